@@ -1,0 +1,1 @@
+//! Scans, cohorts, labels, splits and synthetic brains.
