@@ -1,0 +1,409 @@
+//! Making a cohort from items that are produced in parallel and stored in order, so that a kill at any moment costs at most one
+//! part and the bytes come out the same.
+//!
+//! Work goes on in `OUT.partial-xxxxxxxx`, named after the settings: `cohort/` is the folder to be, `work/` holds one checkpoint
+//! a finished part. The last step renames `cohort/` to `OUT`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{
+    Atlas, CHECKSUMS_FILE, COHORT_FILE, Checksums, FORMAT, INDEX_FILE, IndexEntry, Manifest, PARTICIPANTS_FILE,
+    PARTICIPANTS_NOTES_FILE, Part, Provenance, REGIONS_FILE,
+};
+use super::part::PartWriter;
+use super::{Cohort, CohortError, batch};
+use crate::durable::{self, InFile};
+use crate::participants::Participants;
+use crate::region::Region;
+use crate::scan::Scan;
+
+/// What is to be built: settings and a list of items in canonical order.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Everything that determines the result; a run continues another one only if these are equal.
+    pub provenance: Provenance,
+    /// What the parcellation is called.
+    pub atlas_name: String,
+    /// The regions, in the order of the series' columns.
+    pub regions: Vec<Region>,
+    /// Number of items to produce; each becomes a scan or a rejection.
+    pub items: usize,
+    /// A part is closed once it has this many bytes.
+    pub part_bytes: u64,
+}
+
+/// Why an item did not become a scan: one row of `rejected.tsv`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// The source file, or the scan where there is none.
+    pub file: String,
+    /// What was checked.
+    pub reason: String,
+    /// What it should have been.
+    pub expected: String,
+    /// What it was.
+    pub found: String,
+}
+
+/// A produced item.
+pub type Item = Result<Scan, Rejection>;
+
+/// Who watches a long build: a progress bar, a signal handler.
+pub trait Observer: Sync {
+    /// So many items are finished, so many of them rejected.
+    fn advance(&self, done: usize, rejected: usize);
+    /// True when the build should stop at the next chance.
+    fn stop_requested(&self) -> bool;
+}
+
+/// What came of a build.
+#[derive(Debug, Clone, Default)]
+pub struct BuildReport {
+    /// The stored scans, in the order they were stored.
+    pub index: Vec<IndexEntry>,
+    /// The items that became no scan.
+    pub rejected: Vec<Rejection>,
+}
+
+impl BuildReport {
+    /// The people with at least one stored scan, in order.
+    pub fn subjects(&self) -> Vec<String> {
+        self.index.iter().map(|e| e.id.subject.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+/// What is written beside the scans once they are all there.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// The people and their labels.
+    pub participants: Participants,
+    /// Further files: path below the folder and content.
+    pub extras: BTreeMap<String, Vec<u8>>,
+}
+
+/// The state after a finished part.
+#[derive(Debug, Serialize, Deserialize)]
+struct Checkpoint {
+    part: Part,
+    index: Vec<IndexEntry>,
+    rejected: Vec<Rejection>,
+    next_item: usize,
+}
+
+/// The cohort already at `out` if the same settings made it; an error if something else lies there.
+pub fn existing(out: &Path, provenance: &Provenance) -> Result<Option<Cohort>, CohortError> {
+    if !out.exists() {
+        return Ok(None);
+    }
+    let exists = |reason: String| CohortError::Exists { path: out.to_path_buf(), reason };
+    let cohort = Cohort::open(out).map_err(|e| match e {
+        CohortError::NotACohort { .. } => exists("is not a cohort".into()),
+        other => other,
+    })?;
+    match cohort.manifest().provenance.last() {
+        Some(p) if p.settings_blake3 == provenance.settings_blake3 && p.verb == provenance.verb => Ok(Some(cohort)),
+        Some(p) if p.verb != provenance.verb => Err(exists(format!("is a cohort made by bdo {}", p.verb))),
+        Some(p) => Err(exists(format!(
+            "is a cohort made with other settings ({})",
+            difference(&p.settings, &provenance.settings)
+        ))),
+        None => Err(exists("is a cohort of unknown origin".into())),
+    }
+}
+
+/// The unfinished folder a build with these settings would continue, if there is one.
+pub fn resumable(out: &Path, provenance: &Provenance) -> Option<PathBuf> {
+    let partial = partial_folder(out, provenance);
+    partial.join("work").is_dir().then_some(partial)
+}
+
+/// Builds the cohort and publishes it as `out`, continuing an interrupted build of the same settings.
+///
+/// `produce` makes item `i` and is called from several threads; `tables` is called once, when all scans are stored.
+pub fn build(
+    out: &Path,
+    plan: &Plan,
+    produce: impl Fn(usize) -> Item + Sync,
+    tables: impl FnOnce(&BuildReport) -> Tables,
+    observer: &dyn Observer,
+) -> Result<BuildReport, CohortError> {
+    if out.exists() {
+        return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
+    }
+    let partial = partial_folder(out, &plan.provenance);
+    let report = build_unpublished(&partial, plan, produce, tables, observer)?;
+    publish(&partial, out)?;
+    Ok(report)
+}
+
+/// Everything but the last rename: leaves a complete cohort in `partial/cohort`.
+pub(super) fn build_unpublished(
+    partial: &Path,
+    plan: &Plan,
+    produce: impl Fn(usize) -> Item + Sync,
+    tables: impl FnOnce(&BuildReport) -> Tables,
+    observer: &dyn Observer,
+) -> Result<BuildReport, CohortError> {
+    let (cohort, work) = (partial.join("cohort"), partial.join("work"));
+    durable::create_folder(&cohort.join("scans"))?;
+    durable::create_folder(&work)?;
+    let _lock = lock(&work.join("lock"))?;
+    let mut builder = Builder::resume(&cohort, &work, plan)?;
+    builder.fill(plan, &produce, observer)?;
+    let (manifest, report) = builder.into_manifest(plan);
+    write_tables(&cohort, &manifest, plan, &report, tables(&report))?;
+    Ok(report)
+}
+
+/// Where the work for `out` goes on under these settings.
+pub(super) fn partial_folder(out: &Path, provenance: &Provenance) -> PathBuf {
+    let name = out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    out.with_file_name(format!("{name}.partial-{}", &provenance.settings_blake3[..8]))
+}
+
+/// Gives the finished cohort its name and removes what is left of the work.
+fn publish(partial: &Path, out: &Path) -> Result<(), CohortError> {
+    let cohort = partial.join("cohort");
+    durable::create_folder(durable::parent(out))?;
+    fs::rename(&cohort, out).in_file("write", out)?;
+    durable::sync_folder(durable::parent(out))?;
+    // The cohort is published; leftovers of the work are only untidy.
+    let _ = fs::remove_dir_all(partial);
+    Ok(())
+}
+
+/// Holds an exclusive lock for as long as the file lives.
+fn lock(path: &Path) -> Result<File, CohortError> {
+    let file = File::create(path).in_file("write", path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(CohortError::Busy { path: durable::parent(path).to_path_buf() }),
+        Err(TryLockError::Error(e)) => Err(e).in_file("lock", path)?,
+    }
+}
+
+struct Builder {
+    scans: PathBuf,
+    work: PathBuf,
+    parts: Vec<Part>,
+    report: BuildReport,
+    seen: BTreeSet<crate::scan::ScanId>,
+    next_item: usize,
+}
+
+impl Builder {
+    /// Takes up the finished parts; anything later is thrown away and done again.
+    fn resume(cohort: &Path, work: &Path, plan: &Plan) -> Result<Self, CohortError> {
+        let (scans, work) = (cohort.join("scans"), work.to_path_buf());
+        let mut builder =
+            Self { scans, work, parts: vec![], report: BuildReport::default(), seen: BTreeSet::new(), next_item: 0 };
+        while let Some(checkpoint) = builder.checkpoint() {
+            builder.seen.extend(checkpoint.index.iter().map(|e| e.id.clone()));
+            builder.parts.push(checkpoint.part);
+            builder.report.index.extend(checkpoint.index);
+            builder.report.rejected = checkpoint.rejected;
+            builder.next_item = checkpoint.next_item.min(plan.items);
+        }
+        let kept: BTreeSet<String> = (0..builder.parts.len()).map(part_name).collect();
+        for entry in fs::read_dir(&builder.scans).in_file("read", &builder.scans)? {
+            let path = entry.in_file("read", &builder.scans)?.path();
+            if !path.file_name().is_some_and(|n| kept.contains(&*n.to_string_lossy())) {
+                fs::remove_file(&path).in_file("remove", &path)?;
+            }
+        }
+        Ok(builder)
+    }
+
+    /// The checkpoint of the next part, if it is there and its part is whole.
+    fn checkpoint(&self) -> Option<Checkpoint> {
+        let number = self.parts.len();
+        let checkpoint: Checkpoint =
+            serde_json::from_slice(&fs::read(self.work.join(checkpoint_name(number))).ok()?).ok()?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(File::open(self.scans.join(part_name(number))).ok()?).ok()?;
+        (hasher.finalize().to_hex().as_str() == checkpoint.part.blake3).then_some(checkpoint)
+    }
+
+    /// Produces and stores what is missing. While one batch is written the next is produced.
+    fn fill(
+        &mut self,
+        plan: &Plan,
+        produce: &(impl Fn(usize) -> Item + Sync),
+        observer: &dyn Observer,
+    ) -> Result<(), CohortError> {
+        let schema = batch::schema(plan.regions.len());
+        let batch_items = 4 * rayon::current_num_threads();
+        let make = |from: usize| -> Vec<Item> {
+            let to = (from + batch_items).min(plan.items);
+            if observer.stop_requested() { vec![] } else { (from..to).into_par_iter().map(produce).collect() }
+        };
+        let mut ready = make(self.next_item);
+        let mut at = self.next_item;
+        let mut open: Option<(PartWriter, Vec<IndexEntry>)> = None;
+        while at < plan.items {
+            if observer.stop_requested() || ready.is_empty() {
+                return Err(CohortError::Interrupted { done: self.next_item, total: plan.items });
+            }
+            let following = at + ready.len();
+            let (stored, next) = rayon::join(
+                || {
+                    for (i, item) in std::mem::take(&mut ready).into_iter().enumerate() {
+                        self.store(at + i, item, plan, &schema, &mut open)?;
+                        observer.advance(at + i + 1, self.report.rejected.len());
+                    }
+                    Ok::<(), CohortError>(())
+                },
+                || make(following),
+            );
+            stored?;
+            (ready, at) = (next, following);
+        }
+        self.close_part(&mut open, plan.items)
+    }
+
+    fn store(
+        &mut self,
+        item: usize,
+        scan: Item,
+        plan: &Plan,
+        schema: &arrow_schema::SchemaRef,
+        open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
+    ) -> Result<(), CohortError> {
+        let accepted = scan.and_then(|scan| self.admit(scan, plan));
+        let scan = match accepted {
+            Ok(scan) => scan,
+            Err(rejection) => {
+                self.report.rejected.push(rejection);
+                return Ok(());
+            }
+        };
+        if open.is_none() {
+            let path = self.scans.join(part_name(self.parts.len()));
+            *open = Some((PartWriter::create(&path, schema.clone())?, vec![]));
+        }
+        if let Some((writer, entries)) = open {
+            entries.push(writer.push(&scan, self.parts.len())?);
+            if writer.bytes() >= plan.part_bytes {
+                self.close_part(open, item + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A scan that breaks the rules, or repeats another one, is a rejection like any other.
+    fn admit(&mut self, scan: Scan, plan: &Plan) -> Item {
+        let file = if scan.source.name.is_empty() { scan.id.to_string() } else { scan.source.name.clone() };
+        if let Err(e) = scan.validate(plan.regions.len()) {
+            return Err(Rejection { file, reason: e.what.into(), expected: e.expected, found: e.found });
+        }
+        if !self.seen.insert(scan.id.clone()) {
+            let found = format!("a second {}", scan.id);
+            return Err(Rejection { file, reason: "duplicate scan".into(), expected: "one file a scan".into(), found });
+        }
+        Ok(scan)
+    }
+
+    fn close_part(
+        &mut self,
+        open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
+        next_item: usize,
+    ) -> Result<(), CohortError> {
+        let Some((writer, index)) = open.take() else { return Ok(()) };
+        let number = self.parts.len();
+        let part = writer.finish(format!("scans/{}", part_name(number)))?;
+        let rejected = self.report.rejected.clone();
+        let checkpoint = Checkpoint { part, index, rejected, next_item };
+        let json = serde_json::to_vec(&checkpoint).expect("a checkpoint holds only strings and finite numbers");
+        durable::write(&self.work.join(checkpoint_name(number)), &json)?;
+        self.parts.push(checkpoint.part);
+        self.report.index.extend(checkpoint.index);
+        self.next_item = next_item;
+        Ok(())
+    }
+
+    fn into_manifest(mut self, plan: &Plan) -> (Manifest, BuildReport) {
+        self.report.index.sort_by(|a, b| a.id.cmp(&b.id));
+        let manifest = Manifest {
+            format: FORMAT.into(),
+            scans: self.report.index.len(),
+            subjects: self.report.subjects().len(),
+            regions: plan.regions.len(),
+            atlas: Atlas::of_names(&plan.atlas_name, plan.regions.iter().map(|r| r.name.as_str())),
+            provenance: vec![plan.provenance.clone()],
+            parts: self.parts,
+        };
+        (manifest, self.report)
+    }
+}
+
+/// Writes everything but the parts, the checksums last.
+fn write_tables(
+    cohort: &Path,
+    manifest: &Manifest,
+    plan: &Plan,
+    report: &BuildReport,
+    tables: Tables,
+) -> Result<(), CohortError> {
+    write_folder_tables(cohort, manifest, &plan.regions, &report.index, &tables.participants, tables.extras)
+}
+
+/// The tables of a cohort folder whose parts are in place.
+pub(super) fn write_folder_tables(
+    cohort: &Path,
+    manifest: &Manifest,
+    regions: &[Region],
+    index: &[IndexEntry],
+    participants: &Participants,
+    mut files: BTreeMap<String, Vec<u8>>,
+) -> Result<(), CohortError> {
+    fn pretty<T: Serialize>(value: &T) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(value).expect("tables hold only strings and finite numbers");
+        text.push(b'\n');
+        text
+    }
+    files.insert(COHORT_FILE.into(), pretty(manifest));
+    files.insert(REGIONS_FILE.into(), pretty(&regions));
+    files.insert(INDEX_FILE.into(), pretty(&index));
+    files.insert(PARTICIPANTS_FILE.into(), participants.to_tsv().into_bytes());
+    files.insert(PARTICIPANTS_NOTES_FILE.into(), participants.to_json().into_bytes());
+    let mut sums = Checksums::default();
+    for (name, bytes) in &files {
+        let path = cohort.join(name);
+        durable::create_folder(durable::parent(&path))?;
+        durable::write(&path, bytes)?;
+        sums.0.insert(name.clone(), blake3::hash(bytes).to_hex().to_string());
+    }
+    sums.0.extend(manifest.parts.iter().map(|p| (p.file.clone(), p.blake3.clone())));
+    durable::write(&cohort.join(CHECKSUMS_FILE), sums.to_text().as_bytes())?;
+    Ok(())
+}
+
+pub(super) fn part_name(number: usize) -> String {
+    format!("part-{number:05}.arrow")
+}
+
+fn checkpoint_name(number: usize) -> String {
+    format!("part-{number:05}.json")
+}
+
+/// The first setting in which two runs differ, for a message.
+fn difference(made_with: &serde_json::Value, asked_for: &serde_json::Value) -> String {
+    let (Some(a), Some(b)) = (made_with.as_object(), asked_for.as_object()) else {
+        return format!("made with {made_with}, asked for {asked_for}");
+    };
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let differing = keys.into_iter().find(|k| a.get(*k) != b.get(*k));
+    let show = |v: Option<&serde_json::Value>| v.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+    differing.map_or_else(
+        || "no difference".to_owned(),
+        |k| match (a.get(k), b.get(k)) {
+            (Some(x), Some(y)) if x.is_object() && y.is_object() => format!("{k}: {}", difference(x, y)),
+            (x, y) => format!("{k}: made with {}, asked for {}", show(x), show(y)),
+        },
+    )
+}

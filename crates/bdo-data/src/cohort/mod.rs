@@ -1,0 +1,284 @@
+//! The cohort: our data at rest. A folder that is complete and immutable once it has its name.
+//!
+//! Scans lie in `scans/part-*.arrow`, one record batch each, memory-mapped when read. `index.json` says where each scan is and
+//! what its bytes hash to; a scan is hashed whenever it is read, so a flipped bit never reaches a model.
+
+mod batch;
+mod build;
+mod manifest;
+mod merge;
+mod part;
+mod verify;
+
+pub use build::{BuildReport, Item, Observer, Plan, Rejection, Tables, build, existing, resumable};
+pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
+pub use merge::merge;
+pub use verify::{Damage, verify};
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use arrow_buffer::Buffer;
+use arrow_ipc::Block;
+use arrow_ipc::reader::FileDecoder;
+use serde::de::DeserializeOwned;
+
+use crate::durable::{self, FileError, InFile};
+use crate::participants::{Participants, ParticipantsError};
+use crate::region::Region;
+use crate::scan::{Scan, ScanError};
+use manifest::{
+    CHECKSUMS_FILE, COHORT_FILE, Checksums, FORMAT, INDEX_FILE, PARTICIPANTS_FILE, PARTICIPANTS_NOTES_FILE,
+    REGIONS_FILE,
+};
+
+/// Why a cohort cannot be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CohortError {
+    /// A file operation failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Not a cohort at all.
+    #[error("{} is not a cohort: expected a folder with {COHORT_FILE}, found {found}", .path.display())]
+    NotACohort {
+        /// What was given.
+        path: PathBuf,
+        /// What is there instead.
+        found: String,
+    },
+    /// Stored bytes differ from their checksum.
+    #[error("{} is damaged: expected {expected}, found {found}{}", .path.display(), concerning(.scans))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What its checksum says.
+        expected: String,
+        /// What it holds.
+        found: String,
+        /// The scans concerned.
+        scans: Vec<String>,
+    },
+    /// The participants table is malformed.
+    #[error(transparent)]
+    Participants(#[from] ParticipantsError),
+    /// A scan does not fit the cohort.
+    #[error("scan {scan}: {source}")]
+    Scan {
+        /// Its identifier.
+        scan: String,
+        /// What is wrong with it.
+        source: ScanError,
+    },
+    /// The folder to write exists and holds something else.
+    #[error("{} exists and {reason}; give another name, or remove it", .path.display())]
+    Exists {
+        /// The folder.
+        path: PathBuf,
+        /// Why it was not continued.
+        reason: String,
+    },
+    /// Another process writes the same cohort.
+    #[error("{} is being written by another process; wait for it to end", .path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Two cohorts do not go together.
+    #[error("{}: expected {expected}, found {found}", .path.display())]
+    Mismatch {
+        /// The cohort that does not fit.
+        path: PathBuf,
+        /// What it should have.
+        expected: String,
+        /// What it has.
+        found: String,
+    },
+    /// Stopped by request before the end.
+    #[error("interrupted after {done} of {total}; run the same command again to go on")]
+    Interrupted {
+        /// Items that will not have to be done again.
+        done: usize,
+        /// Items in all.
+        total: usize,
+    },
+}
+
+fn concerning(scans: &[String]) -> String {
+    match scans {
+        [] => String::new(),
+        [one] => format!(" (scan {one})"),
+        [first, .., last] => format!(" ({} scans, {first} to {last})", scans.len()),
+    }
+}
+
+/// An opened cohort. Cheap to open: scans stay on the disk until they are asked for.
+#[derive(Debug)]
+pub struct Cohort {
+    folder: PathBuf,
+    manifest: Manifest,
+    regions: Vec<Region>,
+    index: Vec<IndexEntry>,
+    participants: Participants,
+    parts: Vec<OnceLock<Buffer>>,
+}
+
+impl Cohort {
+    /// Opens a cohort folder, checking all of its tables but not yet its scans.
+    pub fn open(folder: &Path) -> Result<Self, CohortError> {
+        let not_a_cohort =
+            |found: &str| CohortError::NotACohort { path: folder.to_path_buf(), found: found.to_owned() };
+        if !folder.is_dir() {
+            return Err(not_a_cohort(if folder.exists() { "a file" } else { "nothing of that name" }));
+        }
+        if !folder.join(COHORT_FILE).is_file() {
+            return Err(not_a_cohort("a folder without it"));
+        }
+        let sums = Checksums::read(folder)?;
+        let manifest: Manifest = checked_json(folder, COHORT_FILE, &sums)?;
+        if manifest.format != FORMAT {
+            let path = folder.to_path_buf();
+            return Err(CohortError::Mismatch { path, expected: format!("format {FORMAT}"), found: manifest.format });
+        }
+        let regions: Vec<Region> = checked_json(folder, REGIONS_FILE, &sums)?;
+        let index: Vec<IndexEntry> = checked_json(folder, INDEX_FILE, &sums)?;
+        let table = checked(folder, PARTICIPANTS_FILE, &sums)?;
+        checked(folder, PARTICIPANTS_NOTES_FILE, &sums)?;
+        let participants = Participants::parse(PARTICIPANTS_FILE, &table, &[])?;
+        for (number, part) in manifest.parts.iter().enumerate() {
+            let path = folder.join(&part.file);
+            let found = std::fs::metadata(&path).in_file("read", &path)?.len();
+            if found != part.bytes {
+                let scans = index.iter().filter(|e| e.part == number).map(|e| e.id.to_string()).collect();
+                let (expected, found) = (format!("{} bytes", part.bytes), format!("{found} bytes"));
+                return Err(CohortError::Damaged { path, expected, found, scans });
+            }
+        }
+        let parts = manifest.parts.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { folder: folder.to_path_buf(), manifest, regions, index, participants, parts })
+    }
+
+    /// Where the cohort lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What the cohort says about itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The regions, in the order of the series' columns.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// Every scan, in canonical order: person, session, task, run.
+    pub fn index(&self) -> &[IndexEntry] {
+        &self.index
+    }
+
+    /// The people and their labels.
+    pub fn participants(&self) -> &Participants {
+        &self.participants
+    }
+
+    /// Number of scans.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// True for a cohort without scans.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// A hash of all that the cohort holds: its checksums file covers every byte.
+    pub fn content_blake3(&self) -> Result<String, CohortError> {
+        Ok(blake3::hash(&durable::read(&self.folder.join(CHECKSUMS_FILE))?).to_hex().to_string())
+    }
+
+    /// Reads scan number `i` of the index, verifying its checksum first.
+    pub fn scan(&self, i: usize) -> Result<Scan, CohortError> {
+        let entry = &self.index[i];
+        let path = self.folder.join(&self.manifest.parts[entry.part].file);
+        let part = self.part(entry.part)?;
+        let (from, to) = (entry.offset as usize, (entry.offset + entry.bytes) as usize);
+        let bytes = part.get(from..to).unwrap_or_default();
+        let found = blake3::hash(bytes).to_hex();
+        if found.as_str() != entry.blake3 {
+            let (expected, found) = (format!("BLAKE3 {}", entry.blake3), found.to_string());
+            return Err(CohortError::Damaged { path, expected, found, scans: vec![entry.id.to_string()] });
+        }
+        let refused = |what: &str| CohortError::Damaged {
+            path: path.clone(),
+            expected: "an Arrow record batch".into(),
+            found: what.to_owned(),
+            scans: vec![entry.id.to_string()],
+        };
+        // An encapsulated message starts with a continuation marker and the size of its metadata.
+        let size: [u8; 4] = bytes.get(4..8).and_then(|b| b.try_into().ok()).ok_or_else(|| refused("too few bytes"))?;
+        let metadata_bytes = i32::from_le_bytes(size) + 8;
+        let block = Block::new(0, metadata_bytes, entry.bytes as i64 - i64::from(metadata_bytes));
+        let decoder = FileDecoder::new(batch::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
+        let batch = decoder.read_record_batch(&block, &part.slice_with_length(from, to - from));
+        let batch = batch.map_err(|e| refused(&e.to_string()))?.ok_or_else(|| refused("another message"))?;
+        Ok(batch::decode(&batch))
+    }
+
+    /// The memory map of a part, made when first needed.
+    fn part(&self, number: usize) -> Result<Buffer, CohortError> {
+        if let Some(map) = self.parts[number].get() {
+            return Ok(map.clone());
+        }
+        let path = self.folder.join(&self.manifest.parts[number].file);
+        let file = File::open(&path).in_file("read", &path)?;
+        #[allow(unsafe_code)]
+        // SAFETY: a published cohort is immutable: nothing of ours changes a part after its folder got its name, and each scan's
+        // bytes are hashed before they are interpreted. Another program truncating the file while it is mapped would raise
+        // SIGBUS, as with any memory map.
+        let map = unsafe { memmap2::Mmap::map(&file) }.in_file("map", &path)?;
+        let map = bytes_of(map);
+        Ok(self.parts[number].get_or_init(|| map).clone())
+    }
+}
+
+/// Hands the map to Arrow without copying.
+fn bytes_of(map: memmap2::Mmap) -> Buffer {
+    let owner = Arc::new(map);
+    let (pointer, length) = (owner.as_ptr(), owner.len());
+    std::ptr::NonNull::new(pointer.cast_mut()).map_or_else(
+        || Buffer::from(Vec::<u8>::new()),
+        |pointer| {
+            #[allow(unsafe_code)]
+            // SAFETY: pointer and length are those of the map, which the buffer keeps alive as its owner.
+            unsafe {
+                Buffer::from_custom_allocation(pointer, length, owner)
+            }
+        },
+    )
+}
+
+/// Reads a file of the folder and compares it with its line in the checksums.
+fn checked(folder: &Path, name: &str, sums: &Checksums) -> Result<Vec<u8>, CohortError> {
+    let path = folder.join(name);
+    let bytes = durable::read(&path)?;
+    let found = blake3::hash(&bytes).to_hex().to_string();
+    match sums.0.get(name) {
+        Some(expected) if *expected == found => Ok(bytes),
+        expected => {
+            let expected = expected.map_or_else(|| format!("a line in {CHECKSUMS_FILE}"), |e| format!("BLAKE3 {e}"));
+            Err(CohortError::Damaged { path, expected, found, scans: vec![] })
+        }
+    }
+}
+
+fn checked_json<T: DeserializeOwned>(folder: &Path, name: &str, sums: &Checksums) -> Result<T, CohortError> {
+    let bytes = checked(folder, name, sums)?;
+    serde_json::from_slice(&bytes).map_err(|e| CohortError::Damaged {
+        path: folder.join(name),
+        expected: format!("the JSON of {FORMAT}"),
+        found: e.to_string(),
+        scans: vec![],
+    })
+}

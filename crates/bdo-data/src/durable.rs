@@ -1,0 +1,129 @@
+//! Files that are either whole or absent.
+//!
+//! Every artefact is written under a temporary name, flushed to the disk and renamed; the folder is flushed too, so that a
+//! crash at any moment leaves the old file, or the new one, never a half.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A file operation that failed, with the file it failed on.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", describe(.action, .path, .source))]
+pub struct FileError {
+    /// What was being done, as a verb phrase ("write", "read").
+    pub action: &'static str,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl FileError {
+    /// Ties a system error to the file it happened on.
+    pub fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self { action, path: path.to_path_buf(), source }
+    }
+
+    /// True when the disk (or the quota) is full: what was written so far can be continued once there is room.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+}
+
+fn describe(action: &str, path: &Path, source: &io::Error) -> String {
+    let path = path.display();
+    match source.kind() {
+        io::ErrorKind::NotFound => format!("cannot {action} {path}: it does not exist"),
+        io::ErrorKind::PermissionDenied => format!("cannot {action} {path}: permission denied"),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("cannot {action} {path}: the disk is full; free some room and run the same command again to go on")
+        }
+        _ => format!("cannot {action} {path}: {source}"),
+    }
+}
+
+/// Attaches action and path to an `io::Result`.
+pub trait InFile<T> {
+    /// Names what was being done to which file.
+    fn in_file(self, action: &'static str, path: &Path) -> Result<T, FileError>;
+}
+
+impl<T> InFile<T> for io::Result<T> {
+    fn in_file(self, action: &'static str, path: &Path) -> Result<T, FileError> {
+        self.map_err(|source| FileError::new(action, path, source))
+    }
+}
+
+/// Reads a whole file.
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    fs::read(path).in_file("read", path)
+}
+
+/// Creates a folder and its parents.
+pub fn create_folder(path: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(path).in_file("create", path)
+}
+
+/// Writes `bytes` to `path`: temporary name, flush, rename, flush of the folder.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let temporary = temporary_name(path);
+    let result = (|| {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    })();
+    if let Err(source) = result {
+        // The half-written temporary file is of no use to anyone; failing to remove it changes nothing.
+        let _ = fs::remove_file(&temporary);
+        return Err(FileError::new("write", path, source));
+    }
+    publish_file(&temporary, path)
+}
+
+/// Gives a finished, flushed temporary file its final name.
+pub fn publish_file(temporary: &Path, path: &Path) -> Result<(), FileError> {
+    fs::rename(temporary, path).in_file("write", path)?;
+    sync_folder(parent(path))
+}
+
+/// The name a file has while it is being written; starts with a dot so that listings pass it over.
+pub fn temporary_name(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    path.with_file_name(format!(".{name}.tmp"))
+}
+
+/// Flushes a folder's own entries (names) to the disk.
+pub fn sync_folder(path: &Path) -> Result<(), FileError> {
+    File::open(path).and_then(|f| f.sync_all()).in_file("flush", path)
+}
+
+/// The folder a path lives in; `.` for a bare name.
+pub fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_written_file_has_its_bytes_and_leaves_no_temporary() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn errors_name_the_file() {
+        let error = read(Path::new("no/such/file.json")).unwrap_err();
+        assert_eq!(error.to_string(), "cannot read no/such/file.json: it does not exist");
+    }
+}

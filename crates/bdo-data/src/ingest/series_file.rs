@@ -1,0 +1,241 @@
+//! One file of region series: a table of numbers, frames down, regions across.
+
+use std::path::{Path, PathBuf};
+
+use super::files;
+use crate::durable::{FileError, InFile};
+
+/// Largest file read: a day of scanning at a thousand regions as text is still far below.
+const MOST_BYTES: u64 = 1 << 30;
+/// Longest header of a .npy file; real ones have about 100 bytes.
+const MOST_NPY_HEADER: usize = 4096;
+
+/// Why a series file was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SeriesFileError {
+    /// The file could not be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The content is not a table of numbers.
+    #[error("{}: {what}: expected {expected}, found {found}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was looked at.
+        what: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+}
+
+/// A table as read: perhaps with names, row-major `[frames, columns]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeriesTable {
+    /// The header's names, where there is a header.
+    pub names: Option<Vec<String>>,
+    /// Number of rows.
+    pub frames: usize,
+    /// Number of columns.
+    pub columns: usize,
+    /// The values; NaN for `n/a`.
+    pub values: Vec<f32>,
+    /// BLAKE3 of the file.
+    pub blake3: String,
+}
+
+/// Reads a .npy file by its ending, anything else as text.
+pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
+    let size = std::fs::metadata(path).in_file("read", path)?.len();
+    let content = |what: &str, expected: String, found: String| SeriesFileError::Content {
+        path: path.to_path_buf(),
+        what: what.into(),
+        expected,
+        found,
+    };
+    if size > MOST_BYTES {
+        return Err(content("size", format!("at most {MOST_BYTES} bytes"), size.to_string()));
+    }
+    let bytes = std::fs::read(path).in_file("read", path)?;
+    let parsed = if files::ending(path) == "npy" { parse_npy(&bytes) } else { parse_text(&bytes) };
+    let mut table = parsed.map_err(|(what, expected, found)| content(&what, expected, found))?;
+    table.blake3 = blake3::hash(&bytes).to_hex().to_string();
+    if table.frames == 0 || table.columns == 0 {
+        return Err(content(
+            "table",
+            "rows of numbers".into(),
+            format!("{} rows of {} columns", table.frames, table.columns),
+        ));
+    }
+    Ok(table)
+}
+
+/// What was looked at, what it should be, what it is.
+type Problem = (String, String, String);
+
+fn parse_text(bytes: &[u8]) -> Result<SeriesTable, Problem> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| ("text".into(), "UTF-8".into(), format!("other bytes at offset {}", e.valid_up_to())))?;
+    let text = text.trim_start_matches('\u{feff}');
+    let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).peekable();
+    let first = lines.peek().map_or("", |(_, l)| *l);
+    let delimiter = if first.contains('\t') {
+        Some('\t')
+    } else if first.contains(',') {
+        Some(',')
+    } else {
+        None
+    };
+    let mut names = None;
+    if cells(first, delimiter).any(|c| number(c).is_none()) {
+        names = Some(
+            cells(first, delimiter)
+                .map(|c| c.trim_matches('"').trim_start_matches('#').trim().to_owned())
+                .collect::<Vec<_>>(),
+        );
+        lines.next();
+    }
+    let mut columns = names.as_ref().map(Vec::len);
+    let mut values: Vec<f32> = Vec::with_capacity(bytes.len() / 8);
+    let mut frames = 0;
+    for (number_of_line, line) in lines {
+        let before = values.len();
+        for cell in cells(line, delimiter) {
+            let value = number(cell).ok_or_else(|| {
+                let shown: String = cell.chars().take(40).collect();
+                (format!("line {}", number_of_line + 1), "numbers".to_owned(), format!("{shown:?}"))
+            })?;
+            values.push(value);
+        }
+        let found = values.len() - before;
+        let expected = *columns.get_or_insert(found);
+        if found != expected {
+            return Err((format!("line {}", number_of_line + 1), format!("{expected} columns"), found.to_string()));
+        }
+        frames += 1;
+    }
+    Ok(SeriesTable { names, frames, columns: columns.unwrap_or(0), values, blake3: String::new() })
+}
+
+fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Item = &str> + '_> {
+    match delimiter {
+        // Some writers end every line with the delimiter.
+        Some(d) => Box::new(line.trim_end_matches(['\r', ' ']).trim_end_matches(d).split(d).map(str::trim)),
+        None => Box::new(line.split_whitespace()),
+    }
+}
+
+fn number(cell: &str) -> Option<f32> {
+    match cell {
+        "n/a" | "N/A" | "NA" | "nan" | "NaN" | "" => Some(f32::NAN),
+        _ => cell.parse().ok(),
+    }
+}
+
+/// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
+fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
+    let problem = |what: &str, expected: &str, found: String| (what.to_owned(), expected.to_owned(), found);
+    let truncated = || problem("header", "a .npy file", "too few bytes".into());
+    if bytes.get(..6) != Some(b"\x93NUMPY") {
+        return Err(problem("first bytes", "a .npy file", "others".into()));
+    }
+    let (length, start) = match bytes.get(6).ok_or_else(truncated)? {
+        1 => (u16::from_le_bytes(bytes.get(8..10).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 10),
+        2 | 3 => {
+            (u32::from_le_bytes(bytes.get(8..12).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 12)
+        }
+        other => return Err(problem("version", "1, 2 or 3", other.to_string())),
+    };
+    if length > MOST_NPY_HEADER {
+        return Err(problem("header", "at most 4096 bytes", length.to_string()));
+    }
+    let header = bytes.get(start..start + length).ok_or_else(truncated)?;
+    let header = std::str::from_utf8(header).map_err(|_| problem("header", "text", "other bytes".into()))?;
+    let value_of = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
+    let kind = value_of("descr").and_then(|v| v.split('\'').nth(1)).unwrap_or("none");
+    if value_of("fortran_order").is_some_and(|v| v.starts_with("True")) {
+        return Err(problem("order", "rows in order (C)", "columns in order (Fortran)".into()));
+    }
+    let shape = value_of("shape").and_then(|v| v.strip_prefix('(')?.split_once(')')).map_or("none", |(s, _)| s);
+    let sizes: Option<Vec<usize>> =
+        shape.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| s.parse().ok()).collect();
+    let [frames, columns] = sizes.as_deref().unwrap_or_default() else {
+        return Err(problem("shape", "two sizes, frames and regions", format!("({shape})")));
+    };
+    let width = match kind {
+        "<f4" => 4,
+        "<f8" => 8,
+        other => return Err(problem("type of number", "<f4 or <f8", other.to_owned())),
+    };
+    let data = &bytes[start + length..];
+    let expected = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width));
+    if expected != Some(data.len()) {
+        return Err(problem(
+            "size",
+            &format!("{frames} x {columns} numbers of {width} bytes"),
+            format!("{} bytes", data.len()),
+        ));
+    }
+    let values = if width == 4 {
+        data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+    } else {
+        data.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b) as f32).collect()
+    };
+    Ok(SeriesTable { names: None, frames: *frames, columns: *columns, values, blake3: String::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(name: &str, bytes: &[u8]) -> Result<SeriesTable, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        read_series(&path).map_err(|e| e.to_string().rsplit_once('/').unwrap().1.to_owned())
+    }
+
+    #[test]
+    fn tables_with_and_without_header() {
+        let one_d = read("a.1D", b"#1\t#2\n0.5\t-1\n2e1\t3\n").unwrap();
+        assert_eq!(one_d.names.as_deref(), Some(&["1".to_owned(), "2".to_owned()][..]));
+        assert_eq!(one_d.values, [0.5, -1.0, 20.0, 3.0]);
+        let bare = read("a.txt", b"  1 2  3\n4 5 6\r\n\n").unwrap();
+        assert_eq!((bare.names, bare.frames, bare.columns), (None, 2, 3));
+        assert!(read("a.csv", b"x,y\n1,n/a\n").unwrap().values[1].is_nan());
+    }
+
+    #[test]
+    fn malformed_files_are_named_with_what_is_wrong() {
+        assert_eq!(read("a.tsv", b"1\t2\n3\n").unwrap_err(), "a.tsv: line 2: expected 2 columns, found 1");
+        assert_eq!(read("a.tsv", b"1\t2\n3\tx\n").unwrap_err(), "a.tsv: line 2: expected numbers, found \"x\"");
+        assert_eq!(
+            read("a.tsv", b"").unwrap_err(),
+            "a.tsv: table: expected rows of numbers, found 0 rows of 0 columns"
+        );
+        assert_eq!(
+            read("a.tsv", b"a\tb\n").unwrap_err(),
+            "a.tsv: table: expected rows of numbers, found 0 rows of 2 columns"
+        );
+        assert_eq!(read("a.tsv", b"\xff").unwrap_err(), "a.tsv: text: expected UTF-8, found other bytes at offset 0");
+        assert_eq!(read("a.npy", b"PK\x03\x04").unwrap_err(), "a.npy: first bytes: expected a .npy file, found others");
+    }
+
+    #[test]
+    fn npy_arrays() {
+        let header = |shape: &str, kind: &str| {
+            let text = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n");
+            [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat()
+        };
+        let data: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let table = read("a.npy", &[header("(2, 3)", "<f4"), data.clone()].concat()).unwrap();
+        assert_eq!((table.frames, table.columns, table.values[5]), (2, 3, 6.0));
+        let error = |shape, kind| read("a.npy", &[header(shape, kind), data.clone()].concat()).unwrap_err();
+        assert_eq!(error("(2, 4)", "<f4"), "a.npy: size: expected 2 x 4 numbers of 4 bytes, found 24 bytes");
+        assert_eq!(error("(6,)", "<f4"), "a.npy: shape: expected two sizes, frames and regions, found (6,)");
+        assert_eq!(error("(2, 3)", "|O"), "a.npy: type of number: expected <f4 or <f8, found |O");
+        assert!(error("(18446744073709551615, 3)", "<f4").contains("expected 18446744073709551615 x 3"));
+    }
+}

@@ -1,0 +1,321 @@
+//! The people of a cohort and their labels, as a table with missing values.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::durable::{self, FileError};
+
+/// Why a participants table was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ParticipantsError {
+    /// The file could not be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The text is not a table.
+    #[error("{path}: {problem}")]
+    Malformed {
+        /// The table.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// Spellings of a missing value in the tables people have.
+const MISSING: [&str; 9] = ["", "n/a", "N/A", "NA", "na", "nan", "NaN", "null", "NULL"];
+
+/// Headers under which tables give the person, most specific first.
+const ID_HEADERS: [&str; 8] = ["participant_id", "subject_id", "subject", "sub_id", "sub", "subid", "eid", "id"];
+
+/// One row a person, any number of label columns; a missing label is `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Participants {
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<Option<String>>)>,
+    by_subject: HashMap<String, usize>,
+    descriptions: BTreeMap<String, ColumnNote>,
+}
+
+/// What `participants.json` says about a column.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnNote {
+    /// What the column holds.
+    #[serde(rename = "Description", default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Units of a number.
+    #[serde(rename = "Units", default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<String>,
+    /// Meaning of each category.
+    #[serde(rename = "Levels", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub levels: BTreeMap<String, String>,
+}
+
+/// A label column, read as what it holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Label {
+    /// Every present value is a number.
+    Number(Vec<Option<f64>>),
+    /// Anything else: categories by name.
+    Category(Vec<Option<String>>),
+}
+
+impl Participants {
+    /// An empty table with these label columns.
+    pub fn with_columns<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Self {
+        Self { columns: columns.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// Adds a person; the labels are in the order of the columns. A person already there is replaced.
+    pub fn insert(&mut self, subject: impl Into<String>, labels: Vec<Option<String>>) {
+        debug_assert_eq!(labels.len(), self.columns.len(), "one label a column");
+        let subject = subject.into();
+        match self.by_subject.get(&subject) {
+            Some(&row) => self.rows[row].1 = labels,
+            None => {
+                self.by_subject.insert(subject.clone(), self.rows.len());
+                self.rows.push((subject, labels));
+            }
+        }
+    }
+
+    /// Adds a column computed from each row.
+    pub fn derive(&mut self, name: &str, note: ColumnNote, value: impl Fn(&Self, usize) -> Option<String>) {
+        if self.columns.iter().any(|c| c == name) {
+            return;
+        }
+        let values: Vec<_> = (0..self.rows.len()).map(|row| value(self, row)).collect();
+        self.columns.push(name.to_owned());
+        for ((_, labels), value) in self.rows.iter_mut().zip(values) {
+            labels.push(value);
+        }
+        self.descriptions.insert(name.to_owned(), note);
+    }
+
+    /// Says what a column means, for `participants.json`.
+    pub fn describe(&mut self, column: &str, note: ColumnNote) {
+        self.descriptions.insert(column.to_owned(), note);
+    }
+
+    /// Names of the label columns.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The people, in table order.
+    pub fn subjects(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(|(s, _)| s.as_str())
+    }
+
+    /// Number of people.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// True when there is nobody in the table.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether a person has a row, with or without the `sub-` prefix.
+    pub fn row_of(&self, subject: &str) -> Option<usize> {
+        let bare = subject.strip_prefix("sub-").unwrap_or(subject);
+        [subject, bare]
+            .into_iter()
+            .find_map(|s| self.by_subject.get(s).copied())
+            .or_else(|| self.by_subject.get(&format!("sub-{bare}")).copied())
+    }
+
+    /// One label of one person; `None` where missing.
+    pub fn get(&self, row: usize, column: &str) -> Option<&str> {
+        let column = self.columns.iter().position(|c| c == column)?;
+        self.rows.get(row)?.1[column].as_deref()
+    }
+
+    /// A whole column, one value per person in table order.
+    pub fn label(&self, column: &str) -> Option<Label> {
+        let column = self.columns.iter().position(|c| c == column)?;
+        let texts: Vec<Option<&str>> = self.rows.iter().map(|(_, labels)| labels[column].as_deref()).collect();
+        let numbers: Option<Vec<Option<f64>>> = texts
+            .iter()
+            .map(|t| t.map(|t| t.parse().ok().filter(|x: &f64| x.is_finite())).map_or(Some(None), |x| x.map(Some)))
+            .collect();
+        Some(match numbers {
+            Some(numbers) if numbers.iter().any(Option::is_some) => Label::Number(numbers),
+            _ => Label::Category(texts.into_iter().map(|t| t.map(str::to_owned)).collect()),
+        })
+    }
+
+    /// Keeps the people for whom `keep` holds, adding a row of missing labels for those of `subjects` without one.
+    pub fn restricted_to(&self, subjects: &[String]) -> Self {
+        let mut out =
+            Self { columns: self.columns.clone(), descriptions: self.descriptions.clone(), ..Self::default() };
+        for subject in subjects {
+            let labels =
+                self.row_of(subject).map_or_else(|| vec![None; self.columns.len()], |row| self.rows[row].1.clone());
+            out.insert(subject.clone(), labels);
+        }
+        out
+    }
+
+    /// Joins two tables: columns of both, people of both; on conflict the other table wins where it has a value.
+    pub fn merged_with(&self, other: &Self) -> Self {
+        let mut columns = self.columns.clone();
+        columns.extend(other.columns.iter().filter(|c| !self.columns.contains(c)).cloned());
+        let mut out = Self::with_columns(columns.clone());
+        out.descriptions.clone_from(&self.descriptions);
+        out.descriptions.extend(other.descriptions.clone());
+        let mut subjects: Vec<&str> = self.subjects().collect();
+        subjects.extend(other.subjects().filter(|s| self.by_subject.get(*s).is_none()));
+        for subject in subjects {
+            let value = |c: &String| {
+                let of = |t: &Self| t.by_subject.get(subject).and_then(|row| t.get(*row, c)).map(str::to_owned);
+                of(other).or_else(|| of(self))
+            };
+            out.insert(subject, columns.iter().map(value).collect());
+        }
+        out
+    }
+
+    /// Reads a TSV or CSV table (decided by the header line), with `n/a`, empty and the given extra spellings as missing.
+    pub fn read(path: &Path, extra_missing: &[&str]) -> Result<Self, ParticipantsError> {
+        let bytes = durable::read(path)?;
+        let mut table = Self::parse(&path.display().to_string(), &bytes, extra_missing)?;
+        let sidecar = path.with_extension("json");
+        if sidecar != path && sidecar.is_file() {
+            // The sidecar is a courtesy; one that does not parse takes nothing away from the table.
+            if let Ok(notes) = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(&durable::read(&sidecar)?)
+            {
+                for (column, note) in notes {
+                    table.descriptions.insert(column, serde_json::from_value(note).unwrap_or_default());
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// Parses the text of a table; `path` is for messages.
+    pub fn parse(path: &str, bytes: &[u8], extra_missing: &[&str]) -> Result<Self, ParticipantsError> {
+        let malformed = |problem: String| ParticipantsError::Malformed { path: path.to_owned(), problem };
+        let text = std::str::from_utf8(bytes)
+            .map_err(|e| malformed(format!("expected UTF-8 text, found other bytes at offset {}", e.valid_up_to())))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let header = text.lines().next().unwrap_or_default();
+        let delimiter = if header.contains('\t') || !header.contains(',') { b'\t' } else { b',' };
+        let mut reader =
+            csv::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter == b',').from_reader(text.as_bytes());
+        let headers: Vec<String> =
+            reader.headers().map_err(|e| malformed(e.to_string()))?.iter().map(|h| h.trim().to_owned()).collect();
+        let id_column = ID_HEADERS.iter().find_map(|id| headers.iter().position(|h| h.eq_ignore_ascii_case(id)));
+        let id_column = id_column.ok_or_else(|| {
+            malformed(format!("expected a column named {}, found {}", ID_HEADERS[0], headers.join(", ")))
+        })?;
+        let mut seen = HashMap::new();
+        if let Some(twice) = headers.iter().find(|h| seen.insert(h.as_str(), ()).is_some()) {
+            return Err(malformed(format!("expected different column names, found {twice:?} twice")));
+        }
+        let mut table =
+            Self::with_columns(headers.iter().enumerate().filter(|(i, _)| *i != id_column).map(|(_, h)| h.clone()));
+        for record in reader.records() {
+            let record = record.map_err(|e| malformed(e.to_string()))?;
+            let mut subject = None;
+            let mut labels = Vec::with_capacity(table.columns.len());
+            for (i, value) in record.iter().enumerate() {
+                let value = value.trim();
+                let present = !MISSING.contains(&value) && !extra_missing.contains(&value);
+                match (i == id_column, present) {
+                    (true, true) => subject = Some(value.to_owned()),
+                    (true, false) => {}
+                    (false, _) => labels.push(present.then(|| value.to_owned())),
+                }
+            }
+            let line = record.position().map_or(0, csv::Position::line);
+            let subject = subject
+                .ok_or_else(|| malformed(format!("expected a {}, found none in line {line}", headers[id_column])))?;
+            if let Some(row) = table.by_subject.get(&subject)
+                && table.rows[*row].1 != labels
+            {
+                return Err(malformed(format!(
+                    "expected one row a person, found a second, different one for {subject} in line {line}"
+                )));
+            }
+            table.insert(subject, labels);
+        }
+        Ok(table)
+    }
+
+    /// The table as BIDS writes it: tab-separated, `participant_id` first, `n/a` where missing.
+    pub fn to_tsv(&self) -> String {
+        let mut out = String::from("participant_id");
+        for column in &self.columns {
+            out.push('\t');
+            out.push_str(&flat(column));
+        }
+        out.push('\n');
+        for (subject, labels) in &self.rows {
+            out.push_str(&flat(subject));
+            for label in labels {
+                out.push('\t');
+                out.push_str(&label.as_deref().map_or_else(|| "n/a".into(), flat));
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    /// What the columns mean, as BIDS keeps it beside the table.
+    pub fn to_json(&self) -> String {
+        let notes: BTreeMap<&String, &ColumnNote> =
+            self.descriptions.iter().filter(|(c, _)| self.columns.contains(c)).collect();
+        serde_json::to_string_pretty(&notes).expect("a map of strings always serialises") + "\n"
+    }
+}
+
+/// A tab or line break inside a value would shift every column after it.
+fn flat(text: &str) -> String {
+    text.replace(['\t', '\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn reads_crlf_tsv_with_missing_values() {
+        let table =
+            Participants::parse("p.tsv", b"SUB_ID\tage\tsex\r\n1\t-9999\tM\r\n2\t30.5\t\r\n", &["-9999"]).unwrap();
+        assert_eq!(table.label("age"), Some(Label::Number(vec![None, Some(30.5)])));
+        assert_eq!(table.label("sex"), Some(Label::Category(vec![Some("M".into()), None])));
+        assert_eq!(table.to_tsv(), "participant_id\tage\tsex\n1\tn/a\tM\n2\t30.5\tn/a\n");
+    }
+
+    #[test]
+    fn prefix_of_bids_does_not_matter_for_look_up() {
+        let table = Participants::parse("p.tsv", b"participant_id,x\nsub-01,3\n", &[]).unwrap();
+        assert_eq!(table.row_of("01"), Some(0));
+        assert_eq!(table.row_of("sub-01"), Some(0));
+        assert_eq!(table.row_of("1"), None);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let error = |bytes: &[u8]| Participants::parse("p.tsv", bytes, &[]).unwrap_err().to_string();
+        assert_eq!(error(b"age\tsex\n"), "p.tsv: expected a column named participant_id, found age, sex");
+        assert_eq!(
+            error(b"id\tage\n1\t2\n1\t3\n"),
+            "p.tsv: expected one row a person, found a second, different one for 1 in line 3"
+        );
+        assert_eq!(error(b"id\tage\tage\n"), "p.tsv: expected different column names, found \"age\" twice");
+        assert_eq!(error(b"\xff\xfe"), "p.tsv: expected UTF-8 text, found other bytes at offset 0");
+        assert!(error(b"id\tage\n1\n").contains("found record with 1 fields"), "{}", error(b"id\tage\n1\n"));
+    }
+
+    #[test]
+    fn merging_keeps_both() {
+        let a = Participants::parse("a", b"id\tx\n1\t5\n2\tn/a\n", &[]).unwrap();
+        let b = Participants::parse("b", b"id\tx\ty\n2\t6\tq\n3\t7\tr\n", &[]).unwrap();
+        assert_eq!(a.merged_with(&b).to_tsv(), "participant_id\tx\ty\n1\t5\tn/a\n2\t6\tq\n3\t7\tr\n");
+    }
+}

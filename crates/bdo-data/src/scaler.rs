@@ -1,0 +1,163 @@
+//! Robust scaling: each region by the median and inter-quartile range of the training people's centred series.
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::cohort::{Cohort, CohortError};
+use crate::quantile::{PASSES, QuantileSearch};
+use crate::scan::{Scan, valid_regions};
+use crate::split::TrainPeople;
+
+/// A region whose range is this much smaller than the usual one carries no signal; dividing by it would only raise noise.
+const LEAST_RELATIVE_IQR: f64 = 1e-6;
+
+/// Scans counted at once by each thread of the search.
+const SCANS_AT_ONCE: usize = 16;
+
+/// Medians and inter-quartile ranges, fitted on training people. There is no other way to make one than [`fit`](Self::fit) or
+/// reading one that was fitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedRobustScaler {
+    /// Names of the regions, in order.
+    region_names: Vec<String>,
+    /// Median of each region's centred values; 0 where the region is missing everywhere.
+    medians: Vec<f32>,
+    /// Inter-quartile range of each region; 0 marks a region that is missing.
+    iqrs: Vec<f32>,
+    /// Number of scans fitted on.
+    scans: usize,
+    /// BLAKE3 of the names and content of those scans.
+    scans_blake3: String,
+}
+
+/// A scan ready for a model: centred, scaled, without a NaN.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaledScan {
+    /// Seconds since the first kept frame.
+    pub times_seconds: Vec<f64>,
+    /// Row-major `[frames, regions]`; 0 where the region is not valid.
+    pub values: Vec<f32>,
+    /// Regions that are neither missing nor constant; the others stay outside losses and metrics.
+    pub region_valid: Vec<bool>,
+}
+
+impl FittedRobustScaler {
+    /// Fits on all scans of the training people, in three passes over the cohort whatever its size.
+    pub fn fit(cohort: &Cohort, people: &TrainPeople) -> Result<Self, CohortError> {
+        let scans: Vec<usize> = (0..cohort.len()).filter(|i| people.contains(&cohort.index()[*i].id.subject)).collect();
+        let regions = cohort.regions().len();
+        let mut search = QuantileSearch::new(regions, &[0.25, 0.5, 0.75]);
+        for _ in 0..PASSES {
+            let current = &search;
+            let counts = scans
+                .par_chunks(SCANS_AT_ONCE)
+                .try_fold(
+                    || current.counts(),
+                    |mut counts, chunk| {
+                        for &i in chunk {
+                            let (centred, valid) = centred(&cohort.scan(i)?);
+                            for row in centred.chunks_exact(regions) {
+                                for (r, x) in row.iter().enumerate().filter(|(r, _)| valid[*r]) {
+                                    current.count(&mut counts, r, *x);
+                                }
+                            }
+                        }
+                        Ok::<_, CohortError>(counts)
+                    },
+                )
+                .try_reduce(|| current.counts(), |a, b| Ok(a.plus(&b)))?;
+            search.end_pass(&counts);
+        }
+        let found: Vec<(f64, f64)> =
+            (0..regions).map(|r| search.result(r).map_or((0.0, 0.0), |q| (q[1], q[2] - q[0]))).collect();
+        Ok(Self::from_statistics(cohort, &scans, &found))
+    }
+
+    fn from_statistics(cohort: &Cohort, scans: &[usize], found: &[(f64, f64)]) -> Self {
+        let mut iqrs: Vec<f64> = found.iter().map(|(_, iqr)| *iqr).filter(|iqr| *iqr > 0.0).collect();
+        iqrs.sort_by(f64::total_cmp);
+        let least = iqrs.get(iqrs.len() / 2).copied().unwrap_or(0.0) * LEAST_RELATIVE_IQR;
+        let usable = |iqr: f64| iqr > 0.0 && iqr >= least;
+        let mut hasher = blake3::Hasher::new();
+        let names: BTreeSet<(String, &str)> =
+            scans.iter().map(|i| &cohort.index()[*i]).map(|e| (e.id.to_string(), e.blake3.as_str())).collect();
+        for (name, hash) in names {
+            hasher.update(name.as_bytes()).update(b"\t").update(hash.as_bytes()).update(b"\n");
+        }
+        Self {
+            region_names: cohort.regions().iter().map(|r| r.name.clone()).collect(),
+            medians: found.iter().map(|(m, iqr)| if usable(*iqr) { *m as f32 } else { 0.0 }).collect(),
+            iqrs: found.iter().map(|(_, iqr)| if usable(*iqr) { *iqr as f32 } else { 0.0 }).collect(),
+            scans: scans.len(),
+            scans_blake3: hasher.finalize().to_hex().to_string(),
+        }
+    }
+
+    /// Names of the regions, in order.
+    pub fn region_names(&self) -> &[String] {
+        &self.region_names
+    }
+
+    /// Median of each region.
+    pub fn medians(&self) -> &[f32] {
+        &self.medians
+    }
+
+    /// Inter-quartile range of each region; 0 where it is missing.
+    pub fn iqrs(&self) -> &[f32] {
+        &self.iqrs
+    }
+
+    /// Number of scans fitted on.
+    pub fn scans(&self) -> usize {
+        self.scans
+    }
+
+    /// BLAKE3 of the names and content of the scans fitted on.
+    pub fn scans_blake3(&self) -> &str {
+        &self.scans_blake3
+    }
+
+    /// Centres on all kept frames and scales; a constant, missing or unusable region becomes 0 and not valid.
+    pub fn apply(&self, scan: &Scan) -> ScaledScan {
+        let regions = self.region_names.len();
+        let (mut values, mut region_valid) = centred(scan);
+        for (valid, iqr) in region_valid.iter_mut().zip(&self.iqrs) {
+            *valid &= *iqr > 0.0;
+        }
+        for row in values.chunks_exact_mut(regions) {
+            for (r, x) in row.iter_mut().enumerate() {
+                *x = if region_valid[r] { (*x - self.medians[r]) / self.iqrs[r] } else { 0.0 };
+            }
+        }
+        let first = scan.frame_times_seconds.first().copied().unwrap_or(0.0);
+        let times_seconds = scan.frame_times_seconds.iter().map(|t| t - first).collect();
+        ScaledScan { times_seconds, values, region_valid }
+    }
+}
+
+/// The series minus each region's mean over all kept frames, and which regions are valid.
+fn centred(scan: &Scan) -> (Vec<f32>, Vec<bool>) {
+    let frames = scan.frames();
+    let regions = scan.series.len() / frames.max(1);
+    let valid = valid_regions(&scan.series, frames);
+    let mut means = vec![0.0f64; regions];
+    for row in scan.series.chunks_exact(regions) {
+        for (m, x) in means.iter_mut().zip(row) {
+            *m += f64::from(*x);
+        }
+    }
+    for m in &mut means {
+        *m /= frames as f64;
+    }
+    let mut values = scan.series.clone();
+    for row in values.chunks_exact_mut(regions) {
+        for (x, m) in row.iter_mut().zip(&means) {
+            *x = (f64::from(*x) - m) as f32;
+        }
+    }
+    (values, valid)
+}

@@ -1,0 +1,238 @@
+//! One scan: region time series with true frame times.
+
+use serde::{Deserialize, Serialize};
+
+/// Who and which run a scan is of. Ordered as cohorts are: person, session, task, run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ScanId {
+    /// The person, spelled as in the participants table.
+    pub subject: String,
+    /// Session label, where a person has several.
+    pub session: Option<String>,
+    /// Task label (`rest`), where the source names one.
+    pub task: Option<String>,
+    /// Run label, where a session has several.
+    pub run: Option<String>,
+}
+
+impl ScanId {
+    /// A scan of a person with a single one.
+    pub fn of_subject(subject: impl Into<String>) -> Self {
+        Self { subject: subject.into(), session: None, task: None, run: None }
+    }
+}
+
+impl std::fmt::Display for ScanId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.subject)?;
+        for (key, value) in [("ses", &self.session), ("task", &self.task), ("run", &self.run)] {
+            if let Some(value) = value {
+                write!(f, "_{key}-{value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a scan came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Source {
+    /// File name relative to the ingested folder, or how it was made.
+    pub name: String,
+    /// BLAKE3 of the source file's bytes; empty for synthetic scans.
+    pub blake3: String,
+    /// Volumes removed from the start before storing.
+    pub dropped_volumes: u32,
+}
+
+/// One scan in memory: cleaned, but neither centred nor scaled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan {
+    /// Person, session, task and run.
+    pub id: ScanId,
+    /// Acquisition site, where known.
+    pub site: Option<String>,
+    /// Nominal repetition time.
+    pub tr_seconds: f64,
+    /// True time of every kept frame since the first volume of the run; strictly increasing, gaps where frames were censored.
+    pub frame_times_seconds: Vec<f64>,
+    /// Row-major `[frames, regions]`; NaN marks a region that has no signal (outside the field of view).
+    pub series: Vec<f32>,
+    /// Head motion per kept frame, where known.
+    pub framewise_displacement_mm: Option<Vec<f32>>,
+    /// Share of each region's voxels inside the image, where known.
+    pub coverage: Option<Vec<f32>>,
+    /// Provenance.
+    pub source: Source,
+}
+
+/// Why a scan cannot be stored.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{what}: expected {expected}, found {found}")]
+pub struct ScanError {
+    /// The quantity that is off.
+    pub what: &'static str,
+    /// What a valid scan has.
+    pub expected: String,
+    /// What this scan has.
+    pub found: String,
+}
+
+impl ScanError {
+    /// Builds the error from anything printable.
+    pub fn new(what: &'static str, expected: impl ToString, found: impl ToString) -> Self {
+        Self { what, expected: expected.to_string(), found: found.to_string() }
+    }
+}
+
+/// Longest label accepted for a person, session, run or site: long enough for any real one, short enough to keep tables readable.
+const MAX_LABEL_BYTES: usize = 200;
+
+impl Scan {
+    /// Number of kept frames.
+    pub fn frames(&self) -> usize {
+        self.frame_times_seconds.len()
+    }
+
+    /// Checks everything readers rely on; a scan that passes can be stored.
+    pub fn validate(&self, regions: usize) -> Result<(), ScanError> {
+        let frames = self.frames();
+        let labels = [("subject", Some(&self.id.subject)), ("session", self.id.session.as_ref())];
+        let more = [("task", self.id.task.as_ref()), ("run", self.id.run.as_ref()), ("site", self.site.as_ref())];
+        for (what, label) in labels.into_iter().chain(more) {
+            let Some(label) = label else { continue };
+            if label.is_empty() || label.len() > MAX_LABEL_BYTES || label.chars().any(char::is_control) {
+                let expected = format!("1 to {MAX_LABEL_BYTES} bytes without control characters");
+                return Err(ScanError::new(what, expected, format!("{label:?}")));
+            }
+        }
+        if frames < 2 {
+            return Err(ScanError::new("number of frames", "at least 2", frames));
+        }
+        if self.series.len() != frames * regions {
+            return Err(ScanError::new("size of the series", format!("{frames} x {regions}"), self.series.len()));
+        }
+        if !(self.tr_seconds.is_finite() && self.tr_seconds > 0.0) {
+            return Err(ScanError::new("repetition time", "a positive number of seconds", self.tr_seconds));
+        }
+        if !self.frame_times_seconds.iter().all(|t| t.is_finite() && *t >= 0.0) {
+            return Err(ScanError::new("frame times", "finite and not negative", "others"));
+        }
+        if let Some(i) = self.frame_times_seconds.windows(2).position(|w| w[0] >= w[1]) {
+            let found =
+                format!("{} then {} at frame {}", self.frame_times_seconds[i], self.frame_times_seconds[i + 1], i + 1);
+            return Err(ScanError::new("frame times", "strictly increasing", found));
+        }
+        if let Some(i) = self.series.iter().position(|x| x.is_infinite()) {
+            return Err(ScanError::new(
+                "series",
+                "finite values (NaN for a missing region)",
+                format!("{} at frame {}, region {}", self.series[i], i / regions + 1, i % regions + 1),
+            ));
+        }
+        for r in 0..regions {
+            let missing = (0..frames).filter(|t| self.series[t * regions + r].is_nan()).count();
+            if missing != 0 && missing != frames {
+                let found = format!("{missing} of {frames} frames of region {} are NaN", r + 1);
+                return Err(ScanError::new("series", "a region that is NaN in all frames or in none", found));
+            }
+        }
+        for (what, vector, len) in [
+            ("framewise displacement", self.framewise_displacement_mm.as_ref(), frames),
+            ("coverage", self.coverage.as_ref(), regions),
+        ] {
+            if let Some(v) = vector.filter(|v| v.len() != len) {
+                return Err(ScanError::new(what, format!("{len} values"), v.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which regions carry a signal: neither missing (NaN) nor constant over the kept frames.
+    pub fn valid_regions(&self) -> Vec<bool> {
+        valid_regions(&self.series, self.frames())
+    }
+}
+
+/// Which columns of a row-major `[frames, regions]` series are neither missing nor constant.
+pub fn valid_regions(series: &[f32], frames: usize) -> Vec<bool> {
+    let regions = series.len().checked_div(frames).unwrap_or(0);
+    let mut valid = vec![false; regions];
+    if let Some((first, rest)) = series.split_at_checked(regions) {
+        for row in rest.chunks_exact(regions.max(1)) {
+            for ((v, x), first) in valid.iter_mut().zip(row).zip(first) {
+                // A comparison with NaN is false both ways, so a missing region never becomes valid.
+                *v |= x < first || x > first;
+            }
+        }
+    }
+    valid
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn scan() -> Scan {
+        Scan {
+            id: ScanId::of_subject("a"),
+            site: None,
+            tr_seconds: 2.0,
+            frame_times_seconds: vec![0.0, 2.0, 6.0],
+            series: vec![1.0, 5.0, f32::NAN, 2.0, 5.0, f32::NAN, 1.5, 5.0, f32::NAN],
+            framewise_displacement_mm: None,
+            coverage: None,
+            source: Source::default(),
+        }
+    }
+
+    #[test]
+    fn constant_and_missing_regions_are_not_valid() {
+        assert_eq!(scan().valid_regions(), [true, false, false]);
+        scan().validate(3).unwrap();
+    }
+
+    #[test]
+    fn each_defect_is_named() {
+        let check = |change: fn(&mut Scan)| {
+            let mut s = scan();
+            change(&mut s);
+            s.validate(3).unwrap_err().to_string()
+        };
+        assert_eq!(
+            check(|s| s.frame_times_seconds[2] = 2.0),
+            "frame times: expected strictly increasing, found 2 then 2 at frame 2"
+        );
+        assert_eq!(check(|s| s.tr_seconds = 0.0), "repetition time: expected a positive number of seconds, found 0");
+        assert_eq!(
+            check(|s| s.series[0] = f32::INFINITY),
+            "series: expected finite values (NaN for a missing region), found inf at frame 1, region 1"
+        );
+        assert_eq!(
+            check(|s| s.series[3] = f32::NAN),
+            "series: expected a region that is NaN in all frames or in none, found 1 of 3 frames of region 1 are NaN"
+        );
+        assert_eq!(
+            check(|s| s.id.subject = String::new()),
+            "subject: expected 1 to 200 bytes without control characters, found \"\""
+        );
+        assert_eq!(
+            check(|s| {
+                s.series.pop();
+            }),
+            "size of the series: expected 3 x 3, found 8"
+        );
+    }
+
+    #[test]
+    fn identifiers_read_as_in_bids() {
+        let id = ScanId {
+            subject: "sub-01".into(),
+            session: Some("b".into()),
+            task: Some("rest".into()),
+            run: Some("2".into()),
+        };
+        assert_eq!(id.to_string(), "sub-01_ses-b_task-rest_run-2");
+    }
+}

@@ -1,0 +1,177 @@
+//! The division itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{HELD_OUT_FRACTION, SITE_GROUPS, Scheme, SplitError, SplitSpec, Strata};
+use crate::participants::Participants;
+use crate::random;
+
+/// Fewest people of a class, or of everything, that a split makes sense for: one in each part.
+const LEAST_PEOPLE: usize = 5;
+
+/// The parts, each sorted.
+pub(super) struct Assigned {
+    pub(super) train: Vec<String>,
+    pub(super) validation: Vec<String>,
+    pub(super) test: Vec<String>,
+    pub(super) excluded: Vec<String>,
+}
+
+/// People who stay together: a family, or a single person.
+struct Unit {
+    members: Vec<String>,
+    stratum: usize,
+}
+
+pub(super) fn assign(people: &Participants, spec: &SplitSpec) -> Result<Assigned, SplitError> {
+    let mut persons = eligible(people, spec)?;
+    persons.sort();
+    let everybody: BTreeSet<String> = people.subjects().map(str::to_owned).collect();
+    let (mut train, mut validation, test);
+    match spec.scheme {
+        Scheme::Random => {
+            let units = units(&persons);
+            let n = persons.len();
+            let held_out = (HELD_OUT_FRACTION * n as f64) as usize;
+            [train, validation, test] = distribute(units, spec.seed, [held_out, held_out]);
+        }
+        Scheme::LeaveSiteOut { fold } => {
+            let tested_sites = site_group(&persons, fold)?;
+            let tested = |p: &Person| p.site.as_ref().is_some_and(|s| tested_sites.contains(s));
+            let tested_families: BTreeSet<&String> =
+                persons.iter().filter(|p| tested(p)).filter_map(|p| p.family.as_ref()).collect();
+            let rest: Vec<Person> = persons
+                .iter()
+                .filter(|p| !tested(p) && !p.family.as_ref().is_some_and(|f| tested_families.contains(f)))
+                .cloned()
+                .collect();
+            let held_out = (HELD_OUT_FRACTION * rest.len() as f64) as usize;
+            [train, validation, _] = distribute(units(&rest), spec.seed, [0, held_out]);
+            test = persons.iter().filter(|p| tested(p)).map(|p| p.subject.clone()).collect();
+        }
+    }
+    train.sort();
+    validation.sort();
+    let mut test = test;
+    test.sort();
+    let used: BTreeSet<&String> = train.iter().chain(&validation).chain(&test).collect();
+    let excluded = everybody.iter().filter(|s| !used.contains(s)).cloned().collect();
+    Ok(Assigned { train, validation, test, excluded })
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Person {
+    subject: String,
+    family: Option<String>,
+    site: Option<String>,
+    stratum: usize,
+}
+
+/// The people with a value of the target, each with stratum, family and site.
+fn eligible(people: &Participants, spec: &SplitSpec) -> Result<Vec<Person>, SplitError> {
+    let missing = |column: &String| SplitError::NoColumn { column: column.clone(), found: people.columns().to_vec() };
+    let strata = match &spec.target {
+        Some(target) => Strata::of(&people.label(target).ok_or_else(|| missing(target))?),
+        None => Strata::single(people.len()),
+    };
+    for column in [&spec.family_column, &spec.site_column].into_iter().flatten() {
+        people.columns().contains(column).then_some(()).ok_or_else(|| missing(column))?;
+    }
+    let get = |row, column: &Option<String>| column.as_ref().and_then(|c| people.get(row, c)).map(str::to_owned);
+    let persons: Vec<Person> = (people.subjects().enumerate())
+        .filter_map(|(row, subject)| {
+            let (family, site) = (get(row, &spec.family_column), get(row, &spec.site_column));
+            Some(Person { subject: subject.to_owned(), family, site, stratum: strata.0[row]? })
+        })
+        .collect();
+    if persons.len() < LEAST_PEOPLE {
+        let target = spec.target.clone().unwrap_or_default();
+        return Err(SplitError::TooFew { target, expected: LEAST_PEOPLE, found: persons.len() });
+    }
+    Ok(persons)
+}
+
+/// Families, and everybody without one alone. A family counts to the stratum of its first member.
+fn units(persons: &[Person]) -> Vec<Unit> {
+    let mut families: BTreeMap<(Option<&str>, &str), Unit> = BTreeMap::new();
+    for person in persons {
+        let key = match &person.family {
+            Some(family) => (Some(family.as_str()), ""),
+            None => (None, person.subject.as_str()),
+        };
+        let unit = families.entry(key).or_insert_with(|| Unit { members: vec![], stratum: person.stratum });
+        unit.members.push(person.subject.clone());
+    }
+    families.into_values().collect()
+}
+
+/// Fills test and validation from every stratum in proportion, in random order; what does not fit trains.
+fn distribute(units: Vec<Unit>, seed: u64, [test_size, validation_size]: [usize; 2]) -> [Vec<String>; 3] {
+    let mut strata: BTreeMap<usize, Vec<Unit>> = BTreeMap::new();
+    for unit in units {
+        strata.entry(unit.stratum).or_default().push(unit);
+    }
+    let sizes: Vec<usize> = strata.values().map(|units| units.iter().map(|u| u.members.len()).sum()).collect();
+    let test_quotas = proportional(&sizes, test_size);
+    let validation_quotas = proportional(&sizes, validation_size);
+    let mut parts = [vec![], vec![], vec![]];
+    for ((stratum, mut units), (mut test_room, mut validation_room)) in
+        strata.into_iter().zip(test_quotas.into_iter().zip(validation_quotas))
+    {
+        random::shuffle(&mut units, &mut random::stream("split", &[seed, stratum as u64]));
+        for unit in units {
+            let size = unit.members.len();
+            let part = if size <= test_room {
+                test_room -= size;
+                2
+            } else if size <= validation_room {
+                validation_room -= size;
+                1
+            } else {
+                0
+            };
+            parts[part].extend(unit.members);
+        }
+    }
+    parts
+}
+
+/// Divides `total` over the strata in proportion to their sizes, by largest remainder, ties to the first.
+fn proportional(sizes: &[usize], total: usize) -> Vec<usize> {
+    let n: usize = sizes.iter().sum();
+    if n == 0 {
+        return vec![0; sizes.len()];
+    }
+    let mut quotas: Vec<usize> = sizes.iter().map(|s| s * total / n).collect();
+    let mut by_remainder: Vec<usize> = (0..sizes.len()).collect();
+    by_remainder.sort_by_key(|&i| std::cmp::Reverse(sizes[i] * total % n));
+    let left = total - quotas.iter().sum::<usize>();
+    for &i in by_remainder.iter().take(left) {
+        quotas[i] += 1;
+    }
+    quotas
+}
+
+/// The sites of one fold: sites in order of size are given to the group with the fewest people so far.
+fn site_group(persons: &[Person], fold: usize) -> Result<BTreeSet<String>, SplitError> {
+    let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
+    for site in persons.iter().filter_map(|p| p.site.as_ref()) {
+        *counts.entry(site).or_default() += 1;
+    }
+    let folds = counts.len().min(SITE_GROUPS);
+    if folds < 2 {
+        return Err(SplitError::TooFewSites { found: counts.len() });
+    }
+    if fold >= folds {
+        return Err(SplitError::NoSuchFold { fold, folds });
+    }
+    let mut sites: Vec<(&String, usize)> = counts.into_iter().collect();
+    sites.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
+    let mut groups = vec![(0, BTreeSet::new()); folds];
+    for (site, n) in sites {
+        let smallest = groups.iter_mut().min_by_key(|(people, _)| *people).expect("there are at least two groups");
+        smallest.0 += n;
+        smallest.1.insert(site.clone());
+    }
+    Ok(groups.swap_remove(fold).1)
+}

@@ -1,0 +1,186 @@
+//! Who may be trained on, who selects, who is tested: by person, never by scan.
+//!
+//! Six parts train, two select, two test. Classes and quantiles of a number are spread evenly; families stay together; with
+//! leave-site-out whole groups of sites are tested. A manifest keeps every split with a hash, so that all methods share it.
+
+mod assign;
+mod strata;
+
+pub use strata::Strata;
+
+use serde::{Deserialize, Serialize};
+
+use crate::participants::Participants;
+
+/// Share of the people that is tested, and again that selects.
+pub const HELD_OUT_FRACTION: f64 = 0.2;
+
+/// Groups of sites in leave-site-out.
+pub const SITE_GROUPS: usize = 5;
+
+/// Why people cannot be split.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SplitError {
+    /// No such label.
+    #[error("expected a label column {column:?}, found {}", .found.join(", "))]
+    NoColumn {
+        /// What was asked for.
+        column: String,
+        /// What there is.
+        found: Vec<String>,
+    },
+    /// Not enough people with the label.
+    #[error("expected at least {expected} people with a value of {target:?}, found {found}")]
+    TooFew {
+        /// The label.
+        target: String,
+        /// The least number.
+        expected: usize,
+        /// The number there is.
+        found: usize,
+    },
+    /// Not enough sites to leave one out.
+    #[error("expected at least 2 sites to leave one out, found {found}")]
+    TooFewSites {
+        /// The number there is.
+        found: usize,
+    },
+    /// A fold that does not exist.
+    #[error("expected a fold below {folds}, found {fold}")]
+    NoSuchFold {
+        /// What was asked for.
+        fold: usize,
+        /// How many there are.
+        folds: usize,
+    },
+}
+
+/// How people are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheme {
+    /// Six to two to two at random.
+    Random,
+    /// Test on one of [`SITE_GROUPS`] groups of sites, train and select on the others.
+    LeaveSiteOut {
+        /// Which group is tested.
+        fold: usize,
+    },
+}
+
+/// What decides a split, besides the people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitSpec {
+    /// The label that is stratified by and whose missing values exclude a person; none for pre-training.
+    pub target: Option<String>,
+    /// Column of families, whose members stay together.
+    pub family_column: Option<String>,
+    /// Column of sites.
+    pub site_column: Option<String>,
+    /// How to divide.
+    pub scheme: Scheme,
+    /// Which of the repetitions.
+    pub seed: u64,
+}
+
+/// The people a model may be fitted on. Only a split makes one, so nothing can be fitted on anybody else by mistake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TrainPeople(Vec<String>);
+
+/// The people that select among fitted models.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ValidationPeople(Vec<String>);
+
+/// The people a chosen model is scored on, once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TestPeople(Vec<String>);
+
+macro_rules! people {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// Their identifiers, sorted.
+            pub fn subjects(&self) -> &[String] {
+                &self.0
+            }
+
+            /// Whether a person is one of them.
+            pub fn contains(&self, subject: &str) -> bool {
+                self.0.binary_search_by(|s| s.as_str().cmp(subject)).is_ok()
+            }
+        }
+    )*};
+}
+people!(TrainPeople, ValidationPeople, TestPeople);
+
+/// One division of the people, with what made it and a hash over all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// What was asked for.
+    pub spec: SplitSpec,
+    /// May be fitted on.
+    pub train: TrainPeople,
+    /// Select.
+    pub validation: ValidationPeople,
+    /// Scored once.
+    pub test: TestPeople,
+    /// In none of the three: no value of the target, or family of a tested person at another site.
+    pub excluded: Vec<String>,
+    /// BLAKE3 over everything above.
+    pub blake3: String,
+}
+
+impl Split {
+    /// Divides the people of a table.
+    pub fn new(people: &Participants, spec: &SplitSpec) -> Result<Self, SplitError> {
+        let assigned = assign::assign(people, spec)?;
+        let mut split = Self {
+            spec: spec.clone(),
+            train: TrainPeople(assigned.train),
+            validation: ValidationPeople(assigned.validation),
+            test: TestPeople(assigned.test),
+            excluded: assigned.excluded,
+            blake3: String::new(),
+        };
+        split.blake3 = split.content_blake3();
+        Ok(split)
+    }
+
+    /// Whether the stored hash is that of the content.
+    pub fn is_intact(&self) -> bool {
+        self.blake3 == self.content_blake3()
+    }
+
+    fn content_blake3(&self) -> String {
+        let content = (&self.spec, &self.train, &self.validation, &self.test, &self.excluded);
+        let json = serde_json::to_vec(&content).expect("a split holds only strings and numbers");
+        blake3::hash(&json).to_hex().to_string()
+    }
+}
+
+/// Splits of several targets and seeds over one cohort, shared by every method that is compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitManifest {
+    /// Hash of the cohort the people are of.
+    pub cohort_blake3: String,
+    /// One split per target, scheme and seed.
+    pub splits: Vec<Split>,
+    /// BLAKE3 over the splits' hashes and the cohort's.
+    pub blake3: String,
+}
+
+impl SplitManifest {
+    /// Makes every split asked for.
+    pub fn new(cohort_blake3: &str, people: &Participants, specs: &[SplitSpec]) -> Result<Self, SplitError> {
+        let splits = specs.iter().map(|spec| Split::new(people, spec)).collect::<Result<Vec<_>, _>>()?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(cohort_blake3.as_bytes());
+        for split in &splits {
+            hasher.update(split.blake3.as_bytes());
+        }
+        let blake3 = hasher.finalize().to_hex().to_string();
+        Ok(Self { cohort_blake3: cohort_blake3.to_owned(), splits, blake3 })
+    }
+}
