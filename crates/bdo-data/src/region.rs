@@ -31,3 +31,14 @@ pub fn repeated_name<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<&'a
     let mut seen = std::collections::HashSet::new();
     names.into_iter().find(|n| !seen.insert(*n))
 }
+
+impl From<&crate::atlas::Region> for Region {
+    fn from(region: &crate::atlas::Region) -> Self {
+        Self {
+            name: region.name.clone(),
+            network: Some(region.network.to_string()),
+            hemisphere: Some(region.hemisphere.to_string()),
+            centroid_mm: region.centroid_mm,
+        }
+    }
+}

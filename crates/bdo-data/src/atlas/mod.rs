@@ -1,0 +1,212 @@
+//! The regions of Schaefer-400 (7 networks) + Tian S3: names, networks, hemispheres and centroids.
+//!
+//! The table is made by `tools/reference/make_atlas_table.py`; its order is the order of the atlas ids,
+//! 1-50 subcortical and 51-450 cortical, which is the column order every cohort of this atlas uses.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+const TABLE: &str = include_str!("schaefer400_tian3.tsv");
+
+/// The 450 regions in atlas order.
+pub fn schaefer400_tian3() -> &'static [Region] {
+    static REGIONS: LazyLock<Vec<Region>> = LazyLock::new(|| {
+        TABLE
+            .lines()
+            .skip(1)
+            .map(|line| {
+                parse_row(line).expect("the table is part of the build and has been tested")
+            })
+            .collect()
+    });
+    &REGIONS
+}
+
+/// One region of an atlas.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// The name in the atlas' own label table.
+    pub name: String,
+    /// The functional network, or the subcortex.
+    pub network: Network,
+    /// The side of the brain.
+    pub hemisphere: Hemisphere,
+    /// The centre of mass of the label in MNI152NLin6Asym space; absent for regions no atlas defines.
+    pub centroid_mm: Option<[f64; 3]>,
+}
+
+/// The seven cortical networks of the Schaefer atlas, and the subcortex as an eighth group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Network {
+    /// Visual.
+    Vis,
+    /// Somatomotor.
+    SomMot,
+    /// Dorsal attention.
+    DorsAttn,
+    /// Salience and ventral attention.
+    SalVentAttn,
+    /// Limbic.
+    Limbic,
+    /// Frontoparietal control.
+    Cont,
+    /// Default mode.
+    Default,
+    /// The Tian subcortex.
+    Subcortical,
+}
+
+impl Network {
+    /// Every network, in the order used for indices.
+    pub const ALL: [Network; 8] = [
+        Network::Vis,
+        Network::SomMot,
+        Network::DorsAttn,
+        Network::SalVentAttn,
+        Network::Limbic,
+        Network::Cont,
+        Network::Default,
+        Network::Subcortical,
+    ];
+
+    /// The name used in the atlas' region names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Network::Vis => "Vis",
+            Network::SomMot => "SomMot",
+            Network::DorsAttn => "DorsAttn",
+            Network::SalVentAttn => "SalVentAttn",
+            Network::Limbic => "Limbic",
+            Network::Cont => "Cont",
+            Network::Default => "Default",
+            Network::Subcortical => "Subcortical",
+        }
+    }
+
+    /// The network of that name, if there is one.
+    pub fn from_name(name: &str) -> Option<Network> {
+        Network::ALL
+            .into_iter()
+            .find(|network| network.name() == name)
+    }
+
+    /// The position in [`Network::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The side of the brain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Hemisphere {
+    /// Left: negative x in MNI space.
+    #[serde(rename = "L")]
+    Left,
+    /// Right: positive x in MNI space.
+    #[serde(rename = "R")]
+    Right,
+}
+
+impl fmt::Display for Hemisphere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Hemisphere::Left => "L",
+            Hemisphere::Right => "R",
+        })
+    }
+}
+
+/// `id name network hemisphere x y z`, separated by tabs.
+fn parse_row(line: &str) -> Option<Region> {
+    let mut fields = line.split('\t').skip(1);
+    let name = fields.next()?.to_owned();
+    let network = Network::from_name(fields.next()?)?;
+    let hemisphere = match fields.next()? {
+        "L" => Hemisphere::Left,
+        "R" => Hemisphere::Right,
+        _ => return None,
+    };
+    let mut millimetres = || fields.next()?.parse::<f64>().ok();
+    let centroid_mm = Some([millimetres()?, millimetres()?, millimetres()?]);
+    Some(Region {
+        name,
+        network,
+        hemisphere,
+        centroid_mm,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_holds_the_450_regions_in_atlas_order() {
+        let regions = schaefer400_tian3();
+        assert_eq!(regions.len(), 450);
+        assert_eq!(TABLE.lines().count(), 451);
+        assert_eq!(regions[0].name, "HIP-head-m-rh");
+        assert_eq!(regions[50].name, "7Networks_LH_Vis_1");
+        assert_eq!(regions[449].name, "7Networks_RH_Default_pCunPCC_9");
+        assert!(
+            regions[..50]
+                .iter()
+                .all(|r| r.network == Network::Subcortical)
+        );
+        assert!(
+            regions[50..]
+                .iter()
+                .all(|r| r.network != Network::Subcortical)
+        );
+        for (row, line) in TABLE.lines().skip(1).enumerate() {
+            assert!(
+                line.starts_with(&format!("{}\t", row + 1)),
+                "row {row} is out of order"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_agree_with_network_and_side() {
+        let regions = schaefer400_tian3();
+        let names: std::collections::BTreeSet<_> = regions.iter().map(|r| &r.name).collect();
+        assert_eq!(names.len(), 450);
+        for region in regions {
+            let [x, y, z] = region.centroid_mm.expect("every atlas region has a place");
+            assert_eq!(
+                x < 0.0,
+                region.hemisphere == Hemisphere::Left,
+                "{}",
+                region.name
+            );
+            assert!(x.abs() < 75.0 && (-110.0..75.0).contains(&y) && (-60.0..85.0).contains(&z));
+            if region.network != Network::Subcortical {
+                assert!(
+                    region.name.contains(region.network.name()),
+                    "{}",
+                    region.name
+                );
+                assert!(region.name.contains(&format!("_{}H_", region.hemisphere)));
+            }
+        }
+    }
+
+    #[test]
+    fn networks_have_their_known_sizes() {
+        let count = |network| {
+            schaefer400_tian3()
+                .iter()
+                .filter(|r| r.network == network)
+                .count()
+        };
+        assert_eq!(Network::ALL.map(count), [61, 77, 46, 47, 26, 52, 91, 50]);
+    }
+}

@@ -1,0 +1,278 @@
+//! The latent state of one scan, seen through the haemodynamic response.
+//!
+//! Within a network the drift is symmetric, so in the basis of its eigenvectors every mode is a scalar
+//! Ornstein-Uhlenbeck process and a step costs one multiplication per mode instead of one per pair of regions.
+
+use super::constants::CONSTANTS;
+use super::drive::{DRIVES, DrivePropagator, GLOBAL};
+use super::eigen::symmetric_eigen;
+use super::elementary::exp;
+use super::hrf::response;
+use super::layout::Layout;
+use super::person::PersonTruth;
+use super::population::Population;
+use super::stream::Stream;
+
+/// A person's brain, ready to be stepped at one repetition time.
+pub(super) struct Brain {
+    networks: Vec<NetworkModes>,
+    drives: DrivePropagator,
+    response: Vec<f64>,
+    steps_per_frame: usize,
+    step_seconds: f64,
+}
+
+/// The eigenmodes of one network.
+struct NetworkModes {
+    network: usize,
+    /// Region index of each column.
+    members: Vec<usize>,
+    /// Row-major; row m is mode m over the members.
+    vectors: Vec<f64>,
+    /// Factor on a mode over one step.
+    decay: Vec<f64>,
+    /// Effect of the network's drive, and of the global one, over one step.
+    drive: Vec<[f64; 2]>,
+    /// Standard deviation of the innovation over one step.
+    innovation: Vec<f64>,
+    /// Standard deviation a mode would have without drives; where it starts.
+    start: Vec<f64>,
+}
+
+impl Brain {
+    pub(super) fn new(
+        population: &Population,
+        layout: &Layout,
+        person: &PersonTruth,
+        tr_seconds: f64,
+    ) -> Self {
+        let steps_per_frame = (tr_seconds / CONSTANTS.longest_step_seconds)
+            .ceil()
+            .max(1.0) as usize;
+        let step_seconds = tr_seconds / steps_per_frame as f64;
+        let networks = (0..8)
+            .filter(|&k| !layout.members[k].is_empty())
+            .map(|k| NetworkModes::new(population, &layout.members[k], person, k, step_seconds))
+            .collect();
+        let (drift, diffusion) = drive_equation(person);
+        Brain {
+            networks,
+            drives: DrivePropagator::new(&drift, &diffusion, step_seconds),
+            response: response(person.hrf_scale, step_seconds),
+            steps_per_frame,
+            step_seconds,
+        }
+    }
+
+    /// Filtered states, row-major frames x regions.
+    pub(super) fn run(&self, frames: usize, regions: usize, stream: &mut Stream) -> Vec<f64> {
+        // Long enough for the response to fill and for the drives to have shaped the regions.
+        let taps = self.response.len();
+        let warm_up = taps.max((40.0 / self.step_seconds) as usize);
+        let mut history = vec![0.0; taps * regions];
+        let mut state: Vec<f64> = self
+            .networks
+            .iter()
+            .flat_map(|n| &n.start)
+            .map(|deviation| deviation * stream.normal())
+            .collect();
+        let mut z = self.drives.start(stream);
+        let mut filtered = vec![0.0; regions];
+        let mut out = vec![0.0; frames * regions];
+        for step in 0..=warm_up + (frames - 1) * self.steps_per_frame {
+            let next = self.drives.advance(&z, stream);
+            let between: [f64; DRIVES] = std::array::from_fn(|k| 0.5 * (z[k] + next[k]));
+            z = next;
+            self.advance(&mut state, &between, stream);
+            let newest = step % taps;
+            history[newest * regions..(newest + 1) * regions].copy_from_slice(&state);
+            if step >= warm_up && (step - warm_up) % self.steps_per_frame == 0 {
+                filtered.fill(0.0);
+                for (lag, weight) in self.response.iter().enumerate() {
+                    let slot = (newest + taps - lag) % taps;
+                    for (x, past) in filtered
+                        .iter_mut()
+                        .zip(&history[slot * regions..(slot + 1) * regions])
+                    {
+                        *x += weight * past;
+                    }
+                }
+                let frame = (step - warm_up) / self.steps_per_frame;
+                self.project(&filtered, &mut out[frame * regions..(frame + 1) * regions]);
+            }
+        }
+        out
+    }
+
+    fn advance(&self, state: &mut [f64], drives: &[f64; DRIVES], stream: &mut Stream) {
+        let mut rest = state;
+        for modes in &self.networks {
+            let (own, others) = rest.split_at_mut(modes.members.len());
+            rest = others;
+            for (m, x) in own.iter_mut().enumerate() {
+                let [network, global] = modes.drive[m];
+                *x = modes.decay[m] * *x
+                    + network * drives[modes.network]
+                    + global * drives[GLOBAL]
+                    + modes.innovation[m] * stream.normal();
+            }
+        }
+    }
+
+    /// From modes to regions.
+    fn project(&self, modes: &[f64], regions: &mut [f64]) {
+        let mut rest = modes;
+        let mut sums = Vec::new();
+        for network in &self.networks {
+            let n = network.members.len();
+            let (own, others) = rest.split_at(n);
+            rest = others;
+            sums.clear();
+            sums.resize(n, 0.0);
+            for (amplitude, row) in own.iter().zip(network.vectors.chunks_exact(n)) {
+                for (sum, v) in sums.iter_mut().zip(row) {
+                    *sum += amplitude * v;
+                }
+            }
+            for (&region, sum) in network.members.iter().zip(&sums) {
+                regions[region] = *sum;
+            }
+        }
+    }
+}
+
+impl NetworkModes {
+    fn new(
+        population: &Population,
+        members: &[usize],
+        person: &PersonTruth,
+        network: usize,
+        h: f64,
+    ) -> Self {
+        let n = members.len();
+        let relaxation = relaxation(population, members, person, network);
+        let eigen = symmetric_eigen(relaxation, n);
+        let reference = person.rate_scale * CONSTANTS.reference_rate_per_second;
+        let gains: Vec<[f64; 2]> = members
+            .iter()
+            .map(|&i| drive_gains(population, person, network, i))
+            .collect();
+        let mut modes = NetworkModes {
+            network,
+            members: members.to_vec(),
+            vectors: eigen.vectors,
+            decay: Vec::with_capacity(n),
+            drive: Vec::with_capacity(n),
+            innovation: Vec::with_capacity(n),
+            start: Vec::with_capacity(n),
+        };
+        for (rate, row) in eigen.values.iter().zip(modes.vectors.chunks_exact(n)) {
+            let decay = exp(-rate * h);
+            let stationary = reference / rate;
+            modes.decay.push(decay);
+            modes.start.push(stationary.sqrt());
+            modes
+                .innovation
+                .push((stationary * (1.0 - decay * decay)).sqrt());
+            let onto_mode = |which: usize| {
+                row.iter()
+                    .zip(&gains)
+                    .map(|(v, g)| v * g[which])
+                    .sum::<f64>()
+            };
+            modes
+                .drive
+                .push([0, 1].map(|which| (1.0 - decay) / rate * onto_mode(which)));
+        }
+        modes
+    }
+}
+
+/// R^½ (I - g C) R^½ of one network, row-major: positive definite because g < 1 and C has no eigenvalue above one.
+fn relaxation(
+    population: &Population,
+    members: &[usize],
+    person: &PersonTruth,
+    network: usize,
+) -> Vec<f64> {
+    let n = members.len();
+    let coupling = &population.local[network];
+    let root: Vec<f64> = members
+        .iter()
+        .map(|&i| (person.rate_scale * population.regions[i].rate_per_second).sqrt())
+        .collect();
+    let mut matrix = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..n {
+            let identity = f64::from(u8::from(i == j));
+            let entry = identity - person.local_coupling[network] * coupling[i * n + j];
+            matrix[i * n + j] = root[i] * entry * root[j];
+        }
+    }
+    matrix
+}
+
+/// How strongly the network's drive and the global drive push region `i`, per second.
+fn drive_gains(
+    population: &Population,
+    person: &PersonTruth,
+    network: usize,
+    i: usize,
+) -> [f64; 2] {
+    let reference = person.rate_scale * CONSTANTS.reference_rate_per_second;
+    let region = &population.regions[i];
+    [
+        reference * person.drive_gain[network] * region.drive_loading * person.loading[i],
+        reference * CONSTANTS.global_gain * region.global_loading,
+    ]
+}
+
+/// Drift and diffusion of the drives; without coupling each would have unit variance.
+fn drive_equation(person: &PersonTruth) -> ([[f64; DRIVES]; DRIVES], [f64; DRIVES]) {
+    let mut drift = [[0.0; DRIVES]; DRIVES];
+    let mut diffusion = [0.0; DRIVES];
+    for to in 0..DRIVES {
+        let rate = if to == GLOBAL {
+            CONSTANTS.global_rate_per_second
+        } else {
+            CONSTANTS.drive_rate_per_second[to]
+        } * person.rate_scale;
+        drift[to][to] = -rate;
+        diffusion[to] = 2.0 * rate;
+        if to != GLOBAL {
+            for from in 0..GLOBAL {
+                drift[to][from] += rate * person.between[to][from];
+            }
+        }
+    }
+    (drift, diffusion)
+}
+
+/// The whole drift matrix of a person, row-major over regions, then network drives, then the global drive.
+pub(super) fn drift_matrix(
+    population: &Population,
+    layout: &Layout,
+    person: &PersonTruth,
+) -> Vec<f64> {
+    let regions = layout.regions.len();
+    let size = regions + DRIVES;
+    let mut matrix = vec![0.0; size * size];
+    for (network, members) in layout.members.iter().enumerate() {
+        let n = members.len();
+        let relaxation = relaxation(population, members, person, network);
+        for (row, &i) in members.iter().enumerate() {
+            for (column, &j) in members.iter().enumerate() {
+                matrix[i * size + j] = -relaxation[row * n + column];
+            }
+            let [own, global] = drive_gains(population, person, network, i);
+            matrix[i * size + regions + network] = own;
+            matrix[i * size + regions + GLOBAL] = global;
+        }
+    }
+    let (drift, _) = drive_equation(person);
+    for (to, row) in drift.iter().enumerate() {
+        let start = (regions + to) * size + regions;
+        matrix[start..start + DRIVES].copy_from_slice(row);
+    }
+    matrix
+}

@@ -1,0 +1,299 @@
+//! What synthetic cohort is wanted.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The settings of a synthetic cohort. Two equal specs give the same bytes, on any machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SynthSpec {
+    /// People.
+    pub subjects: usize,
+    /// Regions; 450 is Schaefer-400 + Tian S3, fewer a balanced subset, more adds numbered regions.
+    pub regions: usize,
+    /// Volumes per scan, before censoring.
+    pub frames: usize,
+    /// Scanners, each with its own repetition time, gain and noise.
+    pub sites: usize,
+    /// The repetition time of the first site, the others vary around it; absent: typical repetition times.
+    pub tr_seconds: Option<f64>,
+    /// Scans per person: the same brain, new states and new noise.
+    pub sessions: usize,
+    /// Seed of people, scanners and noise.
+    pub seed: u64,
+    /// Seed of what all brains have in common; cohorts that share it are samples of one population.
+    pub population_seed: u64,
+    /// How strongly labels act on the dynamics.
+    pub effects: Effects,
+    /// Share of each label that was not recorded.
+    pub missing_label_fraction: f64,
+    /// Volumes with more framewise displacement than this are left out; true times stay.
+    pub censor_fd_mm: Option<f64>,
+}
+
+impl Default for SynthSpec {
+    fn default() -> Self {
+        SynthSpec {
+            subjects: 100,
+            regions: 450,
+            frames: 490,
+            sites: 3,
+            tr_seconds: None,
+            sessions: 1,
+            seed: 0,
+            population_seed: 0,
+            effects: Effects::default(),
+            missing_label_fraction: 0.03,
+            censor_fd_mm: None,
+        }
+    }
+}
+
+impl SynthSpec {
+    /// Refuses settings that describe no cohort.
+    pub fn validate(&self) -> Result<(), SynthError> {
+        at_least("subjects", 1, self.subjects)?;
+        at_least("regions", 2, self.regions)?;
+        at_least("frames", 2, self.frames)?;
+        at_least("sites", 1, self.sites)?;
+        at_least("sessions", 1, self.sessions)?;
+        within("tr_seconds", 0.05, 20.0, self.tr_seconds.unwrap_or(1.0))?;
+        within(
+            "missing_label_fraction",
+            0.0,
+            1.0,
+            self.missing_label_fraction,
+        )?;
+        within("censor_fd_mm", 0.05, 50.0, self.censor_fd_mm.unwrap_or(0.5))?;
+        for (name, size) in self.effects.named() {
+            // Beyond five standard deviations every brain would sit at the edge of stability.
+            within(name, -5.0, 5.0, size)?;
+        }
+        if self.subjects.checked_mul(self.sessions).is_none() {
+            return Err(SynthError::TooManyScans {
+                subjects: self.subjects,
+                sessions: self.sessions,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Effect sizes, in standard deviations of the parameter between people of equal labels.
+///
+/// Age and trait: per standard deviation of the label. Sex and diagnosis: the difference of the two groups.
+/// Zero means that the label is independent of everything in the scan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Effects {
+    /// How much slower all rates are with age.
+    pub age_rate: f64,
+    /// How much weaker coupling within networks is with age.
+    pub age_coupling: f64,
+    /// How much more the head moves with age.
+    pub age_motion: f64,
+    /// Coupling: women above men in the default and limbic networks, below in somatomotor and visual.
+    pub sex_coupling: f64,
+    /// Coupling: patients below controls in salience and default, above in the subcortex.
+    pub diagnosis_coupling: f64,
+    /// Coupling between the salience and default networks: patients above controls.
+    pub diagnosis_between: f64,
+    /// Coupling in the control and dorsal attention networks rises with the trait.
+    pub trait_coupling: f64,
+}
+
+impl Default for Effects {
+    fn default() -> Self {
+        Effects {
+            age_rate: 0.8,
+            age_coupling: 0.5,
+            age_motion: 0.2,
+            sex_coupling: 0.9,
+            diagnosis_coupling: 0.7,
+            diagnosis_between: 0.7,
+            trait_coupling: 0.3,
+        }
+    }
+}
+
+impl Effects {
+    /// No label acts on anything: what a fair test of chance level needs.
+    pub fn none() -> Self {
+        Effects {
+            age_rate: 0.0,
+            age_coupling: 0.0,
+            age_motion: 0.0,
+            sex_coupling: 0.0,
+            diagnosis_coupling: 0.0,
+            diagnosis_between: 0.0,
+            trait_coupling: 0.0,
+        }
+    }
+
+    fn named(&self) -> [(&'static str, f64); 7] {
+        [
+            ("effects.age_rate", self.age_rate),
+            ("effects.age_coupling", self.age_coupling),
+            ("effects.age_motion", self.age_motion),
+            ("effects.sex_coupling", self.sex_coupling),
+            ("effects.diagnosis_coupling", self.diagnosis_coupling),
+            ("effects.diagnosis_between", self.diagnosis_between),
+            ("effects.trait_coupling", self.trait_coupling),
+        ]
+    }
+}
+
+/// Why a spec describes no cohort.
+#[derive(Debug, Error, PartialEq)]
+pub enum SynthError {
+    /// A count is too small.
+    #[error("{name}: expected at least {least}, found {found}")]
+    TooFew {
+        /// The setting.
+        name: &'static str,
+        /// The smallest value that works.
+        least: usize,
+        /// The value given.
+        found: usize,
+    },
+    /// A number is outside its range, or not a number.
+    #[error("{name}: expected a number from {low} to {high}, found {found}")]
+    OutOfRange {
+        /// The setting.
+        name: &'static str,
+        /// The lowest value allowed.
+        low: f64,
+        /// The highest value allowed.
+        high: f64,
+        /// The value given.
+        found: f64,
+    },
+    /// The number of scans does not fit an index.
+    #[error("expected subjects x sessions to fit an index, found {subjects} x {sessions}")]
+    TooManyScans {
+        /// People.
+        subjects: usize,
+        /// Scans per person.
+        sessions: usize,
+    },
+}
+
+fn at_least(name: &'static str, least: usize, found: usize) -> Result<(), SynthError> {
+    if found < least {
+        Err(SynthError::TooFew { name, least, found })
+    } else {
+        Ok(())
+    }
+}
+
+fn within(name: &'static str, low: f64, high: f64, found: f64) -> Result<(), SynthError> {
+    // Written so that a NaN is out of range.
+    if (low..=high).contains(&found) {
+        Ok(())
+    } else {
+        Err(SynthError::OutOfRange {
+            name,
+            low,
+            high,
+            found,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid_and_survives_json() {
+        let spec = SynthSpec::default();
+        assert_eq!(spec.validate(), Ok(()));
+        let text = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<SynthSpec>(&text).unwrap(), spec);
+        assert!(
+            serde_json::from_str::<SynthSpec>(r#"{"subject": 3}"#).is_err(),
+            "unknown keys are errors"
+        );
+    }
+
+    #[test]
+    fn impossible_settings_are_named() {
+        let refused = |change: fn(&mut SynthSpec)| {
+            let mut spec = SynthSpec::default();
+            change(&mut spec);
+            spec.validate().unwrap_err()
+        };
+        assert_eq!(
+            refused(|s| s.regions = 1),
+            SynthError::TooFew {
+                name: "regions",
+                least: 2,
+                found: 1
+            }
+        );
+        assert_eq!(
+            refused(|s| s.frames = 1).to_string(),
+            "frames: expected at least 2, found 1"
+        );
+        assert!(matches!(
+            refused(|s| s.subjects = 0),
+            SynthError::TooFew {
+                name: "subjects",
+                ..
+            }
+        ));
+        assert!(matches!(
+            refused(|s| s.sites = 0),
+            SynthError::TooFew { name: "sites", .. }
+        ));
+        assert!(matches!(
+            refused(|s| s.sessions = 0),
+            SynthError::TooFew {
+                name: "sessions",
+                ..
+            }
+        ));
+        for tr in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let spec = SynthSpec {
+                tr_seconds: Some(tr),
+                ..SynthSpec::default()
+            };
+            assert!(
+                matches!(
+                    spec.validate(),
+                    Err(SynthError::OutOfRange {
+                        name: "tr_seconds",
+                        ..
+                    })
+                ),
+                "{tr}"
+            );
+        }
+        assert!(matches!(
+            refused(|s| s.missing_label_fraction = 1.5),
+            SynthError::OutOfRange {
+                name: "missing_label_fraction",
+                ..
+            }
+        ));
+        assert!(matches!(
+            refused(|s| s.censor_fd_mm = Some(0.0)),
+            SynthError::OutOfRange {
+                name: "censor_fd_mm",
+                ..
+            }
+        ));
+        assert!(matches!(
+            refused(|s| s.effects.age_rate = f64::NAN),
+            SynthError::OutOfRange {
+                name: "effects.age_rate",
+                ..
+            }
+        ));
+        assert!(matches!(
+            refused(|s| s.sessions = usize::MAX),
+            SynthError::TooManyScans { .. }
+        ));
+    }
+}
