@@ -1,2 +1,40 @@
-//! The command line of BDO.
-fn main() {}
+//! The command line of BDO: brain dynamics from fMRI.
+//!
+//! This crate is the rim: the only one that prints, reads arguments and decides exit codes.
+
+mod cli;
+mod commands;
+mod pipeline;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// How a verb ended, as scripts see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Everything was done.
+    Done,
+    /// Done, but some inputs were rejected (and listed).
+    SomeRejected,
+}
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match commands::run(&cli) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::SomeRejected) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            for cause in error.chain().skip(1) {
+                let cause = cause.to_string();
+                // Errors that print their source already would say it twice.
+                if !error.to_string().contains(&cause) {
+                    eprintln!("  because: {cause}");
+                }
+            }
+            ExitCode::from(2)
+        }
+    }
+}

@@ -16,9 +16,7 @@ pub fn schaefer400_tian3() -> &'static [Region] {
         TABLE
             .lines()
             .skip(1)
-            .map(|line| {
-                parse_row(line).expect("the table is part of the build and has been tested")
-            })
+            .map(|line| parse_row(line).expect("the table is part of the build and has been tested"))
             .collect()
     });
     &REGIONS
@@ -87,9 +85,7 @@ impl Network {
 
     /// The network of that name, if there is one.
     pub fn from_name(name: &str) -> Option<Network> {
-        Network::ALL
-            .into_iter()
-            .find(|network| network.name() == name)
+        Network::ALL.into_iter().find(|network| network.name() == name)
     }
 
     /// The position in [`Network::ALL`].
@@ -136,12 +132,7 @@ fn parse_row(line: &str) -> Option<Region> {
     };
     let mut millimetres = || fields.next()?.parse::<f64>().ok();
     let centroid_mm = Some([millimetres()?, millimetres()?, millimetres()?]);
-    Some(Region {
-        name,
-        network,
-        hemisphere,
-        centroid_mm,
-    })
+    Some(Region { name, network, hemisphere, centroid_mm })
 }
 
 #[cfg(test)]
@@ -156,21 +147,10 @@ mod tests {
         assert_eq!(regions[0].name, "HIP-head-m-rh");
         assert_eq!(regions[50].name, "7Networks_LH_Vis_1");
         assert_eq!(regions[449].name, "7Networks_RH_Default_pCunPCC_9");
-        assert!(
-            regions[..50]
-                .iter()
-                .all(|r| r.network == Network::Subcortical)
-        );
-        assert!(
-            regions[50..]
-                .iter()
-                .all(|r| r.network != Network::Subcortical)
-        );
+        assert!(regions[..50].iter().all(|r| r.network == Network::Subcortical));
+        assert!(regions[50..].iter().all(|r| r.network != Network::Subcortical));
         for (row, line) in TABLE.lines().skip(1).enumerate() {
-            assert!(
-                line.starts_with(&format!("{}\t", row + 1)),
-                "row {row} is out of order"
-            );
+            assert!(line.starts_with(&format!("{}\t", row + 1)), "row {row} is out of order");
         }
     }
 
@@ -181,19 +161,10 @@ mod tests {
         assert_eq!(names.len(), 450);
         for region in regions {
             let [x, y, z] = region.centroid_mm.expect("every atlas region has a place");
-            assert_eq!(
-                x < 0.0,
-                region.hemisphere == Hemisphere::Left,
-                "{}",
-                region.name
-            );
+            assert_eq!(x < 0.0, region.hemisphere == Hemisphere::Left, "{}", region.name);
             assert!(x.abs() < 75.0 && (-110.0..75.0).contains(&y) && (-60.0..85.0).contains(&z));
             if region.network != Network::Subcortical {
-                assert!(
-                    region.name.contains(region.network.name()),
-                    "{}",
-                    region.name
-                );
+                assert!(region.name.contains(region.network.name()), "{}", region.name);
                 assert!(region.name.contains(&format!("_{}H_", region.hemisphere)));
             }
         }
@@ -201,12 +172,7 @@ mod tests {
 
     #[test]
     fn networks_have_their_known_sizes() {
-        let count = |network| {
-            schaefer400_tian3()
-                .iter()
-                .filter(|r| r.network == network)
-                .count()
-        };
+        let count = |network| schaefer400_tian3().iter().filter(|r| r.network == network).count();
         assert_eq!(Network::ALL.map(count), [61, 77, 46, 47, 26, 52, 91, 50]);
     }
 }

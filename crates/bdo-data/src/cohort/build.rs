@@ -156,6 +156,11 @@ pub(super) fn build_unpublished(
     let mut builder = Builder::resume(&cohort, &work, plan)?;
     builder.fill(plan, &produce, observer)?;
     let (manifest, report) = builder.into_manifest(plan);
+    if report.index.is_empty() {
+        // There is nothing to continue; failing to tidy up changes nothing.
+        let _ = fs::remove_dir_all(partial);
+        return Err(CohortError::Empty { rejected: report.rejected });
+    }
     write_tables(&cohort, &manifest, plan, &report, tables(&report))?;
     Ok(report)
 }

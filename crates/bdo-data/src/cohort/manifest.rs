@@ -131,7 +131,9 @@ pub struct IndexEntry {
     pub bytes: u64,
     /// BLAKE3 of those bytes.
     pub blake3: String,
-    /// BLAKE3 of the file the scan was read from; empty for synthetic scans.
+    /// The file the scan was read from, or how it was made.
+    pub source: String,
+    /// BLAKE3 of that file; empty for synthetic scans.
     pub source_blake3: String,
 }
 

@@ -94,6 +94,12 @@ pub enum CohortError {
         /// What it has.
         found: String,
     },
+    /// Not one item became a scan.
+    #[error("expected at least one scan, found none: {}", first_rejection(.rejected))]
+    Empty {
+        /// Why each item was refused.
+        rejected: Vec<Rejection>,
+    },
     /// Stopped by request before the end.
     #[error("interrupted after {done} of {total}; run the same command again to go on")]
     Interrupted {
@@ -102,6 +108,17 @@ pub enum CohortError {
         /// Items in all.
         total: usize,
     },
+}
+
+fn first_rejection(rejected: &[Rejection]) -> String {
+    match rejected {
+        [] => "there was nothing to read".into(),
+        [first, rest @ ..] => {
+            let more =
+                if rest.is_empty() { String::new() } else { format!(" (and {} more were rejected)", rest.len()) };
+            format!("{}: {}: expected {}, found {}{more}", first.file, first.reason, first.expected, first.found)
+        }
+    }
 }
 
 fn concerning(scans: &[String]) -> String {

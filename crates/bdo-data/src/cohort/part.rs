@@ -90,6 +90,7 @@ impl PartWriter {
             offset,
             bytes: sink.written - offset,
             blake3: sink.scan.finalize().to_hex().to_string(),
+            source: scan.source.name.clone(),
             source_blake3: scan.source.blake3.clone(),
         })
     }

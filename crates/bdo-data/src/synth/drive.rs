@@ -39,8 +39,7 @@ impl DrivePropagator {
         for i in 0..DRIVES {
             covariance[i][i] += diffusion[i] * t;
             for j in 0..DRIVES {
-                covariance[i][j] +=
-                    0.5 * t * (scaled[i][j] * diffusion[j] + diffusion[i] * scaled[j][i]);
+                covariance[i][j] += 0.5 * t * (scaled[i][j] * diffusion[j] + diffusion[i] * scaled[j][i]);
             }
         }
         let double = |transition: &mut Square, covariance: &mut Square| {
@@ -57,11 +56,7 @@ impl DrivePropagator {
         for _ in 0..20 {
             double(&mut long_transition, &mut stationary);
         }
-        DrivePropagator {
-            transition,
-            innovation: cholesky(&covariance),
-            stationary: cholesky(&stationary),
-        }
+        DrivePropagator { transition, innovation: cholesky(&covariance), stationary: cholesky(&stationary) }
     }
 
     /// A draw from the stationary law.
@@ -85,11 +80,7 @@ impl DrivePropagator {
 fn add_correlated(z: &mut [f64; DRIVES], factor: &Square, stream: &mut Stream) {
     let white: [f64; DRIVES] = std::array::from_fn(|_| stream.normal());
     for (i, x) in z.iter_mut().enumerate() {
-        *x += factor[i][..=i]
-            .iter()
-            .zip(&white)
-            .map(|(l, w)| l * w)
-            .sum::<f64>();
+        *x += factor[i][..=i].iter().zip(&white).map(|(l, w)| l * w).sum::<f64>();
     }
 }
 

@@ -40,15 +40,8 @@ struct NetworkModes {
 }
 
 impl Brain {
-    pub(super) fn new(
-        population: &Population,
-        layout: &Layout,
-        person: &PersonTruth,
-        tr_seconds: f64,
-    ) -> Self {
-        let steps_per_frame = (tr_seconds / CONSTANTS.longest_step_seconds)
-            .ceil()
-            .max(1.0) as usize;
+    pub(super) fn new(population: &Population, layout: &Layout, person: &PersonTruth, tr_seconds: f64) -> Self {
+        let steps_per_frame = (tr_seconds / CONSTANTS.longest_step_seconds).ceil().max(1.0) as usize;
         let step_seconds = tr_seconds / steps_per_frame as f64;
         let networks = (0..8)
             .filter(|&k| !layout.members[k].is_empty())
@@ -70,12 +63,8 @@ impl Brain {
         let taps = self.response.len();
         let warm_up = taps.max((40.0 / self.step_seconds) as usize);
         let mut history = vec![0.0; taps * regions];
-        let mut state: Vec<f64> = self
-            .networks
-            .iter()
-            .flat_map(|n| &n.start)
-            .map(|deviation| deviation * stream.normal())
-            .collect();
+        let mut state: Vec<f64> =
+            self.networks.iter().flat_map(|n| &n.start).map(|deviation| deviation * stream.normal()).collect();
         let mut z = self.drives.start(stream);
         let mut filtered = vec![0.0; regions];
         let mut out = vec![0.0; frames * regions];
@@ -90,10 +79,7 @@ impl Brain {
                 filtered.fill(0.0);
                 for (lag, weight) in self.response.iter().enumerate() {
                     let slot = (newest + taps - lag) % taps;
-                    for (x, past) in filtered
-                        .iter_mut()
-                        .zip(&history[slot * regions..(slot + 1) * regions])
-                    {
+                    for (x, past) in filtered.iter_mut().zip(&history[slot * regions..(slot + 1) * regions]) {
                         *x += weight * past;
                     }
                 }
@@ -142,21 +128,12 @@ impl Brain {
 }
 
 impl NetworkModes {
-    fn new(
-        population: &Population,
-        members: &[usize],
-        person: &PersonTruth,
-        network: usize,
-        h: f64,
-    ) -> Self {
+    fn new(population: &Population, members: &[usize], person: &PersonTruth, network: usize, h: f64) -> Self {
         let n = members.len();
         let relaxation = relaxation(population, members, person, network);
         let eigen = symmetric_eigen(relaxation, n);
         let reference = person.rate_scale * CONSTANTS.reference_rate_per_second;
-        let gains: Vec<[f64; 2]> = members
-            .iter()
-            .map(|&i| drive_gains(population, person, network, i))
-            .collect();
+        let gains: Vec<[f64; 2]> = members.iter().map(|&i| drive_gains(population, person, network, i)).collect();
         let mut modes = NetworkModes {
             network,
             members: members.to_vec(),
@@ -171,36 +148,20 @@ impl NetworkModes {
             let stationary = reference / rate;
             modes.decay.push(decay);
             modes.start.push(stationary.sqrt());
-            modes
-                .innovation
-                .push((stationary * (1.0 - decay * decay)).sqrt());
-            let onto_mode = |which: usize| {
-                row.iter()
-                    .zip(&gains)
-                    .map(|(v, g)| v * g[which])
-                    .sum::<f64>()
-            };
-            modes
-                .drive
-                .push([0, 1].map(|which| (1.0 - decay) / rate * onto_mode(which)));
+            modes.innovation.push((stationary * (1.0 - decay * decay)).sqrt());
+            let onto_mode = |which: usize| row.iter().zip(&gains).map(|(v, g)| v * g[which]).sum::<f64>();
+            modes.drive.push([0, 1].map(|which| (1.0 - decay) / rate * onto_mode(which)));
         }
         modes
     }
 }
 
 /// R^½ (I - g C) R^½ of one network, row-major: positive definite because g < 1 and C has no eigenvalue above one.
-fn relaxation(
-    population: &Population,
-    members: &[usize],
-    person: &PersonTruth,
-    network: usize,
-) -> Vec<f64> {
+fn relaxation(population: &Population, members: &[usize], person: &PersonTruth, network: usize) -> Vec<f64> {
     let n = members.len();
     let coupling = &population.local[network];
-    let root: Vec<f64> = members
-        .iter()
-        .map(|&i| (person.rate_scale * population.regions[i].rate_per_second).sqrt())
-        .collect();
+    let root: Vec<f64> =
+        members.iter().map(|&i| (person.rate_scale * population.regions[i].rate_per_second).sqrt()).collect();
     let mut matrix = vec![0.0; n * n];
     for i in 0..n {
         for j in 0..n {
@@ -213,12 +174,7 @@ fn relaxation(
 }
 
 /// How strongly the network's drive and the global drive push region `i`, per second.
-fn drive_gains(
-    population: &Population,
-    person: &PersonTruth,
-    network: usize,
-    i: usize,
-) -> [f64; 2] {
+fn drive_gains(population: &Population, person: &PersonTruth, network: usize, i: usize) -> [f64; 2] {
     let reference = person.rate_scale * CONSTANTS.reference_rate_per_second;
     let region = &population.regions[i];
     [
@@ -232,11 +188,8 @@ fn drive_equation(person: &PersonTruth) -> ([[f64; DRIVES]; DRIVES], [f64; DRIVE
     let mut drift = [[0.0; DRIVES]; DRIVES];
     let mut diffusion = [0.0; DRIVES];
     for to in 0..DRIVES {
-        let rate = if to == GLOBAL {
-            CONSTANTS.global_rate_per_second
-        } else {
-            CONSTANTS.drive_rate_per_second[to]
-        } * person.rate_scale;
+        let rate = if to == GLOBAL { CONSTANTS.global_rate_per_second } else { CONSTANTS.drive_rate_per_second[to] }
+            * person.rate_scale;
         drift[to][to] = -rate;
         diffusion[to] = 2.0 * rate;
         if to != GLOBAL {
@@ -249,11 +202,7 @@ fn drive_equation(person: &PersonTruth) -> ([[f64; DRIVES]; DRIVES], [f64; DRIVE
 }
 
 /// The whole drift matrix of a person, row-major over regions, then network drives, then the global drive.
-pub(super) fn drift_matrix(
-    population: &Population,
-    layout: &Layout,
-    person: &PersonTruth,
-) -> Vec<f64> {
+pub(super) fn drift_matrix(population: &Population, layout: &Layout, person: &PersonTruth) -> Vec<f64> {
     let regions = layout.regions.len();
     let size = regions + DRIVES;
     let mut matrix = vec![0.0; size * size];

@@ -52,11 +52,7 @@ fn tridiagonalise(a: &mut [f64], vectors: &mut [f64], n: usize) -> Vec<f64> {
         }
         for i in start..n {
             let (vi, wi) = (v[i], w[i]);
-            for ((x, vj), wj) in a[i * n + start..(i + 1) * n]
-                .iter_mut()
-                .zip(&v[start..])
-                .zip(&w[start..])
-            {
+            for ((x, vj), wj) in a[i * n + start..(i + 1) * n].iter_mut().zip(&v[start..]).zip(&w[start..]) {
                 *x -= vi * wj + wi * vj;
             }
         }
@@ -155,14 +151,9 @@ mod tests {
         for i in 0..n {
             for j in 0..n {
                 let rows = |k: usize| (eigen.vectors[k * n + i], eigen.vectors[k * n + j]);
-                let rebuilt: f64 = (0..n)
-                    .map(|k| eigen.values[k] * rows(k).0 * rows(k).1)
-                    .sum();
+                let rebuilt: f64 = (0..n).map(|k| eigen.values[k] * rows(k).0 * rows(k).1).sum();
                 let identity: f64 = (0..n).map(|k| rows(k).0 * rows(k).1).sum();
-                assert!(
-                    (rebuilt - matrix[i * n + j]).abs() < tolerance,
-                    "n {n}, entry {i},{j}"
-                );
+                assert!((rebuilt - matrix[i * n + j]).abs() < tolerance, "n {n}, entry {i},{j}");
                 assert!((identity - f64::from(u8::from(i == j))).abs() < tolerance);
             }
         }

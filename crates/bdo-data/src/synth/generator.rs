@@ -66,12 +66,7 @@ impl Generator {
         let layout = Layout::new(spec.regions);
         let population = Population::new(spec.population_seed, &layout);
         let sites = Site::all(&spec);
-        Ok(Generator {
-            spec,
-            layout,
-            population,
-            sites,
-        })
+        Ok(Generator { spec, layout, population, sites })
     }
 
     /// The settings.
@@ -107,11 +102,7 @@ impl Generator {
 
     /// A subject's true labels and parameters. Panics if there is no such subject.
     pub fn person_truth(&self, subject: usize) -> PersonTruth {
-        assert!(
-            subject < self.spec.subjects,
-            "subject {subject} of {}",
-            self.spec.subjects
-        );
+        assert!(subject < self.spec.subjects, "subject {subject} of {}", self.spec.subjects);
         PersonTruth::new(&self.spec, subject)
     }
 
@@ -135,11 +126,7 @@ impl Generator {
 
     /// Makes one scan. Panics if `index` is not below [`Generator::scan_count`].
     pub fn scan(&self, index: usize) -> SynthScan {
-        assert!(
-            index < self.scan_count(),
-            "scan {index} of {}",
-            self.scan_count()
-        );
+        assert!(index < self.scan_count(), "scan {index} of {}", self.scan_count());
         let subject = self.subject_of_scan(index);
         let session = index % self.spec.sessions;
         let person = self.person_truth(subject);
@@ -151,28 +138,15 @@ impl Generator {
             self.spec.regions,
             &mut stream(Purpose::State),
         );
-        let moved_mm = displacement(
-            &person,
-            site.tr_seconds,
-            frames,
-            &mut stream(Purpose::Motion),
-        );
-        let series = signal(
-            &states,
-            &moved_mm,
-            &self.population,
-            &self.layout,
-            site,
-            &mut stream(Purpose::Measurement),
-        );
+        let moved_mm = displacement(&person, site.tr_seconds, frames, &mut stream(Purpose::Motion));
+        let series =
+            signal(&states, &moved_mm, &self.population, &self.layout, site, &mut stream(Purpose::Measurement));
         let scan = SynthScan {
             subject: subject_name(&self.spec, subject),
             session: (self.spec.sessions > 1).then(|| format!("ses-{:02}", session + 1)),
             site: site.name.clone(),
             tr_seconds: site.tr_seconds,
-            frame_times_seconds: (0..frames)
-                .map(|frame| frame as f64 * site.tr_seconds)
-                .collect(),
+            frame_times_seconds: (0..frames).map(|frame| frame as f64 * site.tr_seconds).collect(),
             series,
             framewise_displacement_mm: moved_mm.iter().map(|&mm| mm as f32).collect(),
         };
@@ -192,10 +166,7 @@ impl SynthScan {
         let limit = (limit_mm as f32).max(ascending[1]);
         let kept: Vec<usize> = (0..fd.len()).filter(|&frame| fd[frame] <= limit).collect();
         SynthScan {
-            frame_times_seconds: kept
-                .iter()
-                .map(|&frame| self.frame_times_seconds[frame])
-                .collect(),
+            frame_times_seconds: kept.iter().map(|&frame| self.frame_times_seconds[frame]).collect(),
             series: kept
                 .iter()
                 .flat_map(|&frame| &self.series[frame * regions..(frame + 1) * regions])

@@ -32,17 +32,9 @@ mod tests {
     fn peaks_at_five_scaled_seconds_and_undershoots_later() {
         let step = 0.05;
         let weights = response(1.0, step);
-        let peak = (0..weights.len())
-            .max_by(|&a, &b| weights[a].total_cmp(&weights[b]))
-            .unwrap_or(0);
-        assert!(
-            (peak as f64 * step - 5.0).abs() < 0.1,
-            "peak at {}",
-            peak as f64 * step
-        );
-        let trough = (0..weights.len())
-            .min_by(|&a, &b| weights[a].total_cmp(&weights[b]))
-            .unwrap_or(0);
+        let peak = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap_or(0);
+        assert!((peak as f64 * step - 5.0).abs() < 0.1, "peak at {}", peak as f64 * step);
+        let trough = (0..weights.len()).min_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap_or(0);
         assert!((12.0..18.0).contains(&(trough as f64 * step)) && weights[trough] < 0.0);
         assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     }

@@ -15,17 +15,11 @@ impl Layout {
     pub(super) fn new(count: usize) -> Self {
         let atlas = schaefer400_tian3();
         let mut regions: Vec<Region> = if count < atlas.len() {
-            balanced_subset(atlas, count)
-                .into_iter()
-                .map(|i| atlas[i].clone())
-                .collect()
+            balanced_subset(atlas, count).into_iter().map(|i| atlas[i].clone()).collect()
         } else {
             atlas.to_vec()
         };
-        let mut positions_mm: Vec<[f64; 3]> = regions
-            .iter()
-            .map(|r| r.centroid_mm.unwrap_or_default())
-            .collect();
+        let mut positions_mm: Vec<[f64; 3]> = regions.iter().map(|r| r.centroid_mm.unwrap_or_default()).collect();
         for number in atlas.len()..count {
             // An extra region lies beside an atlas region: it takes its network and side, 3 mm further up a lap.
             let beside = &atlas[number % atlas.len()];
@@ -38,16 +32,9 @@ impl Layout {
                 centroid_mm: None,
             });
         }
-        let members = Network::ALL.map(|network| {
-            (0..regions.len())
-                .filter(|&i| regions[i].network == network)
-                .collect()
-        });
-        Layout {
-            regions,
-            positions_mm,
-            members,
-        }
+        let members =
+            Network::ALL.map(|network| (0..regions.len()).filter(|&i| regions[i].network == network).collect());
+        Layout { regions, positions_mm, members }
     }
 }
 
@@ -60,15 +47,9 @@ fn balanced_subset(atlas: &[Region], count: usize) -> Vec<usize> {
     for lap in 0..2 {
         for network in Network::ALL {
             let left = (network.index() + lap) % 2 == 0;
-            let side = if left {
-                Hemisphere::Left
-            } else {
-                Hemisphere::Right
-            };
+            let side = if left { Hemisphere::Left } else { Hemisphere::Right };
             groups.push(
-                (0..atlas.len())
-                    .filter(|&i| atlas[i].network == network && atlas[i].hemisphere == side)
-                    .collect(),
+                (0..atlas.len()).filter(|&i| atlas[i].network == network && atlas[i].hemisphere == side).collect(),
             );
         }
     }
@@ -78,8 +59,7 @@ fn balanced_subset(atlas: &[Region], count: usize) -> Vec<usize> {
             seat
         } else {
             // size^2 / (n (n + 1)) is the squared priority; comparing squares avoids the root.
-            let priority =
-                |g: usize| (groups[g].len() as f64).powi(2) / (seats[g] * (seats[g] + 1)) as f64;
+            let priority = |g: usize| (groups[g].len() as f64).powi(2) / (seats[g] * (seats[g] + 1)) as f64;
             (0..groups.len())
                 .filter(|&g| seats[g] < groups[g].len())
                 .max_by(|&a, &b| priority(a).total_cmp(&priority(b)).then(b.cmp(&a)))
@@ -107,8 +87,7 @@ mod tests {
             assert_eq!(layout.regions.len(), count);
             assert_eq!(layout.positions_mm.len(), count);
             assert_eq!(layout.members.iter().map(Vec::len).sum::<usize>(), count);
-            let names: std::collections::BTreeSet<_> =
-                layout.regions.iter().map(|r| &r.name).collect();
+            let names: std::collections::BTreeSet<_> = layout.regions.iter().map(|r| &r.name).collect();
             assert_eq!(names.len(), count, "{count} regions");
         }
         assert_eq!(Layout::new(450).regions, schaefer400_tian3());
@@ -120,22 +99,11 @@ mod tests {
         let whole = Layout::new(450);
         for count in [16, 50, 100, 200, 300] {
             let layout = Layout::new(count);
-            let left = layout
-                .regions
-                .iter()
-                .filter(|r| r.hemisphere == Hemisphere::Left)
-                .count();
-            assert!(
-                left.abs_diff(count - left) <= 2 + count / 50,
-                "{left} of {count} on the left"
-            );
+            let left = layout.regions.iter().filter(|r| r.hemisphere == Hemisphere::Left).count();
+            assert!(left.abs_diff(count - left) <= 2 + count / 50, "{left} of {count} on the left");
             for (some, all) in layout.members.iter().zip(&whole.members) {
                 let fair = all.len() as f64 * count as f64 / 450.0;
-                assert!(
-                    (some.len() as f64 - fair).abs() <= 2.0 + 0.05 * fair,
-                    "{} of {fair}",
-                    some.len()
-                );
+                assert!((some.len() as f64 - fair).abs() <= 2.0 + 0.05 * fair, "{} of {fair}", some.len());
             }
         }
         assert!(Layout::new(8).members.iter().all(|m| m.len() == 1));

@@ -9,12 +9,7 @@ use super::site::Site;
 use super::stream::Stream;
 
 /// Framewise displacement of one scan in millimetres, one value per volume; the first has no predecessor and is zero.
-pub(super) fn displacement(
-    person: &PersonTruth,
-    tr_seconds: f64,
-    frames: usize,
-    stream: &mut Stream,
-) -> Vec<f64> {
+pub(super) fn displacement(person: &PersonTruth, tr_seconds: f64, frames: usize, stream: &mut Stream) -> Vec<f64> {
     let chance = 1.0 - exp(-person.spikes_per_minute * tr_seconds / 60.0);
     (0..frames)
         .map(|frame| {
@@ -47,24 +42,14 @@ pub(super) fn signal(
         .zip(&layout.positions_mm)
         .map(|(region, &place)| region.baseline * site.gain_at(place))
         .collect();
-    let noises: Vec<f64> = population
-        .regions
-        .iter()
-        .map(|r| CONSTANTS.noise_percent * site.noise * r.noise)
-        .collect();
-    let drift_loadings: Vec<[f64; 2]> = gains
-        .iter()
-        .map(|_| [0; 2].map(|_| CONSTANTS.drift_percent * stream.normal()))
-        .collect();
+    let noises: Vec<f64> = population.regions.iter().map(|r| CONSTANTS.noise_percent * site.noise * r.noise).collect();
+    let drift_loadings: Vec<[f64; 2]> =
+        gains.iter().map(|_| [0; 2].map(|_| CONSTANTS.drift_percent * stream.normal())).collect();
     let slow_decay = exp(-site.tr_seconds / CONSTANTS.drift_seconds);
     let mut slow = stream.normal();
     let mut artefact = 0.0;
     let mut series = Vec::with_capacity(states.len());
-    for (frame, (&fd, row)) in displacement_mm
-        .iter()
-        .zip(states.chunks_exact(gains.len()))
-        .enumerate()
-    {
+    for (frame, (&fd, row)) in displacement_mm.iter().zip(states.chunks_exact(gains.len())).enumerate() {
         // A ramp of unit variance over the scan, and a slow wander.
         let ramp = 12_f64.sqrt() * (frame as f64 / (frames - 1) as f64 - 0.5);
         slow = slow_decay * slow + (1.0 - slow_decay * slow_decay).sqrt() * stream.normal();

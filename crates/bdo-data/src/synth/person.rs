@@ -90,15 +90,12 @@ impl PersonTruth {
                 + effects.diagnosis_coupling * LABEL_WEIGHTS.diagnosis[k] * diagnosis_half
                 + effects.trait_coupling * LABEL_WEIGHTS.trait_score[k] * trait_z
         });
-        let rate_scale =
-            exp(CONSTANTS.person_rate_log_sd * (inherited() - effects.age_rate * age_z));
+        let rate_scale = exp(CONSTANTS.person_rate_log_sd * (inherited() - effects.age_rate * age_z));
         let between = between(&mut inherited, effects.diagnosis_between * diagnosis_half);
         let hrf_scale = CONSTANTS.hrf_scale * exp(CONSTANTS.hrf_log_sd * inherited());
         let motion = effects.age_motion * age_z;
-        let still_fd_mm =
-            CONSTANTS.still_fd_mm * exp(CONSTANTS.still_fd_log_sd * (inherited() + motion));
-        let spikes_per_minute =
-            CONSTANTS.spikes_per_minute * exp(CONSTANTS.spikes_log_sd * (inherited() + motion));
+        let still_fd_mm = CONSTANTS.still_fd_mm * exp(CONSTANTS.still_fd_log_sd * (inherited() + motion));
+        let spikes_per_minute = CONSTANTS.spikes_per_minute * exp(CONSTANTS.spikes_log_sd * (inherited() + motion));
         let [mean, deviation] = CONSTANTS.trait_score;
         PersonTruth {
             age_years,
@@ -109,13 +106,10 @@ impl PersonTruth {
             family,
             rate_scale,
             coupling_score,
-            drive_gain: coupling_score
-                .map(|c| CONSTANTS.drive_gain * exp(CONSTANTS.drive_gain_log_sd * c)),
+            drive_gain: coupling_score.map(|c| CONSTANTS.drive_gain * exp(CONSTANTS.drive_gain_log_sd * c)),
             local_coupling: coupling_score.map(local_coupling),
             between,
-            loading: (0..spec.regions)
-                .map(|_| 1.0 + CONSTANTS.loading_sd[1] * own.normal())
-                .collect(),
+            loading: (0..spec.regions).map(|_| 1.0 + CONSTANTS.loading_sd[1] * own.normal()).collect(),
             hrf_scale,
             still_fd_mm,
             spikes_per_minute,
@@ -165,22 +159,10 @@ fn family_of(seed: u64, index: usize) -> usize {
 fn age(shared: &mut Stream, own: &mut Stream, eldest: bool) -> f64 {
     let [low, high] = CONSTANTS.age_years;
     let first = low + (high - low) * shared.uniform();
-    let years = if eldest {
-        first
-    } else {
-        first + 4.0 * own.normal()
-    };
+    let years = if eldest { first } else { first + 4.0 * own.normal() };
     // Reflected rather than clamped, so that nobody piles up at the ends.
-    let years = if years < low {
-        2.0 * low - years
-    } else {
-        years
-    };
-    let years = if years > high {
-        2.0 * high - years
-    } else {
-        years
-    };
+    let years = if years < low { 2.0 * low - years } else { years };
+    let years = if years > high { 2.0 * high - years } else { years };
     tenth(years.clamp(low, high))
 }
 
@@ -213,8 +195,7 @@ fn between(inherited: &mut impl FnMut() -> f64, salience_default: f64) -> [[f64;
     for row in &mut matrix {
         let sum: f64 = row.iter().map(|x| x.abs()).sum();
         if sum > CONSTANTS.between_limit {
-            row.iter_mut()
-                .for_each(|x| *x *= CONSTANTS.between_limit / sum);
+            row.iter_mut().for_each(|x| *x *= CONSTANTS.between_limit / sum);
         }
     }
     matrix

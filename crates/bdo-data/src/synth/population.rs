@@ -38,9 +38,7 @@ pub(super) struct Population {
 
 impl Population {
     pub(super) fn new(seed: u64, layout: &Layout) -> Self {
-        let regions = (0..layout.regions.len())
-            .map(|i| region(seed, layout, i))
-            .collect();
+        let regions = (0..layout.regions.len()).map(|i| region(seed, layout, i)).collect();
         let local = std::array::from_fn(|k| local_coupling(layout, &layout.members[k]));
         Population { regions, local }
     }
@@ -93,9 +91,7 @@ fn local_coupling(layout: &Layout, members: &[usize]) -> Vec<f64> {
             matrix[row * n + column] = value;
         }
     }
-    let root_sums: Vec<f64> = (0..n)
-        .map(|i| matrix[i * n..(i + 1) * n].iter().sum::<f64>().sqrt())
-        .collect();
+    let root_sums: Vec<f64> = (0..n).map(|i| matrix[i * n..(i + 1) * n].iter().sum::<f64>().sqrt()).collect();
     for i in 0..n {
         for j in 0..n {
             if i != j {
@@ -107,11 +103,7 @@ fn local_coupling(layout: &Layout, members: &[usize]) -> Vec<f64> {
 }
 
 fn distance_mm(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a.iter()
-        .zip(b)
-        .map(|(x, y)| (x - y) * (x - y))
-        .sum::<f64>()
-        .sqrt()
+    a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
 }
 
 #[cfg(test)]
@@ -125,22 +117,15 @@ mod tests {
         let population = Population::new(0, &layout);
         for (members, matrix) in layout.members.iter().zip(&population.local) {
             let n = members.len();
-            let largest = symmetric_eigen(matrix.clone(), n)
-                .values
-                .into_iter()
-                .fold(f64::MIN, f64::max);
+            let largest = symmetric_eigen(matrix.clone(), n).values.into_iter().fold(f64::MIN, f64::max);
             // Symmetric scaling by row sums: the Perron vector is the root of the row sums, with eigenvalue one.
             assert!((largest - 1.0).abs() < 1e-12, "{largest}");
             let (mut near, mut far) = (Vec::new(), Vec::new());
             for i in 0..n {
                 for j in 0..n {
                     assert!((matrix[i * n + j] - matrix[j * n + i]).abs() < 1e-15);
-                    let distance = distance_mm(
-                        layout.positions_mm[members[i]],
-                        layout.positions_mm[members[j]],
-                    );
-                    let same_side = layout.regions[members[i]].hemisphere
-                        == layout.regions[members[j]].hemisphere;
+                    let distance = distance_mm(layout.positions_mm[members[i]], layout.positions_mm[members[j]]);
+                    let same_side = layout.regions[members[i]].hemisphere == layout.regions[members[j]].hemisphere;
                     if i != j && same_side {
                         if distance < 25.0 { &mut near } else { &mut far }.push(matrix[i * n + j]);
                     }

@@ -28,9 +28,7 @@ pub struct Site {
 impl Site {
     /// The sites of a cohort; site k does not depend on how many there are.
     pub(super) fn all(spec: &SynthSpec) -> Vec<Site> {
-        (0..spec.sites)
-            .map(|index| Site::new(spec, index))
-            .collect()
+        (0..spec.sites).map(|index| Site::new(spec, index)).collect()
     }
 
     fn new(spec: &SynthSpec, index: usize) -> Site {
@@ -51,12 +49,7 @@ impl Site {
 
     /// The gain at a place.
     pub(super) fn gain_at(&self, position_mm: [f64; 3]) -> f64 {
-        let slope: f64 = self
-            .gain_slope_per_100_mm
-            .iter()
-            .zip(position_mm)
-            .map(|(s, x)| s * x / 100.0)
-            .sum();
+        let slope: f64 = self.gain_slope_per_100_mm.iter().zip(position_mm).map(|(s, x)| s * x / 100.0).sum();
         self.gain * (1.0 + slope)
     }
 }

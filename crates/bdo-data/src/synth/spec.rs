@@ -58,22 +58,14 @@ impl SynthSpec {
         at_least("sites", 1, self.sites)?;
         at_least("sessions", 1, self.sessions)?;
         within("tr_seconds", 0.05, 20.0, self.tr_seconds.unwrap_or(1.0))?;
-        within(
-            "missing_label_fraction",
-            0.0,
-            1.0,
-            self.missing_label_fraction,
-        )?;
+        within("missing_label_fraction", 0.0, 1.0, self.missing_label_fraction)?;
         within("censor_fd_mm", 0.05, 50.0, self.censor_fd_mm.unwrap_or(0.5))?;
         for (name, size) in self.effects.named() {
             // Beyond five standard deviations every brain would sit at the edge of stability.
             within(name, -5.0, 5.0, size)?;
         }
         if self.subjects.checked_mul(self.sessions).is_none() {
-            return Err(SynthError::TooManyScans {
-                subjects: self.subjects,
-                sessions: self.sessions,
-            });
+            return Err(SynthError::TooManyScans { subjects: self.subjects, sessions: self.sessions });
         }
         Ok(())
     }
@@ -179,25 +171,12 @@ pub enum SynthError {
 }
 
 fn at_least(name: &'static str, least: usize, found: usize) -> Result<(), SynthError> {
-    if found < least {
-        Err(SynthError::TooFew { name, least, found })
-    } else {
-        Ok(())
-    }
+    if found < least { Err(SynthError::TooFew { name, least, found }) } else { Ok(()) }
 }
 
 fn within(name: &'static str, low: f64, high: f64, found: f64) -> Result<(), SynthError> {
     // Written so that a NaN is out of range.
-    if (low..=high).contains(&found) {
-        Ok(())
-    } else {
-        Err(SynthError::OutOfRange {
-            name,
-            low,
-            high,
-            found,
-        })
-    }
+    if (low..=high).contains(&found) { Ok(()) } else { Err(SynthError::OutOfRange { name, low, high, found }) }
 }
 
 #[cfg(test)]
@@ -211,10 +190,7 @@ mod tests {
         assert_eq!(spec.validate(), Ok(()));
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<SynthSpec>(&text).unwrap(), spec);
-        assert!(
-            serde_json::from_str::<SynthSpec>(r#"{"subject": 3}"#).is_err(),
-            "unknown keys are errors"
-        );
+        assert!(serde_json::from_str::<SynthSpec>(r#"{"subject": 3}"#).is_err(), "unknown keys are errors");
     }
 
     #[test]
@@ -224,76 +200,24 @@ mod tests {
             change(&mut spec);
             spec.validate().unwrap_err()
         };
-        assert_eq!(
-            refused(|s| s.regions = 1),
-            SynthError::TooFew {
-                name: "regions",
-                least: 2,
-                found: 1
-            }
-        );
-        assert_eq!(
-            refused(|s| s.frames = 1).to_string(),
-            "frames: expected at least 2, found 1"
-        );
-        assert!(matches!(
-            refused(|s| s.subjects = 0),
-            SynthError::TooFew {
-                name: "subjects",
-                ..
-            }
-        ));
-        assert!(matches!(
-            refused(|s| s.sites = 0),
-            SynthError::TooFew { name: "sites", .. }
-        ));
-        assert!(matches!(
-            refused(|s| s.sessions = 0),
-            SynthError::TooFew {
-                name: "sessions",
-                ..
-            }
-        ));
+        assert_eq!(refused(|s| s.regions = 1), SynthError::TooFew { name: "regions", least: 2, found: 1 });
+        assert_eq!(refused(|s| s.frames = 1).to_string(), "frames: expected at least 2, found 1");
+        assert!(matches!(refused(|s| s.subjects = 0), SynthError::TooFew { name: "subjects", .. }));
+        assert!(matches!(refused(|s| s.sites = 0), SynthError::TooFew { name: "sites", .. }));
+        assert!(matches!(refused(|s| s.sessions = 0), SynthError::TooFew { name: "sessions", .. }));
         for tr in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let spec = SynthSpec {
-                tr_seconds: Some(tr),
-                ..SynthSpec::default()
-            };
-            assert!(
-                matches!(
-                    spec.validate(),
-                    Err(SynthError::OutOfRange {
-                        name: "tr_seconds",
-                        ..
-                    })
-                ),
-                "{tr}"
-            );
+            let spec = SynthSpec { tr_seconds: Some(tr), ..SynthSpec::default() };
+            assert!(matches!(spec.validate(), Err(SynthError::OutOfRange { name: "tr_seconds", .. })), "{tr}");
         }
         assert!(matches!(
             refused(|s| s.missing_label_fraction = 1.5),
-            SynthError::OutOfRange {
-                name: "missing_label_fraction",
-                ..
-            }
+            SynthError::OutOfRange { name: "missing_label_fraction", .. }
         ));
-        assert!(matches!(
-            refused(|s| s.censor_fd_mm = Some(0.0)),
-            SynthError::OutOfRange {
-                name: "censor_fd_mm",
-                ..
-            }
-        ));
+        assert!(matches!(refused(|s| s.censor_fd_mm = Some(0.0)), SynthError::OutOfRange { name: "censor_fd_mm", .. }));
         assert!(matches!(
             refused(|s| s.effects.age_rate = f64::NAN),
-            SynthError::OutOfRange {
-                name: "effects.age_rate",
-                ..
-            }
+            SynthError::OutOfRange { name: "effects.age_rate", .. }
         ));
-        assert!(matches!(
-            refused(|s| s.sessions = usize::MAX),
-            SynthError::TooManyScans { .. }
-        ));
+        assert!(matches!(refused(|s| s.sessions = usize::MAX), SynthError::TooManyScans { .. }));
     }
 }

@@ -40,10 +40,7 @@ impl Stream {
         key[8..16].copy_from_slice(&(purpose as u64).to_le_bytes());
         key[16..24].copy_from_slice(&(index as u64).to_le_bytes());
         key[24..].copy_from_slice(&(session as u64).to_le_bytes());
-        Stream {
-            rng: ChaCha8Rng::from_seed(key),
-            spare: None,
-        }
+        Stream { rng: ChaCha8Rng::from_seed(key), spare: None }
     }
 
     /// Uniform in [0, 1).
@@ -90,23 +87,14 @@ mod tests {
             }
         }
         // Five standard errors of each sample moment: Var x, x^2, x^3, x^4 = 1, 2, 15, 96.
-        for ((found, expected), variance) in moments
-            .iter()
-            .zip([0.0, 1.0, 0.0, 3.0])
-            .zip([1.0, 2.0, 15.0, 96.0_f64])
-        {
-            assert!(
-                (found - expected).abs() < 5.0 * (variance / f64::from(n)).sqrt(),
-                "{moments:?}"
-            );
+        for ((found, expected), variance) in moments.iter().zip([0.0, 1.0, 0.0, 3.0]).zip([1.0, 2.0, 15.0, 96.0_f64]) {
+            assert!((found - expected).abs() < 5.0 * (variance / f64::from(n)).sqrt(), "{moments:?}");
         }
     }
 
     #[test]
     fn streams_of_different_keys_differ() {
-        let first = |seed, purpose, index, session| {
-            Stream::new(seed, purpose, index, session).rng.next_u64()
-        };
+        let first = |seed, purpose, index, session| Stream::new(seed, purpose, index, session).rng.next_u64();
         let base = first(1, Purpose::State, 2, 3);
         assert_eq!(base, first(1, Purpose::State, 2, 3));
         assert_ne!(base, first(2, Purpose::State, 2, 3));

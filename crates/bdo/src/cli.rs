@@ -1,0 +1,165 @@
+//! Arguments as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Brain dynamics from fMRI by stochastic optimal control.
+#[derive(Debug, Parser)]
+#[command(name = "bdo", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done, 1 done but some inputs were rejected (listed), 2 could not run.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What every verb takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// Print the result as one JSON object on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress, no notes; errors are still printed
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
+    /// Threads to use [default: all cores]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Seed of everything random
+    #[arg(long, global = true, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Make results independent of the number of threads (what exists so far always is)
+    #[arg(long, global = true)]
+    pub(crate) deterministic: bool,
+}
+
+/// What a user wants to have afterwards.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// The whole path on a synthetic cohort, ending in an HTML page
+    #[command(after_help = "Example:\n  bdo demo --out demo")]
+    Demo(DemoArgs),
+    /// Make a synthetic cohort with known dynamics and labels
+    #[command(after_help = "Example:\n  bdo simulate cohort --subjects 200 --regions 100 --frames 300 --sites 3")]
+    Simulate(SimulateArgs),
+    /// Read scans into a cohort
+    #[command(
+        after_help = "Examples:\n  bdo ingest abide/ abide-cohort --format abide-pcp\n  bdo ingest hcp/timeseries hcp-cohort --format series --tr 0.72 --labels hcp/region_names.txt"
+    )]
+    Ingest(IngestArgs),
+    /// Join cohorts of one atlas into one
+    #[command(after_help = "Example:\n  bdo merge cohort-a cohort-b both")]
+    Merge(MergeArgs),
+    /// Say what a cohort or a scan file is
+    #[command(after_help = "Example:\n  bdo inspect cohort --verify")]
+    Inspect(InspectArgs),
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Where to put the cohort and the page
+    #[arg(long, value_name = "DIR", default_value = "demo")]
+    pub(crate) out: PathBuf,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// The cohort to make
+    pub(crate) out: PathBuf,
+    /// People
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) subjects: usize,
+    /// Regions: 450 is Schaefer-400 + Tian S3, fewer a balanced subset of it
+    #[arg(long, value_name = "N", default_value_t = 450)]
+    pub(crate) regions: usize,
+    /// Volumes a scan
+    #[arg(long, value_name = "N", default_value_t = 490)]
+    pub(crate) frames: usize,
+    /// Repetition time of the first site in seconds [default: typical ones]
+    #[arg(long, value_name = "S")]
+    pub(crate) tr: Option<f64>,
+    /// Sites, each with its own repetition time, gain and noise
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) sites: usize,
+    /// Scans a person
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) sessions: usize,
+    /// Leave out volumes with more head motion than this (true times are kept)
+    #[arg(long, value_name = "MM", num_args = 0..=1, default_missing_value = "0.5")]
+    pub(crate) censor: Option<f64>,
+    /// Share of labels that are missing
+    #[arg(long, value_name = "F", default_value_t = 0.03)]
+    pub(crate) missing_labels: f64,
+    /// Seed of what all brains have in common; cohorts that share it are samples of one population
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) population_seed: u64,
+    /// An effect size, e.g. `age_rate=0`; `none` sets all to zero (see docs/simulate.md)
+    #[arg(long, value_name = "NAME=SIZE")]
+    pub(crate) effect: Vec<String>,
+}
+
+/// Layouts of source files.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FormatName {
+    /// Region series of the Preprocessed Connectomes Project with their phenotypic table
+    AbidePcp,
+    /// One table a scan: TSV, CSV, .1D, .txt, .npy
+    Series,
+}
+
+/// Arguments of `ingest`.
+#[derive(Debug, Args)]
+pub(crate) struct IngestArgs {
+    /// Folder with the scans
+    pub(crate) source: PathBuf,
+    /// The cohort to make, or to add to
+    pub(crate) out: PathBuf,
+    /// Layout of the source [default: recognised]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<FormatName>,
+    /// Region names: one a line, a table with a `name` column, or FSL-style label text
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
+    /// Table of the people [default: found beside the scans]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) participants: Option<PathBuf>,
+    /// Repetition time in seconds, where the source does not say it
+    #[arg(long, value_name = "S")]
+    pub(crate) tr: Option<f64>,
+    /// Volumes to drop from the start [default: 10 for abide-pcp, 0 for series]
+    #[arg(long, value_name = "N")]
+    pub(crate) drop_volumes: Option<usize>,
+    /// Only part I of N of the scans, for job arrays
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    pub(crate) shard: Option<(usize, usize)>,
+}
+
+/// Arguments of `merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// The cohorts, then the one to make
+    #[arg(value_name = "COHORT... OUT", num_args = 2.., required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A cohort folder or a series file
+    pub(crate) path: PathBuf,
+    /// Check every byte against its checksum
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+fn shard(text: &str) -> Result<(usize, usize), String> {
+    let parsed = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match parsed {
+        Some((i, n)) if (1..=n).contains(&i) => Ok((i, n)),
+        _ => Err("expected I/N with I from 1 to N, for example 2/8".to_owned()),
+    }
+}

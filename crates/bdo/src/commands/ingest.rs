@@ -1,0 +1,82 @@
+//! `bdo ingest`: scans into a cohort.
+
+use bdo_data::cohort::Cohort;
+use bdo_data::ingest::{self, Format, IngestOptions};
+use serde_json::json;
+
+use super::inspect::poorly_covered;
+use super::{note, print};
+use crate::Outcome;
+use crate::cli::{Common, FormatName, IngestArgs};
+use crate::progress::Progress;
+
+/// How many rejected files are listed on the terminal; all of them are in `rejected.tsv`.
+const LISTED: usize = 20;
+
+pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let options = IngestOptions {
+        format: args.format.map(|f| match f {
+            FormatName::AbidePcp => Format::AbidePcp,
+            FormatName::Series => Format::Series,
+        }),
+        labels: args.labels.clone(),
+        participants: args.participants.clone(),
+        tr_seconds: args.tr,
+        drop_volumes: args.drop_volumes,
+        shard: args.shard,
+    };
+    let plan = ingest::plan(&args.source, &options)?;
+    for warning in &plan.warnings {
+        note(common, warning);
+    }
+    let progress = Progress::start("ingest", plan.files.len(), common.quiet)?;
+    let report = ingest::ingest(&plan, &args.out, &progress);
+    progress.finish();
+    let report = report?;
+    let cohort = Cohort::open(&args.out)?;
+    for r in report.rejected.iter().take(LISTED) {
+        eprintln!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found);
+    }
+    if report.rejected.len() > LISTED {
+        eprintln!(
+            "rejected: {} more, all in {}",
+            report.rejected.len() - LISTED,
+            args.out.join("rejected.tsv").display()
+        );
+    }
+    let poor = poorly_covered(&cohort);
+    for entry in &poor {
+        note(
+            common,
+            &format!(
+                "{} ({}) is badly covered: {} of {} regions are constant or missing",
+                entry.id,
+                entry.source,
+                entry.invalid_regions,
+                cohort.regions().len()
+            ),
+        );
+    }
+    let poor: Vec<_> = poor
+        .iter()
+        .map(|e| json!({"scan": e.id.to_string(), "source": e.source, "invalid_regions": e.invalid_regions}))
+        .collect();
+    let json = json!({
+        "cohort": args.out, "format": plan.format.name(), "scans": report.scans, "added": report.added,
+        "skipped": report.skipped, "subjects": cohort.manifest().subjects, "regions": cohort.regions().len(),
+        "badly_covered": poor, "rejected": report.rejected, "warnings": plan.warnings,
+    });
+    let text = format!(
+        "{}: {} scans of {} people, {} regions ({} added, {} there already, {} rejected, {} badly covered)\nNext: bdo inspect {0}",
+        args.out.display(),
+        report.scans,
+        cohort.manifest().subjects,
+        cohort.regions().len(),
+        report.added,
+        report.skipped,
+        report.rejected.len(),
+        poor.len()
+    );
+    print(common, &json, &text);
+    Ok(if report.rejected.is_empty() { Outcome::Done } else { Outcome::SomeRejected })
+}

@@ -1,0 +1,194 @@
+//! `bdo inspect`: what something on the disk is.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::bail;
+use bdo_data::cohort::{self, Cohort, IndexEntry};
+use bdo_data::ingest::read_series;
+use bdo_data::participants::Label;
+use serde_json::{Value, json};
+
+use super::print;
+use crate::Outcome;
+use crate::cli::{Common, InspectArgs};
+
+/// A scan with more than this share of constant or missing regions is called badly covered.
+const POOR_COVERAGE: f64 = 0.1;
+/// Categories listed by name; a column with more is summarised.
+const LISTED_LEVELS: usize = 8;
+
+pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Outcome> {
+    if args.path.is_file() {
+        return inspect_series(&args.path, common);
+    }
+    let damages = if args.verify { Some(cohort::verify(&args.path)?) } else { None };
+    let cohort = Cohort::open(&args.path)?;
+    let mut json = describe(&cohort)?;
+    let mut text = as_text(&json);
+    if let Some(damages) = &damages {
+        json["verified"] = json!(damages.is_empty());
+        json["damages"] =
+            damages.iter().map(|d| json!({"file": d.path, "scans": d.scans, "message": d.message})).collect();
+        if damages.is_empty() {
+            text += "  verified      every byte agrees with its checksum\n";
+        }
+    }
+    print(common, &json, text.trim_end());
+    match damages.as_deref() {
+        None | Some([]) => Ok(Outcome::Done),
+        Some(damages) => {
+            for damage in damages {
+                eprintln!("damaged: {}", damage.message);
+            }
+            bail!("{} is damaged in {} places", args.path.display(), damages.len());
+        }
+    }
+}
+
+/// Scans with too few regions, worst first.
+pub(crate) fn poorly_covered(cohort: &Cohort) -> Vec<&IndexEntry> {
+    let most = POOR_COVERAGE * cohort.regions().len() as f64;
+    let mut poor: Vec<&IndexEntry> = cohort.index().iter().filter(|e| e.invalid_regions as f64 > most).collect();
+    poor.sort_by_key(|e| std::cmp::Reverse(e.invalid_regions));
+    poor
+}
+
+fn describe(cohort: &Cohort) -> anyhow::Result<Value> {
+    let index = cohort.index();
+    let count = |key: &dyn Fn(&IndexEntry) -> String| {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for entry in index {
+            *counts.entry(key(entry)).or_default() += 1;
+        }
+        counts
+    };
+    let mut frames: Vec<usize> = index.iter().map(|e| e.frames).collect();
+    frames.sort_unstable();
+    let mut minutes: Vec<f64> = index.iter().map(|e| e.span_seconds / 60.0).collect();
+    minutes.sort_by(f64::total_cmp);
+    let invalid = index.iter().filter(|e| e.invalid_regions > 0).count();
+    let poor: Vec<Value> = poorly_covered(cohort)
+        .iter()
+        .map(|e| json!({"scan": e.id.to_string(), "source": e.source, "invalid_regions": e.invalid_regions}))
+        .collect();
+    let manifest = cohort.manifest();
+    Ok(json!({
+        "kind": "cohort",
+        "path": cohort.folder(),
+        "format": manifest.format,
+        "scans": index.len(),
+        "subjects": manifest.subjects,
+        "regions": cohort.regions().len(),
+        "atlas": manifest.atlas,
+        "content_blake3": cohort.content_blake3()?,
+        "tr_seconds": count(&|e| format!("{}", e.tr_seconds)),
+        "frames": {"least": frames.first(), "median": frames.get(frames.len() / 2), "most": frames.last()},
+        "minutes": {"least": minutes.first(), "median": minutes.get(minutes.len() / 2), "most": minutes.last()},
+        "irregular_scans": index.iter().filter(|e| (e.span_seconds - (e.frames.max(1) - 1) as f64 * e.tr_seconds).abs() > 0.5 * e.tr_seconds).count(),
+        "sites": count(&|e| e.site.clone().unwrap_or_else(|| "n/a".into())),
+        "labels": labels(cohort),
+        "scans_with_invalid_regions": invalid,
+        "badly_covered": poor,
+        "provenance": manifest.provenance,
+    }))
+}
+
+fn labels(cohort: &Cohort) -> Vec<Value> {
+    let people = cohort.participants();
+    let summary = |name: &String| {
+        let label = people.label(name)?;
+        Some(match label {
+            Label::Number(values) => {
+                let present: Vec<f64> = values.iter().copied().flatten().collect();
+                let mean = present.iter().sum::<f64>() / present.len().max(1) as f64;
+                let (low, high) =
+                    present.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+                json!({"name": name, "kind": "number", "present": present.len(), "missing": values.len() - present.len(),
+                       "least": low, "mean": mean, "most": high})
+            }
+            Label::Category(values) => {
+                let mut levels: BTreeMap<&str, usize> = BTreeMap::new();
+                for value in values.iter().flatten() {
+                    *levels.entry(value).or_default() += 1;
+                }
+                let present: usize = levels.values().sum();
+                let mut json = json!({"name": name, "kind": "category", "present": present, "missing": values.len() - present, "distinct": levels.len()});
+                if levels.len() <= LISTED_LEVELS {
+                    json["levels"] = json!(levels);
+                }
+                json
+            }
+        })
+    };
+    people.columns().iter().filter_map(summary).collect()
+}
+
+fn as_text(json: &Value) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<13} {value}");
+    };
+    let counts = |value: &Value| {
+        let pairs = value.as_object().into_iter().flatten();
+        let mut shown: Vec<String> = pairs.map(|(k, n)| format!("{k} ({n})")).collect();
+        let more = shown.len().saturating_sub(24);
+        shown.truncate(24);
+        shown.join(", ") + &if more > 0 { format!(", {more} more") } else { String::new() }
+    };
+    line("scans", format!("{} of {} people", json["scans"], json["subjects"]));
+    line("regions", format!("{} ({})", json["regions"], json["atlas"]["name"].as_str().unwrap_or_default()));
+    line("TR (scans)", counts(&json["tr_seconds"]));
+    line(
+        "frames",
+        format!("{} to {}, median {}", json["frames"]["least"], json["frames"]["most"], json["frames"]["median"]),
+    );
+    let minutes = |key: &str| json["minutes"][key].as_f64().unwrap_or(0.0);
+    line("minutes", format!("{:.1} to {:.1}, median {:.1}", minutes("least"), minutes("most"), minutes("median")));
+    line("irregular", format!("{} scans have gaps in time", json["irregular_scans"]));
+    line("sites", counts(&json["sites"]));
+    line("bad regions", format!("{} scans have constant or missing regions", json["scans_with_invalid_regions"]));
+    for scan in json["badly_covered"].as_array().into_iter().flatten() {
+        line(
+            "",
+            format!(
+                "badly covered: {} ({} regions; {})",
+                scan["scan"].as_str().unwrap_or_default(),
+                scan["invalid_regions"],
+                scan["source"].as_str().unwrap_or_default()
+            ),
+        );
+    }
+    for label in json["labels"].as_array().into_iter().flatten() {
+        let number = |key: &str| label[key].as_f64().unwrap_or(f64::NAN);
+        let what = match label["kind"].as_str() {
+            Some("number") => format!("{:.4} to {:.4}, mean {:.4}", number("least"), number("most"), number("mean")),
+            _ if label["levels"].is_object() => counts(&label["levels"]),
+            _ => format!("{} different values", label["distinct"]),
+        };
+        line("label", format!("{}: {what}; {} missing", label["name"].as_str().unwrap_or_default(), label["missing"]));
+    }
+    format!(
+        "cohort {} ({})\n{text}",
+        json["path"].as_str().unwrap_or_default(),
+        json["format"].as_str().unwrap_or_default()
+    )
+}
+
+fn inspect_series(path: &Path, common: &Common) -> anyhow::Result<Outcome> {
+    let table = read_series(path)?;
+    let valid = bdo_data::scan::valid_regions(&table.values, table.frames).iter().filter(|v| **v).count();
+    let json = json!({"kind": "series", "path": path, "frames": table.frames, "regions": table.columns, "named": table.names.is_some(),
+                      "invalid_regions": table.columns - valid, "blake3": table.blake3});
+    let named = if table.names.is_some() { "named" } else { "without names" };
+    let text = format!(
+        "series {}: {} frames of {} regions, {named}; {} regions are constant or missing",
+        path.display(),
+        table.frames,
+        table.columns,
+        table.columns - valid
+    );
+    print(common, &json, &text);
+    Ok(Outcome::Done)
+}

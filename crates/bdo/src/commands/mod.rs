@@ -1,0 +1,40 @@
+//! One file a verb.
+
+mod demo;
+mod ingest;
+mod inspect;
+mod merge;
+mod simulate;
+
+use crate::Outcome;
+use crate::cli::{Cli, Common, Verb};
+
+/// Sets up the threads and runs the verb.
+pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
+    if let Some(threads) = cli.common.threads {
+        rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global()?;
+    }
+    match &cli.verb {
+        Verb::Demo(args) => demo::run(args, &cli.common),
+        Verb::Simulate(args) => simulate::run(args, &cli.common),
+        Verb::Ingest(args) => ingest::run(args, &cli.common),
+        Verb::Merge(args) => merge::run(args, &cli.common),
+        Verb::Inspect(args) => inspect::run(args, &cli.common),
+    }
+}
+
+/// Prints the result: JSON for programs, text for people. stdout is for data only.
+pub(crate) fn print(common: &Common, json: &serde_json::Value, text: &str) {
+    if common.json {
+        println!("{json}");
+    } else if !common.quiet {
+        println!("{text}");
+    }
+}
+
+/// A remark on stderr.
+pub(crate) fn note(common: &Common, text: &str) {
+    if !common.quiet {
+        eprintln!("note: {text}");
+    }
+}
