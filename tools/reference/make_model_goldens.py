@@ -1,0 +1,223 @@
+"""Writes testdata/golden/model_*.safetensors: inputs, parameters, outputs and gradients of the twin.
+
+Everything is rounded to f32 first and computed from there in f64, so a reader that loads the f32
+tensors starts from exactly the same numbers and its only error is its own arithmetic. Scaled times
+are multiples of 1/1024, so their f32 differences are exact too.
+"""
+
+import argparse
+import copy
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from bdo_torch import Batch, Bdo, BdoConfig, initialise
+from safetensors.torch import save_file
+
+torch.set_default_dtype(torch.float64)
+
+
+@dataclass(frozen=True)
+class Case:
+    config: BdoConfig
+    seed: int
+    context: tuple[str, ...]  # one string per sample: c context, t target, . padding
+    missing_regions: tuple[tuple[int, ...], ...]
+    irregular: bool
+
+
+PLAIN = BdoConfig(width=32, heads=2, blocks=2, mixtures=5, regions=6)
+SMALL = dict(width=24, heads=3, blocks=1, mixtures=5, regions=6)
+
+CASES = {
+    "plain": Case(PLAIN, 11, ("ctttctttc", "cttcttttt"), ((), ()), irregular=False),
+    # Lengths 9, 6 and 4; missing regions; first frame a target in samples 0 and 1; one context token in 2.
+    "ragged": Case(PLAIN, 12, ("ttcttctct", "tctttc...", "ttct....."), ((), (1, 4), (5,)), irregular=True),
+    "variants": Case(
+        BdoConfig(
+            **SMALL,
+            final_norm=False,
+            attention_norm=False,
+            qkv_bias=False,
+            time_encoding="unscaled",
+            latent_term="analytic",
+            diffusion=0.25,
+            tau=0.3,
+            sigma_q=0.2,
+            sigma_p=0.15,
+            sigma_g=0.5,
+        ),
+        13,
+        ("cttcttttt", "ttctct..."),
+        ((), (2,)),
+        irregular=True,
+    ),
+    "frozen_basis": Case(
+        BdoConfig(**SMALL, learn_basis=False), 14, ("cttttctct", "tcttct..."), ((0,), ()), irregular=True
+    ),
+    "tau_zero": Case(BdoConfig(**SMALL, tau=0.0), 15, ("ctttctttt", "tttcttctt"), ((), ()), irregular=True),
+}
+
+
+def to_f32_grid(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.float32).to(torch.float64)
+
+
+@torch.no_grad()
+def perturbed_model(case: Case, generator: torch.Generator) -> Bdo:
+    """Moves every parameter away from its initial value, so that no gradient is trivially simple."""
+    model = Bdo(case.config)
+    initialise(model, generator)
+    for name, parameter in model.named_parameters():
+        spread = 0.2 if parameter.dim() == 1 else 0.05
+        if name == "dynamics.cayley":
+            # A frozen basis means V = V0; W = 0 makes that true for a reader that still applies it.
+            spread = 0.1 if case.config.learn_basis else 0.0
+        parameter.add_(spread * torch.randn(parameter.shape, generator=generator))
+    for tensor in [*model.parameters(), *model.buffers()]:
+        tensor.copy_(to_f32_grid(tensor))
+    return model
+
+
+@torch.no_grad()
+def perturbed_encoder(model: Bdo, generator: torch.Generator):
+    """An EMA encoder visibly different from the online one: mixing them up must change the numbers."""
+    encoder = copy.deepcopy(model.encoder)
+    for parameter in encoder.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.copy_(to_f32_grid(parameter + 0.05 * noise))
+    return encoder
+
+
+def make_batch(case: Case, generator: torch.Generator) -> Batch:
+    batch, frames = len(case.context), len(case.context[0])
+    width, regions = case.config.width, case.config.regions
+    letters = [list(row) for row in case.context]
+    frame_valid = torch.tensor([[letter != "." for letter in row] for row in letters])
+    context = torch.tensor([[letter == "c" for letter in row] for row in letters])
+    region_valid = torch.ones(batch, regions, dtype=torch.bool)
+    for sample, missing in enumerate(case.missing_regions):
+        region_valid[sample, list(missing)] = False
+
+    def draw(*shape: int) -> torch.Tensor:
+        return to_f32_grid(torch.randn(*shape, generator=generator))
+
+    series = draw(batch, frames, regions) * frame_valid.unsqueeze(-1) * region_valid.unsqueeze(1)
+    if case.irregular:
+        # Gaps from 1/1024 (inside the series branch of phi1) to about one unit; the first sampled
+        # frame of even samples is later than the first kept frame, so Delta_1 > 0 there.
+        gaps = torch.ceil(torch.rand(batch, frames, generator=generator) ** 2 * 1024) / 1024
+        gaps[:, 3] = 1 / 1024
+        gaps[1::2, 0] = 0
+        times = gaps.cumsum(1)
+    else:
+        times = torch.arange(frames).expand(batch, frames) * (225 / 1024)
+    return Batch(
+        series=series,
+        times=times * frame_valid,
+        context=context,
+        frame_valid=frame_valid,
+        region_valid=region_valid,
+        eps_q=draw(batch, frames, width) * context.unsqueeze(-1),
+        eps_p=draw(batch, frames, width) * (frame_valid & ~context).unsqueeze(-1),
+    )
+
+
+def assert_clear_of_relu_kinks(model: Bdo, ema_encoder, batch: Batch) -> None:
+    """A pre-activation within f32 rounding of zero would let a correct f32 reader take the other side
+    of the ReLU and fail; the seeds are chosen so that none comes near."""
+    smallest = []
+    embeds = [model.encoder.embed, ema_encoder.embed]
+    watched = [linear for embed in embeds for linear in (embed.linear1, embed.linear2)]
+    watched.append(model.decoder.linear1)
+    handles = [
+        linear.register_forward_hook(lambda _, __, y: smallest.append(y[batch.frame_valid].abs().min().item()))
+        for linear in watched
+    ]
+    with torch.no_grad():
+        model(batch, ema_encoder)
+    for handle in handles:
+        handle.remove()
+    assert min(smallest) > 1e-5, smallest
+
+
+def f32_error(model: Bdo, ema_encoder, batch: Batch, reference: dict, grads: list) -> tuple[float, float]:
+    """Worst error of the same code in f32, per tensor relative to its largest entry: (outputs, gradients).
+
+    This is what single precision costs by itself, so it is what a tolerance should be derived from."""
+
+    def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
+        return ((found.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item()
+
+    single = {k: v.float() if v.is_floating_point() else v for k, v in vars(batch).items()}
+    model32, ema32 = copy.deepcopy(model).float(), copy.deepcopy(ema_encoder).float()
+    output = model32(Batch(**single), ema32)
+    trainable = [p for p in model32.parameters() if p.requires_grad]
+    found = torch.autograd.grad(output["loss_total"], trainable)
+    worst_output = max(relative(output[key], reference[key]) for key in output)
+    return worst_output, max(relative(f, g) for f, g in zip(found, grads, strict=True))
+
+
+def make_golden(name: str, case: Case) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    generator = torch.Generator().manual_seed(case.seed)
+    model = perturbed_model(case, generator)
+    ema_encoder = perturbed_encoder(model, generator)
+    batch = make_batch(case, generator)
+
+    output = model(batch, ema_encoder)
+    trainable = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
+    grads = torch.autograd.grad(output["loss_total"], [p for _, p in trainable])
+    assert_clear_of_relu_kinks(model, ema_encoder, batch)
+    error = f32_error(model, ema_encoder, batch, output, grads)
+    print(f"{name:13} f32 twin against f64: outputs {error[0]:.1e}, gradients {error[1]:.1e}")
+    with torch.no_grad():
+        output["feature"] = model.feature(batch.series, batch.times, batch.frame_valid)
+
+    tensors = {f"param.{key}": value for key, value in model.state_dict().items()}
+    tensors |= {f"ema.encoder.{key}": value for key, value in ema_encoder.state_dict().items()}
+    tensors |= {f"input.{key}": value for key, value in vars(batch).items()}
+    tensors |= {f"out.{key}": value for key, value in output.items()}
+    for (key, _), grad in zip(trainable, grads, strict=True):
+        assert torch.isfinite(grad).all(), (name, key)
+        largest = grad.abs().max().item()
+        assert largest > 1e-6, (name, key, largest)
+        print(f"{name:13} {key:42} max |grad| {largest:.3e}")
+        tensors[f"grad.{key}"] = grad
+
+    losses = {key: value.item() for key, value in output.items() if key.startswith("loss_")}
+    print(f"{name:13} {losses}")
+    assert losses["loss_latent"] == 0 if case.config.tau == 0 else losses["loss_latent"] > 0
+    config = {
+        **case.config.as_dict(),
+        "layer_norm_eps": 1e-6,
+        "case": name,
+        "seed": case.seed,
+        "batch": len(case.context),
+        "frames": len(case.context[0]),
+        "computed_in": "float64",
+        "torch": torch.__version__.split("+")[0],
+    }
+    stored = {}
+    for key, value in tensors.items():
+        value = value.detach().reshape(1) if value.dim() == 0 else value.detach()
+        stored[key] = value.to(torch.float32).contiguous()
+        if key.startswith(("param.", "ema.", "input.")):
+            assert torch.equal(stored[key].double(), value.double()), f"{key} is not exact in f32"
+    return stored, {"config": json.dumps(config, sort_keys=True)}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    root = Path(__file__).resolve().parents[2]
+    parser.add_argument("--out", type=Path, default=root / "testdata" / "golden")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    # One thread: the order of sums, and so the last bit, must not depend on the machine's core count.
+    torch.set_num_threads(1)
+    for name, case in CASES.items():
+        tensors, metadata = make_golden(name, case)
+        path = out / f"model_{name}.safetensors"
+        save_file(tensors, path, metadata=metadata)
+        assert path.stat().st_size < 1 << 20, path
+        print(f"{path.name}: {path.stat().st_size} bytes, {len(tensors)} tensors")
