@@ -97,6 +97,9 @@ pub(crate) struct SimulateArgs {
     /// Seed of what all brains have in common; cohorts that share it are samples of one population
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) population_seed: u64,
+    /// Size at which a file of scans is closed, in MiB; a kill costs at most one file of work
+    #[arg(long, value_name = "N", default_value_t = crate::pipeline::PART_MIB, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub(crate) part_mib: u64,
     /// An effect size, e.g. `age_rate=0`; `none` sets all to zero (see docs/simulate.md)
     #[arg(long, value_name = "NAME=SIZE")]
     pub(crate) effect: Vec<String>,

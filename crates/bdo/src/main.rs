@@ -3,6 +3,7 @@
 //! This crate is the rim: the only one that prints, reads arguments and decides exit codes.
 
 mod cli;
+mod cohort_page;
 mod commands;
 mod pipeline;
 mod progress;

@@ -1,32 +1,85 @@
 //! The path from nothing to a report, one call a stage. A newcomer reads this file first; the demo runs it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use bdo_data::cohort::{self, Cohort, Plan, Provenance, Tables};
+use bdo_data::durable;
 use bdo_data::participants::{ColumnNote, Participants};
 use bdo_data::region::Region;
+use bdo_data::scaler::FittedRobustScaler;
 use bdo_data::scan::{Scan, ScanId, Source};
+use bdo_data::split::{Scheme, SplitManifest, SplitSpec};
 use bdo_data::synth::{Generator, SynthSpec};
 
+use crate::cohort_page::cohort_page;
 use crate::progress::Progress;
 
 /// A part of a synthetic cohort is closed at this size; a kill costs at most this much work.
-const PART_BYTES: u64 = 32 << 20;
+pub(crate) const PART_MIB: u64 = 32;
+
+/// What the demo left behind.
+pub(crate) struct Demo {
+    pub(crate) cohort: PathBuf,
+    pub(crate) report: PathBuf,
+    pub(crate) scans: usize,
+}
+
+/// The whole path, stage by stage, on a small synthetic cohort.
+pub(crate) fn demo(out: &Path, seed: u64, quiet: bool) -> anyhow::Result<Demo> {
+    durable::create_folder(out)?;
+    let spec = SynthSpec { subjects: 60, regions: 100, frames: 200, seed, ..SynthSpec::default() };
+    let folder = out.join("cohort");
+    // A demo run again continues with what is there.
+    let cohort = match cohort::existing(&folder, &synthetic_provenance(&spec, PART_MIB))? {
+        Some(cohort) => cohort,
+        None => simulate(&Generator::new(spec)?, &folder, PART_MIB, quiet)?,
+    };
+    if let Some(damage) = cohort::verify(&folder)?.first() {
+        bail!("{}", damage.message);
+    }
+    let splits = demo_splits(&cohort)?;
+    durable::write(&out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
+    let split = &splits.splits[0];
+    let scaler = FittedRobustScaler::fit(&cohort, &split.train)?;
+    durable::write(&out.join("scaler.json"), serde_json::to_string_pretty(&scaler)?.as_bytes())?;
+    let report = out.join("report.html");
+    durable::write(&report, cohort_page(&cohort, split, &scaler)?.as_bytes())?;
+    Ok(Demo { cohort: folder, report, scans: cohort.len() })
+}
+
+/// Three seeds of the split that every method will share, for each label of the synthetic people.
+fn demo_splits(cohort: &Cohort) -> anyhow::Result<SplitManifest> {
+    let specs: Vec<SplitSpec> = ["age", "sex", "diagnosis", "trait"]
+        .iter()
+        .flat_map(|target| (0..3).map(move |seed| (target, seed)))
+        .map(|(target, seed)| SplitSpec {
+            target: Some((*target).to_owned()),
+            family_column: Some("family_id".into()),
+            site_column: Some("site".into()),
+            scheme: Scheme::Random,
+            seed,
+        })
+        .collect();
+    Ok(SplitManifest::new(&cohort.content_blake3()?, cohort.participants(), &specs)?)
+}
 
 /// What decides a synthetic cohort.
-pub(crate) fn synthetic_provenance(spec: &SynthSpec) -> Provenance {
-    Provenance::of("simulate", serde_json::to_value(spec).expect("a specification is plain data"))
+pub(crate) fn synthetic_provenance(spec: &SynthSpec, part_mib: u64) -> Provenance {
+    let mut settings = serde_json::to_value(spec).expect("a specification is plain data");
+    settings["part_mib"] = part_mib.into();
+    Provenance::of("simulate", settings)
 }
 
 /// Generator to cohort: scans are made in parallel and stored in order; the truth is kept beside them.
-pub(crate) fn simulate(generator: &Generator, out: &Path, quiet: bool) -> anyhow::Result<Cohort> {
+pub(crate) fn simulate(generator: &Generator, out: &Path, part_mib: u64, quiet: bool) -> anyhow::Result<Cohort> {
     let plan = Plan {
-        provenance: synthetic_provenance(generator.spec()),
+        provenance: synthetic_provenance(generator.spec(), part_mib),
         atlas_name: "schaefer400-tian3".into(),
         regions: generator.regions().iter().map(Region::from).collect(),
         items: generator.scan_count(),
-        part_bytes: PART_BYTES,
+        part_bytes: part_mib << 20,
     };
     let progress = Progress::start("simulate", plan.items, quiet)?;
     let tables =

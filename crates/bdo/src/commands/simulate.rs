@@ -13,7 +13,7 @@ use crate::pipeline::{self, synthetic_provenance};
 pub(crate) fn run(args: &SimulateArgs, common: &Common) -> anyhow::Result<Outcome> {
     let spec = spec(args, common.seed)?;
     let generator = Generator::new(spec.clone())?;
-    let provenance = synthetic_provenance(&spec);
+    let provenance = synthetic_provenance(&spec, args.part_mib);
     let already = cohort::existing(&args.out, &provenance)?;
     if already.is_some() {
         note(common, &format!("{} is already there, made with these settings", args.out.display()));
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SimulateArgs, common: &Common) -> anyhow::Result<Outcom
         if let Some(partial) = cohort::resumable(&args.out, &provenance) {
             note(common, &format!("going on with {}", partial.display()));
         }
-        pipeline::simulate(&generator, &args.out, common.quiet)?;
+        pipeline::simulate(&generator, &args.out, args.part_mib, common.quiet)?;
     }
     let cohort = Cohort::open(&args.out)?;
     let (scans, subjects, regions) = (cohort.len(), cohort.manifest().subjects, cohort.regions().len());
