@@ -31,7 +31,7 @@ pub struct Region {
     pub network: Network,
     /// The side of the brain.
     pub hemisphere: Hemisphere,
-    /// The centre of mass of the label in MNI152NLin6Asym space; absent for regions no atlas defines.
+    /// The centre of mass of the label in `MNI152NLin6Asym` space; absent for regions no atlas defines.
     pub centroid_mm: Option<[f64; 3]>,
 }
 

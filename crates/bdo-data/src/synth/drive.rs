@@ -31,7 +31,9 @@ impl DrivePropagator {
         for order in (1..=4_u32).rev() {
             transition = multiply(&scaled, &transition);
             for (i, row) in transition.iter_mut().enumerate() {
-                row.iter_mut().for_each(|x| *x /= f64::from(order));
+                for x in row.iter_mut() {
+                    *x /= f64::from(order);
+                }
                 row[i] += 1.0;
             }
         }
@@ -132,8 +134,8 @@ mod tests {
             diffusion[i] = 2.0 * rate;
         }
         let propagator = DrivePropagator::new(&drift, &diffusion, 0.2);
-        for i in 0..DRIVES {
-            let decay = (drift[i][i] * 0.2).exp();
+        for (i, row) in drift.iter().enumerate() {
+            let decay = (row[i] * 0.2).exp();
             assert!((propagator.transition[i][i] - decay).abs() < 1e-12);
             // The series of Q stops after t², so its relative error is (rate t)² / 3 with t = 0.2 / 1024.
             assert!((gram(&propagator.innovation)[i][i] - (1.0 - decay * decay)).abs() < 1e-8);
@@ -152,9 +154,10 @@ mod tests {
         let diffusion = [1.0; DRIVES];
         let p = gram(&DrivePropagator::new(&drift, &diffusion, 0.2).stationary);
         let ap = multiply(&drift, &p);
-        for i in 0..DRIVES {
-            for j in 0..DRIVES {
-                let residual = ap[i][j] + ap[j][i] + if i == j { diffusion[i] } else { 0.0 };
+        let pa = transpose(&ap);
+        for (i, (row, mirrored)) in ap.iter().zip(&pa).enumerate() {
+            for (j, (x, y)) in row.iter().zip(mirrored).enumerate() {
+                let residual = x + y + if i == j { diffusion[i] } else { 0.0 };
                 assert!(residual.abs() < 1e-7, "{i},{j}: {residual}");
             }
         }

@@ -75,7 +75,7 @@ impl Brain {
             self.advance(&mut state, &between, stream);
             let newest = step % taps;
             history[newest * regions..(newest + 1) * regions].copy_from_slice(&state);
-            if step >= warm_up && (step - warm_up) % self.steps_per_frame == 0 {
+            if step >= warm_up && (step - warm_up).is_multiple_of(self.steps_per_frame) {
                 filtered.fill(0.0);
                 for (lag, weight) in self.response.iter().enumerate() {
                     let slot = (newest + taps - lag) % taps;
@@ -193,8 +193,8 @@ fn drive_equation(person: &PersonTruth) -> ([[f64; DRIVES]; DRIVES], [f64; DRIVE
         drift[to][to] = -rate;
         diffusion[to] = 2.0 * rate;
         if to != GLOBAL {
-            for from in 0..GLOBAL {
-                drift[to][from] += rate * person.between[to][from];
+            for (entry, coupling) in drift[to].iter_mut().zip(&person.between[to]) {
+                *entry += rate * coupling;
             }
         }
     }

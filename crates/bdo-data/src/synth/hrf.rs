@@ -15,7 +15,9 @@ pub(super) fn response(scale: f64, step_seconds: f64) -> Vec<f64> {
         })
         .collect();
     let sum: f64 = weights.iter().sum();
-    weights.iter_mut().for_each(|w| *w /= sum);
+    for weight in &mut weights {
+        *weight /= sum;
+    }
     weights
 }
 

@@ -195,7 +195,9 @@ fn between(inherited: &mut impl FnMut() -> f64, salience_default: f64) -> [[f64;
     for row in &mut matrix {
         let sum: f64 = row.iter().map(|x| x.abs()).sum();
         if sum > CONSTANTS.between_limit {
-            row.iter_mut().for_each(|x| *x *= CONSTANTS.between_limit / sum);
+            for x in row.iter_mut() {
+                *x *= CONSTANTS.between_limit / sum;
+            }
         }
     }
     matrix
