@@ -1,2 +1,30 @@
-//! Project chores.
-fn main() {}
+//! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs.
+
+mod check;
+mod python;
+mod torture;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let result = match task.as_str() {
+        "check" => check::run(),
+        "torture" => torture::run(),
+        other => Err(anyhow::anyhow!("expected check or torture, found {other:?}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or_else(|| here.clone(), PathBuf::from)
+}

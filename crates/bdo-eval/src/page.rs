@@ -88,7 +88,7 @@ const STYLE: &str = "\
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}\
 main{max-width:60rem;margin:auto;padding:1rem}\
 table{border-collapse:collapse;max-width:100%}th,td{border-bottom:1px solid var(--line);padding:.25rem .75rem .25rem 0;\
-text-align:left;vertical-align:top;overflow-wrap:anywhere}\
+text-align:left;vertical-align:top}td{overflow-wrap:anywhere}\
 figure{margin:1rem 0;display:inline-block;max-width:100%}figure.small{width:20rem;margin-right:1rem}\
 img{max-width:100%;image-rendering:pixelated;background:#fff}svg{width:100%;height:auto}\
 .bars rect{fill:var(--bar)}.bars text{fill:var(--ink);font-size:12px;text-anchor:middle}\

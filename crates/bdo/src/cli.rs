@@ -80,7 +80,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 490)]
     pub(crate) frames: usize,
     /// Repetition time of the first site in seconds [default: typical ones]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) tr: Option<f64>,
     /// Sites, each with its own repetition time, gain and noise
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -131,7 +131,7 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) participants: Option<PathBuf>,
     /// Repetition time in seconds, where the source does not say it
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) tr: Option<f64>,
     /// Volumes to drop from the start [default: 10 for abide-pcp, 0 for series]
     #[arg(long, value_name = "N")]

@@ -27,14 +27,8 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::SomeRejected) => ExitCode::from(1),
         Err(error) => {
+            // Errors name their file, what was expected and what was found; the chain below them would say it twice.
             eprintln!("error: {error}");
-            for cause in error.chain().skip(1) {
-                let cause = cause.to_string();
-                // Errors that print their source already would say it twice.
-                if !error.to_string().contains(&cause) {
-                    eprintln!("  because: {cause}");
-                }
-            }
             ExitCode::from(2)
         }
     }

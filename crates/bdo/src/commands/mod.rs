@@ -38,3 +38,10 @@ pub(crate) fn note(common: &Common, text: &str) {
         eprintln!("note: {text}");
     }
 }
+
+/// Most memory this process has held, where the system says it.
+pub(crate) fn peak_rss_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+}

@@ -5,7 +5,7 @@ use bdo_data::cohort::{self, Cohort};
 use bdo_data::synth::{Effects, Generator, SynthSpec};
 use serde_json::json;
 
-use super::{note, print};
+use super::{note, peak_rss_mib, print};
 use crate::Outcome;
 use crate::cli::{Common, SimulateArgs};
 use crate::pipeline::{self, synthetic_provenance};
@@ -25,7 +25,8 @@ pub(crate) fn run(args: &SimulateArgs, common: &Common) -> anyhow::Result<Outcom
     }
     let cohort = Cohort::open(&args.out)?;
     let (scans, subjects, regions) = (cohort.len(), cohort.manifest().subjects, cohort.regions().len());
-    let json = json!({"cohort": args.out, "scans": scans, "subjects": subjects, "regions": regions});
+    let json = json!({"cohort": args.out, "scans": scans, "subjects": subjects, "regions": regions,
+                      "peak_rss_mib": peak_rss_mib()});
     let text =
         format!("{}: {scans} scans of {subjects} people, {regions} regions\nNext: bdo inspect {0}", args.out.display());
     print(common, &json, &text);
@@ -34,6 +35,15 @@ pub(crate) fn run(args: &SimulateArgs, common: &Common) -> anyhow::Result<Outcom
 
 fn spec(args: &SimulateArgs, seed: u64) -> anyhow::Result<SynthSpec> {
     let effects = effects(&args.effect)?;
+    // Far beyond any scanner, short of what would exhaust the memory of the machine.
+    for (name, most, found) in [("regions", 20_000, args.regions), ("frames", 1_000_000, args.frames)] {
+        if found > most {
+            bail!("{name}: expected at most {most}, found {found}");
+        }
+    }
+    if args.regions * args.frames > 1 << 28 {
+        bail!("regions x frames: expected at most {}, found {}", 1 << 28, args.regions * args.frames);
+    }
     Ok(SynthSpec {
         subjects: args.subjects,
         regions: args.regions,

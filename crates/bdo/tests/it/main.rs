@@ -1,0 +1,11 @@
+//! Tests of the program as users run it: one binary.
+#![allow(clippy::unwrap_used)]
+
+mod disk;
+mod kills;
+mod memory;
+mod messages;
+mod open_formats;
+mod program;
+mod real_data;
+mod repeatable;

@@ -1,0 +1,178 @@
+//! What a wrong file, folder, key or name gets: one clear sentence, exit code 2, and nothing half-written.
+
+use std::path::Path;
+
+use crate::program::{names, run, transcript};
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn small_cohort(folder: &Path) {
+    let made = run(folder, "simulate c --subjects 6 --regions 8 --frames 20 --quiet");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+#[test]
+fn wrong_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let say = |arguments: &str| transcript(dir.path(), arguments);
+    insta::assert_snapshot!(say("inspect nothing"), @r"
+    exit 2
+    error: nothing is not a cohort: expected a folder with cohort.json, found nothing of that name
+    ");
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    insta::assert_snapshot!(say("inspect empty"), @r"
+    exit 2
+    error: empty is not a cohort: expected a folder with cohort.json, found a folder without it
+    ");
+    insta::assert_snapshot!(say("ingest nothing out"), @r"
+    exit 2
+    error: cannot read nothing: it does not exist
+    ");
+    insta::assert_snapshot!(say("ingest empty out"), @r"
+    exit 2
+    error: empty: expected region series (.1D, .tsv, .csv, .txt or .npy), one file a scan, found 0 files of other kinds
+    ");
+    insta::assert_snapshot!(say("merge empty out"), @r"
+    exit 2
+    error: empty is not a cohort: expected a folder with cohort.json, found a folder without it
+    ");
+    assert_eq!(names(dir.path()), ["empty"]);
+}
+
+#[test]
+fn wrong_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let say = |arguments: &str| transcript(dir.path(), arguments);
+    insta::assert_snapshot!(say("simulate c --regions 1"), @r"
+    exit 2
+    error: regions: expected at least 2, found 1
+    ");
+    insta::assert_snapshot!(say("simulate c --effect agerate=1"), @r#"
+    exit 2
+    error: --effect: expected one of age_rate, age_coupling, age_motion, sex_coupling, diagnosis_coupling, diagnosis_between, trait_coupling, found "agerate"
+    "#);
+    insta::assert_snapshot!(say("simulate c --tr -1"), @r"
+    exit 2
+    error: tr_seconds: expected a number from 0.05 to 20, found -1
+    ");
+    insta::assert_snapshot!(say("simulate c --regions 100000000 --frames 100000000"), @r"
+    exit 2
+    error: regions: expected at most 20000, found 100000000
+    ");
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
+#[test]
+fn an_existing_folder_is_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    small_cohort(dir.path());
+    let say = |arguments: &str| transcript(dir.path(), arguments);
+    insta::assert_snapshot!(say("simulate c --subjects 7 --regions 8 --frames 20"), @r"
+    exit 2
+    error: c exists and is a cohort made with other settings (subjects: made with 6, asked for 7); give another name, or remove it
+    ");
+    insta::assert_snapshot!(say("simulate c --subjects 6 --regions 8 --frames 20"), @r"
+    exit 0
+    c: 6 scans of 6 people, 8 regions
+    Next: bdo inspect c
+    note: c is already there, made with these settings
+    ");
+    write(dir.path(), "other/file.txt", "x");
+    insta::assert_snapshot!(say("simulate other --subjects 6"), @r"
+    exit 2
+    error: other exists and is not a cohort; give another name, or remove it
+    ");
+    assert_eq!(names(dir.path()), ["c", "other"]);
+}
+
+#[test]
+fn wrong_regions_and_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let say = |arguments: &str| transcript(dir.path(), arguments);
+    write(dir.path(), "s/a.tsv", "x\ty\n1\t2\n3\t4\n");
+    write(dir.path(), "s/b.tsv", "y\tx\n1\t2\n3\t4\n");
+    write(dir.path(), "s/c.tsv", "x\tz\n1\t2\n3\t4\n");
+    write(dir.path(), "s/d.tsv", "x\ty\n1\t2\n3\n");
+    write(dir.path(), "s/e.tsv", "x\ty\n1\tNaN\n3\t4\n");
+    insta::assert_snapshot!(say("ingest s out --tr 2"), @r"
+    exit 1
+    out: 2 scans of 2 people, 2 regions (2 added, 0 there already, 3 rejected, 0 badly covered)
+    Next: bdo inspect out
+    rejected: c.tsv: regions: expected the 2 regions of the cohort, found 2 named columns without y
+    rejected: d.tsv: line 3: expected 2 columns, found 1
+    rejected: e.tsv: series: expected a region that is NaN in all frames or in none, found 1 of 2 frames of region 2 are NaN
+    ");
+    write(dir.path(), "t/a.tsv", "x\ty\n1\tq\n");
+    insta::assert_snapshot!(say("ingest t none --tr 2 --labels s/a.tsv"), @r#"
+    exit 2
+    error: expected at least one scan, found none: a.tsv: line 2: expected numbers, found "q"
+    "#);
+    insta::assert_snapshot!(say("ingest s out2 --tr 2 --participants s/a.tsv"), @r"
+    exit 2
+    error: s/a.tsv: expected a column named participant_id, found x, y
+    ");
+    insta::assert_snapshot!(say("ingest s out --tr 2 --drop-volumes 1"), @r"
+    exit 2
+    error: out exists and was ingested with drop_volumes 0, not 1; give another name, or remove it
+    ");
+    insta::assert_snapshot!(say("ingest s out3 --tr 0"), @r"
+    exit 2
+    error: s: expected --tr to be a positive number of seconds, found 0
+    ");
+    assert_eq!(names(dir.path()), ["out", "s", "t"]);
+}
+
+#[test]
+fn regions_are_matched_by_name_and_new_scans_are_added() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "s/a.tsv", "x\ty\n1\t2\n3\t4\n");
+    assert!(run(dir.path(), "ingest s out --tr 2 --quiet").status.success());
+    write(dir.path(), "s/b.tsv", "y\tx\n20\t10\n40\t30\n");
+    insta::assert_snapshot!(transcript(dir.path(), "ingest s out --tr 2"), @r"
+    exit 0
+    out: 2 scans of 2 people, 2 regions (1 added, 1 there already, 0 rejected, 0 badly covered)
+    Next: bdo inspect out
+    ");
+    let cohort = bdo_data::cohort::Cohort::open(&dir.path().join("out")).unwrap();
+    assert_eq!(cohort.scan(1).unwrap().series, [10.0, 20.0, 30.0, 40.0]);
+    write(dir.path(), "s/a.tsv", "x\ty\n1\t2\n3\t5\n");
+    let said = transcript(dir.path(), "ingest s out --tr 2");
+    assert!(said.starts_with("exit 1\n") && said.contains("rejected: a.tsv: changed since it was ingested"), "{said}");
+    assert_eq!(cohort.scan(0).unwrap().series, [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(names(dir.path()), ["out", "s"]);
+}
+
+#[test]
+fn a_damaged_cohort_is_named_with_its_scan() {
+    let dir = tempfile::tempdir().unwrap();
+    small_cohort(dir.path());
+    let part = dir.path().join("c/scans/part-00000.arrow");
+    let mut bytes = std::fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&part, bytes).unwrap();
+    let said = transcript(dir.path(), "inspect c --verify");
+    assert!(said.starts_with("exit 2\n"), "{said}");
+    assert!(
+        said.contains("c/scans/part-00000.arrow is damaged: expected BLAKE3") && said.contains("(scan sub-"),
+        "{said}"
+    );
+}
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let dir = tempfile::tempdir().unwrap();
+    let help = transcript(dir.path(), "--help");
+    for verb in ["demo", "simulate", "ingest", "merge", "inspect"] {
+        assert!(help.contains(verb));
+        let said = transcript(dir.path(), &format!("{verb} --help"));
+        assert!(said.starts_with("exit 0\n") && said.contains("Example"), "{said}");
+        for flag in ["--json", "--quiet", "--threads", "--seed", "--deterministic"] {
+            assert!(said.contains(flag), "{verb} has no {flag}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Running the built program.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Full counts when asked for, a tenth otherwise.
+pub(crate) fn torture(full: usize, least: usize) -> usize {
+    if full_torture() { full } else { (full / 10).max(least) }
+}
+
+pub(crate) fn full_torture() -> bool {
+    std::env::var("BDO_TORTURE").is_ok_and(|v| v == "full")
+}
+
+pub(crate) fn bdo() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bdo"))
+}
+
+/// Runs the program in a folder; arguments are split at spaces.
+pub(crate) fn run(folder: &Path, arguments: &str) -> Output {
+    bdo().args(arguments.split_whitespace()).current_dir(folder).output().unwrap()
+}
+
+/// Runs and insists on success; gives the JSON it printed.
+pub(crate) fn run_json(folder: &Path, arguments: &str) -> serde_json::Value {
+    let output = run(folder, &format!("{arguments} --json"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "bdo {arguments}: {error}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Exit code and both streams as one text, the scratch folder's name taken out.
+pub(crate) fn transcript(folder: &Path, arguments: &str) -> String {
+    let output = run(folder, arguments);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&*folder.to_string_lossy(), "[folder]");
+    format!("exit {}\n{}{}", output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// Every file below a folder with its bytes.
+pub(crate) fn bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            let below = bytes(&path);
+            found.extend(below.into_iter().map(|(k, v)| (PathBuf::from(path.file_name().unwrap()).join(k), v)));
+        } else {
+            found.insert(PathBuf::from(path.file_name().unwrap()), std::fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// Names in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}

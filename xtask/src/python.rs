@@ -1,0 +1,31 @@
+//! A Python of our own for the tests that compare with pyarrow and polars. Without one those tests say that they were skipped.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::root;
+
+/// What the tests import; pinned, since a new release may read files differently.
+const PACKAGES: [&str; 3] = ["numpy==2.4.6", "pyarrow==26.0.1", "polars==2.1.0"];
+
+/// The interpreter of `target/python`, made when first needed; `None` with a loud line where that cannot be done.
+pub(crate) fn interpreter() -> Option<String> {
+    let folder = root().join("target/python");
+    let python = folder.join("bin/python");
+    if !ready(&python) {
+        println!("== python: installing {} into target/python", PACKAGES.join(", "));
+        let made = Command::new("python3").args(["-m", "venv"]).arg(&folder).status().is_ok_and(|s| s.success());
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        let installed = made && Command::new(&python).args(pip).args(PACKAGES).status().is_ok_and(|s| s.success());
+        if !installed || !ready(&python) {
+            println!("SKIPPED: no Python with {}, tests that compare with it do not run", PACKAGES.join(", "));
+            return None;
+        }
+    }
+    Some(python.to_string_lossy().into_owned())
+}
+
+fn ready(python: &Path) -> bool {
+    let tried = Command::new(python).args(["-c", "import numpy, pyarrow, polars"]).output();
+    tried.is_ok_and(|t| t.status.success())
+}
