@@ -1,0 +1,23 @@
+//! The hot layers behind one door. Each function has a composed form made of framework ops, which runs on any
+//! device; where a fused CPU kernel exists it is used instead when [`Kernels::Fused`] is asked for and the tensors
+//! are 32-bit floats on the CPU.
+
+mod attention;
+mod linear;
+mod norm;
+mod scan;
+
+pub use attention::{KeyPadding, attention};
+pub use linear::{Epilogue, linear};
+pub use norm::layer_norm;
+pub use scan::{Drive, Moments, moment_scan, phi1, scan_parallel, scan_sequential};
+
+/// Which implementation of the hot layers a model runs. Carried by every layer, never global.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernels {
+    /// Hand-written CPU kernels where they apply, composed ops elsewhere.
+    #[default]
+    Fused,
+    /// Framework ops everywhere: the slow twin the kernels are tested against.
+    Composed,
+}
