@@ -10,7 +10,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use std::collections::BTreeMap;
 
 /// Four regions, width 8, two blocks of two heads.
-pub fn config() -> ModelConfig {
+pub(crate) fn config() -> ModelConfig {
     ModelConfig {
         regions: 4,
         width: 8,
@@ -22,14 +22,14 @@ pub fn config() -> ModelConfig {
 }
 
 /// Standard normal [a, b, c] from a named stream.
-pub fn normal(name: &str, shape: [usize; 3], place: (&Device, DType)) -> Tensor<3> {
+pub(crate) fn normal(name: &str, shape: [usize; 3], place: (&Device, DType)) -> Tensor<3> {
     let mut stream = Stream::named(7, name);
     let values: Vec<f64> = (0..shape.iter().product()).map(|_| stream.normal()).collect();
     Tensor::from_data(TensorData::new(values, shape), place)
 }
 
 /// A batch of two samples with irregular times; `context` marks the roles of one sample's frames, shared by both.
-pub fn batch(config: &ModelConfig, context: &[bool], place: (&Device, DType)) -> MaskedBatch {
+pub(crate) fn batch(config: &ModelConfig, context: &[bool], place: (&Device, DType)) -> MaskedBatch {
     let (batch, frames) = (2, context.len());
     let mut stream = Stream::named(7, "times");
     let times_seconds = (0..batch)
@@ -62,19 +62,19 @@ pub fn batch(config: &ModelConfig, context: &[bool], place: (&Device, DType)) ->
 }
 
 /// All values of a tensor, in double precision.
-pub fn values<const D: usize>(tensor: &Tensor<D>) -> Vec<f64> {
+pub(crate) fn values<const D: usize>(tensor: &Tensor<D>) -> Vec<f64> {
     tensor.to_data().convert::<f64>().try_to_vec().unwrap()
 }
 
 /// ||a - b|| / ||b||.
-pub fn relative_l2(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn relative_l2(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
     norm(&mut a.iter().zip(b).map(|(a, b)| a - b)) / norm(&mut b.iter().copied()).max(f64::MIN_POSITIVE)
 }
 
 /// Gradients by parameter path; absent where there is none.
-pub fn gradients<M: Module>(module: &M, loss: &Tensor<1>) -> BTreeMap<String, Vec<f64>> {
+pub(crate) fn gradients<M: Module>(module: &M, loss: &Tensor<1>) -> BTreeMap<String, Vec<f64>> {
     let mut look = Look {
         path: Vec::new(),
         gradients: GradientsParams::from_grads(loss.backward(), module),
@@ -107,19 +107,19 @@ impl ModuleVisitor for Look {
 }
 
 /// The same module in another precision.
-pub fn cast<M: Module>(module: M, dtype: DType) -> M {
+pub(crate) fn cast<M: Module>(module: M, dtype: DType) -> M {
     struct Cast(DType);
     impl ModuleMapper for Cast {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
             let (dtype, active) = (self.0, param.val().is_require_grad());
-            param.map(|value| value.detach().cast(dtype).set_require_grad(active))
+            param.map(|value| value.inner().cast(dtype).autodiff().set_require_grad(active))
         }
     }
     module.map(&mut Cast(dtype))
 }
 
 /// The module with `step` times a fixed random direction added to every trained parameter, and the direction.
-pub fn nudge<M: Module>(module: M, step: f64, direction: &BTreeMap<String, Vec<f64>>) -> M {
+pub(crate) fn nudge<M: Module>(module: M, step: f64, direction: &BTreeMap<String, Vec<f64>>) -> M {
     struct Nudge<'a> {
         path: Vec<String>,
         step: f64,
@@ -141,8 +141,9 @@ pub fn nudge<M: Module>(module: M, step: f64, direction: &BTreeMap<String, Vec<f
             let step = self.step;
             param.map(|value| {
                 let data = TensorData::new(direction.clone(), value.dims());
+                let value = value.inner();
                 let direction = Tensor::from_data(data, (&value.device(), value.dtype()));
-                (value.detach() + direction * step).require_grad()
+                (value + direction * step).autodiff().require_grad()
             })
         }
     }
