@@ -10,11 +10,23 @@
 // Kernels must be inlined into the wrapper that enables their instruction set.
 #![allow(clippy::inline_always)]
 
+pub mod activation;
+pub mod adam;
 pub mod allocator;
+pub mod amx;
+pub mod attention;
+pub mod ema;
 pub mod gemm;
 pub mod isa;
+pub mod linear;
+pub mod loss;
+pub mod norm;
 pub mod peak;
+pub mod precision;
+pub mod scan;
+pub mod softmax;
 mod threads;
 mod vector;
 
 pub use isa::Isa;
+pub use precision::Precision;

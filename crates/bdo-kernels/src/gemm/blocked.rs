@@ -1,19 +1,20 @@
 //! The loops around the register tile.
 
+use super::pack::{Source, steps_into_panels};
 use super::tile::{Addend, Tile};
 use crate::vector::Vector;
 
 /// Steps of depth per pass: a packed panel of this depth stays in the first-level cache while the rows go by.
-const MAX_DEPTH: usize = 320;
+pub(crate) const MAX_DEPTH: usize = 320;
 
 /// The left operand: element (i, p) at `at + (i / R) * panel + (i % R) * row + p * column`, with R the rows of the
-/// register tile. A packed operand has `row = 1`, `column = R`; one used in place has `panel = R * row`.
+/// register tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Left {
-    pub(crate) at: *const f32,
-    pub(crate) row: usize,
-    pub(crate) column: usize,
-    pub(crate) panel: usize,
+    at: *const f32,
+    row: usize,
+    column: usize,
+    panel: usize,
 }
 
 /// What is done to a strip of finished columns while it is still in the first-level cache.
@@ -44,7 +45,9 @@ impl Finish for Nothing {
 /// Sound to run when the operands and addends cover the block and nobody else touches this part of `c`.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
-    pub(crate) left: Left,
+    pub(crate) left: Source,
+    /// Where a task packs its rows of a left operand whose depth is not adjacent in memory; null to read it in place.
+    pub(crate) packed: *mut f32,
     /// Packed panels `[columns / C][depth][C]`.
     pub(crate) right: *const f32,
     pub(crate) depth: usize,
@@ -69,12 +72,15 @@ impl Block {
         for pass in 0..passes {
             let from = (pass * step).min(self.depth);
             let to = (from + step).min(self.depth);
+            // SAFETY: the rows of the block and this range of depth are inside the left operand, and the task's own
+            // packing space holds `rows_per_task` x `max_depth` values.
+            let left = unsafe { self.left_of::<V>(from, to - from) };
             let mut j = self.columns.0;
             while j < self.columns.1 {
                 let columns = (self.columns.1 - j).min(V::TILE_COLUMNS);
                 // SAFETY: passed on from the caller; panel j / C starts at j * depth.
                 unsafe {
-                    self.strip::<V>(j, columns, from, to, pass == 0);
+                    self.strip::<V>(left, j, columns, from, to, pass == 0);
                     if pass + 1 == passes {
                         let (top, bottom) = self.rows;
                         let strip = self.c.add(top * self.c_stride + j);
@@ -86,9 +92,25 @@ impl Block {
         }
     }
 
+    /// The rows of the block over one range of depth, packed while the task is about to use them from its own cache.
+    #[inline(always)]
+    unsafe fn left_of<V: Vector>(&self, from: usize, steps: usize) -> Left {
+        // SAFETY: see `run`.
+        unsafe {
+            let at = self.left.at.add(self.rows.0 * self.left.row + from * self.left.column);
+            if self.packed.is_null() {
+                let Source { row, column, .. } = self.left;
+                return Left { at, row, column, panel: V::TILE_ROWS * row };
+            }
+            let rows = self.rows.1 - self.rows.0;
+            steps_into_panels::<V>(Source { at, ..self.left }, rows, steps, self.packed);
+            Left { at: self.packed, row: 1, column: V::TILE_ROWS, panel: V::TILE_ROWS * steps }
+        }
+    }
+
     /// All rows of the block for one panel of columns and one range of depth.
     #[inline(always)]
-    unsafe fn strip<V: Vector>(&self, j: usize, columns: usize, from: usize, to: usize, first: bool) {
+    unsafe fn strip<V: Vector>(&self, left: Left, j: usize, columns: usize, from: usize, to: usize, first: bool) {
         let mut i = self.rows.0;
         while i < self.rows.1 {
             // SAFETY: in bounds by the contract of `Block`.
@@ -96,9 +118,9 @@ impl Block {
                 let c = self.c.add(i * self.c_stride + j);
                 let so_far = [Addend { at: c, stride: self.c_stride }, Addend::NONE];
                 let tile = Tile {
-                    a: self.left.at.add(i / V::TILE_ROWS * self.left.panel + from * self.left.column),
-                    a_row: self.left.row,
-                    a_col: self.left.column,
+                    a: left.at.add((i - self.rows.0) / V::TILE_ROWS * left.panel),
+                    a_row: left.row,
+                    a_col: left.column,
                     b: self.right.add(j * self.depth + from * V::TILE_COLUMNS),
                     depth: to - from,
                     c,

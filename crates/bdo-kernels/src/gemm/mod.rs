@@ -7,8 +7,8 @@ pub(crate) mod tile;
 
 use crate::isa::{Isa, vectorised};
 use crate::threads::{Scratch, Shared, for_each_task};
-use blocked::{Block, Finish, Left, Nothing};
-use pack::{Source, left_len, pack_left, pack_right, panel_columns, panel_rows, right_len};
+use blocked::{Block, Finish, MAX_DEPTH, Nothing};
+use pack::{Source, left_len, pack_right, panel_columns, panel_rows, right_len};
 use tile::Addend;
 
 /// A matrix in a slice: element (i, j) is `data[i * row_stride + j * column_stride]`.
@@ -35,7 +35,7 @@ impl<'a> Matrix<'a> {
         Self { data, row_stride, column_stride }
     }
 
-    fn source(&self, rows: usize, columns: usize, name: &str) -> Source {
+    pub(crate) fn source(&self, rows: usize, columns: usize, name: &str) -> Source {
         if rows > 0 && columns > 0 {
             let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
             assert!(
@@ -120,24 +120,21 @@ pub(crate) unsafe fn multiply<F: Finish + Sync + Send + Dispatched>(
     start: [Addend; 2],
     finish: F,
 ) {
-    let Product { rows, depth, columns } = size;
-    let height = panel_rows(isa);
-    // A left operand with adjacent depth is read in place: copying it would cost a tenth of a narrow product.
-    let mut packed = None;
-    let left = if a.column == 1 {
-        Left { at: a.at, row: a.row, column: 1, panel: height * a.row }
-    } else {
-        let packed = packed.insert(Scratch::new(left_len(isa, rows, depth)));
-        // SAFETY: the scratch has exactly the size the packing needs.
-        unsafe { pack_left(isa, a, rows, depth, packed.start()) };
-        Left { at: packed.read(), row: 1, column: height, panel: height * depth }
-    };
-    let cut = Cut::of(isa, size);
-    let job =
-        Job { block: Block { left, right, depth, c: c.0, c_stride: columns, start, rows: (0, 0), columns: (0, 0) } };
+    let Product { depth, columns, .. } = size;
+    let cut = Cut::of(isa, size, a.column != 1);
+    let null = std::ptr::null_mut();
+    let block =
+        Block { left: a, packed: null, right, depth, c: c.0, c_stride: columns, start, rows: (0, 0), columns: (0, 0) };
+    let job = Job { block };
     for_each_task(cut.count(), |task| {
         let mut block = job.block();
         (block.rows, block.columns) = cut.task(task);
+        // A left operand with adjacent depth is read in place: copying it would cost a tenth of a narrow product.
+        let mut packed =
+            Scratch::new(if a.column == 1 { 0 } else { left_len(isa, cut.rows_per_task, depth.min(MAX_DEPTH)) });
+        if a.column != 1 {
+            block.packed = packed.start().0;
+        }
         // The tasks cover disjoint parts of C.
         F::run(isa, block, finish);
     });
@@ -196,14 +193,14 @@ impl Cut {
     /// A task smaller than this many multiplications costs more to hand over than it gains.
     const MIN_WORK: usize = 1 << 19;
 
-    fn of(isa: Isa, size: Product) -> Self {
+    fn of(isa: Isa, size: Product, packs_left: bool) -> Self {
         let Product { rows, depth, columns } = size;
         let (height, width) = (panel_rows(isa), panel_columns(isa));
         let wanted = (rows * columns * depth / Self::MIN_WORK).clamp(1, Self::TASKS);
         let (row_panels, column_panels) = (rows.div_ceil(height).max(1), columns.div_ceil(width).max(1));
-        let max_row_panels = (Self::MAX_ROWS / height).min(row_panels.div_ceil(wanted)).max(4.min(row_panels));
+        let max_row_panels = (Self::MAX_ROWS / height).min(row_panels.div_ceil(wanted)).max(8.min(row_panels));
         let row_tasks = row_panels.div_ceil(max_row_panels);
-        let column_tasks = wanted.div_ceil(row_tasks).min(column_panels);
+        let column_tasks = wanted.div_ceil(row_tasks).min(column_panels).min(if packs_left { 2 } else { 8 });
         Self {
             rows,
             columns,

@@ -68,20 +68,6 @@ pub(crate) unsafe fn pack_right(isa: Isa, source: Source, depth: usize, columns:
     });
 }
 
-/// Packs the left operand `rows` x `depth` into panels `[rows / R][depth][R]`; rows beyond the last are undefined.
-///
-/// # Safety
-/// `source` covers `rows` x `depth` values; `out` has room for [`left_len`] values.
-pub(crate) unsafe fn pack_left(isa: Isa, source: Source, rows: usize, depth: usize, out: Shared) {
-    let height = panel_rows(isa);
-    let per_task = STEPS_PER_TASK.max(MIN_VALUES_PER_TASK.div_ceil(rows.max(1)));
-    let panels = rows.div_ceil(height);
-    for_each_task(depth.div_ceil(per_task), |task| {
-        let (from, to) = (task * per_task, ((task + 1) * per_task).min(depth));
-        left_steps(isa, LeftJob { source, rows, depth, panels, height, out: out.at(0), range: (from, to) });
-    });
-}
-
 /// A share of a packing; sound to run when the range is inside the operand and nobody else writes it.
 #[derive(Clone, Copy)]
 pub(crate) struct RightJob {
@@ -125,6 +111,7 @@ pub(crate) unsafe fn rows_into_panels<V: Vector>(job: &RightJob) {
                 // SAFETY: step p < depth of the panel that starts at column `first`, `have` source values there.
                 unsafe {
                     let src = job.source.at.add(p * job.source.row + first);
+                    V::prefetch(src.wrapping_add(STEPS_PER_PASS * job.source.row));
                     let dst = job.out.add(first * job.depth + p * width);
                     let mut j = 0;
                     while j < width {
@@ -194,45 +181,44 @@ pub(crate) unsafe fn columns_into_panels<V: Vector>(job: &RightJob) {
     }
 }
 
-#[derive(Clone, Copy)]
-struct LeftJob {
-    source: Source,
-    rows: usize,
-    depth: usize,
-    panels: usize,
-    height: usize,
-    out: *mut f32,
-    range: (usize, usize),
-}
-
-vectorised! {
-    fn left_steps<V>(job: LeftJob) {
-        let height = V::TILE_ROWS;
-        assert_eq!(height, job.height);
-        let mut from = job.range.0;
-        while from < job.range.1 {
-            let to = (from + STEPS_PER_PASS).min(job.range.1);
-            for panel in 0..job.panels {
-                let have = (job.rows - panel * height).min(height);
-                for p in from..to {
-                    // SAFETY: `have` source values at step p, and a place for them in the panel. Lanes beyond `height`
-                    // spill into the next step, so a vector is stored whole only where that step is still to be written
-                    // by this loop; elsewhere exactly `height` values are written.
-                    unsafe {
-                        let src = job.source.at.add(panel * height * job.source.row + p * job.source.column);
-                        let dst = job.out.add((panel * job.depth + p) * height);
-                        if job.source.row == 1 && have == height {
-                            let value = V::load_partial(src, height);
-                            if p + 1 < to { value.store(dst) } else { value.store_partial(dst, height) }
+/// Packs a left operand of `rows` x `steps` into panels `[rows / R][steps][R]`; rows beyond the last become zero.
+///
+/// # Safety
+/// `source` covers `rows` x `steps` values; `out` has room for [`left_len`] values.
+#[inline(always)]
+pub(crate) unsafe fn steps_into_panels<V: Vector>(source: Source, rows: usize, steps: usize, out: *mut f32) {
+    let height = V::TILE_ROWS;
+    let mut from = 0;
+    while from < steps {
+        let to = (from + STEPS_PER_PASS).min(steps);
+        let mut first = 0;
+        while first < rows {
+            let have = (rows - first).min(height);
+            for p in from..to {
+                // SAFETY: `have` source values at step p, and a place for them in the panel. Lanes beyond `height`
+                // spill into the next step, so a vector is stored whole only where that step is still to be written
+                // by this loop; elsewhere exactly `height` values are written.
+                unsafe {
+                    let src = source.at.add(first * source.row + p * source.column);
+                    // Source rows lie a stride apart, which no hardware prefetcher follows for this many streams.
+                    V::prefetch(src.wrapping_add(STEPS_PER_PASS * source.column));
+                    let dst = out.add(first * steps + p * height);
+                    if source.row == 1 && have == height {
+                        let value = V::load_partial(src, height);
+                        if p + 1 < to {
+                            value.store(dst);
                         } else {
-                            for r in 0..height {
-                                *dst.add(r) = if r < have { *src.add(r * job.source.row) } else { 0.0 };
-                            }
+                            value.store_partial(dst, height);
+                        }
+                    } else {
+                        for r in 0..height {
+                            *dst.add(r) = if r < have { *src.add(r * source.row) } else { 0.0 };
                         }
                     }
                 }
             }
-            from = to;
+            first += height;
         }
+        from = to;
     }
 }

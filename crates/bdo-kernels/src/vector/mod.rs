@@ -75,6 +75,18 @@ pub(crate) unsafe trait Vector: Copy {
     /// See [`Tile`].
     unsafe fn tile(rows: usize, tile: &Tile);
 
+    /// Asks for the cache line of `p`, which need not be readable.
+    #[inline(always)]
+    fn prefetch(p: *const f32) {
+        // SAFETY: a prefetch never faults, and every x86-64 machine has the instruction.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
+
     #[inline(always)]
     fn zero() -> Self {
         Self::splat(0.0)
