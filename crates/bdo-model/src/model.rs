@@ -26,6 +26,8 @@ pub struct Bdo {
     pub decoder: Decoder,
     #[module(skip)]
     config: ModelConfig,
+    #[module(skip)]
+    kernels: Kernels,
 }
 
 /// A model cannot be put together.
@@ -91,6 +93,7 @@ impl Bdo {
             dynamics: Dynamics::take(config, &mut source)?,
             decoder: Decoder::take(config, &mut source)?,
             config: config.clone(),
+            kernels,
         };
         parameters.finish()?;
         Ok(model)
@@ -165,6 +168,7 @@ impl Bdo {
                 held: &grid.held,
                 region_valid: &batch.region_valid,
             },
+            self.kernels,
             place,
         );
         let energy = sums.energy(latents.control.clone()) * weights.energy;

@@ -2,7 +2,9 @@
 //! target frames times valid regions, then samples are averaged, so that the scale of gradients is the same for
 //! every batch shape.
 
+use crate::ops::{self, ErrorWeights, Kernels};
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use std::sync::Arc;
 
 /// The objective and its parts, each a single number; `total` is the sum of the others, weights included.
 #[derive(Clone, Debug)]
@@ -29,12 +31,15 @@ pub struct LossWeights {
 /// Weights of samples and frames in the sums.
 #[derive(Clone, Debug)]
 pub struct SampleWeights {
-    /// [B, T, 1]: 1 / (B x targets x regions) at target slots, 0 at padding.
-    target: Tensor<3>,
+    /// 1 / (B x targets x regions) at target slots, 0 at padding; all columns.
+    target: ErrorWeights,
+    /// The same rows, valid regions only.
+    observed: ErrorWeights,
     /// [B, C, 1]: held time / (B x targets x regions).
     held: Tensor<3>,
-    /// [B, 1, N]: 1 at valid regions, else 0.
-    region: Tensor<3>,
+    /// [B, T, 1]: the target weights, for sums that are not errors.
+    target_rows: Tensor<3>,
+    kernels: Kernels,
 }
 
 /// The counts behind [`SampleWeights`].
@@ -52,7 +57,7 @@ pub struct SampleCounts<'a> {
 
 impl SampleWeights {
     /// Every sample needs at least one target and one valid region; the batch has been checked for that.
-    pub fn new(counts: SampleCounts, place: (&Device, DType)) -> Self {
+    pub fn new(counts: SampleCounts, kernels: Kernels, place: (&Device, DType)) -> Self {
         let batch = counts.target_count.len();
         let (regions, tokens) = (counts.region_valid.len() / batch, counts.held.len() / batch);
         let mut target = Vec::with_capacity(batch * counts.target_slots);
@@ -63,10 +68,21 @@ impl SampleWeights {
             target.extend((0..counts.target_slots).map(|slot| if slot < targets { scale as f32 } else { 0.0 }));
             held.extend(counts.held[sample * tokens..(sample + 1) * tokens].iter().map(|&length| (f64::from(length) * scale) as f32));
         }
+        let rows = Arc::new(target);
+        let columns: Vec<f32> = counts.region_valid.iter().map(|&valid| f32::from(u8::from(valid))).collect();
+        let all_valid = counts.region_valid.iter().all(|&valid| valid);
         Self {
-            target: Tensor::from_data(TensorData::new(target, [batch, counts.target_slots, 1]), place),
+            target_rows: Tensor::from_data(TensorData::new(rows.to_vec(), [batch, counts.target_slots, 1]), place),
+            target: ErrorWeights {
+                rows: rows.clone(),
+                columns: None,
+            },
+            observed: ErrorWeights {
+                rows,
+                columns: (!all_valid).then(|| Arc::new(columns)),
+            },
             held: Tensor::from_data(TensorData::new(held, [batch, tokens, 1]), place),
-            region: region_mask(counts.region_valid, batch, place),
+            kernels,
         }
     }
 
@@ -77,19 +93,18 @@ impl SampleWeights {
 
     /// sum over targets and valid regions of squared errors: both [B, T, N].
     pub fn reconstruction(&self, observed: Tensor<3>, predicted: Tensor<3>) -> Tensor<1> {
-        let error = (observed - predicted) * self.region.clone();
-        (error.square().sum_dim(2) * self.target.clone()).sum()
+        ops::squared_error(self.kernels, predicted, observed, &self.observed)
     }
 
     /// sum over targets of ||latent - target||^2: both [B, T, d].
     pub fn latent_sampled(&self, latent: Tensor<3>, target: Tensor<3>) -> Tensor<1> {
-        ((latent - target).square().sum_dim(2) * self.target.clone()).sum()
+        ops::squared_error(self.kernels, latent, target, &self.target)
     }
 
     /// The expectation of [`Self::latent_sampled`] over draws: ||V m - target||^2 + sum of the total variance.
     pub fn latent_analytic(&self, mean: Tensor<3>, total_variance: Tensor<3>, target: Tensor<3>) -> Tensor<1> {
-        let distance = (mean - target).square() + total_variance;
-        (distance.sum_dim(2) * self.target.clone()).sum()
+        let spread = (total_variance.sum_dim(2) * self.target_rows.clone()).sum();
+        self.latent_sampled(mean, target) + spread
     }
 }
 

@@ -14,7 +14,7 @@ use crate::layer::{Linear, Source};
 use crate::ops::{self, Drive, Epilogue, Kernels, Moments};
 use crate::parameters::ParameterError;
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation};
+use burn::tensor::Tensor;
 
 /// Parameters of the latent process.
 #[derive(Module, Debug)]
@@ -94,7 +94,7 @@ impl Dynamics {
 
     /// Lambda_i = sum_l softmax(U z_i + c)_l (exp(G_l) + floor): [B, C, d] -> [B, C, d].
     fn rates(&self, z: Tensor<3>) -> Tensor<3> {
-        let weights = activation::softmax(self.mixture.forward(z), 2); // [B, C, L]
+        let weights = ops::softmax(self.kernels, self.mixture.forward(z)); // [B, C, L]
         let basis_rates = self.log_rates.val().exp() + self.rate_floor; // [L, d]
         ops::linear(self.kernels, weights, basis_rates.transpose(), None, Epilogue::None)
     }

@@ -1,7 +1,9 @@
 //! Bidirectional attention over visible tokens, ragged batches padded at the end.
 
 use super::Kernels;
+use super::fused::{self, FusedOps};
 use crate::dropout::Dropout;
+use burn::backend::Dispatch;
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 
 /// How many leading tokens of each sample are real.
@@ -29,10 +31,13 @@ impl KeyPadding {
 }
 
 /// Packed qkv [B, T, 3d] (all q, all k, all v; head-major inside each) -> [B, T, d]. Dropout acts on the
-/// probabilities; its second field tells layers apart.
-pub fn attention(_kernels: Kernels, qkv: Tensor<3>, heads: usize, padding: &KeyPadding, dropout: Option<(Dropout, usize)>) -> Tensor<3> {
+/// probabilities, for which there is no kernel; its second field tells layers apart. Rows of padding hold unused values.
+pub fn attention(kernels: Kernels, qkv: Tensor<3>, heads: usize, padding: &KeyPadding, dropout: Option<(Dropout, usize)>) -> Tensor<3> {
     // A score no real one can approach; a true infinity would turn into NaN if a device multiplied it by zero.
     const HIDDEN_SCORE: f32 = -1e30;
+    if dropout.is_none() && fused::applies(kernels, &qkv).is_some() {
+        return Tensor::from_dispatch(Dispatch::fused_attention(qkv.into_dispatch(), heads, padding.lengths.clone()));
+    }
     let [batch, tokens, packed] = qkv.dims();
     let width = packed / 3;
     let head_width = width / heads;

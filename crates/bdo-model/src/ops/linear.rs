@@ -1,6 +1,8 @@
 //! Affine maps with weights stored `[out, in]`.
 
 use super::Kernels;
+use super::fused::{self, Activation, FusedOps};
+use burn::backend::Dispatch;
 use burn::tensor::{Tensor, activation};
 
 /// What follows the affine map in the same pass.
@@ -17,14 +19,38 @@ pub enum Epilogue {
 }
 
 /// x [B, T, in], weight [out, in], bias [out] -> [B, T, out].
-pub fn linear(_kernels: Kernels, x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>, epilogue: Epilogue) -> Tensor<3> {
-    let y = composed(x, weight, bias);
+pub fn linear(kernels: Kernels, x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>, epilogue: Epilogue) -> Tensor<3> {
+    if let Some(precision) = fused::applies(kernels, &x) {
+        return fused(x, weight, bias, epilogue, precision);
+    }
+    finish(composed(x, weight, bias), epilogue)
+}
+
+fn finish(y: Tensor<3>, epilogue: Epilogue) -> Tensor<3> {
     match epilogue {
         Epilogue::None => y,
         Epilogue::Relu => activation::relu(y),
         Epilogue::Gelu => activation::gelu(y),
         Epilogue::Add(other) => y + other,
     }
+}
+
+fn fused(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>, epilogue: Epilogue, precision: super::Precision) -> Tensor<3> {
+    let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+    let Some(bias) = bias else {
+        let y = Tensor::from_dispatch(Dispatch::fused_linear(x, weight, precision));
+        return finish(y, epilogue);
+    };
+    let bias = bias.into_dispatch();
+    let activation = match epilogue {
+        Epilogue::None => Activation::None,
+        Epilogue::Relu => Activation::Relu,
+        Epilogue::Gelu => Activation::Gelu,
+        Epilogue::Add(other) => {
+            return Tensor::from_dispatch(Dispatch::fused_residual(x, weight, bias, other.into_dispatch(), precision));
+        }
+    };
+    Tensor::from_dispatch(Dispatch::fused_affine(x, weight, bias, activation, precision))
 }
 
 fn composed(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {

@@ -3,21 +3,34 @@
 //! are 32-bit floats on the CPU.
 
 mod attention;
+mod error;
+mod fused;
 mod linear;
 mod norm;
 mod scan;
+mod softmax;
 
 pub use attention::{KeyPadding, attention};
+pub use error::{ErrorWeights, squared_error};
 pub use linear::{Epilogue, linear};
 pub use norm::layer_norm;
 pub use scan::{Drive, Moments, moment_scan, phi1, scan_parallel, scan_sequential};
+pub use softmax::softmax;
+
+pub use bdo_kernels::Precision;
 
 /// Which implementation of the hot layers a model runs. Carried by every layer, never global.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernels {
-    /// Hand-written CPU kernels where they apply, composed ops elsewhere.
-    #[default]
-    Fused,
+    /// Hand-written CPU kernels where they apply, with operands of linear layers in this precision; composed ops
+    /// elsewhere.
+    Fused(Precision),
     /// Framework ops everywhere: the slow twin the kernels are tested against.
     Composed,
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        Self::Fused(Precision::F32)
+    }
 }

@@ -2,6 +2,8 @@
 //! m_j = a_j m_{j-1} + b_j and P_j = A_j P_{j-1} + B_j, all elementwise.
 
 use super::Kernels;
+use super::fused::{self, FusedOps, Plan};
+use burn::backend::Dispatch;
 use burn::tensor::{Int, Tensor, activation};
 
 /// What drives the process: per-token controls and rates, and which token acts on which step for how long.
@@ -27,9 +29,27 @@ pub struct Moments {
 }
 
 /// Propagates initial moments [d] through K steps. `diffusion` is the standard deviation of the driving noise.
-pub fn moment_scan(_kernels: Kernels, drive: Drive, mean0: Tensor<1>, variance0: Tensor<1>, diffusion: f64) -> Moments {
+pub fn moment_scan(kernels: Kernels, drive: Drive, mean0: Tensor<1>, variance0: Tensor<1>, diffusion: f64) -> Moments {
     let [batch, tokens, width] = drive.control.dims();
     let frames = drive.delta.len() / batch;
+    if fused::applies(kernels, &drive.control).is_some() {
+        let plan = Plan {
+            driver: drive.driver.iter().enumerate().map(|(step, row)| (row - step / frames * tokens) as u32).collect(),
+            delta: drive.delta,
+            noise: (diffusion * diffusion) as f32,
+        };
+        let (mean, variance) = Dispatch::fused_moments(
+            drive.control.into_dispatch(),
+            drive.rates.into_dispatch(),
+            mean0.into_dispatch(),
+            variance0.into_dispatch(),
+            plan,
+        );
+        return Moments {
+            mean: Tensor::from_dispatch(mean),
+            variance: Tensor::from_dispatch(variance),
+        };
+    }
     let device = drive.control.device();
     let rows: Vec<i32> = drive.driver.iter().map(|&row| row as i32).collect();
     let rows = Tensor::<1, Int>::from_data(rows.as_slice(), &device);

@@ -147,7 +147,7 @@ impl Golden {
 }
 
 fn check(case: &str) {
-    for kernels in [Kernels::Composed, Kernels::Fused] {
+    for kernels in [Kernels::Composed, Kernels::default()] {
         check_with(case, kernels);
     }
 }

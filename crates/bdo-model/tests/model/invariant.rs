@@ -39,7 +39,7 @@ fn the_basis_stays_orthogonal_over_a_thousand_steps() {
 fn moving_a_target_leaves_the_state_elsewhere_alone() {
     let device = Device::flex();
     let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::Fused, &device).unwrap();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
     let batch = toy::batch(&config, &[true, false, false, true, false, false], (&device, DType::F32));
     let state = |frames: &Frames| {
         let seen = model.reconstruct(&batch.series, frames, &batch.region_valid).unwrap();
@@ -65,10 +65,10 @@ fn moving_a_target_leaves_the_state_elsewhere_alone() {
 fn no_weight_on_the_latent_target_means_no_dependence_on_the_teacher() {
     let device = Device::flex().autodiff();
     let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::Fused, &device).unwrap();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
     let batch = toy::batch(&config, &[false, true, false, true, false], (&device, DType::F32));
     let run = |teacher: u64, tau: f64| {
-        let teacher = EmaEncoder::new(&Bdo::init(&config, teacher, Kernels::Fused, &device).unwrap().encoder);
+        let teacher = EmaEncoder::new(&Bdo::init(&config, teacher, Kernels::default(), &device).unwrap().encoder);
         let weights = LossWeights { tau, energy: 0.01 };
         let pass = model.train_pass(&teacher, &batch, weights).unwrap();
         (toy::values(&pass.loss.total), toy::gradients(&model, &pass.loss.total))
@@ -82,8 +82,8 @@ fn the_moving_average_moves_by_its_momentum() {
     let device = Device::flex().autodiff();
     let config = toy::config();
     let (old, new) = (
-        Bdo::init(&config, 1, Kernels::Fused, &device).unwrap(),
-        Bdo::init(&config, 2, Kernels::Fused, &device).unwrap(),
+        Bdo::init(&config, 1, Kernels::default(), &device).unwrap(),
+        Bdo::init(&config, 2, Kernels::default(), &device).unwrap(),
     );
     let mut teacher = EmaEncoder::new(&old.encoder);
     let start = teacher.parameters();

@@ -11,8 +11,8 @@ const ROLES: [bool; 6] = [false, true, false, true, false, false];
 fn pass(changed_frame: Option<usize>) -> TrainPass {
     let device = Device::flex().autodiff();
     let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::Fused, &device).unwrap();
-    let teacher = EmaEncoder::new(&Bdo::init(&config, 2, Kernels::Fused, &device).unwrap().encoder);
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+    let teacher = EmaEncoder::new(&Bdo::init(&config, 2, Kernels::default(), &device).unwrap().encoder);
     let mut batch = toy::batch(&config, &ROLES, (&device, DType::F32));
     if let Some(frame) = changed_frame {
         let shift = Tensor::<3>::full([2, 1, config.regions], 5.0, &device);
@@ -42,7 +42,7 @@ fn a_context_frame_never_reaches_the_latent_target() {
 fn padding_and_neighbours_in_the_batch_change_nothing() {
     let device = Device::flex();
     let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::Fused, &device).unwrap();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
     let batch = toy::batch(&config, &ROLES, (&device, DType::F32));
     let alone = |keep: usize| {
         let mut frames = batch.frames.clone();
@@ -69,7 +69,7 @@ fn padding_and_neighbours_in_the_batch_change_nothing() {
 fn missing_regions_are_neither_read_nor_scored() {
     let device = Device::flex().autodiff();
     let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::Fused, &device).unwrap();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
     let teacher = EmaEncoder::new(&model.encoder);
     let run = |junk: f64| {
         let mut batch = toy::batch(&config, &ROLES, (&device, DType::F32));

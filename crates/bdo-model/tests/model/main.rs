@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod counts;
+mod fused;
 mod golden;
 mod gradient;
 mod invariant;

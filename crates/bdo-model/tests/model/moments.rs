@@ -21,7 +21,7 @@ fn through_op(steps: &[HeldStep], mean0: f64, variance0: f64, diffusion: f64, dt
         delta: steps.iter().map(|step| step.delta as f32).collect(),
     };
     let start = |x: f64| Tensor::<1>::from_data([x], place);
-    let moments = moment_scan(Kernels::Fused, drive, start(mean0), start(variance0), diffusion);
+    let moments = moment_scan(Kernels::default(), drive, start(mean0), start(variance0), diffusion);
     values(&moments.mean).into_iter().zip(values(&moments.variance)).collect()
 }
 

@@ -139,7 +139,7 @@ fn a_trained_model_beats_interpolation_and_hold() {
     config.dynamics.diffusion = 0.05;
     config.time_scale = 0.5;
     let device = Device::flex().autodiff();
-    let mut model = Bdo::init(&config, 1, Kernels::Fused, &device).unwrap();
+    let mut model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
     let mut teacher = EmaEncoder::new(&model.encoder);
     let mut stream = Stream::named(22, "scans");
     let mut adam = Adam {

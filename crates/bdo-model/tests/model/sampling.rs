@@ -21,7 +21,7 @@ fn draws_have_the_mean_and_covariance_of_the_process() {
     // A basis away from its start, so that V and V^T cannot be confused.
     let free = &mut parameters.0.get_mut("dynamics.cayley").unwrap().values;
     free.iter_mut().enumerate().for_each(|(k, x)| *x = 0.1 * (k as f32 - 5.0));
-    let model = Bdo::from_parameters(&config, parameters, Kernels::Fused, &device).unwrap();
+    let model = Bdo::from_parameters(&config, parameters, Kernels::default(), &device).unwrap();
     let teacher = EmaEncoder::new(&model.encoder);
     // Many target frames at one instant would share one law; instead every draw carries one target frame.
     let batch: MaskedBatch = toy::batch(&config, &[true, false], (&device, DType::F32));

@@ -76,7 +76,7 @@ fn a_directory_comes_back_as_it_was() {
     let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     files.sort();
     assert_eq!(files, ["README.md", "config.json", "model.safetensors", "preprocessor_config.json", "training_people.json"]);
-    let model = Bdo::from_parameters(&read.config, read.parameters.clone(), Kernels::Fused, &Device::flex()).unwrap();
+    let model = Bdo::from_parameters(&read.config, read.parameters.clone(), Kernels::default(), &Device::flex()).unwrap();
     assert_eq!(model.parameters(), written.parameters);
 }
 

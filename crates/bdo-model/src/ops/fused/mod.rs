@@ -3,8 +3,10 @@
 
 mod attention;
 mod buffer;
+mod error;
 mod linear;
 mod norm;
+mod scan;
 mod softmax;
 
 use super::Kernels;
@@ -15,7 +17,9 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, DType, DispatchDevice, Flex, backend_extension};
 use burn::tensor::Tensor;
 
+pub(super) use error::Weights;
 pub(super) use linear::Activation;
+pub(super) use scan::Plan;
 
 /// The kernels, seen as ops of a backend.
 #[backend_extension(Flex, Autodiff)]
@@ -44,6 +48,16 @@ pub(super) trait FusedOps: Backend {
     fn fused_softmax(x: FloatTensor<Self>) -> FloatTensor<Self>;
     /// Packed qkv [B, T, 3d] -> [B, T, d]; keys from `lengths[b]` on are hidden.
     fn fused_attention(qkv: FloatTensor<Self>, heads: usize, lengths: Vec<usize>) -> FloatTensor<Self>;
+    /// Controls and rates [B, C, d], initial moments [d] -> mean and variance [B, K, d].
+    fn fused_moments(
+        control: FloatTensor<Self>,
+        rates: FloatTensor<Self>,
+        mean0: FloatTensor<Self>,
+        variance0: FloatTensor<Self>,
+        plan: Plan,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+    /// Weighted sum of squared differences [B, T, n] -> [1]; nothing flows back into `observed`.
+    fn fused_error(predicted: FloatTensor<Self>, observed: FloatTensor<Self>, weights: Weights) -> FloatTensor<Self>;
 }
 
 impl FusedOps for Flex {
@@ -69,6 +83,20 @@ impl FusedOps for Flex {
 
     fn fused_attention(qkv: FlexTensor, heads: usize, lengths: Vec<usize>) -> FlexTensor {
         attention::infer(qkv, heads, &lengths)
+    }
+
+    fn fused_moments(
+        control: FlexTensor,
+        rates: FlexTensor,
+        mean0: FlexTensor,
+        variance0: FlexTensor,
+        plan: Plan,
+    ) -> (FlexTensor, FlexTensor) {
+        scan::infer([control, rates, mean0, variance0], plan)
+    }
+
+    fn fused_error(predicted: FlexTensor, observed: FlexTensor, weights: Weights) -> FlexTensor {
+        error::infer(predicted, observed, weights)
     }
 }
 
@@ -107,6 +135,20 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
 
     fn fused_attention(qkv: FloatTensor<Self>, heads: usize, lengths: Vec<usize>) -> FloatTensor<Self> {
         attention::train::<C>(qkv, heads, lengths)
+    }
+
+    fn fused_moments(
+        control: FloatTensor<Self>,
+        rates: FloatTensor<Self>,
+        mean0: FloatTensor<Self>,
+        variance0: FloatTensor<Self>,
+        plan: Plan,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        scan::train::<C>([control, rates, mean0, variance0], plan)
+    }
+
+    fn fused_error(predicted: FloatTensor<Self>, observed: FloatTensor<Self>, weights: Weights) -> FloatTensor<Self> {
+        error::train::<C>(predicted, observed, weights)
     }
 }
 
