@@ -82,7 +82,12 @@ impl MaskedBatch {
 }
 
 /// Checks series, frames and regions against a configuration and lays out the grid.
-pub(crate) fn scan_grid(series: &Tensor<3>, frames: &Frames, region_valid: &[bool], config: &ModelConfig) -> Result<UnionGrid, BatchError> {
+pub(crate) fn scan_grid(
+    series: &Tensor<3>,
+    frames: &Frames,
+    region_valid: &[bool],
+    config: &ModelConfig,
+) -> Result<UnionGrid, BatchError> {
     let grid = UnionGrid::new(frames, config)?;
     expect_shape("series", series, [grid.batch, grid.frames, config.regions])?;
     if region_valid.len() != grid.batch * config.regions {
@@ -103,9 +108,5 @@ fn expect_shape(field: &'static str, tensor: &Tensor<3>, expected: [usize; 3]) -
     if found == expected {
         return Ok(());
     }
-    Err(BatchError::Shape {
-        field,
-        expected: expected.to_vec(),
-        found: found.to_vec(),
-    })
+    Err(BatchError::Shape { field, expected: expected.to_vec(), found: found.to_vec() })
 }

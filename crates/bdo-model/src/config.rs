@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 /// The whole model configuration, stored as `config.json` beside the weights.
+// Each flag is a key of its own in the file; grouping them would only hide that.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelConfig {
@@ -194,11 +196,7 @@ impl ModelConfig {
     }
 
     fn of_width(width: usize) -> Self {
-        Self {
-            width,
-            heads: width / 64,
-            ..Self::default()
-        }
+        Self { width, heads: width / 64, ..Self::default() }
     }
 
     /// Accepts the configuration or says what is wrong with it.
@@ -220,10 +218,7 @@ impl ModelConfig {
             }
         }
         if !self.width.is_multiple_of(self.heads) {
-            return Err(ConfigError::Heads {
-                width: self.width,
-                heads: self.heads,
-            });
+            return Err(ConfigError::Heads { width: self.width, heads: self.heads });
         }
         if !self.width.is_multiple_of(2) {
             return Err(ConfigError::OddWidth { width: self.width });
@@ -243,7 +238,12 @@ impl ModelConfig {
             ("dropout", self.dropout, "in [0, 1)", (0.0..1.0).contains(&self.dropout)),
             ("dynamics.diffusion", self.dynamics.diffusion, NOT_NEGATIVE, not_negative(self.dynamics.diffusion)),
             ("dynamics.rate_floor", self.dynamics.rate_floor, NOT_NEGATIVE, not_negative(self.dynamics.rate_floor)),
-            ("dynamics.variance_floor", self.dynamics.variance_floor, NOT_NEGATIVE, not_negative(self.dynamics.variance_floor)),
+            (
+                "dynamics.variance_floor",
+                self.dynamics.variance_floor,
+                NOT_NEGATIVE,
+                not_negative(self.dynamics.variance_floor),
+            ),
             ("loss.tau", self.loss.tau, NOT_NEGATIVE, not_negative(self.loss.tau)),
             ("loss.sigma_q", self.loss.sigma_q, NOT_NEGATIVE, not_negative(self.loss.sigma_q)),
             // The draw takes a square root of the variance plus sigma_p squared; zero would make its slope infinite.
@@ -291,13 +291,7 @@ impl Default for ModelConfig {
 
 impl Default for DynamicsConfig {
     fn default() -> Self {
-        Self {
-            diffusion: 1.0,
-            rate_floor: 1e-6,
-            variance_floor: 1e-6,
-            learn_basis: true,
-            lead: Lead::FirstContext,
-        }
+        Self { diffusion: 1.0, rate_floor: 1e-6, variance_floor: 1e-6, learn_basis: true, lead: Lead::FirstContext }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::parameters::ParameterError;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-/// Lin(d -> d), ReLU, Lin(d -> N).
+/// `Lin(d -> d)`, `ReLU`, `Lin(d -> N)`.
 #[derive(Module, Debug)]
 pub struct Decoder {
     /// d -> d.

@@ -2,7 +2,7 @@
 
 use crate::config::ModelConfig;
 use crate::encoder::Encoder;
-use crate::ops::Kernels;
+use crate::ops::{self, Kernels};
 use crate::parameters::{ParameterError, Parameters};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
@@ -17,13 +17,16 @@ pub struct EmaEncoder {
 impl EmaEncoder {
     /// Starts as a copy of the online encoder.
     pub fn new(online: &Encoder) -> Self {
-        Self {
-            encoder: online.valid().no_grad(),
-        }
+        Self { encoder: online.valid().no_grad() }
     }
 
     /// Restores a stored copy, named `encoder.*`. An autodiff device is stripped of its tape.
-    pub fn from_parameters(config: &ModelConfig, parameters: Parameters, kernels: Kernels, device: &Device) -> Result<Self, ParameterError> {
+    pub fn from_parameters(
+        config: &ModelConfig,
+        parameters: Parameters,
+        kernels: Kernels,
+        device: &Device,
+    ) -> Result<Self, ParameterError> {
         Encoder::from_parameters(config, parameters, kernels, device).map(|encoder| Self::new(&encoder))
     }
 
@@ -44,10 +47,7 @@ impl EmaEncoder {
         }
         let mut collect = Collect(VecDeque::new());
         online.visit(&mut collect);
-        let mut blend = Blend {
-            online: collect.0,
-            momentum,
-        };
+        let mut blend = Blend { online: collect.0, momentum, kernels: self.encoder.kernels() };
         self.encoder = self.encoder.clone().map(&mut blend);
     }
 }
@@ -72,15 +72,16 @@ impl ModuleVisitor for Collect {
 struct Blend {
     online: VecDeque<Tensor<1>>,
     momentum: f64,
+    kernels: Kernels,
 }
 
 impl ModuleMapper for Blend {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let online = self.online.pop_front().expect("both encoders come from one configuration");
-        let momentum = self.momentum;
+        let (kernels, momentum) = (self.kernels, self.momentum);
         param.map(|slow| {
             let shape = slow.dims();
-            slow * momentum + online.reshape(shape) * (1.0 - momentum)
+            ops::blend(kernels, slow, online.reshape(shape), momentum)
         })
     }
 }

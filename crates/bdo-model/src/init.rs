@@ -23,10 +23,7 @@ fn draw(spec: &ParameterSpec, seed: u64) -> Array {
         Start::Normal => (0..count).map(|_| stream.normal() as f32).collect(),
         Start::Orthogonal => random_orthogonal(spec.shape[0], &mut stream),
     };
-    Array {
-        shape: spec.shape.clone(),
-        values,
-    }
+    Array { shape: spec.shape.clone(), values }
 }
 
 /// A seekable stream of uniform and normal numbers.
@@ -46,10 +43,7 @@ impl Stream {
 
     /// The stream of a 32-byte key.
     pub fn from_key(key: [u8; 32]) -> Self {
-        Self {
-            source: ChaCha12Rng::from_seed(key),
-            spare: None,
-        }
+        Self { source: ChaCha12Rng::from_seed(key), spare: None }
     }
 
     /// Uniform in [0, 1), 53 bits.
@@ -77,7 +71,8 @@ fn random_orthogonal(d: usize, stream: &mut Stream) -> Vec<f32> {
     let mut householder = faer::Mat::zeros(block, d);
     // One thread, so that the bytes do not depend on how many there are.
     let par = faer::Par::Seq;
-    let mut memory = faer::dyn_stack::MemBuffer::new(qr::qr_in_place_scratch::<f64>(d, d, block, par, faer::Spec::default()));
+    let mut memory =
+        faer::dyn_stack::MemBuffer::new(qr::qr_in_place_scratch::<f64>(d, d, block, par, faer::Spec::default()));
     let stack = faer::dyn_stack::MemStack::new(&mut memory);
     qr::qr_in_place(a.as_mut(), householder.as_mut(), par, stack, faer::Spec::default());
     let mut q = faer::Mat::<f64>::identity(d, d);

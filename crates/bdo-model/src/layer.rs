@@ -36,11 +36,21 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    pub(crate) fn take<const D: usize>(&mut self, name: &str, shape: [usize; D]) -> Result<Param<Tensor<D>>, ParameterError> {
+    pub(crate) fn take<const D: usize>(
+        &mut self,
+        name: &str,
+        shape: [usize; D],
+    ) -> Result<Param<Tensor<D>>, ParameterError> {
         self.parameters.take(name, shape, self.device)
     }
 
-    pub(crate) fn linear(&mut self, name: &str, inputs: usize, outputs: usize, bias: bool) -> Result<Linear, ParameterError> {
+    pub(crate) fn linear(
+        &mut self,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+        bias: bool,
+    ) -> Result<Linear, ParameterError> {
         Ok(Linear {
             weight: self.take(&format!("{name}.weight"), [outputs, inputs])?,
             bias: if bias { Some(self.take(&format!("{name}.bias"), [outputs])?) } else { None },
@@ -59,6 +69,11 @@ impl Source<'_> {
 }
 
 impl Linear {
+    /// Which implementation the layer runs.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
     /// x [B, T, in] -> [B, T, out].
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         self.forward_then(x, Epilogue::None)

@@ -10,7 +10,7 @@ use crate::encoder::{Encoder, Tokens, time_code};
 use crate::init::initial_parameters;
 use crate::layer::Source;
 use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
-use crate::ops::{KeyPadding, Kernels, Moments};
+use crate::ops::{Kernels, KeyPadding, Moments};
 use crate::parameters::{ParameterError, Parameters};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -81,17 +81,18 @@ impl Bdo {
     }
 
     /// A model with the given parameters, which must be exactly those the configuration asks for.
-    pub fn from_parameters(config: &ModelConfig, mut parameters: Parameters, kernels: Kernels, device: &Device) -> Result<Self, BuildError> {
+    pub fn from_parameters(
+        config: &ModelConfig,
+        mut parameters: Parameters,
+        kernels: Kernels,
+        device: &Device,
+    ) -> Result<Self, BuildError> {
         config.check()?;
-        let mut source = Source {
-            parameters: &mut parameters,
-            device,
-            kernels,
-        };
+        let mut source = Source { parameters: &mut parameters, device, kernels };
         let model = Self {
             encoder: Encoder::take(config, &mut source)?,
-            dynamics: Dynamics::take(config, &mut source)?,
             decoder: Decoder::take(config, &mut source)?,
+            dynamics: Dynamics::take(config, &mut source)?,
             config: config.clone(),
             kernels,
         };
@@ -111,22 +112,21 @@ impl Bdo {
 
     /// The configured weights of the objective.
     pub fn loss_weights(&self) -> LossWeights {
-        LossWeights {
-            tau: self.config.loss.tau,
-            energy: self.config.energy_weight(),
-        }
+        LossWeights { tau: self.config.loss.tau, energy: self.config.energy_weight() }
     }
 
     /// One training pass: encode the context, propagate, draw states at the targets, decode, compare.
-    pub fn train_pass(&self, teacher: &EmaEncoder, batch: &MaskedBatch, weights: LossWeights) -> Result<TrainPass, BatchError> {
+    pub fn train_pass(
+        &self,
+        teacher: &EmaEncoder,
+        batch: &MaskedBatch,
+        weights: LossWeights,
+    ) -> Result<TrainPass, BatchError> {
         let config = &self.config;
         let grid = batch.grid(config)?;
         let device = batch.series.device();
         let place = (&device, batch.series.dtype());
-        let dropout = (config.dropout > 0.0).then_some(Dropout {
-            rate: config.dropout,
-            key: batch.dropout_key,
-        });
+        let dropout = (config.dropout > 0.0).then_some(Dropout { rate: config.dropout, key: batch.dropout_key });
         let series = batch.series.clone() * region_mask(&batch.region_valid, grid.batch, place);
 
         let encoded = self.encoder.forward(self.tokens(&series, &batch.frames, &grid, Role::Context), dropout);
@@ -151,7 +151,9 @@ impl Bdo {
         let predicted: Vec<Tensor<3>> = states
             .iter()
             .enumerate()
-            .map(|(draw, state)| self.decoder.forward(state.clone(), dropout.map(|dropout| (dropout, config.blocks + draw))))
+            .map(|(draw, state)| {
+                self.decoder.forward(state.clone(), dropout.map(|dropout| (dropout, config.blocks + draw)))
+            })
             .collect();
 
         // A weight of zero removes every dependence on the teacher, its cost included.
@@ -177,8 +179,12 @@ impl Bdo {
         let latent = match &target {
             None => Tensor::zeros([1], place),
             Some(target) => match config.loss.latent_term {
-                LatentTerm::Sampled => mean_of(states.iter().map(|state| sums.latent_sampled(state.clone(), target.clone()))),
-                LatentTerm::Analytic => sums.latent_analytic(self.dynamics.rotate(basis, mean), total_variance, target.clone()),
+                LatentTerm::Sampled => {
+                    mean_of(states.iter().map(|state| sums.latent_sampled(state.clone(), target.clone())))
+                }
+                LatentTerm::Analytic => {
+                    sums.latent_analytic(self.dynamics.rotate(basis, mean), total_variance, target.clone())
+                }
             },
         } * weights.tau;
         let loss = LossTerms {
@@ -187,30 +193,22 @@ impl Bdo {
             reconstruction,
             latent,
         };
-        Ok(TrainPass {
-            grid,
-            encoded,
-            latents,
-            moments,
-            states,
-            predicted,
-            target,
-            loss,
-        })
+        Ok(TrainPass { grid, encoded, latents, moments, states, predicted, target, loss })
     }
 
     /// Predicts every frame from the context frames, noise off: series [B, K, N], of which only context is read.
-    pub fn reconstruct(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Reconstruction, BatchError> {
+    pub fn reconstruct(
+        &self,
+        series: &Tensor<3>,
+        frames: &Frames,
+        region_valid: &[bool],
+    ) -> Result<Reconstruction, BatchError> {
         let grid = scan_grid(series, frames, region_valid, &self.config)?;
         let series = series.clone() * region_mask(region_valid, grid.batch, (&series.device(), series.dtype()));
         let encoded = self.encoder.forward(self.tokens(&series, frames, &grid, Role::Context), None);
         let moments = self.dynamics.moments(&self.dynamics.latents(encoded), &grid);
         let state = self.dynamics.rotate(self.dynamics.basis(), moments.mean.clone());
-        Ok(Reconstruction {
-            series: self.decoder.forward(state.clone(), None),
-            state,
-            moments,
-        })
+        Ok(Reconstruction { series: self.decoder.forward(state.clone(), None), state, moments })
     }
 
     /// The visible tokens of one role, gathered and padded.
@@ -228,7 +226,10 @@ impl Bdo {
         let device = series.device();
         Tokens {
             values: rows(series, list, slots),
-            code: Tensor::from_data(TensorData::new(code, [grid.batch, slots, self.config.width]), (&device, series.dtype())),
+            code: Tensor::from_data(
+                TensorData::new(code, [grid.batch, slots, self.config.width]),
+                (&device, series.dtype()),
+            ),
             padding: KeyPadding::new(counts.clone(), slots, &device),
         }
     }

@@ -63,30 +63,29 @@ impl SampleWeights {
         let mut target = Vec::with_capacity(batch * counts.target_slots);
         let mut held = Vec::with_capacity(counts.held.len());
         for (sample, &targets) in counts.target_count.iter().enumerate() {
-            let valid = counts.region_valid[sample * regions..(sample + 1) * regions].iter().filter(|&&valid| valid).count();
+            let valid =
+                counts.region_valid[sample * regions..(sample + 1) * regions].iter().filter(|&&valid| valid).count();
             let scale = 1.0 / (batch * targets * valid) as f64;
             target.extend((0..counts.target_slots).map(|slot| if slot < targets { scale as f32 } else { 0.0 }));
-            held.extend(counts.held[sample * tokens..(sample + 1) * tokens].iter().map(|&length| (f64::from(length) * scale) as f32));
+            held.extend(
+                counts.held[sample * tokens..(sample + 1) * tokens]
+                    .iter()
+                    .map(|&length| (f64::from(length) * scale) as f32),
+            );
         }
         let rows = Arc::new(target);
         let columns: Vec<f32> = counts.region_valid.iter().map(|&valid| f32::from(u8::from(valid))).collect();
         let all_valid = counts.region_valid.iter().all(|&valid| valid);
         Self {
             target_rows: Tensor::from_data(TensorData::new(rows.to_vec(), [batch, counts.target_slots, 1]), place),
-            target: ErrorWeights {
-                rows: rows.clone(),
-                columns: None,
-            },
-            observed: ErrorWeights {
-                rows,
-                columns: (!all_valid).then(|| Arc::new(columns)),
-            },
+            target: ErrorWeights { rows: rows.clone(), columns: None },
+            observed: ErrorWeights { rows, columns: (!all_valid).then(|| Arc::new(columns)) },
             held: Tensor::from_data(TensorData::new(held, [batch, tokens, 1]), place),
             kernels,
         }
     }
 
-    /// sum_i ||alpha_i||^2 len_i: control [B, C, d].
+    /// `sum_i ||alpha_i||^2 len_i`: control [B, C, d].
     pub fn energy(&self, control: Tensor<3>) -> Tensor<1> {
         (control.square().sum_dim(2) * self.held.clone()).sum()
     }

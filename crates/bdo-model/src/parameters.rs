@@ -190,12 +190,7 @@ pub fn encoder_table(config: &ModelConfig) -> Vec<ParameterSpec> {
 }
 
 fn push(table: &mut Vec<ParameterSpec>, name: String, shape: &[usize], start: Start) {
-    table.push(ParameterSpec {
-        name,
-        shape: shape.to_vec(),
-        start,
-        trainable: true,
-    });
+    table.push(ParameterSpec { name, shape: shape.to_vec(), start, trainable: true });
 }
 
 fn push_linear(table: &mut Vec<ParameterSpec>, name: &str, inputs: usize, outputs: usize) {

@@ -41,13 +41,6 @@ fn resolvent(skew: &[f64], d: usize) -> Vec<f64> {
     );
     let mut out = Mat::<f64>::zeros(d, d);
     let mut memory = MemBuffer::new(inverse::inverse_scratch::<usize, f64>(d, Par::Seq));
-    inverse::inverse(
-        out.as_mut(),
-        lu.as_ref(),
-        lu.as_ref(),
-        permutation,
-        Par::Seq,
-        MemStack::new(&mut memory),
-    );
+    inverse::inverse(out.as_mut(), lu.as_ref(), lu.as_ref(), permutation, Par::Seq, MemStack::new(&mut memory));
     (0..d * d).map(|k| out[(k / d, k % d)]).collect()
 }

@@ -35,9 +35,9 @@ pub struct UnionGrid {
     pub context_count: Vec<usize>,
     /// Target frames of each sample.
     pub target_count: Vec<usize>,
-    /// [B * context_slots] row of the flattened [B * K] frames; padding repeats a frame of the same sample.
+    /// [B * `context_slots`] row of the flattened [B * K] frames; padding repeats a frame of the same sample.
     pub context_row: Vec<usize>,
-    /// [B * target_slots] likewise.
+    /// [B * `target_slots`] likewise.
     pub target_row: Vec<usize>,
     /// [B * K] row of the flattened [B * tokens] tokens that drives each step.
     pub driver: Vec<usize>,
@@ -75,7 +75,9 @@ pub enum GridError {
         sample: usize,
     },
     /// Times not finite, negative or not increasing.
-    #[error("sample {sample}, frame {frame}: times must be finite, at least 0 and increasing, found {found} s after {previous} s")]
+    #[error(
+        "sample {sample}, frame {frame}: times must be finite, at least 0 and increasing, found {found} s after {previous} s"
+    )]
     Time {
         /// The sample.
         sample: usize,
@@ -99,28 +101,17 @@ pub enum GridError {
 impl Frames {
     /// Every frame of every sample is real and visible: what feature extraction sees.
     pub fn all_visible(batch: usize, frames: usize, times_seconds: Vec<f64>) -> Self {
-        Self {
-            batch,
-            frames,
-            times_seconds,
-            context: vec![true; batch * frames],
-            valid: vec![true; batch * frames],
-        }
+        Self { batch, frames, times_seconds, context: vec![true; batch * frames], valid: vec![true; batch * frames] }
     }
 
     fn check(&self) -> Result<(), GridError> {
         if self.batch == 0 || self.frames == 0 {
-            return Err(GridError::Empty {
-                batch: self.batch,
-                frames: self.frames,
-            });
+            return Err(GridError::Empty { batch: self.batch, frames: self.frames });
         }
         let expected = self.batch * self.frames;
-        for (field, found) in [
-            ("times_seconds", self.times_seconds.len()),
-            ("context", self.context.len()),
-            ("valid", self.valid.len()),
-        ] {
+        for (field, found) in
+            [("times_seconds", self.times_seconds.len()), ("context", self.context.len()), ("valid", self.valid.len())]
+        {
             if found != expected {
                 return Err(GridError::Length { field, expected, found });
             }
@@ -132,22 +123,14 @@ impl Frames {
         let rows = sample * self.frames..(sample + 1) * self.frames;
         let real = self.valid[rows.clone()].iter().take_while(|&&valid| valid).count();
         if let Some(extra) = self.valid[rows.clone()].iter().skip(real).position(|&valid| valid) {
-            return Err(GridError::Padding {
-                sample,
-                frame: real + extra,
-            });
+            return Err(GridError::Padding { sample, frame: real + extra });
         }
         let times = &self.times_seconds[rows.clone()][..real];
         for (frame, &found) in times.iter().enumerate() {
             let previous = if frame == 0 { 0.0 } else { times[frame - 1] };
             let increasing = found > previous || (frame == 0 && found == 0.0);
             if !(found.is_finite() && increasing) {
-                return Err(GridError::Time {
-                    sample,
-                    frame,
-                    found,
-                    previous,
-                });
+                return Err(GridError::Time { sample, frame, found, previous });
             }
         }
         if !self.context[rows][..real].contains(&true) {
@@ -163,9 +146,7 @@ impl UnionGrid {
         frames.check()?;
         let k = frames.frames;
         let members = |sample: usize, wanted: bool| -> Vec<usize> {
-            (sample * k..(sample + 1) * k)
-                .filter(|&row| frames.valid[row] && frames.context[row] == wanted)
-                .collect()
+            (sample * k..(sample + 1) * k).filter(|&row| frames.valid[row] && frames.context[row] == wanted).collect()
         };
         let context: Vec<Vec<usize>> = (0..frames.batch).map(|sample| members(sample, true)).collect();
         let target: Vec<Vec<usize>> = (0..frames.batch).map(|sample| members(sample, false)).collect();

@@ -57,6 +57,8 @@ pub struct Latents {
 impl Dynamics {
     pub(crate) fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, count) = (config.width, config.basis_count);
+        // A few percent of the cost, and what a rounded rate or rotation does to a trajectory adds up over its steps.
+        source.kernels = source.kernels.full_precision();
         let keys = &config.dynamics;
         Ok(Self {
             control: source.linear("dynamics.control", d, d, false)?,
@@ -85,14 +87,10 @@ impl Dynamics {
             Some(lead) => Tensor::cat(vec![z, lead.val().reshape([1, 1, width]).expand([batch, 1, width])], 1),
             None => z,
         };
-        Latents {
-            control: self.control.forward(z.clone()),
-            rates: self.rates(z.clone()),
-            z,
-        }
+        Latents { control: self.control.forward(z.clone()), rates: self.rates(z.clone()), z }
     }
 
-    /// Lambda_i = sum_l softmax(U z_i + c)_l (exp(G_l) + floor): [B, C, d] -> [B, C, d].
+    /// `Lambda_i = sum_l softmax(U z_i + c)_l (exp(G_l) + floor)`: [B, C, d] -> [B, C, d].
     fn rates(&self, z: Tensor<3>) -> Tensor<3> {
         let weights = ops::softmax(self.kernels, self.mixture.forward(z)); // [B, C, L]
         let basis_rates = self.log_rates.val().exp() + self.rate_floor; // [L, d]
@@ -113,11 +111,7 @@ impl Dynamics {
 
     /// V [d, d], orthogonal.
     pub fn basis(&self) -> Tensor<2> {
-        if self.learn_basis {
-            cayley_basis(self.cayley.val(), self.basis0.val())
-        } else {
-            self.basis0.val()
-        }
+        if self.learn_basis { cayley_basis(self.cayley.val(), self.basis0.val()) } else { self.basis0.val() }
     }
 
     /// Eigenbasis coordinates x [B, T, d] -> V x, row by row.

@@ -33,7 +33,13 @@ pub fn exact_moments(steps: &[HeldStep], mean0: f64, variance0: f64, diffusion: 
 
 /// One path of dX = (-Lambda X + alpha) dt + diffusion dW, each held step cut into `substeps`; `normal` yields
 /// standard normal draws. Returns the state after each held step.
-pub fn euler_maruyama(steps: &[HeldStep], start: f64, diffusion: f64, substeps: usize, mut normal: impl FnMut() -> f64) -> Vec<f64> {
+pub fn euler_maruyama(
+    steps: &[HeldStep],
+    start: f64,
+    diffusion: f64,
+    substeps: usize,
+    mut normal: impl FnMut() -> f64,
+) -> Vec<f64> {
     let mut state = start;
     steps
         .iter()

@@ -3,7 +3,7 @@
 use crate::config::ModelConfig;
 use crate::dropout::Dropout;
 use crate::layer::{LayerNorm, Linear, Source};
-use crate::ops::{self, Epilogue, KeyPadding, Kernels};
+use crate::ops::{self, Epilogue, Kernels, KeyPadding};
 use crate::parameters::ParameterError;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -51,11 +51,7 @@ impl Block {
         let norm1 = source.norm(&format!("{name}.norm1"), d, eps)?;
         let attn = Attention {
             qkv: source.linear(&format!("{name}.attn.qkv"), d, 3 * d, config.qkv_bias)?,
-            norm: if config.attention_norm {
-                Some(source.norm(&format!("{name}.attn.norm"), d, eps)?)
-            } else {
-                None
-            },
+            norm: if config.attention_norm { Some(source.norm(&format!("{name}.attn.norm"), d, eps)?) } else { None },
             proj: source.linear(&format!("{name}.attn.proj"), d, d, true)?,
             heads: config.heads,
             kernels: source.kernels,

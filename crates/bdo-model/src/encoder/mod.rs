@@ -11,7 +11,7 @@ pub use time::time_code;
 use crate::config::ModelConfig;
 use crate::dropout::Dropout;
 use crate::layer::{LayerNorm, Source};
-use crate::ops::{KeyPadding, Kernels};
+use crate::ops::{Kernels, KeyPadding};
 use crate::parameters::{ParameterError, Parameters};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -40,15 +40,13 @@ pub struct Tokens {
 
 impl Encoder {
     /// An encoder with the given values, named `encoder.*`.
-    pub fn from_parameters(config: &ModelConfig, mut parameters: Parameters, kernels: Kernels, device: &Device) -> Result<Self, ParameterError> {
-        let encoder = Self::take(
-            config,
-            &mut Source {
-                parameters: &mut parameters,
-                device,
-                kernels,
-            },
-        )?;
+    pub fn from_parameters(
+        config: &ModelConfig,
+        mut parameters: Parameters,
+        kernels: Kernels,
+        device: &Device,
+    ) -> Result<Self, ParameterError> {
+        let encoder = Self::take(config, &mut Source { parameters: &mut parameters, device, kernels })?;
         parameters.finish()?;
         Ok(encoder)
     }
@@ -62,6 +60,11 @@ impl Encoder {
             None
         };
         Ok(Self { embed, blocks, norm })
+    }
+
+    /// Which implementation the layers run.
+    pub fn kernels(&self) -> Kernels {
+        self.embed.linear1.kernels()
     }
 
     /// Visible tokens -> latents z [B, T, d]; rows of padding hold unused values.

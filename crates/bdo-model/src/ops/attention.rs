@@ -32,7 +32,13 @@ impl KeyPadding {
 
 /// Packed qkv [B, T, 3d] (all q, all k, all v; head-major inside each) -> [B, T, d]. Dropout acts on the
 /// probabilities, for which there is no kernel; its second field tells layers apart. Rows of padding hold unused values.
-pub fn attention(kernels: Kernels, qkv: Tensor<3>, heads: usize, padding: &KeyPadding, dropout: Option<(Dropout, usize)>) -> Tensor<3> {
+pub fn attention(
+    kernels: Kernels,
+    qkv: Tensor<3>,
+    heads: usize,
+    padding: &KeyPadding,
+    dropout: Option<(Dropout, usize)>,
+) -> Tensor<3> {
     // A score no real one can approach; a true infinity would turn into NaN if a device multiplied it by zero.
     const HIDDEN_SCORE: f32 = -1e30;
     if dropout.is_none() && fused::applies(kernels, &qkv).is_some() {
@@ -42,10 +48,7 @@ pub fn attention(kernels: Kernels, qkv: Tensor<3>, heads: usize, padding: &KeyPa
     let width = packed / 3;
     let head_width = width / heads;
     let part = |i: usize| {
-        qkv.clone()
-            .narrow(2, i * width, width)
-            .reshape([batch, tokens, heads, head_width])
-            .swap_dims(1, 2) // [B, heads, T, head_width]
+        qkv.clone().narrow(2, i * width, width).reshape([batch, tokens, heads, head_width]).swap_dims(1, 2) // [B, heads, T, head_width]
     };
     let scores = (part(0) * (1.0 / (head_width as f64).sqrt())).matmul(part(1).transpose()); // [B, heads, T, T]
     let scores = match &padding.hidden {

@@ -15,19 +15,22 @@ pub struct ErrorWeights {
     pub columns: Option<Arc<Vec<f32>>>,
 }
 
-/// sum_rows weight sum_columns (predicted - observed)^2: both [B, T, N] -> [1]. `observed` is a constant: no gradient
+/// `sum_rows weight sum_columns (predicted - observed)^2`: both [B, T, N] -> [1]. `observed` is a constant: no gradient
 /// flows into it.
 pub fn squared_error(kernels: Kernels, predicted: Tensor<3>, observed: Tensor<3>, weights: &ErrorWeights) -> Tensor<1> {
     if fused::applies(kernels, &predicted).is_some() {
-        let weights = Weights {
-            rows: weights.rows.clone(),
-            columns: weights.columns.clone(),
-        };
-        return Tensor::from_dispatch(Dispatch::fused_error(predicted.into_dispatch(), observed.into_dispatch(), weights));
+        let weights = Weights { rows: weights.rows.clone(), columns: weights.columns.clone() };
+        return Tensor::from_dispatch(Dispatch::fused_error(
+            predicted.into_dispatch(),
+            observed.into_dispatch(),
+            weights,
+        ));
     }
     let [batch, slots, width] = predicted.dims();
     let place = (&predicted.device(), predicted.dtype());
-    let constant = |values: &Arc<Vec<f32>>, shape: [usize; 3]| Tensor::<3>::from_data(TensorData::new(values.to_vec(), shape), place);
+    let constant = |values: &Arc<Vec<f32>>, shape: [usize; 3]| {
+        Tensor::<3>::from_data(TensorData::new(values.to_vec(), shape), place)
+    };
     let mut error = predicted - observed.detach();
     if let Some(columns) = &weights.columns {
         error = error * constant(columns, [batch, 1, width]);

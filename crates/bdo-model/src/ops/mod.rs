@@ -3,6 +3,7 @@
 //! are 32-bit floats on the CPU.
 
 mod attention;
+mod blend;
 mod error;
 mod fused;
 mod linear;
@@ -11,6 +12,7 @@ mod scan;
 mod softmax;
 
 pub use attention::{KeyPadding, attention};
+pub use blend::blend;
 pub use error::{ErrorWeights, squared_error};
 pub use linear::{Epilogue, linear};
 pub use norm::layer_norm;
@@ -27,6 +29,16 @@ pub enum Kernels {
     Fused(Precision),
     /// Framework ops everywhere: the slow twin the kernels are tested against.
     Composed,
+}
+
+impl Kernels {
+    /// The same path with operands in full precision: for layers whose cost does not matter and whose accuracy does.
+    pub(crate) fn full_precision(self) -> Self {
+        match self {
+            Self::Fused(_) => Self::Fused(Precision::F32),
+            Self::Composed => Self::Composed,
+        }
+    }
 }
 
 impl Default for Kernels {

@@ -1,5 +1,5 @@
 //! Closed-form moments of the held linear stochastic process, equations of section 3.5 of the method notes:
-//! m_j = a_j m_{j-1} + b_j and P_j = A_j P_{j-1} + B_j, all elementwise.
+//! `m_j = a_j m_{j-1} + b_j` and `P_j = A_j P_{j-1} + B_j`, all elementwise.
 
 use super::Kernels;
 use super::fused::{self, FusedOps, Plan};
@@ -45,10 +45,7 @@ pub fn moment_scan(kernels: Kernels, drive: Drive, mean0: Tensor<1>, variance0: 
             variance0.into_dispatch(),
             plan,
         );
-        return Moments {
-            mean: Tensor::from_dispatch(mean),
-            variance: Tensor::from_dispatch(variance),
-        };
+        return Moments { mean: Tensor::from_dispatch(mean), variance: Tensor::from_dispatch(variance) };
     }
     let device = drive.control.device();
     let rows: Vec<i32> = drive.driver.iter().map(|&row| row as i32).collect();
@@ -56,14 +53,15 @@ pub fn moment_scan(kernels: Kernels, drive: Drive, mean0: Tensor<1>, variance0: 
     let held = |x: Tensor<3>| {
         x.reshape([batch * tokens, width]).select(0, rows.clone()).reshape([batch, frames, width]) // [B, K, d]
     };
-    let delta = Tensor::<1>::from_data(drive.delta.as_slice(), (&device, drive.control.dtype())).reshape([batch, frames, 1]); // [B, K, 1]
+    let delta =
+        Tensor::<1>::from_data(drive.delta.as_slice(), (&device, drive.control.dtype())).reshape([batch, frames, 1]); // [B, K, 1]
     let x = delta.clone() * held(drive.rates);
     let b = delta.clone() * phi1(x.clone()) * held(drive.control);
     let noise = delta * phi1(x.clone() * 2.0) * (diffusion * diffusion);
     let spread = |x0: Tensor<1>| x0.reshape([1, 1, width]).expand([batch, 1, width]); // [B, 1, d]
     Moments {
-        mean: scan_parallel((-x.clone()).exp(), b, spread(mean0)),
-        variance: scan_parallel((x * -2.0).exp(), noise, spread(variance0)),
+        mean: scan_parallel(&(-x.clone()).exp(), &b, spread(mean0)),
+        variance: scan_parallel(&(x * -2.0).exp(), &noise, spread(variance0)),
     }
 }
 
@@ -78,8 +76,8 @@ pub fn phi1<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     direct.mask_where(small, series)
 }
 
-/// x_j = a_j x_{j-1} + b_j by a loop: a, b [B, K, d], x0 [B, 1, d] -> [B, K, d].
-pub fn scan_sequential(a: Tensor<3>, b: Tensor<3>, x0: Tensor<3>) -> Tensor<3> {
+/// `x_j = a_j x_{j-1} + b_j` by a loop: a, b [B, K, d], x0 [B, 1, d] -> [B, K, d].
+pub fn scan_sequential(a: &Tensor<3>, b: &Tensor<3>, x0: Tensor<3>) -> Tensor<3> {
     let frames = a.dims()[1];
     let mut state = x0;
     let states = (0..frames)
@@ -92,15 +90,15 @@ pub fn scan_sequential(a: Tensor<3>, b: Tensor<3>, x0: Tensor<3>) -> Tensor<3> {
 }
 
 /// The same recurrence in O(log K) rounds and O(K) work.
-pub fn scan_parallel(a: Tensor<3>, b: Tensor<3>, x0: Tensor<3>) -> Tensor<3> {
+pub fn scan_parallel(a: &Tensor<3>, b: &Tensor<3>, x0: Tensor<3>) -> Tensor<3> {
     let frames = a.dims()[1];
     // Folding the start into the first step leaves a scan whose additive part is the state itself.
     let first = a.clone().narrow(1, 0, 1) * x0 + b.clone().narrow(1, 0, 1);
-    let b = if frames == 1 { first } else { Tensor::cat(vec![first, b.narrow(1, 1, frames - 1)], 1) };
-    prefix(a, b).1
+    let b = if frames == 1 { first } else { Tensor::cat(vec![first, b.clone().narrow(1, 1, frames - 1)], 1) };
+    prefix(a.clone(), b).1
 }
 
-/// Inclusive prefixes of (a, b) under (a_p, b_p) then (a_q, b_q) = (a_p a_q, a_q b_p + b_q), by odd-even recursion:
+/// Inclusive prefixes of (a, b) under `(a_p, b_p) then (a_q, b_q) = (a_p a_q, a_q b_p + b_q)`, by odd-even recursion:
 /// scan the pairs, then fill in the elements between them.
 fn prefix(a: Tensor<3>, b: Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     let [batch, frames, width] = a.dims();
@@ -109,7 +107,11 @@ fn prefix(a: Tensor<3>, b: Tensor<3>) -> (Tensor<3>, Tensor<3>) {
     }
     let pairs = frames / 2;
     let side = |x: &Tensor<3>, right: usize| {
-        x.clone().narrow(1, 0, 2 * pairs).reshape([batch, pairs, 2, width]).narrow(2, right, 1).reshape([batch, pairs, width])
+        x.clone()
+            .narrow(1, 0, 2 * pairs)
+            .reshape([batch, pairs, 2, width])
+            .narrow(2, right, 1)
+            .reshape([batch, pairs, width])
     };
     let (left_a, left_b, right_a, right_b) = (side(&a, 0), side(&b, 0), side(&a, 1), side(&b, 1)); // [B, K/2, d]
     let pair_b = right_a.clone() * left_b + right_b;
@@ -136,9 +138,5 @@ fn interleave(even: Tensor<3>, odd: Tensor<3>) -> Tensor<3> {
     let [batch, evens, width] = even.dims();
     let odds = odd.dims()[1];
     let woven = Tensor::stack::<4>(vec![even.clone().narrow(1, 0, odds), odd], 2).reshape([batch, 2 * odds, width]);
-    if evens == odds {
-        woven
-    } else {
-        Tensor::cat(vec![woven, even.narrow(1, odds, 1)], 1)
-    }
+    if evens == odds { woven } else { Tensor::cat(vec![woven, even.narrow(1, odds, 1)], 1) }
 }

@@ -20,7 +20,12 @@ pub struct CardFacts {
 }
 
 /// README.md of a model directory.
-pub fn model_card(config: &ModelConfig, contract: &PreprocessorConfig, people: &TrainingPeople, facts: &CardFacts) -> String {
+pub fn model_card(
+    config: &ModelConfig,
+    contract: &PreprocessorConfig,
+    people: &TrainingPeople,
+    facts: &CardFacts,
+) -> String {
     let or_unknown = |text: &str| if text.is_empty() { "not stated".to_owned() } else { text.to_owned() };
     let results = if facts.results.is_empty() {
         "None recorded.".to_owned()

@@ -87,17 +87,11 @@ fn listed(names: &[String]) -> String {
 impl PreprocessorConfig {
     /// Accepts the contract for a model, or says what contradicts.
     pub fn check(&self, config: &ModelConfig) -> Result<(), ContractError> {
-        for (field, found) in [
-            ("roi_names", self.roi_names.len()),
-            ("medians", self.medians.len()),
-            ("iqrs", self.iqrs.len()),
-        ] {
+        for (field, found) in
+            [("roi_names", self.roi_names.len()), ("medians", self.medians.len()), ("iqrs", self.iqrs.len())]
+        {
             if found != config.regions {
-                return Err(ContractError::Length {
-                    field,
-                    expected: config.regions,
-                    found,
-                });
+                return Err(ContractError::Length { field, expected: config.regions, found });
             }
         }
         let mut seen = BTreeSet::new();
@@ -106,21 +100,16 @@ impl PreprocessorConfig {
                 return Err(ContractError::DuplicateRegion { name: name.clone() });
             }
             let (median, iqr) = (self.medians[index], self.iqrs[index]);
-            for (field, found, accepted) in [("medians", median, median.is_finite()), ("iqrs", iqr, iqr.is_finite() && iqr >= 0.0)] {
+            for (field, found, accepted) in
+                [("medians", median, median.is_finite()), ("iqrs", iqr, iqr.is_finite() && iqr >= 0.0)]
+            {
                 if !accepted {
-                    return Err(ContractError::Statistic {
-                        field,
-                        name: name.clone(),
-                        found,
-                    });
+                    return Err(ContractError::Statistic { field, name: name.clone(), found });
                 }
             }
         }
         if self.time_scale != config.time_scale {
-            return Err(ContractError::TimeScale {
-                expected: config.time_scale,
-                found: self.time_scale,
-            });
+            return Err(ContractError::TimeScale { expected: config.time_scale, found: self.time_scale });
         }
         Ok(())
     }
@@ -136,10 +125,7 @@ impl PreprocessorConfig {
         }
         let missing: Vec<String> = self.roi_names.iter().filter(|name| !columns.contains_key(name)).cloned().collect();
         if !missing.is_empty() {
-            return Err(ContractError::MissingRegions {
-                expected: self.roi_names.len(),
-                missing,
-            });
+            return Err(ContractError::MissingRegions { expected: self.roi_names.len(), missing });
         }
         Ok(self.roi_names.iter().map(|name| columns[name]).collect())
     }

@@ -50,18 +50,15 @@ impl ModelDirectory {
         let people: TrainingPeople = read_json(&path)?;
         people.check().map_err(|error| Problem::from(error).at(path))?;
         let parameters = read_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&config))?;
-        Ok(Self {
-            config,
-            parameters,
-            preprocessor,
-            people,
-        })
+        Ok(Self { config, parameters, preprocessor, people })
     }
 
     /// Checks and writes every file and the model card; each file appears whole or not at all.
     pub fn write(&self, folder: &Path, facts: &CardFacts) -> Result<(), WeightsError> {
         self.config.check().map_err(|error| Problem::from(error).at(folder.join(CONFIG_FILE)))?;
-        self.preprocessor.check(&self.config).map_err(|error| Problem::from(error).at(folder.join(PREPROCESSOR_FILE)))?;
+        self.preprocessor
+            .check(&self.config)
+            .map_err(|error| Problem::from(error).at(folder.join(PREPROCESSOR_FILE)))?;
         self.people.check().map_err(|error| Problem::from(error).at(folder.join(PEOPLE_FILE)))?;
         fs::create_dir_all(folder).map_err(|error| Problem::from(error).at(folder))?;
         write_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&self.config), &self.parameters)?;
@@ -79,10 +76,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
         let file = File::open(path)?;
         let found = file.metadata()?.len();
         if found > JSON_LIMIT_BYTES {
-            return Err(Problem::TooLarge {
-                limit: JSON_LIMIT_BYTES,
-                found,
-            });
+            return Err(Problem::TooLarge { limit: JSON_LIMIT_BYTES, found });
         }
         let mut text = Vec::new();
         file.take(JSON_LIMIT_BYTES).read_to_end(&mut text)?;

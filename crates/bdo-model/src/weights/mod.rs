@@ -135,9 +135,6 @@ pub enum Problem {
 
 impl Problem {
     pub(crate) fn at(self, path: impl Into<PathBuf>) -> WeightsError {
-        WeightsError {
-            path: path.into(),
-            problem: self,
-        }
+        WeightsError { path: path.into(), problem: self }
     }
 }

@@ -40,10 +40,7 @@ impl TrainingPeople {
         for (field, list) in [("subjects", &self.subjects), ("scans", &self.scans)] {
             let is_hash = |entry: &&String| entry.len() == 64 && entry.bytes().all(|byte| byte.is_ascii_hexdigit());
             if let Some(found) = list.iter().find(|entry| !is_hash(entry)) {
-                return Err(PeopleError {
-                    field,
-                    found: found.clone(),
-                });
+                return Err(PeopleError { field, found: found.clone() });
             }
         }
         Ok(())

@@ -26,16 +26,10 @@ fn read(path: &Path, table: &[ParameterSpec]) -> Result<Parameters, Problem> {
     file.read_exact(&mut length)?;
     let header_size = u64::from_le_bytes(length);
     if header_size > HEADER_LIMIT_BYTES {
-        return Err(Problem::TooLarge {
-            limit: HEADER_LIMIT_BYTES,
-            found: header_size,
-        });
+        return Err(Problem::TooLarge { limit: HEADER_LIMIT_BYTES, found: header_size });
     }
     if size < 8 + header_size {
-        return Err(Problem::Truncated {
-            expected: 8 + header_size,
-            found: size,
-        });
+        return Err(Problem::Truncated { expected: 8 + header_size, found: size });
     }
     let mut text = vec![0u8; header_size as usize];
     file.read_exact(&mut text)?;
@@ -56,10 +50,7 @@ fn check_names_and_shapes(header: &Header, table: &[ParameterSpec]) -> Result<()
     for spec in table {
         let entry = header.0.get(&spec.name).ok_or_else(|| Problem::Missing { name: spec.name.clone() })?;
         if entry.dtype != "F32" {
-            return Err(Problem::Dtype {
-                name: spec.name.clone(),
-                found: entry.dtype.clone(),
-            });
+            return Err(Problem::Dtype { name: spec.name.clone(), found: entry.dtype.clone() });
         }
         if entry.shape != spec.shape {
             return Err(Problem::Shape {
@@ -108,19 +99,9 @@ fn read_values(file: &mut File, header: Header) -> Result<Parameters, Problem> {
         file.read_exact(&mut bytes)?;
         let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-            return Err(Problem::NotFinite {
-                name,
-                index,
-                found: values[index],
-            });
+            return Err(Problem::NotFinite { name, index, found: values[index] });
         }
-        found.insert(
-            name,
-            Array {
-                shape: entry.shape,
-                values,
-            },
-        );
+        found.insert(name, Array { shape: entry.shape, values });
     }
     Ok(Parameters(found))
 }

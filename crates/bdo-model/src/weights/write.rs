@@ -33,20 +33,14 @@ fn lay_out(table: &[ParameterSpec], parameters: &Parameters) -> Result<Vec<u8>, 
         }
         // A file that could not be read back must not be written.
         if let Some(index) = array.values.iter().position(|value| !value.is_finite()) {
-            return Err(Problem::NotFinite {
-                name: name.clone(),
-                index,
-                found: array.values[index],
-            });
+            return Err(Problem::NotFinite { name: name.clone(), index, found: array.values[index] });
         }
         let raw: Vec<u8> = array.values.iter().flat_map(|value| value.to_le_bytes()).collect();
         bytes.push((name, &spec.shape, raw));
     }
     if parameters.0.len() > table.len() {
         let name = parameters.0.keys().find(|name| table.iter().all(|spec| spec.name != **name));
-        return Err(Problem::Unknown {
-            name: name.cloned().unwrap_or_default(),
-        });
+        return Err(Problem::Unknown { name: name.cloned().unwrap_or_default() });
     }
     let views = bytes
         .iter()

@@ -31,12 +31,7 @@ fn sizes_are_those_of_the_method() {
 #[test]
 fn module_paths_and_shapes_equal_the_table() {
     let mut variants = vec![toy::config()];
-    variants.push(ModelConfig {
-        final_norm: false,
-        attention_norm: false,
-        qkv_bias: false,
-        ..toy::config()
-    });
+    variants.push(ModelConfig { final_norm: false, attention_norm: false, qkv_bias: false, ..toy::config() });
     let mut lead = toy::config();
     lead.dynamics.lead = Lead::LearnedToken;
     variants.push(lead);
@@ -60,7 +55,8 @@ fn every_trained_parameter_has_a_nonzero_gradient_and_no_other_has_one() {
         let batch = toy::batch(&config, &[false, true, false, true, false, false], (&device, DType::F32));
         let pass = model.train_pass(&teacher, &batch, model.loss_weights()).unwrap();
         let gradients = toy::gradients(&model, &pass.loss.total);
-        let expected: BTreeSet<_> = parameter_table(&config).into_iter().filter(|row| row.trainable).map(|row| row.name).collect();
+        let expected: BTreeSet<_> =
+            parameter_table(&config).into_iter().filter(|row| row.trainable).map(|row| row.name).collect();
         assert_eq!(gradients.keys().cloned().collect::<BTreeSet<_>>(), expected);
         for (name, gradient) in &gradients {
             assert!(gradient.iter().all(|x| x.is_finite()), "{name} has a gradient that is not finite");
@@ -79,10 +75,7 @@ fn same_seed_same_bytes_and_another_seed_differs() {
 
 #[test]
 fn a_fresh_model_has_the_documented_spread() {
-    let config = ModelConfig {
-        blocks: 1,
-        ..ModelConfig::tiny()
-    };
+    let config = ModelConfig { blocks: 1, ..ModelConfig::tiny() };
     let parameters = bdo_model::init::initial_parameters(&config, 3);
     let spread = |name: &str| {
         let values = &parameters.0[name].values;
@@ -98,7 +91,11 @@ fn a_fresh_model_has_the_documented_spread() {
         ("dynamics.mixture.weight", (1.0f64 / 192.0).sqrt(), 19_200.0),
     ] {
         let expected = bound / 3f64.sqrt();
-        assert!((spread(name) / expected - 1.0).abs() < 3.0 / count.sqrt(), "{name}: {} against {expected}", spread(name));
+        assert!(
+            (spread(name) / expected - 1.0).abs() < 3.0 / count.sqrt(),
+            "{name}: {} against {expected}",
+            spread(name)
+        );
     }
     assert!((spread("dynamics.log_rates") - 1.0).abs() < 3.0 / 19_200f64.sqrt());
     assert_eq!(spread("encoder.blocks.0.attn.qkv.bias"), 0.0);
@@ -123,7 +120,10 @@ fn a_wrong_configuration_is_named() {
     assert_eq!(refused(|c| c.blocks = 0), ConfigError::Zero { key: "blocks" });
     assert_eq!(refused(|c| c.heads = 3), ConfigError::Heads { width: 8, heads: 3 });
     assert!(matches!(refused(|c| c.dropout = 1.0), ConfigError::Range { key: "dropout", .. }));
-    assert!(matches!(refused(|c| c.dynamics.diffusion = f64::NAN), ConfigError::Range { key: "dynamics.diffusion", .. }));
+    assert!(matches!(
+        refused(|c| c.dynamics.diffusion = f64::NAN),
+        ConfigError::Range { key: "dynamics.diffusion", .. }
+    ));
     assert!(matches!(refused(|c| c.width = 1 << 20), ConfigError::TooLarge { key: "width", .. }));
     let unknown = serde_json::from_str::<ModelConfig>(r#"{"widht": 8}"#).unwrap_err();
     assert!(unknown.to_string().contains("widht"));

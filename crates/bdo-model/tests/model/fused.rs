@@ -10,14 +10,7 @@ use bdo_model::ops::{Kernels, Precision};
 use burn::tensor::{DType, Device};
 
 fn config() -> ModelConfig {
-    ModelConfig {
-        regions: 45,
-        width: 96,
-        blocks: 3,
-        heads: 3,
-        basis_count: 10,
-        ..ModelConfig::default()
-    }
+    ModelConfig { regions: 45, width: 96, blocks: 3, heads: 3, basis_count: 10, ..ModelConfig::default() }
 }
 
 /// Two ragged samples of 37 frames, a third of them visible, some regions missing.
@@ -85,9 +78,10 @@ fn the_analytic_latent_term_and_a_frozen_basis_too() {
 
 #[test]
 fn bfloat16_operands_stay_within_their_precision() {
-    // A bfloat16 carries 8 bits: each rounding is off by up to 2^-9 = 2e-3, and a network of some ten layers
-    // multiplies that by a small number.
-    compare(&config(), Precision::Bf16, 2e-2, 6e-2);
+    // A bfloat16 carries 8 bits, so each value is off by up to 2^-9 = 2e-3, and some ten layers multiply that by a
+    // small number. Gradients also pass three ReLU layers, where about one unit in 300 lies that close to its kink
+    // and switches: sqrt(3 / 300) is 10 % of their norm.
+    compare(&config(), Precision::Bf16, 2e-2, 0.1);
 }
 
 #[test]

@@ -44,7 +44,8 @@ struct Golden {
 }
 
 fn read(case: &str) -> Golden {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/golden/model_{case}.safetensors"));
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/golden/model_{case}.safetensors"));
     let bytes = std::fs::read(path).unwrap();
     let (_, metadata) = SafeTensors::read_metadata(&bytes).unwrap();
     let twin: serde_json::Value = serde_json::from_str(&metadata.metadata().as_ref().unwrap()["config"]).unwrap();
@@ -53,19 +54,10 @@ fn read(case: &str) -> Golden {
         .iter()
         .map(|(name, view)| {
             let values = view.data().chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect();
-            (
-                name.to_owned(),
-                Array {
-                    shape: view.shape().to_vec(),
-                    values,
-                },
-            )
+            (name.to_owned(), Array { shape: view.shape().to_vec(), values })
         })
         .collect();
-    Golden {
-        arrays,
-        config: translate(&twin),
-    }
+    Golden { arrays, config: translate(&twin) }
 }
 
 /// The twin's keys into ours; it gives the diffusion as a variance, we as a standard deviation.
@@ -138,7 +130,9 @@ impl Golden {
         let width = ours.dims()[2];
         let ours = values(ours);
         let expected = &self.arrays[name].values;
-        let pick = |row: usize, of: &dyn Fn(usize) -> f64| (0..width).map(move |k| row * width + k).map(of).collect::<Vec<_>>();
+        let pick = |row: usize, of: &dyn Fn(usize) -> f64| {
+            (0..width).map(move |k| row * width + k).map(of).collect::<Vec<_>>()
+        };
         let ours: Vec<f64> = rows.iter().flat_map(|&(slot, _)| pick(slot, &|k| ours[k])).collect();
         let expected: Vec<f64> = rows.iter().flat_map(|&(_, frame)| pick(frame, &|k| f64::from(expected[k]))).collect();
         let error = relative_l2(&ours, &expected);
@@ -164,12 +158,15 @@ fn check_with(case: &str, kernels: Kernels) {
 
     // (slot in our gathered tensor, frame in the golden) of every real row.
     let real = |rows: &[usize], slots: usize, counts: &[usize]| -> Vec<(usize, usize)> {
-        let sample = |(b, &count): (usize, &usize)| (b * slots..b * slots + count).map(|slot| (slot, rows[slot])).collect::<Vec<_>>();
+        let sample = |(b, &count): (usize, &usize)| {
+            (b * slots..b * slots + count).map(|slot| (slot, rows[slot])).collect::<Vec<_>>()
+        };
         counts.iter().enumerate().flat_map(sample).collect()
     };
     let context = real(&grid.context_row, grid.context_slots, &grid.context_count);
     let targets = real(&grid.target_row, grid.target_slots, &grid.target_count);
-    let frames: Vec<_> = (0..batch.frames.valid.len()).filter(|&row| batch.frames.valid[row]).map(|row| (row, row)).collect();
+    let frames: Vec<_> =
+        (0..batch.frames.valid.len()).filter(|&row| batch.frames.valid[row]).map(|row| (row, row)).collect();
     golden.compare("out.z", &pass.encoded, &context);
     golden.compare("out.alpha", &pass.latents.control, &context);
     golden.compare("out.rates", &pass.latents.rates, &context);

@@ -54,7 +54,8 @@ fn cayley() {
     let mut stream = Stream::named(4, "cayley");
     let mut matrix = || (0..d * d).map(|_| stream.normal()).collect::<Vec<f64>>();
     let (start, weight, v0) = (matrix(), matrix(), matrix());
-    let fixed = |values: &[f64]| Tensor::<2>::from_data(TensorData::new(values.to_vec(), [d, d]), (&device, DType::F64));
+    let fixed =
+        |values: &[f64]| Tensor::<2>::from_data(TensorData::new(values.to_vec(), [d, d]), (&device, DType::F64));
     // Quadratic in V, so that the gradient depends on V too.
     agree(
         "Cayley",
@@ -79,7 +80,9 @@ fn the_whole_loss_and_each_parameter_on_a_small_toy() {
         let device = Device::flex().autodiff();
         let place = (&device, DType::F64);
         let model = toy::cast(Bdo::init(&config, 9, Kernels::Composed, &device).unwrap(), DType::F64);
-        let teacher = EmaEncoder::new(&toy::cast(Bdo::init(&config, 10, Kernels::Composed, &device).unwrap(), DType::F64).encoder);
+        let teacher = EmaEncoder::new(
+            &toy::cast(Bdo::init(&config, 10, Kernels::Composed, &device).unwrap(), DType::F64).encoder,
+        );
         let batch = toy::batch(&config, &[false, true, false], place);
         let loss = |model: &Bdo| model.train_pass(&teacher, &batch, model.loss_weights()).unwrap().loss.total;
         let tape = toy::gradients(&model, &loss(&model));

@@ -99,7 +99,8 @@ fn the_moving_average_moves_by_its_momentum() {
     }
     teacher.update(&new.encoder, 0.0);
     assert_eq!(teacher.parameters().0.values().collect::<Vec<_>>(), {
-        let encoder: Vec<_> = online.0.iter().filter(|(name, _)| name.starts_with("encoder.")).map(|(_, array)| array).collect();
+        let encoder: Vec<_> =
+            online.0.iter().filter(|(name, _)| name.starts_with("encoder.")).map(|(_, array)| array).collect();
         encoder
     });
     assert_eq!((ema_momentum(0, 100), ema_momentum(99, 100)), (0.996, 1.0));

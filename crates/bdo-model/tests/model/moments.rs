@@ -27,11 +27,7 @@ fn through_op(steps: &[HeldStep], mean0: f64, variance0: f64, diffusion: f64, dt
 
 #[test]
 fn the_test_vector_of_the_method() {
-    let step = HeldStep {
-        rate: 1.7,
-        control: 0.9,
-        delta: 0.45,
-    };
+    let step = HeldStep { rate: 1.7, control: 0.9, delta: 0.45 };
     let (mean, variance) = exact_moments(&[step], 0.3, 0.8, 1.0)[0];
     assert!((mean - 0.422_658_69).abs() < 5e-9 && (variance - 0.403_659_22).abs() < 5e-9);
     let (mean, variance) = through_op(&[step], 0.3, 0.8, 1.0, DType::F32)[0];
@@ -40,11 +36,7 @@ fn the_test_vector_of_the_method() {
 
 #[test]
 fn limits_hold_in_single_precision() {
-    let at = |rate: f64, delta: f64| HeldStep {
-        rate,
-        control: 0.9,
-        delta,
-    };
+    let at = |rate: f64, delta: f64| HeldStep { rate, control: 0.9, delta };
     // No time passes: nothing changes, exactly.
     let start = (f64::from(0.3f32), f64::from(0.8f32));
     assert_eq!(through_op(&[at(1.7, 0.0)], 0.3, 0.8, 1.0, DType::F32), [start]);
@@ -80,11 +72,7 @@ fn single_precision_follows_double_over_a_whole_scan() {
 
 #[test]
 fn splitting_an_interval_changes_nothing() {
-    let whole = HeldStep {
-        rate: 0.8,
-        control: -1.3,
-        delta: 0.7,
-    };
+    let whole = HeldStep { rate: 0.8, control: -1.3, delta: 0.7 };
     let part = |delta| HeldStep { delta, ..whole };
     let one = exact_moments(&[whole], 0.2, 0.4, 0.9)[0];
     let two = exact_moments(&[part(0.25), part(0.45)], 0.2, 0.4, 0.9)[1];
@@ -96,7 +84,11 @@ fn splitting_an_interval_changes_nothing() {
 
 #[test]
 fn a_simulation_finds_the_same_moments() {
-    let steps = [(0.7, 0.5, 0.4), (2.0, -1.0, 0.3), (0.1, 0.8, 0.6)].map(|(rate, control, delta)| HeldStep { rate, control, delta });
+    let steps = [(0.7, 0.5, 0.4), (2.0, -1.0, 0.3), (0.1, 0.8, 0.6)].map(|(rate, control, delta)| HeldStep {
+        rate,
+        control,
+        delta,
+    });
     let (paths, substeps, diffusion) = (20_000, 60, 0.6);
     let mut stream = Stream::named(2, "paths");
     let mut sums = [(0.0, 0.0); 3];

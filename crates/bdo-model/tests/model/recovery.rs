@@ -54,7 +54,8 @@ fn draw_scans(batch: usize, stream: &mut Stream) -> Scans {
             .collect();
         for j in 0..FRAMES {
             for region in 0..REGIONS {
-                let signal: f64 = (0..LATENT).map(|k| readout[region * LATENT + k] * paths[k][j]).sum();
+                let signal: f64 =
+                    paths.iter().zip(&readout[region * LATENT..]).map(|(path, weight)| weight * path[j]).sum();
                 values.push(signal / (LATENT as f64).sqrt() + NOISE * stream.normal());
             }
         }
@@ -65,13 +66,7 @@ fn draw_scans(batch: usize, stream: &mut Stream) -> Scans {
     Scans {
         batch,
         values,
-        frames: Frames {
-            batch,
-            frames: FRAMES,
-            times_seconds,
-            context,
-            valid: vec![true; batch * FRAMES],
-        },
+        frames: Frames { batch, frames: FRAMES, times_seconds, context, valid: vec![true; batch * FRAMES] },
     }
 }
 
@@ -83,7 +78,9 @@ impl Scans {
     /// Mean squared error at masked frames of a predictor of (row, region).
     fn masked_error(&self, predict: impl Fn(usize, usize) -> f64) -> f64 {
         let rows: Vec<usize> = (0..self.batch * FRAMES).filter(|&row| !self.frames.context[row]).collect();
-        let error = |&row: &usize| (0..REGIONS).map(|n| (self.values[row * REGIONS + n] - predict(row, n)).powi(2)).sum::<f64>();
+        let error = |&row: &usize| {
+            (0..REGIONS).map(|n| (self.values[row * REGIONS + n] - predict(row, n)).powi(2)).sum::<f64>()
+        };
         rows.iter().map(error).sum::<f64>() / (rows.len() * REGIONS) as f64
     }
 
@@ -92,7 +89,7 @@ impl Scans {
     }
 
     fn visible_after(&self, row: usize) -> usize {
-        (row..).find(|&row| self.frames.context[row]).unwrap()
+        (row..self.batch * FRAMES).find(|&row| self.frames.context[row]).unwrap()
     }
 }
 
@@ -127,14 +124,8 @@ impl ModuleMapper for Adam {
 
 #[test]
 fn a_trained_model_beats_interpolation_and_hold() {
-    let mut config = ModelConfig {
-        regions: REGIONS,
-        width: 32,
-        blocks: 2,
-        heads: 2,
-        basis_count: 8,
-        ..ModelConfig::default()
-    };
+    let mut config =
+        ModelConfig { regions: REGIONS, width: 32, blocks: 2, heads: 2, basis_count: 8, ..ModelConfig::default() };
     // Quiet noise and a faster clock than the defaults: a few hundred steps must suffice here.
     config.dynamics.diffusion = 0.05;
     config.time_scale = 0.5;
@@ -142,12 +133,7 @@ fn a_trained_model_beats_interpolation_and_hold() {
     let mut model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
     let mut teacher = EmaEncoder::new(&model.encoder);
     let mut stream = Stream::named(22, "scans");
-    let mut adam = Adam {
-        step: 0,
-        moments: HashMap::new(),
-        gradients: GradientsParams::new(),
-        rate: 0.0,
-    };
+    let mut adam = Adam { step: 0, moments: HashMap::new(), gradients: GradientsParams::new(), rate: 0.0 };
     let (batch, steps) = (16, 800);
     for step in 0..steps {
         let scans = draw_scans(batch, &mut stream);
@@ -170,7 +156,8 @@ fn a_trained_model_beats_interpolation_and_hold() {
     }
 
     let unseen = draw_scans(64, &mut Stream::named(23, "unseen"));
-    let seen = model.valid().reconstruct(&unseen.series(&Device::flex()), &unseen.frames, &[true; 64 * REGIONS]).unwrap();
+    let seen =
+        model.valid().reconstruct(&unseen.series(&Device::flex()), &unseen.frames, &[true; 64 * REGIONS]).unwrap();
     let predicted = toy::values(&seen.series);
     let value = |row: usize, n: usize| unseen.values[row * REGIONS + n];
     let trained = unseen.masked_error(|row, n| predicted[row * REGIONS + n]);
@@ -181,6 +168,9 @@ fn a_trained_model_beats_interpolation_and_hold() {
         let share = (times[row] - times[a]) / (times[b] - times[a]);
         (1.0 - share) * value(a, n) + share * value(b, n)
     });
-    println!("masked error: trained {trained:.4}, interpolation {linear:.4}, hold {hold:.4}, noise {:.4}", NOISE * NOISE);
+    println!(
+        "masked error: trained {trained:.4}, interpolation {linear:.4}, hold {hold:.4}, noise {:.4}",
+        NOISE * NOISE
+    );
     assert!(trained < linear && trained < hold, "trained {trained}, interpolation {linear}, hold {hold}");
 }

@@ -31,15 +31,16 @@ fn draws_have_the_mean_and_covariance_of_the_process() {
     let (mean, variance) = (toy::values(&pass.moments.mean), toy::values(&pass.moments.variance));
     for sample in 0..2 {
         let at = (2 * sample + 1) * d;
-        let noise: Vec<Vec<f64>> = batch.process_noise.iter().map(|noise| toy::values(noise)[at..at + d].to_vec()).collect();
-        let states: Vec<Vec<f64>> = pass.states.iter().map(|state| toy::values(state)[sample * d..(sample + 1) * d].to_vec()).collect();
+        let noise: Vec<Vec<f64>> =
+            batch.process_noise.iter().map(|noise| toy::values(noise)[at..at + d].to_vec()).collect();
+        let states: Vec<Vec<f64>> =
+            pass.states.iter().map(|state| toy::values(state)[sample * d..(sample + 1) * d].to_vec()).collect();
         let average = |f: &dyn Fn(usize) -> f64| (0..draws).map(f).sum::<f64>() / draws as f64;
         for i in 0..d {
             // Given the draws, mean and covariance of the states follow exactly from those of the noise.
             let scale = |k: usize| (variance[at + k] + config.loss.sigma_p * config.loss.sigma_p).sqrt();
-            let centre: f64 = (0..d)
-                .map(|k| basis[i * d + k] * (mean[at + k] + scale(k) * average(&|n| noise[n][k])))
-                .sum();
+            let centre: f64 =
+                (0..d).map(|k| basis[i * d + k] * (mean[at + k] + scale(k) * average(&|n| noise[n][k]))).sum();
             assert!((average(&|n| states[n][i]) - centre).abs() < 1e-5);
             for j in 0..d {
                 let expected: f64 = (0..d).map(|k| basis[i * d + k] * scale(k).powi(2) * basis[j * d + k]).sum();
@@ -47,7 +48,10 @@ fn draws_have_the_mean_and_covariance_of_the_process() {
                 let found = average(&|n| (states[n][i] - vm(i)) * (states[n][j] - vm(j)));
                 // The standard error of a covariance of n normal draws is at most sqrt(2 / n) times the variances.
                 let bound: f64 = (0..d).map(|k| scale(k).powi(2)).fold(0.0, f64::max);
-                assert!((found - expected).abs() < 4.0 * (2.0 / draws as f64).sqrt() * bound, "{i},{j}: {found} {expected}");
+                assert!(
+                    (found - expected).abs() < 4.0 * (2.0 / draws as f64).sqrt() * bound,
+                    "{i},{j}: {found} {expected}"
+                );
             }
         }
     }

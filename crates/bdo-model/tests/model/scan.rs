@@ -10,11 +10,11 @@ fn parallel_equals_sequential() {
     for frames in [1, 2, 3, 5, 7, 160, 161, 480] {
         let shape = [2, frames, 3];
         let place = (&device, DType::F64);
-        let run = |scan: fn(Tensor<3>, Tensor<3>, Tensor<3>) -> Tensor<3>| {
+        let run = |scan: fn(&Tensor<3>, &Tensor<3>, Tensor<3>) -> Tensor<3>| {
             let a = (-normal("a", shape, place).abs()).exp().detach().require_grad();
             let b = normal("b", shape, place).require_grad();
             let x0 = normal("x0", [2, 1, 3], place).require_grad();
-            let states = scan(a.clone(), b.clone(), x0.clone());
+            let states = scan(&a, &b, x0.clone());
             let gradients = (states.clone() * normal("weight", shape, place)).sum().backward();
             let of = |x: &Tensor<3>| values(&x.grad(&gradients).unwrap());
             (values(&states), of(&a), of(&b), of(&x0))

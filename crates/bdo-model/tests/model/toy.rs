@@ -11,14 +11,7 @@ use std::collections::BTreeMap;
 
 /// Four regions, width 8, two blocks of two heads.
 pub(crate) fn config() -> ModelConfig {
-    ModelConfig {
-        regions: 4,
-        width: 8,
-        blocks: 2,
-        heads: 2,
-        basis_count: 3,
-        ..ModelConfig::default()
-    }
+    ModelConfig { regions: 4, width: 8, blocks: 2, heads: 2, basis_count: 3, ..ModelConfig::default() }
 }
 
 /// Standard normal [a, b, c] from a named stream.
@@ -147,9 +140,5 @@ pub(crate) fn nudge<M: Module>(module: M, step: f64, direction: &BTreeMap<String
             })
         }
     }
-    module.map(&mut Nudge {
-        path: Vec::new(),
-        step,
-        direction,
-    })
+    module.map(&mut Nudge { path: Vec::new(), step, direction })
 }

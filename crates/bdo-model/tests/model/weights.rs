@@ -62,10 +62,7 @@ fn with_header(bytes: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
 fn a_directory_comes_back_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let written = directory();
-    let facts = CardFacts {
-        name: "Toy".into(),
-        ..CardFacts::default()
-    };
+    let facts = CardFacts { name: "Toy".into(), ..CardFacts::default() };
     written.write(folder.path(), &facts).unwrap();
     let read = ModelDirectory::read(folder.path()).unwrap();
     assert_eq!(read, written);
@@ -75,8 +72,12 @@ fn a_directory_comes_back_as_it_was() {
     assert!(config.contains(r#""model_type": "bdo""#));
     let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     files.sort();
-    assert_eq!(files, ["README.md", "config.json", "model.safetensors", "preprocessor_config.json", "training_people.json"]);
-    let model = Bdo::from_parameters(&read.config, read.parameters.clone(), Kernels::default(), &Device::flex()).unwrap();
+    assert_eq!(
+        files,
+        ["README.md", "config.json", "model.safetensors", "preprocessor_config.json", "training_people.json"]
+    );
+    let model =
+        Bdo::from_parameters(&read.config, read.parameters.clone(), Kernels::default(), &Device::flex()).unwrap();
     assert_eq!(model.parameters(), written.parameters);
 }
 
@@ -123,11 +124,17 @@ fn wrong_names_shapes_types_and_places_are_named() {
         fs::write(&path, changed).unwrap();
         read(&path).unwrap_err()
     };
-    assert!(matches!(refused("\"dynamics.cayley\"", "\"dynamics.kayley\""), Problem::Missing { name } if name == "dynamics.cayley"));
+    assert!(
+        matches!(refused("\"dynamics.cayley\"", "\"dynamics.kayley\""), Problem::Missing { name } if name == "dynamics.cayley")
+    );
     let extra = r#"{"zzz":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"#;
     assert!(matches!(refused("{", extra), Problem::Unknown { name } if name == "zzz"));
-    assert!(matches!(refused("\"shape\":[24,8]", "\"shape\":[8,24]"), Problem::Shape { expected, found, .. } if expected == [24, 8] && found == [8, 24]));
-    assert!(matches!(refused("\"dtype\":\"F32\"", "\"dtype\":\"F16\""), Problem::Dtype { found, .. } if found == "F16"));
+    assert!(
+        matches!(refused("\"shape\":[24,8]", "\"shape\":[8,24]"), Problem::Shape { expected, found, .. } if expected == [24, 8] && found == [8, 24])
+    );
+    assert!(
+        matches!(refused("\"dtype\":\"F32\"", "\"dtype\":\"F16\""), Problem::Dtype { found, .. } if found == "F16")
+    );
     assert!(matches!(refused("\"data_offsets\":[0,", "\"data_offsets\":[4,"), Problem::Offsets { .. }));
     assert!(matches!(refused("{", "{\"__metadata__\":{\"a\":1},"), Problem::Json(_)));
     assert!(matches!(refused("{", "["), Problem::Json(_)));
@@ -162,7 +169,10 @@ fn values_that_are_not_finite_are_refused_both_ways() {
     let mut parameters = initial_parameters(&config, 1);
     parameters.0.get_mut("decoder.linear1.bias").unwrap().values[2] = f32::INFINITY;
     let error = write_parameters(&path, &parameter_table(&config), &parameters).unwrap_err();
-    assert!(matches!(error.problem, Problem::NotFinite { ref name, index: 2, .. } if name == "decoder.linear1.bias"), "{error}");
+    assert!(
+        matches!(error.problem, Problem::NotFinite { ref name, index: 2, .. } if name == "decoder.linear1.bias"),
+        "{error}"
+    );
     assert_eq!(fs::read(&path).unwrap(), bytes, "a refused write leaves the old file");
 }
 
@@ -172,13 +182,7 @@ fn regions_are_matched_by_name() {
     let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(contract.match_regions(&names(&["d", "x", "c", "b", "a"])).unwrap(), [4, 3, 2, 0]);
     let error = contract.match_regions(&names(&["a", "c"])).unwrap_err();
-    assert_eq!(
-        error,
-        ContractError::MissingRegions {
-            expected: 4,
-            missing: names(&["b", "d"])
-        }
-    );
+    assert_eq!(error, ContractError::MissingRegions { expected: 4, missing: names(&["b", "d"]) });
     assert_eq!(error.to_string(), "the data lack 2 of the model's 4 regions: b, d");
     let mut other = contract.clone();
     other.iqrs[1] = -1.0;
@@ -186,10 +190,7 @@ fn regions_are_matched_by_name() {
     let mut other = contract.clone();
     other.roi_names[1] = "a".into();
     assert!(matches!(other.check(&toy::config()), Err(ContractError::DuplicateRegion { .. })));
-    let clock = ModelConfig {
-        time_scale: 0.2,
-        ..toy::config()
-    };
+    let clock = ModelConfig { time_scale: 0.2, ..toy::config() };
     assert!(matches!(contract.check(&clock), Err(ContractError::TimeScale { .. })));
 }
 
@@ -197,9 +198,6 @@ fn regions_are_matched_by_name() {
 fn training_people_are_recognised() {
     let people = directory().people;
     assert_eq!(people.overlap(["sub-02", "sub-01"]), ["sub-01"]);
-    let wrong = TrainingPeople {
-        subjects: ["sub-01".to_owned()].into(),
-        ..people
-    };
+    let wrong = TrainingPeople { subjects: ["sub-01".to_owned()].into(), ..people };
     assert!(wrong.check().unwrap_err().to_string().contains("sub-01"));
 }

@@ -21,12 +21,7 @@ pub(super) fn infer(qkv: FlexTensor, heads: usize, lengths: &[usize]) -> FlexTen
 
 fn shape_of(qkv: &FlexTensor, heads: usize) -> AttentionShape {
     let [batch, length, packed] = qkv.shape().dims();
-    AttentionShape {
-        batch,
-        length,
-        heads,
-        head_width: packed / 3 / heads,
-    }
+    AttentionShape { batch, length, heads, head_width: packed / 3 / heads }
 }
 
 #[derive(Clone)]
@@ -55,7 +50,14 @@ impl Backward<Flex, 1> for AttentionBackward {
         let saved = ops.state;
         if let Some(parent) = parent {
             let shape = shape_of(&saved.qkv, saved.heads);
-            let found = attention::backward(Isa::current(), shape, values(&saved.qkv), Some(&saved.lengths), &saved.kept, values(&dy));
+            let found = attention::backward(
+                Isa::current(),
+                shape,
+                values(&saved.qkv),
+                Some(&saved.lengths),
+                &saved.kept,
+                values(&dy),
+            );
             grads.register::<Flex>(parent.id, tensor(found, saved.qkv.shape()));
         }
     }
@@ -71,12 +73,7 @@ pub(super) fn train<C: CheckpointStrategy>(qkv: Tracked<C>, heads: usize, length
             let shape = shape_of(&qkv, heads);
             let (y, kept) = attention::forward(Isa::current(), shape, values(&qkv), Some(&lengths));
             let y = tensor(y, with_last(&qkv, shape.width()));
-            let saved = Saved {
-                qkv,
-                heads,
-                lengths: Arc::new(lengths),
-                kept: Arc::new(kept),
-            };
+            let saved = Saved { qkv, heads, lengths: Arc::new(lengths), kept: Arc::new(kept) };
             prepared.finish(saved, y)
         }
         OpsKind::UnTracked(prepared) => prepared.finish(infer(qkv, heads, &lengths)),

@@ -31,11 +31,7 @@ struct Saved {
 
 impl Saved {
     fn new(predicted: FlexTensor, observed: FlexTensor, weights: Weights) -> Self {
-        Self {
-            predicted: contiguous(predicted),
-            observed: contiguous(observed),
-            weights,
-        }
+        Self { predicted: contiguous(predicted), observed: contiguous(observed), weights }
     }
 
     fn shape(&self) -> ErrorShape {
@@ -81,7 +77,11 @@ impl Backward<Flex, 1> for ErrorBackward {
 type Tracked<C> = FloatTensor<Autodiff<Flex, C>>;
 
 /// The observed side is data or a stop-gradient target: nothing flows into it.
-pub(super) fn train<C: CheckpointStrategy>(predicted: Tracked<C>, observed: Tracked<C>, weights: Weights) -> Tracked<C> {
+pub(super) fn train<C: CheckpointStrategy>(
+    predicted: Tracked<C>,
+    observed: Tracked<C>,
+    weights: Weights,
+) -> Tracked<C> {
     let ((predicted, node), (observed, _)) = (predicted.into_parts(), observed.into_parts());
     let saved = Saved::new(predicted, observed, weights);
     let sum = saved.sum();

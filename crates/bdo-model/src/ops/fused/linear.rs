@@ -27,7 +27,13 @@ pub(super) enum Follow {
     Residual(FlexTensor),
 }
 
-pub(super) fn infer(x: FlexTensor, w: FlexTensor, b: Option<FlexTensor>, follow: Follow, precision: Precision) -> FlexTensor {
+pub(super) fn infer(
+    x: FlexTensor,
+    w: FlexTensor,
+    b: Option<FlexTensor>,
+    follow: &Follow,
+    precision: Precision,
+) -> FlexTensor {
     run(&contiguous(x), &contiguous(w), b.map(contiguous).as_ref(), follow, false, precision).0
 }
 
@@ -36,32 +42,29 @@ fn run(
     x: &FlexTensor,
     w: &FlexTensor,
     b: Option<&FlexTensor>,
-    follow: Follow,
+    follow: &Follow,
     keep: bool,
     precision: Precision,
 ) -> (FlexTensor, Option<Vec<f32>>) {
     let shape = shape_of(x, w);
-    let residual = match &follow {
+    let residual = match follow {
         Follow::Residual(residual) => Some(contiguous(residual.clone())),
         Follow::Activation(_) => None,
     };
-    let epilogue = match (&follow, &residual) {
+    let epilogue = match (follow, &residual) {
         (_, Some(residual)) => Epilogue::Residual(values(residual)),
         (Follow::Activation(Activation::Relu), _) => Epilogue::Relu,
         (Follow::Activation(Activation::Gelu), _) => Epilogue::Gelu { keep },
         _ => Epilogue::None,
     };
-    let output = linear::forward(Isa::current(), precision, shape, values(x), Weight::Plain(values(w)), b.map(values), epilogue);
+    let output =
+        linear::forward(Isa::current(), precision, shape, values(x), Weight::Plain(values(w)), b.map(values), epilogue);
     (tensor(output.y, with_last(x, shape.outputs)), output.pre_activation)
 }
 
 fn shape_of(x: &FlexTensor, w: &FlexTensor) -> LinearShape {
     let [outputs, inputs] = w.shape().dims();
-    LinearShape {
-        rows: x.shape().num_elements() / last(x).max(1),
-        inputs,
-        outputs,
-    }
+    LinearShape { rows: x.shape().num_elements() / last(x).max(1), inputs, outputs }
 }
 
 /// What the backward pass needs.
@@ -174,17 +177,9 @@ type Tracked<C> = FloatTensor<Autodiff<Flex, C>>;
 pub(super) fn train_linear<C: CheckpointStrategy>(x: Tracked<C>, w: Tracked<C>, precision: Precision) -> Tracked<C> {
     let ((x, x_node), (w, w_node)) = (x.into_parts(), w.into_parts());
     let (x, w) = (contiguous(x), contiguous(w));
-    let (y, _) = run(&x, &w, None, Follow::Activation(Activation::None), false, precision);
+    let (y, _) = run(&x, &w, None, &Follow::Activation(Activation::None), false, precision);
     match LinearBackward.prepare::<C>([x_node, w_node]).compute_bound().stateful() {
-        OpsKind::Tracked(prepared) => prepared.finish(
-            Saved {
-                x,
-                w,
-                slope: Slope::One,
-                precision,
-            },
-            y,
-        ),
+        OpsKind::Tracked(prepared) => prepared.finish(Saved { x, w, slope: Slope::One, precision }, y),
         OpsKind::UnTracked(prepared) => prepared.finish(y),
     }
 }
@@ -200,7 +195,7 @@ pub(super) fn train_affine<C: CheckpointStrategy>(
     let (x, w, b) = (contiguous(x), contiguous(w), contiguous(b));
     match AffineBackward.prepare::<C>([x_node, w_node, b_node]).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
-            let (y, before) = run(&x, &w, Some(&b), Follow::Activation(activation), true, precision);
+            let (y, before) = run(&x, &w, Some(&b), &Follow::Activation(activation), true, precision);
             let slope = match (activation, before) {
                 (Activation::Relu, _) => Slope::Relu(y.clone()),
                 (Activation::Gelu, Some(before)) => Slope::Gelu(Arc::new(before)),
@@ -208,7 +203,9 @@ pub(super) fn train_affine<C: CheckpointStrategy>(
             };
             prepared.finish(Saved { x, w, slope, precision }, y)
         }
-        OpsKind::UnTracked(prepared) => prepared.finish(infer(x, w, Some(b), Follow::Activation(activation), precision)),
+        OpsKind::UnTracked(prepared) => {
+            prepared.finish(infer(x, w, Some(b), &Follow::Activation(activation), precision))
+        }
     }
 }
 
@@ -222,17 +219,9 @@ pub(super) fn train_residual<C: CheckpointStrategy>(
     let ((x, x_node), (w, w_node), (b, b_node), (residual, residual_node)) =
         (x.into_parts(), w.into_parts(), b.into_parts(), residual.into_parts());
     let (x, w, b) = (contiguous(x), contiguous(w), contiguous(b));
-    let (y, _) = run(&x, &w, Some(&b), Follow::Residual(residual), false, precision);
+    let (y, _) = run(&x, &w, Some(&b), &Follow::Residual(residual), false, precision);
     match ResidualBackward.prepare::<C>([x_node, w_node, b_node, residual_node]).compute_bound().stateful() {
-        OpsKind::Tracked(prepared) => prepared.finish(
-            Saved {
-                x,
-                w,
-                slope: Slope::One,
-                precision,
-            },
-            y,
-        ),
+        OpsKind::Tracked(prepared) => prepared.finish(Saved { x, w, slope: Slope::One, precision }, y),
         OpsKind::UnTracked(prepared) => prepared.finish(y),
     }
 }

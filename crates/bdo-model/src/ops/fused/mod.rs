@@ -2,6 +2,7 @@
 //! the CPU device; the models never see this module.
 
 mod attention;
+mod blend;
 mod buffer;
 mod error;
 mod linear;
@@ -17,6 +18,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, DType, DispatchDevice, Flex, backend_extension};
 use burn::tensor::Tensor;
 
+pub(super) use blend::blend;
 pub(super) use error::Weights;
 pub(super) use linear::Activation;
 pub(super) use scan::Plan;
@@ -43,7 +45,12 @@ pub(super) trait FusedOps: Backend {
         precision: Precision,
     ) -> FloatTensor<Self>;
     /// x [.., d], weight [d], bias [d] -> [.., d].
-    fn fused_layer_norm(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>, eps: f32) -> FloatTensor<Self>;
+    fn fused_layer_norm(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        eps: f32,
+    ) -> FloatTensor<Self>;
     /// Softmax over the last axis.
     fn fused_softmax(x: FloatTensor<Self>) -> FloatTensor<Self>;
     /// Packed qkv [B, T, 3d] -> [B, T, d]; keys from `lengths[b]` on are hidden.
@@ -62,15 +69,27 @@ pub(super) trait FusedOps: Backend {
 
 impl FusedOps for Flex {
     fn fused_linear(x: FlexTensor, w: FlexTensor, precision: Precision) -> FlexTensor {
-        linear::infer(x, w, None, linear::Follow::Activation(Activation::None), precision)
+        linear::infer(x, w, None, &linear::Follow::Activation(Activation::None), precision)
     }
 
-    fn fused_affine(x: FlexTensor, w: FlexTensor, b: FlexTensor, activation: Activation, precision: Precision) -> FlexTensor {
-        linear::infer(x, w, Some(b), linear::Follow::Activation(activation), precision)
+    fn fused_affine(
+        x: FlexTensor,
+        w: FlexTensor,
+        b: FlexTensor,
+        activation: Activation,
+        precision: Precision,
+    ) -> FlexTensor {
+        linear::infer(x, w, Some(b), &linear::Follow::Activation(activation), precision)
     }
 
-    fn fused_residual(x: FlexTensor, w: FlexTensor, b: FlexTensor, residual: FlexTensor, precision: Precision) -> FlexTensor {
-        linear::infer(x, w, Some(b), linear::Follow::Residual(residual), precision)
+    fn fused_residual(
+        x: FlexTensor,
+        w: FlexTensor,
+        b: FlexTensor,
+        residual: FlexTensor,
+        precision: Precision,
+    ) -> FlexTensor {
+        linear::infer(x, w, Some(b), &linear::Follow::Residual(residual), precision)
     }
 
     fn fused_layer_norm(x: FlexTensor, weight: FlexTensor, bias: FlexTensor, eps: f32) -> FlexTensor {
@@ -125,7 +144,12 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         linear::train_residual::<C>(x, w, b, residual, precision)
     }
 
-    fn fused_layer_norm(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>, eps: f32) -> FloatTensor<Self> {
+    fn fused_layer_norm(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        eps: f32,
+    ) -> FloatTensor<Self> {
         norm::train::<C>(x, weight, bias, eps)
     }
 
@@ -157,15 +181,11 @@ pub(super) fn applies<const D: usize>(kernels: Kernels, x: &Tensor<D>) -> Option
     let Kernels::Fused(precision) = kernels else {
         return None;
     };
-    // With one backend compiled in the last arms are never taken; with more they are.
-    #[allow(unreachable_patterns)]
-    let on_cpu = match x.device().as_dispatch() {
-        DispatchDevice::Flex(_) => true,
-        DispatchDevice::Autodiff(inner) => match **inner {
-            DispatchDevice::Flex(_) => true,
-            _ => false,
-        },
-        _ => false,
-    };
+    let device = x.device();
+    let mut place = device.as_dispatch();
+    if let DispatchDevice::Autodiff(inner) = place {
+        place = inner;
+    }
+    let on_cpu = matches!(place, DispatchDevice::Flex(_));
     (on_cpu && x.dtype() == DType::F32).then_some(precision)
 }

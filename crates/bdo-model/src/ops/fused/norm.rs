@@ -34,7 +34,14 @@ impl Backward<Flex, 3> for NormBackward {
         let dy = contiguous(grads.consume::<Flex>(&ops.node));
         let [x, weight, bias] = ops.parents;
         let saved = ops.state;
-        let found = norm::backward(Isa::current(), values(&saved.x), values(&saved.weight), &saved.mean, &saved.rstd, values(&dy));
+        let found = norm::backward(
+            Isa::current(),
+            values(&saved.x),
+            values(&saved.weight),
+            &saved.mean,
+            &saved.rstd,
+            values(&dy),
+        );
         if let Some(x) = x {
             grads.register::<Flex>(x.id, tensor(found.dx, saved.x.shape()));
         }
@@ -49,21 +56,21 @@ impl Backward<Flex, 3> for NormBackward {
 
 type Tracked<C> = FloatTensor<Autodiff<Flex, C>>;
 
-pub(super) fn train<C: CheckpointStrategy>(x: Tracked<C>, weight: Tracked<C>, bias: Tracked<C>, eps: f32) -> Tracked<C> {
-    let ((x, x_node), (weight, weight_node), (bias, bias_node)) = (x.into_parts(), weight.into_parts(), bias.into_parts());
+pub(super) fn train<C: CheckpointStrategy>(
+    x: Tracked<C>,
+    weight: Tracked<C>,
+    bias: Tracked<C>,
+    eps: f32,
+) -> Tracked<C> {
+    let ((x, x_node), (weight, weight_node), (bias, bias_node)) =
+        (x.into_parts(), weight.into_parts(), bias.into_parts());
     let (x, weight, bias) = (contiguous(x), contiguous(weight), contiguous(bias));
     let output = norm::forward(Isa::current(), values(&x), values(&weight), values(&bias), eps);
     let y = tensor(output.y, x.shape());
     match NormBackward.prepare::<C>([x_node, weight_node, bias_node]).compute_bound().stateful() {
-        OpsKind::Tracked(prepared) => prepared.finish(
-            Saved {
-                x,
-                weight,
-                mean: Arc::new(output.mean),
-                rstd: Arc::new(output.rstd),
-            },
-            y,
-        ),
+        OpsKind::Tracked(prepared) => {
+            prepared.finish(Saved { x, weight, mean: Arc::new(output.mean), rstd: Arc::new(output.rstd) }, y)
+        }
         OpsKind::UnTracked(prepared) => prepared.finish(y),
     }
 }

@@ -37,23 +37,12 @@ struct Inputs {
 impl Inputs {
     fn new(tensors: [FlexTensor; 4], plan: Plan) -> Self {
         let [control, rates, mean0, variance0] = tensors.map(contiguous);
-        Self {
-            control,
-            rates,
-            mean0,
-            variance0,
-            plan,
-        }
+        Self { control, rates, mean0, variance0, plan }
     }
 
     fn shape(&self) -> ScanShape {
         let [batch, contexts, width] = self.control.shape().dims();
-        ScanShape {
-            batch,
-            contexts,
-            steps: self.plan.delta.len() / batch,
-            width,
-        }
+        ScanShape { batch, contexts, steps: self.plan.delta.len() / batch, width }
     }
 
     fn output_shape(&self) -> Shape {
@@ -111,12 +100,7 @@ impl Backward<Flex, 4> for ScanBackward {
             Self::Variance => (&none[..], values(&upstream)),
         };
         let found = scan::backward(Isa::current(), inputs.shape(), inputs.view(), moments, dmean, dvariance);
-        let ScanGradients {
-            dalphahat,
-            dlambda,
-            dmean0,
-            dvariance0,
-        } = found;
+        let ScanGradients { dalphahat, dlambda, dmean0, dvariance0 } = found;
         let parts = [
             (dalphahat, &inputs.control),
             (dlambda, &inputs.rates),
@@ -136,7 +120,7 @@ type Tracked<C> = FloatTensor<Autodiff<Flex, C>>;
 pub(super) fn train<C: CheckpointStrategy>(tensors: [Tracked<C>; 4], plan: Plan) -> (Tracked<C>, Tracked<C>) {
     // Each node keeps its own hold on the inputs.
     let again = tensors.clone().map(|tensor| tensor.into_parts().1);
-    let [control, rates, mean0, variance0] = tensors.map(|tensor| tensor.into_parts());
+    let [control, rates, mean0, variance0] = tensors.map(FloatTensor::<Autodiff<Flex, C>>::into_parts);
     let nodes = [control.1, rates.1, mean0.1, variance0.1];
     let inputs = Inputs::new([control.0, rates.0, mean0.0, variance0.0], plan);
     let moments = scan::forward(Isa::current(), inputs.shape(), inputs.view());
