@@ -1,0 +1,69 @@
+//! Self-attention over packed `qkv: [batch, length, 3 * heads * head_width]`.
+
+mod backward;
+mod forward;
+pub mod reference;
+
+pub use backward::backward;
+pub use forward::{forward, infer};
+
+/// Sizes of an attention layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionShape {
+    /// Samples.
+    pub batch: usize,
+    /// Tokens per sample, padding included.
+    pub length: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Width of a head.
+    pub head_width: usize,
+}
+
+/// What the backward pass needs besides `qkv`.
+pub enum AttentionSaved {
+    /// `[batch, heads, length, length]`: kept for short sequences, where it is smaller than `qkv`.
+    Probabilities(Vec<f32>),
+    /// `[batch, heads, length]`, log of the sum of exponentials of each row: from it the probabilities are recomputed.
+    LogSumExp(Vec<f32>),
+}
+
+impl AttentionShape {
+    /// `heads * head_width`.
+    pub fn width(&self) -> usize {
+        self.heads * self.head_width
+    }
+
+    /// Distance between values of rows of scores: whole vectors of any instruction set.
+    fn score_stride(&self) -> usize {
+        self.length.next_multiple_of(16)
+    }
+
+    /// Query rows worked on at a time, so that their scores stay in the second-level cache.
+    fn rows_per_tile(&self) -> usize {
+        const SCORES: usize = 1 << 15;
+        // A multiple of the rows of every register tile.
+        (SCORES / self.score_stride().max(1)).clamp(24, 96) / 24 * 24
+    }
+
+    /// Below twice the head width, the probabilities are smaller than two thirds of `qkv`.
+    fn keeps_probabilities(&self) -> bool {
+        self.length <= 2 * self.head_width
+    }
+
+    fn check(&self, qkv: &[f32], lens: Option<&[usize]>) {
+        let expected = self.batch * self.length * 3 * self.width();
+        assert_eq!(qkv.len(), expected, "qkv: expected {expected} values, found {}", qkv.len());
+        if let Some(lens) = lens {
+            assert_eq!(lens.len(), self.batch, "lens: expected {} values, found {}", self.batch, lens.len());
+            for &len in lens {
+                assert!(len <= self.length, "lens: expected at most {}, found {len}", self.length);
+            }
+        }
+    }
+
+    /// Tokens of a sample that are not padding.
+    fn len_of(&self, lens: Option<&[usize]>, sample: usize) -> usize {
+        lens.map_or(self.length, |lens| lens[sample])
+    }
+}

@@ -1,0 +1,153 @@
+//! Gradient of attention, from kept or recomputed probabilities.
+
+use super::forward::{pack, small};
+use super::{AttentionSaved, AttentionShape};
+use crate::gemm::pack::Source;
+use crate::isa::{Isa, vectorised};
+use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
+use crate::vector::Vector;
+use crate::vector::elementary::exp;
+
+/// Gradient with respect to `qkv`, from `dy: [batch, length, heads * head_width]`; zero in padded rows.
+pub fn backward(
+    isa: Isa,
+    shape: AttentionShape,
+    qkv: &[f32],
+    lens: Option<&[usize]>,
+    saved: &AttentionSaved,
+    dy: &[f32],
+) -> Vec<f32> {
+    shape.check(qkv, lens);
+    let AttentionShape { batch, length, heads, .. } = shape;
+    let width = shape.width();
+    assert_eq!(dy.len(), batch * length * width, "dy: expected {} values, found {}", batch * length * width, dy.len());
+    let (expected, found) = match saved {
+        AttentionSaved::Probabilities(p) => (batch * heads * length * length, p.len()),
+        AttentionSaved::LogSumExp(l) => (batch * heads * length, l.len()),
+    };
+    assert_eq!(found, expected, "saved: expected {expected} values, found {found}");
+    // SAFETY: the tasks write the three parts of every row of every head, each its own.
+    unsafe {
+        filled(qkv.len(), |out| {
+            let out = shared(out);
+            for_each_task(batch * heads, |task| {
+                let (sample, head) = (task / heads, task % heads);
+                let job = Job { shape, len: shape.len_of(lens, sample), sample, head, out };
+                one_head(isa, job, qkv, saved, dy);
+            });
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Job {
+    shape: AttentionShape,
+    len: usize,
+    sample: usize,
+    head: usize,
+    out: Shared,
+}
+
+vectorised! {
+    fn one_head<V>(job: Job, qkv: &[f32], saved: &AttentionSaved, dy: &[f32]) {
+        let AttentionShape { length, heads, head_width, .. } = job.shape;
+        let (width, len) = (job.shape.width(), job.len);
+        let (stride, row_stride) = (job.shape.score_stride(), 3 * width);
+        let scale = 1.0 / (head_width as f32).sqrt();
+        let padded = head_width.next_multiple_of(V::TILE_COLUMNS);
+        let tile_rows = job.shape.rows_per_tile();
+        // SAFETY: all slices were checked against the shape; this task owns this head of the output; the scratch
+        // spaces have the sizes the packing and the tiles need.
+        unsafe {
+            let offset = job.sample * length * row_stride + job.head * head_width;
+            let q = qkv.as_ptr().add(offset);
+            let (k, v) = (q.add(width), q.add(2 * width));
+            let dq = job.out.0.add(offset);
+            let (dk, dv) = (dq.add(width), dq.add(2 * width));
+            for r in len..length {
+                for part in [dq, dk, dv] {
+                    std::ptr::write_bytes(part.add(r * row_stride), 0, head_width);
+                }
+            }
+            if len == 0 {
+                return;
+            }
+            let dout = dy.as_ptr().add(job.sample * length * width + job.head * head_width);
+            let across = len.next_multiple_of(V::TILE_COLUMNS) * head_width;
+            let mut scratch = Scratch::new(2 * across + padded * len + 2 * tile_rows * padded + 2 * tile_rows * stride);
+            let keys_t = scratch.start().0;
+            let values_t = keys_t.add(across);
+            let keys = values_t.add(across);
+            let packed_q = keys.add(padded * len);
+            let packed_dout = packed_q.add(tile_rows * padded);
+            let p = packed_dout.add(tile_rows * padded);
+            let ds = p.add(tile_rows * stride);
+            let by_row = |at| Source { at, row: row_stride, column: 1 };
+            let by_column = |at| Source { at, row: 1, column: row_stride };
+            pack::<V>(by_column(k), head_width, len, keys_t);
+            pack::<V>(by_column(v), head_width, len, values_t);
+            pack::<V>(by_row(k), len, head_width, keys);
+            let mut top = 0;
+            while top < len {
+                let rows = (len - top).min(tile_rows);
+                let q_tile = by_row(q.add(top * row_stride));
+                let dout_tile = Source { at: dout.add(top * width), row: width, column: 1 };
+                let first = (job.sample * heads + job.head) * length + top;
+                let saved_rows = match saved {
+                    AttentionSaved::Probabilities(kept) => &kept[first * length..],
+                    AttentionSaved::LogSumExp(kept) => {
+                        small::<V>(q_tile, keys_t, (rows, head_width, len), p, stride, false);
+                        &kept[first..]
+                    }
+                };
+                small::<V>(dout_tile, values_t, (rows, head_width, len), ds, stride, false);
+                for r in 0..rows {
+                    let p = std::slice::from_raw_parts_mut(p.add(r * stride), len);
+                    let ds = std::slice::from_raw_parts_mut(ds.add(r * stride), len);
+                    match saved {
+                        AttentionSaved::Probabilities(_) => p.copy_from_slice(&saved_rows[r * length..r * length + len]),
+                        AttentionSaved::LogSumExp(_) => probabilities::<V>(p, scale, saved_rows[r]),
+                    }
+                    score_gradient::<V>(p, ds, scale);
+                }
+                pack::<V>(q_tile, rows, head_width, packed_q);
+                pack::<V>(dout_tile, rows, head_width, packed_dout);
+                let p_t = Source { at: p, row: 1, column: stride };
+                let ds_t = Source { at: ds, row: 1, column: stride };
+                let ds_rows = Source { at: ds, row: stride, column: 1 };
+                small::<V>(p_t, packed_dout, (len, rows, head_width), dv, row_stride, top > 0);
+                small::<V>(ds_t, packed_q, (len, rows, head_width), dk, row_stride, top > 0);
+                small::<V>(ds_rows, keys, (rows, len, head_width), dq.add(top * row_stride), row_stride, false);
+                top += rows;
+            }
+        }
+    }
+}
+
+/// `exp(scale * score - log_sum)` in place.
+#[inline(always)]
+fn probabilities<V: Vector>(row: &mut [f32], scale: f32, log_sum: f32) {
+    let (scale, shift) = (V::splat(scale), V::splat(-log_sum));
+    let mut i = 0;
+    while i < row.len() {
+        exp(V::read(row, i).fma(scale, shift)).write(row, i);
+        i += V::LANES;
+    }
+}
+
+/// Gradient of the scores from the probabilities and their gradient, in place of the latter.
+#[inline(always)]
+fn score_gradient<V: Vector>(p: &[f32], dp: &mut [f32], scale: f32) {
+    let mut dot = V::zero();
+    let mut i = 0;
+    while i < p.len() {
+        dot = V::read(p, i).fma(V::read(dp, i), dot);
+        i += V::LANES;
+    }
+    let (dot, scale) = (V::splat(dot.sum()), V::splat(scale));
+    i = 0;
+    while i < p.len() {
+        V::read(p, i).mul(V::read(dp, i).sub(dot)).mul(scale).write(dp, i);
+        i += V::LANES;
+    }
+}

@@ -1,0 +1,28 @@
+//! Exponential moving average of parameters, in place.
+
+use crate::isa::{Isa, vectorised};
+use crate::threads::ELEMENTS_PER_TASK;
+use rayon::prelude::*;
+
+/// `average = momentum * average + (1 - momentum) * current`; a momentum of 1 leaves the average untouched.
+pub fn update(isa: Isa, momentum: f64, average: &mut [f32], current: &[f32]) {
+    assert_eq!(current.len(), average.len(), "current: expected {} values, found {}", average.len(), current.len());
+    if momentum == 1.0 {
+        return;
+    }
+    let (keep, take) = (momentum as f32, (1.0 - momentum) as f32);
+    average
+        .par_chunks_mut(ELEMENTS_PER_TASK)
+        .zip(current.par_chunks(ELEMENTS_PER_TASK))
+        .for_each(|(average, current)| update_chunk(isa, keep, take, average, current));
+}
+
+vectorised! {
+    fn update_chunk<V>(keep: f32, take: f32, average: &mut [f32], current: &[f32]) {
+        let mut i = 0;
+        while i < average.len() {
+            V::splat(keep).fma(V::read(average, i), V::splat(take).mul(V::read(current, i))).write(average, i);
+            i += V::LANES;
+        }
+    }
+}

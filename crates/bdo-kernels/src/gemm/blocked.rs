@@ -1,0 +1,136 @@
+//! The loops around the register tile.
+
+use super::pack::{Source, steps_into_panels};
+use super::tile::{Addend, Tile};
+use crate::vector::Vector;
+
+/// Steps of depth per pass: a packed panel of this depth stays in the first-level cache while the rows go by.
+pub(crate) const MAX_DEPTH: usize = 320;
+
+/// The left operand: element (i, p) at `at + (i / R) * panel + (i % R) * row + p * column`, with R the rows of the
+/// register tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Left {
+    at: *const f32,
+    row: usize,
+    column: usize,
+    panel: usize,
+}
+
+/// What is done to a strip of finished columns while it is still in the first-level cache.
+pub(crate) trait Finish: Copy {
+    /// # Safety
+    /// `strip` is writable for `rows` rows of `columns` values at this stride.
+    unsafe fn finish<V: Vector>(
+        self,
+        strip: *mut f32,
+        stride: usize,
+        rows: usize,
+        columns: usize,
+        first: (usize, usize),
+    );
+}
+
+/// Leaves the strip alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Nothing;
+
+impl Finish for Nothing {
+    #[inline(always)]
+    unsafe fn finish<V: Vector>(self, _: *mut f32, _: usize, _: usize, _: usize, _: (usize, usize)) {}
+}
+
+/// A block of `C = start + A B`, computed by one thread.
+///
+/// Sound to run when the operands and addends cover the block and nobody else touches this part of `c`.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) left: Source,
+    /// Where a task packs its rows of a left operand whose depth is not adjacent in memory; null to read it in place.
+    pub(crate) packed: *mut f32,
+    /// Packed panels `[columns / C][depth][C]`.
+    pub(crate) right: *const f32,
+    pub(crate) depth: usize,
+    pub(crate) c: *mut f32,
+    pub(crate) c_stride: usize,
+    pub(crate) start: [Addend; 2],
+    /// First row, a multiple of the tile's rows, and the row after the last.
+    pub(crate) rows: (usize, usize),
+    /// First column, a multiple of the tile's columns, and the column after the last.
+    pub(crate) columns: (usize, usize),
+}
+
+impl Block {
+    /// Every value of C is one chain of additions in the order of the depth, whatever the blocking.
+    ///
+    /// # Safety
+    /// See [`Block`].
+    #[inline(always)]
+    pub(crate) unsafe fn run<V: Vector, F: Finish>(&self, finish: F) {
+        let passes = self.depth.div_ceil(MAX_DEPTH).max(1);
+        let step = self.depth.div_ceil(passes);
+        for pass in 0..passes {
+            let from = (pass * step).min(self.depth);
+            let to = (from + step).min(self.depth);
+            // SAFETY: the rows of the block and this range of depth are inside the left operand, and the task's own
+            // packing space holds `rows_per_task` x `max_depth` values.
+            let left = unsafe { self.left_of::<V>(from, to - from) };
+            let mut j = self.columns.0;
+            while j < self.columns.1 {
+                let columns = (self.columns.1 - j).min(V::TILE_COLUMNS);
+                // SAFETY: passed on from the caller; panel j / C starts at j * depth.
+                unsafe {
+                    self.strip::<V>(left, j, columns, from, to, pass == 0);
+                    if pass + 1 == passes {
+                        let (top, bottom) = self.rows;
+                        let strip = self.c.add(top * self.c_stride + j);
+                        finish.finish::<V>(strip, self.c_stride, bottom - top, columns, (top, j));
+                    }
+                }
+                j += V::TILE_COLUMNS;
+            }
+        }
+    }
+
+    /// The rows of the block over one range of depth, packed while the task is about to use them from its own cache.
+    #[inline(always)]
+    unsafe fn left_of<V: Vector>(&self, from: usize, steps: usize) -> Left {
+        // SAFETY: see `run`.
+        unsafe {
+            let at = self.left.at.add(self.rows.0 * self.left.row + from * self.left.column);
+            if self.packed.is_null() {
+                let Source { row, column, .. } = self.left;
+                return Left { at, row, column, panel: V::TILE_ROWS * row };
+            }
+            let rows = self.rows.1 - self.rows.0;
+            steps_into_panels::<V>(Source { at, ..self.left }, rows, steps, self.packed);
+            Left { at: self.packed, row: 1, column: V::TILE_ROWS, panel: V::TILE_ROWS * steps }
+        }
+    }
+
+    /// All rows of the block for one panel of columns and one range of depth.
+    #[inline(always)]
+    unsafe fn strip<V: Vector>(&self, left: Left, j: usize, columns: usize, from: usize, to: usize, first: bool) {
+        let mut i = self.rows.0;
+        while i < self.rows.1 {
+            // SAFETY: in bounds by the contract of `Block`.
+            unsafe {
+                let c = self.c.add(i * self.c_stride + j);
+                let so_far = [Addend { at: c, stride: self.c_stride }, Addend::NONE];
+                let tile = Tile {
+                    a: left.at.add((i - self.rows.0) / V::TILE_ROWS * left.panel),
+                    a_row: left.row,
+                    a_col: left.column,
+                    b: self.right.add(j * self.depth + from * V::TILE_COLUMNS),
+                    depth: to - from,
+                    c,
+                    c_stride: self.c_stride,
+                    columns,
+                    start: if first { self.start.map(|addend| addend.moved(i, j)) } else { so_far },
+                };
+                V::tile((self.rows.1 - i).min(V::TILE_ROWS), &tile);
+            }
+            i += V::TILE_ROWS;
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Matrix product: packed panels, a register tile, and tasks over blocks of the output.
+
+pub(crate) mod blocked;
+pub(crate) mod pack;
+pub mod reference;
+pub(crate) mod tile;
+
+use crate::isa::{Isa, vectorised};
+use crate::threads::{Scratch, Shared, for_each_task};
+use blocked::{Block, Finish, MAX_DEPTH, Nothing};
+use pack::{Source, left_len, pack_right, panel_columns, panel_rows, right_len};
+use tile::Addend;
+
+/// A matrix in a slice: element (i, j) is `data[i * row_stride + j * column_stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    data: &'a [f32],
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// A row-major matrix with rows of `columns` values.
+    pub fn row_major(data: &'a [f32], columns: usize) -> Self {
+        Self { data, row_stride: columns, column_stride: 1 }
+    }
+
+    /// The transpose of a row-major matrix with rows of `columns` values.
+    pub fn transposed(data: &'a [f32], columns: usize) -> Self {
+        Self { data, row_stride: 1, column_stride: columns }
+    }
+
+    /// A matrix with any strides.
+    pub fn strided(data: &'a [f32], row_stride: usize, column_stride: usize) -> Self {
+        Self { data, row_stride, column_stride }
+    }
+
+    pub(crate) fn source(&self, rows: usize, columns: usize, name: &str) -> Source {
+        if rows > 0 && columns > 0 {
+            let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
+            assert!(
+                last < self.data.len(),
+                "{name}: {rows} x {columns} with these strides needs {} values, found {}",
+                last + 1,
+                self.data.len()
+            );
+        }
+        Source { at: self.data.as_ptr(), row: self.row_stride, column: self.column_stride }
+    }
+}
+
+/// Sizes of a product `[rows, depth] x [depth, columns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Rows of the result.
+    pub rows: usize,
+    /// Length of each sum.
+    pub depth: usize,
+    /// Columns of the result.
+    pub columns: usize,
+}
+
+/// `C = alpha A B`, or `C += alpha A B` with `accumulate`; C is row-major.
+pub fn gemm(isa: Isa, size: Product, alpha: f32, a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32], accumulate: bool) {
+    let Product { rows, depth, columns } = size;
+    assert_eq!(c.len(), rows * columns, "C: expected {rows} x {columns} values, found {}", c.len());
+    let (a, b) = (a.source(rows, depth, "A"), b.source(depth, columns, "B"));
+    let c = Shared(c.as_mut_ptr());
+    let start = if accumulate { Addend { at: c.0, stride: columns } } else { Addend::NONE };
+    // SAFETY: the sizes of all three matrices were just checked, and `c` is borrowed mutably until the end.
+    unsafe {
+        let right = packed_right(isa, b, depth, columns, alpha);
+        multiply(isa, size, a, right.read(), c, [start, Addend::NONE], Nothing);
+    }
+}
+
+/// A weight in the panel order of one instruction set, for use in several products.
+pub struct PackedWeights {
+    pub(crate) panels: Scratch,
+    pub(crate) isa: Isa,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+}
+
+impl PackedWeights {
+    /// Packs a weight `[outputs, inputs]` for `x W^T`.
+    pub fn new(isa: Isa, weight: &[f32], outputs: usize, inputs: usize) -> Self {
+        assert_eq!(
+            weight.len(),
+            outputs * inputs,
+            "weight: expected {outputs} x {inputs} values, found {}",
+            weight.len()
+        );
+        let source = Source { at: weight.as_ptr(), row: 1, column: inputs };
+        // SAFETY: the source covers the whole weight.
+        let panels = unsafe { packed_right(isa, source, inputs, outputs, 1.0) };
+        Self { panels, isa, inputs, outputs }
+    }
+}
+
+/// # Safety
+/// `source` covers `depth` x `columns` values.
+pub(crate) unsafe fn packed_right(isa: Isa, source: Source, depth: usize, columns: usize, alpha: f32) -> Scratch {
+    let mut packed = Scratch::new(right_len(isa, depth, columns));
+    // SAFETY: the scratch has exactly the size the packing needs.
+    unsafe { pack_right(isa, source, depth, columns, alpha, packed.start()) };
+    packed
+}
+
+/// `C = start + A B` with B packed.
+///
+/// # Safety
+/// `a`, `right` and `start` cover the product; `c` is writable for `rows` x `columns` values by nobody else.
+pub(crate) unsafe fn multiply<F: Finish + Sync + Send + Dispatched>(
+    isa: Isa,
+    size: Product,
+    a: Source,
+    right: *const f32,
+    c: Shared,
+    start: [Addend; 2],
+    finish: F,
+) {
+    let Product { depth, columns, .. } = size;
+    let cut = Cut::of(isa, size, a.column != 1);
+    let null = std::ptr::null_mut();
+    let block =
+        Block { left: a, packed: null, right, depth, c: c.0, c_stride: columns, start, rows: (0, 0), columns: (0, 0) };
+    let job = Job { block };
+    for_each_task(cut.count(), |task| {
+        let mut block = job.block();
+        (block.rows, block.columns) = cut.task(task);
+        // A left operand with adjacent depth is read in place: copying it would cost a tenth of a narrow product.
+        let mut packed =
+            Scratch::new(if a.column == 1 { 0 } else { left_len(isa, cut.rows_per_task, depth.min(MAX_DEPTH)) });
+        if a.column != 1 {
+            block.packed = packed.start().0;
+        }
+        // The tasks cover disjoint parts of C.
+        F::run(isa, block, finish);
+    });
+}
+
+/// A block on its way to the threads.
+#[derive(Clone, Copy)]
+struct Job {
+    block: Block,
+}
+
+impl Job {
+    fn block(&self) -> Block {
+        self.block
+    }
+}
+
+// SAFETY: tasks read the operands and write disjoint parts of C.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+/// A finish with its own instantiation per instruction set.
+pub(crate) trait Dispatched: Sized {
+    /// Runs the block, which must be sound to run, under this instruction set.
+    fn run(isa: Isa, block: Block, finish: Self);
+}
+
+vectorised! {
+    fn run_plain<V>(block: Block) {
+        // SAFETY: `multiply` cuts blocks out of a product it was promised is in bounds.
+        unsafe { block.run::<V, Nothing>(Nothing) }
+    }
+}
+
+impl Dispatched for Nothing {
+    fn run(isa: Isa, block: Block, _: Self) {
+        run_plain(isa, block);
+    }
+}
+
+/// How the output is cut into tasks: by its shape alone, never by the number of threads.
+#[derive(Clone, Copy)]
+struct Cut {
+    rows: usize,
+    columns: usize,
+    rows_per_task: usize,
+    columns_per_task: usize,
+}
+
+impl Cut {
+    /// Rows per task at most: with their depth they stay in the second-level cache.
+    const MAX_ROWS: usize = 96;
+    /// Tasks wanted, so that a few threads stay busy to the end.
+    const TASKS: usize = 16;
+    /// A task smaller than this many multiplications costs more to hand over than it gains.
+    const MIN_WORK: usize = 1 << 19;
+
+    fn of(isa: Isa, size: Product, packs_left: bool) -> Self {
+        let Product { rows, depth, columns } = size;
+        let (height, width) = (panel_rows(isa), panel_columns(isa));
+        let wanted = (rows * columns * depth / Self::MIN_WORK).clamp(1, Self::TASKS);
+        let (row_panels, column_panels) = (rows.div_ceil(height).max(1), columns.div_ceil(width).max(1));
+        let max_row_panels = (Self::MAX_ROWS / height).min(row_panels.div_ceil(wanted)).max(8.min(row_panels));
+        let row_tasks = row_panels.div_ceil(max_row_panels);
+        let column_tasks = wanted.div_ceil(row_tasks).min(column_panels).min(if packs_left { 2 } else { 8 });
+        Self {
+            rows,
+            columns,
+            rows_per_task: row_panels.div_ceil(row_tasks) * height,
+            columns_per_task: column_panels.div_ceil(column_tasks) * width,
+        }
+    }
+
+    fn column_tasks(&self) -> usize {
+        self.columns.div_ceil(self.columns_per_task)
+    }
+
+    fn count(&self) -> usize {
+        self.rows.div_ceil(self.rows_per_task) * self.column_tasks()
+    }
+
+    fn task(&self, task: usize) -> ((usize, usize), (usize, usize)) {
+        let (i, j) =
+            (task / self.column_tasks() * self.rows_per_task, task % self.column_tasks() * self.columns_per_task);
+        ((i, (i + self.rows_per_task).min(self.rows)), (j, (j + self.columns_per_task).min(self.columns)))
+    }
+}

@@ -1,0 +1,204 @@
+//! Sums of squares of the objective, with their gradients.
+
+pub mod reference;
+
+use crate::isa::{Isa, vectorised};
+use crate::threads::{filled, for_each_task, shared};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+/// Sizes of a masked squared error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorShape {
+    /// Samples.
+    pub batch: usize,
+    /// Rows per sample.
+    pub rows: usize,
+    /// Columns.
+    pub columns: usize,
+}
+
+/// Two matrices to compare, row weights and valid columns.
+#[derive(Clone, Copy)]
+pub struct MaskedError<'a> {
+    /// `[batch, rows, columns]`
+    pub prediction: &'a [f32],
+    /// `[batch, rows, columns]`
+    pub target: &'a [f32],
+    /// `[batch, rows]`; a row of weight 0 is not read.
+    pub row_weights: &'a [f32],
+    /// `[batch, columns]`, 1 where a column counts and 0 where it does not; what is masked may be NaN.
+    pub valid: Option<&'a [f32]>,
+}
+
+impl MaskedError<'_> {
+    fn check(&self, shape: ErrorShape) {
+        let ErrorShape { batch, rows, columns } = shape;
+        let len = batch * rows * columns;
+        assert_eq!(self.prediction.len(), len, "prediction: expected {len} values, found {}", self.prediction.len());
+        assert_eq!(self.target.len(), len, "target: expected {len} values, found {}", self.target.len());
+        let weights = self.row_weights.len();
+        assert_eq!(weights, batch * rows, "row_weights: expected {} values, found {weights}", batch * rows);
+        if let Some(valid) = self.valid {
+            assert_eq!(
+                valid.len(),
+                batch * columns,
+                "valid: expected {} values, found {}",
+                batch * columns,
+                valid.len()
+            );
+        }
+    }
+
+    fn row<'b>(&'b self, shape: ErrorShape, row: usize) -> (&'b [f32], &'b [f32], &'b [f32]) {
+        let range = row * shape.columns..(row + 1) * shape.columns;
+        let sample = row / shape.rows;
+        let valid = self.valid.map_or(&[][..], |valid| &valid[sample * shape.columns..(sample + 1) * shape.columns]);
+        (&self.prediction[range.clone()], &self.target[range], valid)
+    }
+
+    /// Sum over rows of the weight times the sum over valid columns of the squared difference.
+    ///
+    /// Rows are summed in vectors, then added up in `f64` in their order.
+    pub fn forward(&self, isa: Isa, shape: ErrorShape) -> f64 {
+        self.check(shape);
+        let all = shape.batch * shape.rows;
+        let groups = all.div_ceil(ROWS_PER_TASK);
+        let sums: Vec<OnceLock<f64>> = (0..groups).map(|_| OnceLock::new()).collect();
+        for_each_task(groups, |task| {
+            let mut sum = 0.0;
+            for row in task * ROWS_PER_TASK..((task + 1) * ROWS_PER_TASK).min(all) {
+                let weight = self.row_weights[row];
+                if weight != 0.0 {
+                    let (prediction, target, valid) = self.row(shape, row);
+                    sum += f64::from(weight) * f64::from(row_error(isa, prediction, target, valid));
+                }
+            }
+            sums[task].get_or_init(|| sum);
+        });
+        sums.iter().filter_map(OnceLock::get).sum()
+    }
+
+    /// `scale` times the gradient of [`MaskedError::forward`] with respect to the prediction.
+    pub fn backward(&self, isa: Isa, shape: ErrorShape, scale: f32) -> Vec<f32> {
+        self.check(shape);
+        let all = shape.batch * shape.rows;
+        // SAFETY: the tasks write every row, each its own.
+        unsafe {
+            filled(self.prediction.len(), |out| {
+                let out = shared(out);
+                for_each_task(all.div_ceil(ROWS_PER_TASK), |task| {
+                    for row in task * ROWS_PER_TASK..((task + 1) * ROWS_PER_TASK).min(all) {
+                        let at: *mut MaybeUninit<f32> = out.at(row * shape.columns).cast();
+                        let out = std::slice::from_raw_parts_mut(at, shape.columns);
+                        let weight = self.row_weights[row];
+                        if weight == 0.0 {
+                            out.fill(MaybeUninit::new(0.0));
+                        } else {
+                            let (prediction, target, valid) = self.row(shape, row);
+                            row_gradient(isa, prediction, target, valid, 2.0 * scale * weight, out);
+                        }
+                    }
+                });
+            })
+        }
+    }
+}
+
+const ROWS_PER_TASK: usize = 32;
+
+/// `sum over rows of weight * |row|^2`: the control energy, with the span each control holds as its weight.
+pub fn energy_forward(isa: Isa, rows: &[f32], weights: &[f32]) -> f64 {
+    let width = energy_width(rows, weights);
+    let mut total = 0.0;
+    for (row, &weight) in rows.chunks_exact(width.max(1)).zip(weights) {
+        total += f64::from(weight) * f64::from(row_energy(isa, row));
+    }
+    total
+}
+
+/// `scale` times the gradient of [`energy_forward`].
+pub fn energy_backward(isa: Isa, rows: &[f32], weights: &[f32], scale: f32) -> Vec<f32> {
+    let width = energy_width(rows, weights);
+    let mut out = vec![0.0; rows.len()];
+    for ((row, &weight), out) in rows.chunks_exact(width.max(1)).zip(weights).zip(out.chunks_exact_mut(width.max(1))) {
+        scaled(isa, row, 2.0 * scale * weight, out);
+    }
+    out
+}
+
+fn energy_width(rows: &[f32], weights: &[f32]) -> usize {
+    if weights.is_empty() {
+        assert!(rows.is_empty(), "rows: expected none without weights, found {} values", rows.len());
+        return 0;
+    }
+    assert_eq!(
+        rows.len() % weights.len(),
+        0,
+        "rows: expected a multiple of {} values, found {}",
+        weights.len(),
+        rows.len()
+    );
+    rows.len() / weights.len()
+}
+
+/// The difference where the column is valid, zero elsewhere.
+macro_rules! difference {
+    ($V:ident, $prediction:ident, $target:ident, $valid:ident, $i:ident) => {{
+        let difference = $V::read($prediction, $i).sub($V::read($target, $i));
+        if $valid.is_empty() {
+            difference
+        } else {
+            // A selection, not a product: a masked target may be NaN.
+            $V::splat(0.5).select_less($V::read($valid, $i), difference, $V::zero())
+        }
+    }};
+}
+
+vectorised! {
+    fn row_error<V>(prediction: &[f32], target: &[f32], valid: &[f32]) -> f32 {
+        let mut sum = V::zero();
+        let mut i = 0;
+        while i < prediction.len() {
+            let d = difference!(V, prediction, target, valid, i);
+            sum = d.fma(d, sum);
+            i += V::LANES;
+        }
+        sum.sum()
+    }
+}
+
+vectorised! {
+    fn row_gradient<V>(prediction: &[f32], target: &[f32], valid: &[f32], factor: f32, out: &mut [MaybeUninit<f32>]) {
+        let factor = V::splat(factor);
+        let mut i = 0;
+        while i < prediction.len() {
+            difference!(V, prediction, target, valid, i).mul(factor).write_new(out, i);
+            i += V::LANES;
+        }
+    }
+}
+
+vectorised! {
+    fn row_energy<V>(row: &[f32]) -> f32 {
+        let mut sum = V::zero();
+        let mut i = 0;
+        while i < row.len() {
+            let v = V::read(row, i);
+            sum = v.fma(v, sum);
+            i += V::LANES;
+        }
+        sum.sum()
+    }
+}
+
+vectorised! {
+    fn scaled<V>(row: &[f32], factor: f32, out: &mut [f32]) {
+        let factor = V::splat(factor);
+        let mut i = 0;
+        while i < row.len() {
+            V::read(row, i).mul(factor).write(out, i);
+            i += V::LANES;
+        }
+    }
+}

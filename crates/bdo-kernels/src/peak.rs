@@ -1,0 +1,44 @@
+//! What the machine could do at best: fused multiply-adds on registers only.
+
+use crate::isa::{Isa, vectorised};
+use std::time::Instant;
+
+/// GFLOP/s of multiply-adds that never touch memory, on `threads` threads of their own; the best of five short runs.
+pub fn f32_fma_gflops(isa: Isa, threads: usize) -> f64 {
+    const STEPS: usize = 1 << 21;
+    let lanes = match isa {
+        Isa::Avx512 => 16,
+        _ => 8,
+    };
+    let mut best = 0.0f64;
+    for _ in 0..5 {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| std::hint::black_box(chains(isa, STEPS)));
+            }
+        });
+        let flops = 2.0 * 12.0 * lanes as f64 * STEPS as f64 * threads as f64;
+        best = best.max(flops / start.elapsed().as_secs_f64() / 1e9);
+    }
+    best
+}
+
+vectorised! {
+    /// Twelve independent chains: more than the latency of two multiply-add units can use.
+    fn chains<V>(steps: usize) -> f32 {
+        let mut acc = [V::splat(1.0); 12];
+        let factor = V::splat(std::hint::black_box(0.999_9));
+        let addend = V::splat(std::hint::black_box(1e-4));
+        for _ in 0..steps {
+            for value in &mut acc {
+                *value = value.fma(factor, addend);
+            }
+        }
+        let mut total = V::zero();
+        for value in acc {
+            total = total.add(value);
+        }
+        total.sum()
+    }
+}

@@ -1,0 +1,207 @@
+//! Eight lanes in a 256-bit register.
+
+use super::Vector;
+use crate::gemm::tile::{Tile, run};
+use std::arch::x86_64::{
+    __m256, __m256i, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_add_ps, _mm_add_ss, _mm_castps_pd,
+    _mm_cvtss_f32, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_shuffle_ps, _mm_store_ss, _mm_storel_pd, _mm_storeu_ps,
+    _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_blendv_ps, _mm256_castps256_ps128, _mm256_castsi256_ps,
+    _mm256_cmp_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_permute2f128_ps,
+    _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps,
+    _mm256_storeu_ps, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+};
+
+/// Eight lanes; exists only inside a wrapper that enabled AVX2 and FMA.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(__m256);
+
+/// Sliding window over a run of ones and a run of zeros: eight words from `8 - n` mask the first `n` lanes.
+static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Mask of the first `n <= 8` lanes.
+#[inline(always)]
+fn mask(n: usize) -> __m256i {
+    debug_assert!(n <= 8);
+    // SAFETY: 8 - n + 8 <= 16 words.
+    unsafe { _mm256_loadu_si256(MASKS.as_ptr().add(8 - n).cast()) }
+}
+
+/// Wraps an intrinsic without memory operands.
+macro_rules! pure {
+    ($e:expr) => {
+        // SAFETY: values of this type exist only where AVX2 and FMA are enabled, and the intrinsic touches no memory.
+        unsafe { $e }
+    };
+}
+
+// SAFETY: loads and stores touch exactly the lanes they name; masked-off lanes are neither read nor written.
+unsafe impl Vector for Avx2 {
+    const LANES: usize = 8;
+    const TILE_ROWS: usize = 6;
+    const TILE_VECTORS: usize = 2;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Self(pure!(_mm256_set1_ps(x)))
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self {
+        // SAFETY: the caller promises eight readable values.
+        Self(unsafe { _mm256_loadu_ps(p) })
+    }
+    #[inline(always)]
+    unsafe fn load_partial(p: *const f32, n: usize) -> Self {
+        // SAFETY: only the first n lanes are read.
+        Self(unsafe { _mm256_maskload_ps(p, mask(n)) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32) {
+        // SAFETY: the caller promises eight writable values.
+        unsafe { _mm256_storeu_ps(p, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_partial(self, p: *mut f32, n: usize) {
+        // A masked store is microcoded on several AMD cores; four, two and one lanes in turn are not.
+        let mut at = p;
+        // SAFETY: the pieces add up to n writable values.
+        unsafe {
+            if n >= 8 {
+                return self.store(p);
+            }
+            let mut low = _mm256_castps256_ps128(self.0);
+            if n & 4 != 0 {
+                _mm_storeu_ps(at, low);
+                at = at.add(4);
+                low = _mm256_extractf128_ps::<1>(self.0);
+            }
+            if n & 2 != 0 {
+                _mm_storel_pd(at.cast(), _mm_castps_pd(low));
+                at = at.add(2);
+                low = _mm_movehl_ps(low, low);
+            }
+            if n & 1 != 0 {
+                _mm_store_ss(at, low);
+            }
+        }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(pure!(_mm256_add_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self(pure!(_mm256_sub_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Self(pure!(_mm256_mul_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        Self(pure!(_mm256_div_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn fma(self, factor: Self, addend: Self) -> Self {
+        Self(pure!(_mm256_fmadd_ps(self.0, factor.0, addend.0)))
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Self(pure!(_mm256_max_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Self(pure!(_mm256_min_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(pure!(_mm256_sqrt_ps(self.0)))
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(pure!(_mm256_and_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(i32::MAX)))))
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        Self(pure!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)))
+    }
+    #[inline(always)]
+    fn pow2(self) -> Self {
+        Self(pure!({
+            let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(self.0), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+        }))
+    }
+    #[inline(always)]
+    fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
+        Self(pure!(_mm256_blendv_ps(no.0, yes.0, _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, bound.0))))
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        pure!({
+            let four = _mm_add_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        })
+    }
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        pure!({
+            let four = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        })
+    }
+    #[inline(always)]
+    unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+        // SAFETY: the caller promises both 8 x 8 blocks are in bounds.
+        unsafe { transpose8(src, src_stride, dst, dst_stride) }
+    }
+    #[inline(always)]
+    unsafe fn tile(rows: usize, tile: &Tile) {
+        // SAFETY: the contract of `Tile` is passed on.
+        unsafe {
+            match rows {
+                6 => run::<Self, 6, 2>(tile),
+                5 => run::<Self, 5, 2>(tile),
+                4 => run::<Self, 4, 2>(tile),
+                3 => run::<Self, 3, 2>(tile),
+                2 => run::<Self, 2, 2>(tile),
+                _ => run::<Self, 1, 2>(tile),
+            }
+        }
+    }
+}
+
+/// The transposition both x86 vector types use.
+#[inline(always)]
+pub(super) unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+    // SAFETY: the caller promises AVX2 and that both 8 x 8 blocks are in bounds.
+    unsafe {
+        let r0 = _mm256_loadu_ps(src);
+        let r1 = _mm256_loadu_ps(src.add(src_stride));
+        let r2 = _mm256_loadu_ps(src.add(2 * src_stride));
+        let r3 = _mm256_loadu_ps(src.add(3 * src_stride));
+        let r4 = _mm256_loadu_ps(src.add(4 * src_stride));
+        let r5 = _mm256_loadu_ps(src.add(5 * src_stride));
+        let r6 = _mm256_loadu_ps(src.add(6 * src_stride));
+        let r7 = _mm256_loadu_ps(src.add(7 * src_stride));
+        // Pairs of rows interleaved, then pairs of pairs, then the two halves.
+        let (a0, a1) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
+        let (a2, a3) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
+        let (a4, a5) = (_mm256_unpacklo_ps(r4, r5), _mm256_unpackhi_ps(r4, r5));
+        let (a6, a7) = (_mm256_unpacklo_ps(r6, r7), _mm256_unpackhi_ps(r6, r7));
+        let (b0, b1) = (_mm256_shuffle_ps::<0x44>(a0, a2), _mm256_shuffle_ps::<0xee>(a0, a2));
+        let (b2, b3) = (_mm256_shuffle_ps::<0x44>(a1, a3), _mm256_shuffle_ps::<0xee>(a1, a3));
+        let (b4, b5) = (_mm256_shuffle_ps::<0x44>(a4, a6), _mm256_shuffle_ps::<0xee>(a4, a6));
+        let (b6, b7) = (_mm256_shuffle_ps::<0x44>(a5, a7), _mm256_shuffle_ps::<0xee>(a5, a7));
+        _mm256_storeu_ps(dst, _mm256_permute2f128_ps::<0x20>(b0, b4));
+        _mm256_storeu_ps(dst.add(dst_stride), _mm256_permute2f128_ps::<0x20>(b1, b5));
+        _mm256_storeu_ps(dst.add(2 * dst_stride), _mm256_permute2f128_ps::<0x20>(b2, b6));
+        _mm256_storeu_ps(dst.add(3 * dst_stride), _mm256_permute2f128_ps::<0x20>(b3, b7));
+        _mm256_storeu_ps(dst.add(4 * dst_stride), _mm256_permute2f128_ps::<0x31>(b0, b4));
+        _mm256_storeu_ps(dst.add(5 * dst_stride), _mm256_permute2f128_ps::<0x31>(b1, b5));
+        _mm256_storeu_ps(dst.add(6 * dst_stride), _mm256_permute2f128_ps::<0x31>(b2, b6));
+        _mm256_storeu_ps(dst.add(7 * dst_stride), _mm256_permute2f128_ps::<0x31>(b3, b7));
+    }
+}

@@ -1,0 +1,145 @@
+//! Sixteen lanes in a 512-bit register.
+
+use super::Vector;
+use super::avx2::transpose8;
+use crate::gemm::tile::{Tile, run};
+use std::arch::x86_64::{
+    __m512, __mmask16, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps,
+    _mm512_cmp_ps_mask, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps,
+    _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps,
+    _mm512_storeu_ps, _mm512_sub_ps,
+};
+
+/// Sixteen lanes; exists only inside a wrapper that enabled AVX-512 F, BW, DQ and VL.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(__m512);
+
+/// Mask of the first `n <= 16` lanes.
+#[inline(always)]
+fn mask(n: usize) -> __mmask16 {
+    debug_assert!(n <= 16);
+    ((1u32 << n) - 1) as __mmask16
+}
+
+/// Wraps an intrinsic without memory operands.
+macro_rules! pure {
+    ($e:expr) => {
+        // SAFETY: values of this type exist only where AVX-512 is enabled, and the intrinsic touches no memory.
+        unsafe { $e }
+    };
+}
+
+// SAFETY: loads and stores touch exactly the lanes they name; masked-off lanes are neither read nor written.
+unsafe impl Vector for Avx512 {
+    const LANES: usize = 16;
+    // 24 accumulators, 3 columns of the right operand and a broadcast: 28 of 32 registers.
+    const TILE_ROWS: usize = 8;
+    const TILE_VECTORS: usize = 3;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Self(pure!(_mm512_set1_ps(x)))
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self {
+        // SAFETY: the caller promises sixteen readable values.
+        Self(unsafe { _mm512_loadu_ps(p) })
+    }
+    #[inline(always)]
+    unsafe fn load_partial(p: *const f32, n: usize) -> Self {
+        // SAFETY: only the first n lanes are read.
+        Self(unsafe { _mm512_maskz_loadu_ps(mask(n), p) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32) {
+        // SAFETY: the caller promises sixteen writable values.
+        unsafe { _mm512_storeu_ps(p, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_partial(self, p: *mut f32, n: usize) {
+        // SAFETY: only the first n lanes are written.
+        unsafe { _mm512_mask_storeu_ps(p, mask(n), self.0) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(pure!(_mm512_add_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self(pure!(_mm512_sub_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Self(pure!(_mm512_mul_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        Self(pure!(_mm512_div_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn fma(self, factor: Self, addend: Self) -> Self {
+        Self(pure!(_mm512_fmadd_ps(self.0, factor.0, addend.0)))
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Self(pure!(_mm512_max_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Self(pure!(_mm512_min_ps(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(pure!(_mm512_sqrt_ps(self.0)))
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(pure!(_mm512_abs_ps(self.0)))
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        // Eight: to nearest even, no exception, no fraction bits.
+        Self(pure!(_mm512_roundscale_ps::<8>(self.0)))
+    }
+    #[inline(always)]
+    fn pow2(self) -> Self {
+        Self(pure!({
+            let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(self.0), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
+        }))
+    }
+    #[inline(always)]
+    fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
+        Self(pure!(_mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, bound.0), no.0, yes.0)))
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        pure!(_mm512_reduce_add_ps(self.0))
+    }
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        pure!(_mm512_reduce_max_ps(self.0))
+    }
+    #[inline(always)]
+    unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+        // SAFETY: AVX-512 implies AVX2; the caller promises both 8 x 8 blocks are in bounds.
+        unsafe { transpose8(src, src_stride, dst, dst_stride) }
+    }
+    #[inline(always)]
+    unsafe fn tile(rows: usize, tile: &Tile) {
+        // SAFETY: the contract of `Tile` is passed on.
+        unsafe {
+            match rows {
+                8 => run::<Self, 8, 3>(tile),
+                7 => run::<Self, 7, 3>(tile),
+                6 => run::<Self, 6, 3>(tile),
+                5 => run::<Self, 5, 3>(tile),
+                4 => run::<Self, 4, 3>(tile),
+                3 => run::<Self, 3, 3>(tile),
+                2 => run::<Self, 2, 3>(tile),
+                _ => run::<Self, 1, 3>(tile),
+            }
+        }
+    }
+}

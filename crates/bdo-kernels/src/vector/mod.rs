@@ -1,0 +1,127 @@
+//! Vectors of `f32`, one type per instruction set, and the elementary functions built on them.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+pub(crate) mod elementary;
+pub(crate) mod portable;
+
+use crate::gemm::tile::Tile;
+use std::mem::MaybeUninit;
+
+/// A register of `f32` lanes.
+///
+/// Arithmetic methods are safe to name but may be called only inside a [`crate::isa::vectorised`] wrapper, which has
+/// checked that the machine has the instruction set; nothing outside this crate can reach the trait.
+///
+/// # Safety
+/// An implementation must touch exactly the memory that `load`, `store` and their partial forms name.
+pub(crate) unsafe trait Vector: Copy {
+    /// Lanes in a register.
+    const LANES: usize;
+    /// Rows of the register tile of the matrix product.
+    const TILE_ROWS: usize;
+    /// Registers per row of that tile.
+    const TILE_VECTORS: usize;
+    /// Columns of that tile.
+    const TILE_COLUMNS: usize = Self::LANES * Self::TILE_VECTORS;
+
+    fn splat(x: f32) -> Self;
+    /// # Safety
+    /// `p` must be readable for `LANES` values.
+    unsafe fn load(p: *const f32) -> Self;
+    /// The first `n <= LANES` lanes from memory, zero in the others.
+    /// # Safety
+    /// `p` must be readable for `n` values.
+    unsafe fn load_partial(p: *const f32, n: usize) -> Self;
+    /// # Safety
+    /// `p` must be writable for `LANES` values.
+    unsafe fn store(self, p: *mut f32);
+    /// # Safety
+    /// `p` must be writable for `n <= LANES` values.
+    unsafe fn store_partial(self, p: *mut f32, n: usize);
+
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    /// `self * factor + addend`; fused where the instruction set fuses.
+    fn fma(self, factor: Self, addend: Self) -> Self;
+    /// The larger; `other` if either is NaN, in every implementation.
+    fn max(self, other: Self) -> Self;
+    /// The smaller; `other` if either is NaN, in every implementation.
+    fn min(self, other: Self) -> Self;
+    fn sqrt(self) -> Self;
+    fn abs(self) -> Self;
+    /// To the nearest integer, ties to even, for magnitudes below 2^22.
+    fn round(self) -> Self;
+    /// 2^self for integral lanes in -126..=127.
+    fn pow2(self) -> Self;
+    /// Lane by lane `if self < bound { yes } else { no }`.
+    fn select_less(self, bound: Self, yes: Self, no: Self) -> Self;
+    /// Sum of the lanes in a fixed order.
+    fn sum(self) -> f32;
+    /// Largest lane, for lanes without NaN.
+    fn largest(self) -> f32;
+
+    /// Copies an 8 x 8 block transposed: `dst[j * dst_stride + i] = src[i * src_stride + j]`.
+    /// # Safety
+    /// Both blocks must be in bounds and must not overlap.
+    unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize);
+
+    /// Runs the register tile of the matrix product with `rows <= TILE_ROWS` rows.
+    /// # Safety
+    /// See [`Tile`].
+    unsafe fn tile(rows: usize, tile: &Tile);
+
+    /// Asks for the cache line of `p`, which need not be readable.
+    #[inline(always)]
+    fn prefetch(p: *const f32) {
+        // SAFETY: a prefetch never faults, and every x86-64 machine has the instruction.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
+
+    #[inline(always)]
+    fn zero() -> Self {
+        Self::splat(0.0)
+    }
+
+    /// `LANES` values from `at`, or as many as the slice still has, zero in the others.
+    #[inline(always)]
+    fn read(s: &[f32], at: usize) -> Self {
+        let left = s.len().saturating_sub(at);
+        if left >= Self::LANES {
+            // SAFETY: at + LANES <= len was just checked.
+            unsafe { Self::load(s.as_ptr().add(at)) }
+        } else {
+            // SAFETY: at.min(len) + left <= len.
+            unsafe { Self::load_partial(s.as_ptr().add(at.min(s.len())), left) }
+        }
+    }
+
+    /// Writes the lanes from `at`, dropping those beyond the end of the slice.
+    #[inline(always)]
+    fn write(self, s: &mut [f32], at: usize) {
+        // SAFETY: f32 and MaybeUninit<f32> have the same layout, and `write_new` only ever writes initialised values.
+        self.write_new(unsafe { &mut *(std::ptr::from_mut::<[f32]>(s) as *mut [MaybeUninit<f32>]) }, at);
+    }
+
+    /// As [`Vector::write`], into memory that need not be initialised yet.
+    #[inline(always)]
+    fn write_new(self, s: &mut [MaybeUninit<f32>], at: usize) {
+        let left = s.len().saturating_sub(at);
+        if left >= Self::LANES {
+            // SAFETY: at + LANES <= len was just checked.
+            unsafe { self.store(s.as_mut_ptr().add(at).cast()) }
+        } else {
+            // SAFETY: at.min(len) + left <= len.
+            unsafe { self.store_partial(s.as_mut_ptr().add(at.min(s.len())).cast(), left) }
+        }
+    }
+}

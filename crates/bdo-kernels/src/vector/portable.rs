@@ -1,0 +1,142 @@
+//! Eight lanes in plain Rust, left to the compiler to map onto whatever the machine has.
+
+use super::Vector;
+use crate::gemm::tile::{Tile, run};
+
+/// Eight lanes in an array.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable([f32; 8]);
+
+macro_rules! lanewise {
+    ($a:expr, $b:expr, |$x:ident, $y:ident| $e:expr) => {{
+        let mut out = [0.0f32; 8];
+        for i in 0..8 {
+            let ($x, $y) = ($a.0[i], $b.0[i]);
+            out[i] = $e;
+        }
+        Portable(out)
+    }};
+}
+
+// SAFETY: loads and stores copy exactly the values they name.
+unsafe impl Vector for Portable {
+    const LANES: usize = 8;
+    const TILE_ROWS: usize = 4;
+    const TILE_VECTORS: usize = 1;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Self([x; 8])
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self {
+        // SAFETY: the caller promises eight readable values.
+        Self(unsafe { p.cast::<[f32; 8]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn load_partial(p: *const f32, n: usize) -> Self {
+        let mut out = [0.0; 8];
+        // SAFETY: the caller promises n readable values, n <= 8.
+        unsafe { std::ptr::copy_nonoverlapping(p, out.as_mut_ptr(), n) };
+        Self(out)
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut f32) {
+        // SAFETY: the caller promises eight writable values.
+        unsafe { p.cast::<[f32; 8]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_partial(self, p: *mut f32, n: usize) {
+        // SAFETY: the caller promises n writable values, n <= 8.
+        unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), p, n) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        lanewise!(self, other, |x, y| x + y)
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        lanewise!(self, other, |x, y| x - y)
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        lanewise!(self, other, |x, y| x * y)
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        lanewise!(self, other, |x, y| x / y)
+    }
+    #[inline(always)]
+    fn fma(self, factor: Self, addend: Self) -> Self {
+        // Not `mul_add`: without hardware support that is a slow library call.
+        self.mul(factor).add(addend)
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        lanewise!(self, other, |x, y| if x > y { x } else { y })
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        lanewise!(self, other, |x, y| if x < y { x } else { y })
+    }
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        lanewise!(self, self, |x, _y| x.sqrt())
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        lanewise!(self, self, |x, _y| x.abs())
+    }
+    #[inline(always)]
+    fn round(self) -> Self {
+        // Adding 1.5 * 2^23 leaves no bits for a fraction, so the sum is rounded as the hardware rounds.
+        const SHIFT: f32 = 12_582_912.0;
+        lanewise!(self, self, |x, _y| (x + SHIFT) - SHIFT)
+    }
+    #[inline(always)]
+    fn pow2(self) -> Self {
+        lanewise!(self, self, |x, _y| f32::from_bits((((x as i32) + 127) << 23) as u32))
+    }
+    #[inline(always)]
+    fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
+        let mut out = [0.0; 8];
+        for i in 0..8 {
+            out[i] = if self.0[i] < bound.0[i] { yes.0[i] } else { no.0[i] };
+        }
+        Self(out)
+    }
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        let v = self.0;
+        ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+    }
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        let mut best = self.0[0];
+        for &x in &self.0[1..] {
+            best = if x > best { x } else { best };
+        }
+        best
+    }
+    #[inline(always)]
+    unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+        for i in 0..8 {
+            for j in 0..8 {
+                // SAFETY: the caller promises both 8 x 8 blocks are in bounds.
+                unsafe { *dst.add(j * dst_stride + i) = *src.add(i * src_stride + j) };
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile(rows: usize, tile: &Tile) {
+        // SAFETY: the contract of `Tile` is passed on.
+        unsafe {
+            match rows {
+                4 => run::<Self, 4, 1>(tile),
+                3 => run::<Self, 3, 1>(tile),
+                2 => run::<Self, 2, 1>(tile),
+                _ => run::<Self, 1, 1>(tile),
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Context and target frames merged into one sorted grid, and the zero-order hold on it: which context token drives
+//! which step, for how long. Plain index arithmetic, done once per batch.
+
+use crate::config::{Lead, ModelConfig};
+
+/// Time stamps and roles of a batch of frames, row-major [batch, frames], padding at the end of each row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frames {
+    /// Number of samples.
+    pub batch: usize,
+    /// Frames per sample, padding included.
+    pub frames: usize,
+    /// Seconds since the first kept volume of the scan.
+    pub times_seconds: Vec<f64>,
+    /// True where the encoder may look.
+    pub context: Vec<bool>,
+    /// False at padding.
+    pub valid: Vec<bool>,
+}
+
+/// Everything the model needs to know about the frames, computed from [`Frames`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnionGrid {
+    /// Number of samples, B.
+    pub batch: usize,
+    /// Frames per sample, K.
+    pub frames: usize,
+    /// Context slots per sample: the largest context count in the batch.
+    pub context_slots: usize,
+    /// Target slots per sample: the largest target count in the batch.
+    pub target_slots: usize,
+    /// Driving tokens per sample: context slots, plus one for a learned lead.
+    pub tokens: usize,
+    /// Context frames of each sample.
+    pub context_count: Vec<usize>,
+    /// Target frames of each sample.
+    pub target_count: Vec<usize>,
+    /// [B * `context_slots`] row of the flattened [B * K] frames; padding repeats a frame of the same sample.
+    pub context_row: Vec<usize>,
+    /// [B * `target_slots`] likewise.
+    pub target_row: Vec<usize>,
+    /// [B * K] row of the flattened [B * tokens] tokens that drives each step.
+    pub driver: Vec<usize>,
+    /// [B * K] scaled length of each step; 0 at padding.
+    pub delta: Vec<f32>,
+    /// [B * tokens] scaled time each token holds.
+    pub held: Vec<f32>,
+}
+
+/// Frames that make no grid.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum GridError {
+    /// A row-major vector has the wrong length.
+    #[error("`{field}` must have {expected} entries (batch x frames), found {found}")]
+    Length {
+        /// The field.
+        field: &'static str,
+        /// batch x frames.
+        expected: usize,
+        /// The length found.
+        found: usize,
+    },
+    /// An empty batch.
+    #[error("a batch needs at least one sample and one frame, found {batch} x {frames}")]
+    Empty {
+        /// Samples found.
+        batch: usize,
+        /// Frames found.
+        frames: usize,
+    },
+    /// No context frame to drive the process.
+    #[error("sample {sample} has no context frame; at least 1 is needed")]
+    NoContext {
+        /// The sample.
+        sample: usize,
+    },
+    /// Times not finite, negative or not increasing.
+    #[error(
+        "sample {sample}, frame {frame}: times must be finite, at least 0 and increasing, found {found} s after {previous} s"
+    )]
+    Time {
+        /// The sample.
+        sample: usize,
+        /// The frame.
+        frame: usize,
+        /// Its time.
+        found: f64,
+        /// The time before it.
+        previous: f64,
+    },
+    /// A real frame after padding.
+    #[error("sample {sample}, frame {frame}: a real frame follows padding; padding belongs at the end")]
+    Padding {
+        /// The sample.
+        sample: usize,
+        /// The frame.
+        frame: usize,
+    },
+}
+
+impl Frames {
+    /// Every frame of every sample is real and visible: what feature extraction sees.
+    pub fn all_visible(batch: usize, frames: usize, times_seconds: Vec<f64>) -> Self {
+        Self { batch, frames, times_seconds, context: vec![true; batch * frames], valid: vec![true; batch * frames] }
+    }
+
+    fn check(&self) -> Result<(), GridError> {
+        if self.batch == 0 || self.frames == 0 {
+            return Err(GridError::Empty { batch: self.batch, frames: self.frames });
+        }
+        let expected = self.batch * self.frames;
+        for (field, found) in
+            [("times_seconds", self.times_seconds.len()), ("context", self.context.len()), ("valid", self.valid.len())]
+        {
+            if found != expected {
+                return Err(GridError::Length { field, expected, found });
+            }
+        }
+        (0..self.batch).try_for_each(|sample| self.check_sample(sample))
+    }
+
+    fn check_sample(&self, sample: usize) -> Result<(), GridError> {
+        let rows = sample * self.frames..(sample + 1) * self.frames;
+        let real = self.valid[rows.clone()].iter().take_while(|&&valid| valid).count();
+        if let Some(extra) = self.valid[rows.clone()].iter().skip(real).position(|&valid| valid) {
+            return Err(GridError::Padding { sample, frame: real + extra });
+        }
+        let times = &self.times_seconds[rows.clone()][..real];
+        for (frame, &found) in times.iter().enumerate() {
+            let previous = if frame == 0 { 0.0 } else { times[frame - 1] };
+            let increasing = found > previous || (frame == 0 && found == 0.0);
+            if !(found.is_finite() && increasing) {
+                return Err(GridError::Time { sample, frame, found, previous });
+            }
+        }
+        if !self.context[rows][..real].contains(&true) {
+            return Err(GridError::NoContext { sample });
+        }
+        Ok(())
+    }
+}
+
+impl UnionGrid {
+    /// Computes the grid, or says what is wrong with the frames.
+    pub fn new(frames: &Frames, config: &ModelConfig) -> Result<Self, GridError> {
+        frames.check()?;
+        let k = frames.frames;
+        let members = |sample: usize, wanted: bool| -> Vec<usize> {
+            (sample * k..(sample + 1) * k).filter(|&row| frames.valid[row] && frames.context[row] == wanted).collect()
+        };
+        let context: Vec<Vec<usize>> = (0..frames.batch).map(|sample| members(sample, true)).collect();
+        let target: Vec<Vec<usize>> = (0..frames.batch).map(|sample| members(sample, false)).collect();
+        let slots = |lists: &[Vec<usize>]| lists.iter().map(Vec::len).max().unwrap_or(0);
+        let (context_slots, target_slots) = (slots(&context), slots(&target));
+        let mut grid = Self {
+            batch: frames.batch,
+            frames: k,
+            context_slots,
+            target_slots,
+            tokens: context_slots + usize::from(config.dynamics.lead == Lead::LearnedToken),
+            context_count: context.iter().map(Vec::len).collect(),
+            target_count: target.iter().map(Vec::len).collect(),
+            context_row: padded(&context, context_slots, k),
+            target_row: padded(&target, target_slots, k),
+            driver: Vec::with_capacity(frames.batch * k),
+            delta: Vec::with_capacity(frames.batch * k),
+            held: Vec::new(),
+        };
+        let mut held = vec![0f64; frames.batch * grid.tokens];
+        for sample in 0..frames.batch {
+            grid.hold(frames, sample, config, &mut held);
+        }
+        grid.held = held.into_iter().map(|length| length as f32).collect();
+        Ok(grid)
+    }
+
+    /// Left-endpoint hold: the control computed at a context frame acts on the interval that starts there.
+    fn hold(&mut self, frames: &Frames, sample: usize, config: &ModelConfig, held: &mut [f64]) {
+        let first = sample * self.tokens;
+        let mut driver = match config.dynamics.lead {
+            Lead::FirstContext => first,
+            Lead::LearnedToken => first + self.tokens - 1,
+        };
+        let mut seen = 0;
+        let mut previous = 0.0;
+        for row in sample * self.frames..(sample + 1) * self.frames {
+            let delta = if frames.valid[row] {
+                let now = config.time_scale * frames.times_seconds[row];
+                let delta = now - previous;
+                previous = now;
+                delta
+            } else {
+                0.0
+            };
+            self.driver.push(driver);
+            self.delta.push(delta as f32);
+            held[driver] += delta;
+            if frames.valid[row] && frames.context[row] {
+                driver = first + seen;
+                seen += 1;
+            }
+        }
+    }
+}
+
+/// Lists of equal length; a sample without members points at its own first frame, which nothing reads.
+fn padded(lists: &[Vec<usize>], slots: usize, frames: usize) -> Vec<usize> {
+    let row = |(sample, list): (usize, &Vec<usize>)| {
+        let filler = list.first().copied().unwrap_or(sample * frames);
+        list.iter().copied().chain(std::iter::repeat(filler)).take(slots).collect::<Vec<_>>()
+    };
+    lists.iter().enumerate().flat_map(row).collect()
+}

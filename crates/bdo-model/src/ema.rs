@@ -1,0 +1,87 @@
+//! The slowly moving copy of the encoder that provides latent targets.
+
+use crate::config::ModelConfig;
+use crate::encoder::Encoder;
+use crate::ops::{self, Kernels};
+use crate::parameters::{ParameterError, Parameters};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
+use std::collections::VecDeque;
+
+/// An encoder outside the gradient tape.
+#[derive(Clone, Debug)]
+pub struct EmaEncoder {
+    encoder: Encoder,
+}
+
+impl EmaEncoder {
+    /// Starts as a copy of the online encoder.
+    pub fn new(online: &Encoder) -> Self {
+        Self { encoder: online.valid().no_grad() }
+    }
+
+    /// Restores a stored copy, named `encoder.*`. An autodiff device is stripped of its tape.
+    pub fn from_parameters(
+        config: &ModelConfig,
+        parameters: Parameters,
+        kernels: Kernels,
+        device: &Device,
+    ) -> Result<Self, ParameterError> {
+        Encoder::from_parameters(config, parameters, kernels, device).map(|encoder| Self::new(&encoder))
+    }
+
+    /// Host copies, named `encoder.*`.
+    pub fn parameters(&self) -> Parameters {
+        Parameters::of_module(&self.encoder, "encoder")
+    }
+
+    /// The copy itself.
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// slow <- momentum slow + (1 - momentum) online, for every parameter.
+    pub fn update(&mut self, online: &Encoder, momentum: f64) {
+        if momentum == 1.0 {
+            return;
+        }
+        let mut collect = Collect(VecDeque::new());
+        online.visit(&mut collect);
+        let mut blend = Blend { online: collect.0, momentum, kernels: self.encoder.kernels() };
+        self.encoder = self.encoder.clone().map(&mut blend);
+    }
+}
+
+/// Linear from 0.996 at the first step to 1 at the last.
+pub fn ema_momentum(step: u64, total_steps: u64) -> f64 {
+    let last = total_steps.saturating_sub(1).max(1);
+    0.996 + 0.004 * (step.min(last) as f64 / last as f64)
+}
+
+/// Online values in visiting order, flattened because a list holds one rank only.
+struct Collect(VecDeque<Tensor<1>>);
+
+impl ModuleVisitor for Collect {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val().inner();
+        let count = value.shape().num_elements();
+        self.0.push_back(value.reshape([count]));
+    }
+}
+
+struct Blend {
+    online: VecDeque<Tensor<1>>,
+    momentum: f64,
+    kernels: Kernels,
+}
+
+impl ModuleMapper for Blend {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let online = self.online.pop_front().expect("both encoders come from one configuration");
+        let (kernels, momentum) = (self.kernels, self.momentum);
+        param.map(|slow| {
+            let shape = slow.dims();
+            ops::blend(kernels, slow, online.reshape(shape), momentum)
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! A fresh model from a seed. Each parameter has its own random stream, derived from the seed and its name, so
+//! adding a parameter never changes another one.
+
+use crate::config::ModelConfig;
+use crate::parameters::{Array, ParameterSpec, Parameters, Start, parameter_table};
+use faer::linalg::qr::no_pivoting::factor as qr;
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::f64::consts::TAU;
+
+/// Draws every parameter of the configured model.
+pub fn initial_parameters(config: &ModelConfig, seed: u64) -> Parameters {
+    Parameters(parameter_table(config).iter().map(|spec| (spec.name.clone(), draw(spec, seed))).collect())
+}
+
+fn draw(spec: &ParameterSpec, seed: u64) -> Array {
+    let count = spec.shape.iter().product();
+    let mut stream = Stream::named(seed, &spec.name);
+    let values = match spec.start {
+        Start::Zeros => vec![0.0; count],
+        Start::Ones => vec![1.0; count],
+        Start::Uniform(bound) => (0..count).map(|_| ((2.0 * stream.uniform() - 1.0) * bound) as f32).collect(),
+        Start::Normal => (0..count).map(|_| stream.normal() as f32).collect(),
+        Start::Orthogonal => random_orthogonal(spec.shape[0], &mut stream),
+    };
+    Array { shape: spec.shape.clone(), values }
+}
+
+/// A seekable stream of uniform and normal numbers.
+pub struct Stream {
+    source: ChaCha12Rng,
+    spare: Option<f64>,
+}
+
+impl Stream {
+    /// The stream that belongs to a seed and a name.
+    pub fn named(seed: u64, name: &str) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("bdo-model random stream");
+        hasher.update(&seed.to_le_bytes());
+        hasher.update(name.as_bytes());
+        Self::from_key(*hasher.finalize().as_bytes())
+    }
+
+    /// The stream of a 32-byte key.
+    pub fn from_key(key: [u8; 32]) -> Self {
+        Self { source: ChaCha12Rng::from_seed(key), spare: None }
+    }
+
+    /// Uniform in [0, 1), 53 bits.
+    pub fn uniform(&mut self) -> f64 {
+        (self.source.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Standard normal, by the Box-Muller transform.
+    pub fn normal(&mut self) -> f64 {
+        if let Some(value) = self.spare.take() {
+            return value;
+        }
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        let (sin, cos) = (TAU * self.uniform()).sin_cos();
+        self.spare = Some(radius * sin);
+        radius * cos
+    }
+}
+
+/// Row-major Haar-distributed orthogonal matrix: the Q of a Gaussian matrix, signs fixed by the diagonal of R.
+fn random_orthogonal(d: usize, stream: &mut Stream) -> Vec<f32> {
+    let draws: Vec<f64> = (0..d * d).map(|_| stream.normal()).collect();
+    let mut a = faer::Mat::from_fn(d, d, |i, j| draws[i * d + j]);
+    let block = qr::recommended_block_size::<f64>(d, d);
+    let mut householder = faer::Mat::zeros(block, d);
+    // One thread, so that the bytes do not depend on how many there are.
+    let par = faer::Par::Seq;
+    let mut memory =
+        faer::dyn_stack::MemBuffer::new(qr::qr_in_place_scratch::<f64>(d, d, block, par, faer::Spec::default()));
+    let stack = faer::dyn_stack::MemStack::new(&mut memory);
+    qr::qr_in_place(a.as_mut(), householder.as_mut(), par, stack, faer::Spec::default());
+    let mut q = faer::Mat::<f64>::identity(d, d);
+    let mut memory = faer::dyn_stack::MemBuffer::new(
+        faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<f64>(d, block, d),
+    );
+    faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
+        a.as_ref(),
+        householder.as_ref(),
+        faer::Conj::No,
+        q.as_mut(),
+        par,
+        faer::dyn_stack::MemStack::new(&mut memory),
+    );
+    (0..d * d).map(|k| (q[(k / d, k % d)] * a[(k % d, k % d)].signum()) as f32).collect()
+}

@@ -1,0 +1,29 @@
+//! BDO itself: an encoder of visible frames, linear stochastic latent dynamics driven by it, a decoder and the
+//! objective that trains them. Tensors in, tensors out: no clock, no global random numbers, and files only in
+//! [`weights`]. Modules are listed along the path data takes.
+
+pub mod config;
+pub mod parameters;
+
+pub mod init;
+pub mod weights;
+
+pub mod batch;
+pub mod dropout;
+pub mod ops;
+
+pub mod layer;
+
+pub mod encoder;
+
+pub mod dynamics;
+
+pub mod decoder;
+
+pub mod objective;
+
+pub mod ema;
+
+pub mod model;
+
+pub mod feature;

@@ -1,0 +1,258 @@
+//! The whole model: context frames to latents, latents to a trajectory, trajectory to region values, and the loss.
+
+use crate::batch::{BatchError, MaskedBatch, scan_grid};
+use crate::config::{ConfigError, LatentTerm, ModelConfig, TimeEncoding};
+use crate::decoder::Decoder;
+use crate::dropout::Dropout;
+use crate::dynamics::{Dynamics, Frames, Latents, UnionGrid};
+use crate::ema::EmaEncoder;
+use crate::encoder::{Encoder, Tokens, time_code};
+use crate::init::initial_parameters;
+use crate::layer::Source;
+use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
+use crate::ops::{Kernels, KeyPadding, Moments};
+use crate::parameters::{ParameterError, Parameters};
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+/// The trainable model; parameter paths are the names of the weight file.
+#[derive(Module, Debug)]
+pub struct Bdo {
+    /// Visible frames to latents.
+    pub encoder: Encoder,
+    /// Latents to a stochastic trajectory.
+    pub dynamics: Dynamics,
+    /// States to region values.
+    pub decoder: Decoder,
+    #[module(skip)]
+    config: ModelConfig,
+    #[module(skip)]
+    kernels: Kernels,
+}
+
+/// A model cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The parameters do not match it.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+}
+
+/// Everything one training pass computes.
+#[derive(Clone, Debug)]
+pub struct TrainPass {
+    /// The grid the rows below refer to.
+    pub grid: UnionGrid,
+    /// [B, C, d] encoder output at context slots, before noise.
+    pub encoded: Tensor<3>,
+    /// What drives the process.
+    pub latents: Latents,
+    /// Moments at every frame, in the eigenbasis.
+    pub moments: Moments,
+    /// Per draw: [B, T, d] states at target slots, rotated back.
+    pub states: Vec<Tensor<3>>,
+    /// Per draw: [B, T, N] predicted region values at target slots.
+    pub predicted: Vec<Tensor<3>>,
+    /// [B, T, d] latent targets, unless their weight is zero.
+    pub target: Option<Tensor<3>>,
+    /// The objective.
+    pub loss: LossTerms,
+}
+
+/// Noise-free prediction at every frame of a scan.
+#[derive(Clone, Debug)]
+pub struct Reconstruction {
+    /// [B, K, N] region values decoded from the mean state.
+    pub series: Tensor<3>,
+    /// [B, K, d] mean state V m.
+    pub state: Tensor<3>,
+    /// Moments in the eigenbasis.
+    pub moments: Moments,
+}
+
+impl Bdo {
+    /// A fresh model whose parameters are a function of the seed.
+    pub fn init(config: &ModelConfig, seed: u64, kernels: Kernels, device: &Device) -> Result<Self, BuildError> {
+        config.check()?;
+        Self::from_parameters(config, initial_parameters(config, seed), kernels, device)
+    }
+
+    /// A model with the given parameters, which must be exactly those the configuration asks for.
+    pub fn from_parameters(
+        config: &ModelConfig,
+        mut parameters: Parameters,
+        kernels: Kernels,
+        device: &Device,
+    ) -> Result<Self, BuildError> {
+        config.check()?;
+        let mut source = Source { parameters: &mut parameters, device, kernels };
+        let model = Self {
+            encoder: Encoder::take(config, &mut source)?,
+            decoder: Decoder::take(config, &mut source)?,
+            dynamics: Dynamics::take(config, &mut source)?,
+            config: config.clone(),
+            kernels,
+        };
+        parameters.finish()?;
+        Ok(model)
+    }
+
+    /// Host copies of all parameters by name.
+    pub fn parameters(&self) -> Parameters {
+        Parameters::of_module(self, "")
+    }
+
+    /// The configuration the model was built from.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// The configured weights of the objective.
+    pub fn loss_weights(&self) -> LossWeights {
+        LossWeights { tau: self.config.loss.tau, energy: self.config.energy_weight() }
+    }
+
+    /// One training pass: encode the context, propagate, draw states at the targets, decode, compare.
+    pub fn train_pass(
+        &self,
+        teacher: &EmaEncoder,
+        batch: &MaskedBatch,
+        weights: LossWeights,
+    ) -> Result<TrainPass, BatchError> {
+        let config = &self.config;
+        let grid = batch.grid(config)?;
+        let device = batch.series.device();
+        let place = (&device, batch.series.dtype());
+        let dropout = (config.dropout > 0.0).then_some(Dropout { rate: config.dropout, key: batch.dropout_key });
+        let series = batch.series.clone() * region_mask(&batch.region_valid, grid.batch, place);
+
+        let encoded = self.encoder.forward(self.tokens(&series, &batch.frames, &grid, Role::Context), dropout);
+        let z = if config.sample_latent {
+            encoded.clone() + rows(&batch.latent_noise, &grid.context_row, grid.context_slots) * config.loss.sigma_q
+        } else {
+            encoded.clone()
+        };
+        let latents = self.dynamics.latents(z);
+        let moments = self.dynamics.moments(&latents, &grid);
+
+        let at_targets = |x: &Tensor<3>| rows(x, &grid.target_row, grid.target_slots); // [B, T, .]
+        let mean = at_targets(&moments.mean);
+        let total_variance = at_targets(&moments.variance) + config.loss.sigma_p * config.loss.sigma_p;
+        let basis = self.dynamics.basis();
+        let deviation = total_variance.clone().sqrt();
+        let states: Vec<Tensor<3>> = batch
+            .process_noise
+            .iter()
+            .map(|noise| self.dynamics.rotate(basis.clone(), mean.clone() + deviation.clone() * at_targets(noise)))
+            .collect();
+        let predicted: Vec<Tensor<3>> = states
+            .iter()
+            .enumerate()
+            .map(|(draw, state)| {
+                self.decoder.forward(state.clone(), dropout.map(|dropout| (dropout, config.blocks + draw)))
+            })
+            .collect();
+
+        // A weight of zero removes every dependence on the teacher, its cost included.
+        let target = (weights.tau > 0.0).then(|| {
+            let tokens = self.tokens(&series.clone().inner(), &batch.frames, &grid, Role::Target);
+            let target = teacher.encoder().forward(tokens, None);
+            if series.is_autodiff() { Tensor::from_inner(target) } else { target }
+        });
+
+        let sums = SampleWeights::new(
+            SampleCounts {
+                target_count: &grid.target_count,
+                target_slots: grid.target_slots,
+                held: &grid.held,
+                region_valid: &batch.region_valid,
+            },
+            self.kernels,
+            place,
+        );
+        let energy = sums.energy(latents.control.clone()) * weights.energy;
+        let observed = at_targets(&series);
+        let reconstruction = mean_of(predicted.iter().map(|draw| sums.reconstruction(observed.clone(), draw.clone())));
+        let latent = match &target {
+            None => Tensor::zeros([1], place),
+            Some(target) => match config.loss.latent_term {
+                LatentTerm::Sampled => {
+                    mean_of(states.iter().map(|state| sums.latent_sampled(state.clone(), target.clone())))
+                }
+                LatentTerm::Analytic => {
+                    sums.latent_analytic(self.dynamics.rotate(basis, mean), total_variance, target.clone())
+                }
+            },
+        } * weights.tau;
+        let loss = LossTerms {
+            total: energy.clone() + reconstruction.clone() + latent.clone(),
+            energy,
+            reconstruction,
+            latent,
+        };
+        Ok(TrainPass { grid, encoded, latents, moments, states, predicted, target, loss })
+    }
+
+    /// Predicts every frame from the context frames, noise off: series [B, K, N], of which only context is read.
+    pub fn reconstruct(
+        &self,
+        series: &Tensor<3>,
+        frames: &Frames,
+        region_valid: &[bool],
+    ) -> Result<Reconstruction, BatchError> {
+        let grid = scan_grid(series, frames, region_valid, &self.config)?;
+        let series = series.clone() * region_mask(region_valid, grid.batch, (&series.device(), series.dtype()));
+        let encoded = self.encoder.forward(self.tokens(&series, frames, &grid, Role::Context), None);
+        let moments = self.dynamics.moments(&self.dynamics.latents(encoded), &grid);
+        let state = self.dynamics.rotate(self.dynamics.basis(), moments.mean.clone());
+        Ok(Reconstruction { series: self.decoder.forward(state.clone(), None), state, moments })
+    }
+
+    /// The visible tokens of one role, gathered and padded.
+    pub(crate) fn tokens(&self, series: &Tensor<3>, frames: &Frames, grid: &UnionGrid, role: Role) -> Tokens {
+        let (list, slots, counts) = match role {
+            Role::Context => (&grid.context_row, grid.context_slots, &grid.context_count),
+            Role::Target => (&grid.target_row, grid.target_slots, &grid.target_count),
+        };
+        let scale = match self.config.time_encoding {
+            TimeEncoding::Scaled => self.config.time_scale,
+            TimeEncoding::Unscaled => 1.0,
+        };
+        let times: Vec<f64> = list.iter().map(|&row| scale * frames.times_seconds[row]).collect();
+        let code = time_code(&times, self.config.width);
+        let device = series.device();
+        Tokens {
+            values: rows(series, list, slots),
+            code: Tensor::from_data(
+                TensorData::new(code, [grid.batch, slots, self.config.width]),
+                (&device, series.dtype()),
+            ),
+            padding: KeyPadding::new(counts.clone(), slots, &device),
+        }
+    }
+}
+
+/// Which frames an encoder sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// What the online encoder may look at.
+    Context,
+    /// What the teacher looks at.
+    Target,
+}
+
+/// x [B, K, n], rows of the flattened [B * K] -> [B, slots, n].
+fn rows(x: &Tensor<3>, list: &[usize], slots: usize) -> Tensor<3> {
+    let [batch, frames, width] = x.dims();
+    let list: Vec<i32> = list.iter().map(|&row| row as i32).collect();
+    let list = Tensor::<1, Int>::from_data(list.as_slice(), &x.device());
+    x.clone().reshape([batch * frames, width]).select(0, list).reshape([batch, slots, width]) // [B, slots, n]
+}
+
+fn mean_of(terms: impl ExactSizeIterator<Item = Tensor<1>>) -> Tensor<1> {
+    let scale = 1.0 / terms.len() as f64;
+    terms.reduce(|sum, term| sum + term).expect("a batch has at least one draw") * scale
+}

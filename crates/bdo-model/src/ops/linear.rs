@@ -1,0 +1,79 @@
+//! Affine maps with weights stored `[out, in]`.
+
+use super::Kernels;
+use super::fused::{self, Activation, FusedOps};
+use burn::backend::Dispatch;
+use burn::tensor::{Tensor, activation};
+
+/// What follows the affine map in the same pass.
+// The tensor is moved once per layer; a box would cost more than the bytes it saves.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug)]
+pub enum Epilogue {
+    /// Nothing.
+    None,
+    /// max(0, y).
+    Relu,
+    /// y Phi(y), with the exact error function.
+    Gelu,
+    /// Adds a tensor of the output's shape.
+    Add(Tensor<3>),
+}
+
+/// x [B, T, in], weight [out, in], bias [out] -> [B, T, out].
+pub fn linear(
+    kernels: Kernels,
+    x: Tensor<3>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    epilogue: Epilogue,
+) -> Tensor<3> {
+    if let Some(precision) = fused::applies(kernels, &x) {
+        return fused(x, weight, bias, epilogue, precision);
+    }
+    finish(composed(x, weight, bias), epilogue)
+}
+
+fn finish(y: Tensor<3>, epilogue: Epilogue) -> Tensor<3> {
+    match epilogue {
+        Epilogue::None => y,
+        Epilogue::Relu => activation::relu(y),
+        Epilogue::Gelu => activation::gelu(y),
+        Epilogue::Add(other) => y + other,
+    }
+}
+
+fn fused(
+    x: Tensor<3>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    epilogue: Epilogue,
+    precision: super::Precision,
+) -> Tensor<3> {
+    let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+    let Some(bias) = bias else {
+        let y = Tensor::from_dispatch(Dispatch::fused_linear(x, weight, precision));
+        return finish(y, epilogue);
+    };
+    let bias = bias.into_dispatch();
+    let activation = match epilogue {
+        Epilogue::None => Activation::None,
+        Epilogue::Relu => Activation::Relu,
+        Epilogue::Gelu => Activation::Gelu,
+        Epilogue::Add(other) => {
+            return Tensor::from_dispatch(Dispatch::fused_residual(x, weight, bias, other.into_dispatch(), precision));
+        }
+    };
+    Tensor::from_dispatch(Dispatch::fused_affine(x, weight, bias, activation, precision))
+}
+
+fn composed(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
+    let [batch, tokens, inputs] = x.dims();
+    let outputs = weight.dims()[0];
+    let y = x.reshape([batch * tokens, inputs]).matmul(weight.transpose()); // [B*T, out]
+    let y = match bias {
+        Some(bias) => y + bias.unsqueeze(),
+        None => y,
+    };
+    y.reshape([batch, tokens, outputs]) // [B, T, out]
+}

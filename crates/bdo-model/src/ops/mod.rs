@@ -1,0 +1,48 @@
+//! The hot layers behind one door. Each function has a composed form made of framework ops, which runs on any
+//! device; where a fused CPU kernel exists it is used instead when [`Kernels::Fused`] is asked for and the tensors
+//! are 32-bit floats on the CPU.
+
+mod attention;
+mod blend;
+mod error;
+mod fused;
+mod linear;
+mod norm;
+mod scan;
+mod softmax;
+
+pub use attention::{KeyPadding, attention};
+pub use blend::blend;
+pub use error::{ErrorWeights, squared_error};
+pub use linear::{Epilogue, linear};
+pub use norm::layer_norm;
+pub use scan::{Drive, Moments, moment_scan, phi1, scan_parallel, scan_sequential};
+pub use softmax::softmax;
+
+pub use bdo_kernels::Precision;
+
+/// Which implementation of the hot layers a model runs. Carried by every layer, never global.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernels {
+    /// Hand-written CPU kernels where they apply, with operands of linear layers in this precision; composed ops
+    /// elsewhere.
+    Fused(Precision),
+    /// Framework ops everywhere: the slow twin the kernels are tested against.
+    Composed,
+}
+
+impl Kernels {
+    /// The same path with operands in full precision: for layers whose cost does not matter and whose accuracy does.
+    pub(crate) fn full_precision(self) -> Self {
+        match self {
+            Self::Fused(_) => Self::Fused(Precision::F32),
+            Self::Composed => Self::Composed,
+        }
+    }
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        Self::Fused(Precision::F32)
+    }
+}

@@ -1,0 +1,215 @@
+//! The table of parameters: names, shapes, where each starts and whether it is trained. The names are a contract
+//! with other tools, so everything that creates, reads or writes weights goes through this one table.
+
+use crate::config::{Lead, ModelConfig};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use std::collections::BTreeMap;
+
+/// One row of the parameter table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterSpec {
+    /// Dotted name, as in the weight file.
+    pub name: String,
+    /// Row-major shape; matrices are `[out, in]`.
+    pub shape: Vec<usize>,
+    /// The distribution a fresh model draws it from.
+    pub start: Start,
+    /// False only for the fixed start of the eigenbasis.
+    pub trainable: bool,
+}
+
+/// The distribution of a parameter in a fresh model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Start {
+    /// All zeros.
+    Zeros,
+    /// All ones.
+    Ones,
+    /// Uniform in plus or minus the bound.
+    Uniform(f64),
+    /// Standard normal.
+    Normal,
+    /// Haar-distributed orthogonal matrix.
+    Orthogonal,
+}
+
+/// A named parameter is missing or has another shape than the configuration asks for.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum ParameterError {
+    /// No such name.
+    #[error("parameter `{name}` is missing")]
+    Missing {
+        /// The name looked for.
+        name: String,
+    },
+    /// The shape differs.
+    #[error("parameter `{name}` has shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// The name looked for.
+        name: String,
+        /// The shape the configuration asks for.
+        expected: Vec<usize>,
+        /// The shape found.
+        found: Vec<usize>,
+    },
+    /// A name the configuration does not have.
+    #[error("unknown parameter `{name}`")]
+    Unknown {
+        /// The name found.
+        name: String,
+    },
+}
+
+/// Values of one parameter on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Row-major shape.
+    pub shape: Vec<usize>,
+    /// Values in that order.
+    pub values: Vec<f32>,
+}
+
+/// Host copies of parameters by name, in name order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parameters(pub BTreeMap<String, Array>);
+
+impl Parameters {
+    /// Takes one parameter out and puts it on a device.
+    pub(crate) fn take<const D: usize>(
+        &mut self,
+        name: &str,
+        expected: [usize; D],
+        device: &Device,
+    ) -> Result<Param<Tensor<D>>, ParameterError> {
+        let array = self.0.remove(name).ok_or_else(|| ParameterError::Missing { name: name.to_owned() })?;
+        if array.shape != expected {
+            return Err(ParameterError::Shape {
+                name: name.to_owned(),
+                expected: expected.to_vec(),
+                found: array.shape,
+            });
+        }
+        let tensor = Tensor::from_data(TensorData::new(array.values, expected), device);
+        Ok(Param::from_tensor(tensor))
+    }
+
+    /// Fails if anything has not been taken: an unknown name is a mistake, not a detail.
+    pub(crate) fn finish(self) -> Result<(), ParameterError> {
+        match self.0.into_keys().next() {
+            Some(name) => Err(ParameterError::Unknown { name }),
+            None => Ok(()),
+        }
+    }
+
+    /// Copies every float parameter of a module, named by its path under `prefix`.
+    pub fn of_module<M: Module>(module: &M, prefix: &str) -> Self {
+        let mut collect = Collect {
+            path: if prefix.is_empty() { Vec::new() } else { vec![prefix.to_owned()] },
+            found: BTreeMap::new(),
+        };
+        module.visit(&mut collect);
+        Self(collect.found)
+    }
+}
+
+struct Collect {
+    path: Vec<String>,
+    found: BTreeMap<String, Array>,
+}
+
+impl ModuleVisitor for Collect {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let tensor = param.val();
+        let shape = tensor.dims().to_vec();
+        let values = tensor.into_data().try_to_vec::<f32>().expect("parameters are f32");
+        self.found.insert(self.path.join("."), Array { shape, values });
+    }
+}
+
+/// Every parameter of the model a configuration describes.
+pub fn parameter_table(config: &ModelConfig) -> Vec<ParameterSpec> {
+    let mut table = encoder_table(config);
+    let d = config.width;
+    let count = config.basis_count;
+    push(&mut table, "dynamics.control.weight".into(), &[d, d], Start::Uniform(xavier(d)));
+    push_linear(&mut table, "dynamics.mixture", d, count);
+    push(&mut table, "dynamics.log_rates".into(), &[count, d], Start::Normal);
+    push(&mut table, "dynamics.cayley".into(), &[d, d], Start::Zeros);
+    push(&mut table, "dynamics.basis0".into(), &[d, d], Start::Orthogonal);
+    push(&mut table, "dynamics.initial_mean".into(), &[d], Start::Normal);
+    push(&mut table, "dynamics.initial_log_var".into(), &[d], Start::Normal);
+    if config.dynamics.lead == Lead::LearnedToken {
+        push(&mut table, "dynamics.lead_token".into(), &[d], Start::Normal);
+    }
+    push_linear(&mut table, "decoder.linear1", d, d);
+    push_linear(&mut table, "decoder.linear2", d, config.regions);
+    for row in &mut table {
+        row.trainable = row.name != "dynamics.basis0" && (config.dynamics.learn_basis || row.name != "dynamics.cayley");
+    }
+    table
+}
+
+/// The rows of the encoder alone: what the moving average covers.
+pub fn encoder_table(config: &ModelConfig) -> Vec<ParameterSpec> {
+    let mut table = Vec::new();
+    let d = config.width;
+    push_linear(&mut table, "encoder.embed.linear1", config.regions, d);
+    push_norm(&mut table, "encoder.embed.norm1", d);
+    push_linear(&mut table, "encoder.embed.linear2", d, d);
+    push_norm(&mut table, "encoder.embed.norm2", d);
+    for i in 0..config.blocks {
+        let block = format!("encoder.blocks.{i}");
+        push_norm(&mut table, &format!("{block}.norm1"), d);
+        // Each of q, k and v counts as its own d x d matrix, so the bound is not that of a 3d x d one.
+        push(&mut table, format!("{block}.attn.qkv.weight"), &[3 * d, d], Start::Uniform(xavier(d)));
+        if config.qkv_bias {
+            push(&mut table, format!("{block}.attn.qkv.bias"), &[3 * d], Start::Zeros);
+        }
+        if config.attention_norm {
+            push_norm(&mut table, &format!("{block}.attn.norm"), d);
+        }
+        push(&mut table, format!("{block}.attn.proj.weight"), &[d, d], Start::Uniform(xavier(d)));
+        push(&mut table, format!("{block}.attn.proj.bias"), &[d], Start::Zeros);
+        push_norm(&mut table, &format!("{block}.norm2"), d);
+        push_linear(&mut table, &format!("{block}.ffn.linear1"), d, config.ffn_ratio * d);
+        push_linear(&mut table, &format!("{block}.ffn.linear2"), config.ffn_ratio * d, d);
+    }
+    if config.final_norm {
+        push_norm(&mut table, "encoder.norm", d);
+    }
+    table
+}
+
+fn push(table: &mut Vec<ParameterSpec>, name: String, shape: &[usize], start: Start) {
+    table.push(ParameterSpec { name, shape: shape.to_vec(), start, trainable: true });
+}
+
+fn push_linear(table: &mut Vec<ParameterSpec>, name: &str, inputs: usize, outputs: usize) {
+    let bound = Start::Uniform(1.0 / (inputs as f64).sqrt());
+    push(table, format!("{name}.weight"), &[outputs, inputs], bound);
+    push(table, format!("{name}.bias"), &[outputs], bound);
+}
+
+fn push_norm(table: &mut Vec<ParameterSpec>, name: &str, width: usize) {
+    push(table, format!("{name}.weight"), &[width], Start::Ones);
+    push(table, format!("{name}.bias"), &[width], Start::Zeros);
+}
+
+/// The Xavier-uniform bound of a d x d matrix.
+fn xavier(d: usize) -> f64 {
+    (6.0 / (2 * d) as f64).sqrt()
+}
+
+/// How many numbers a configuration trains.
+pub fn trainable_count(table: &[ParameterSpec]) -> usize {
+    table.iter().filter(|row| row.trainable).map(|row| row.shape.iter().product::<usize>()).sum()
+}

@@ -1,0 +1,132 @@
+//! The preprocessing contract: what a series must have gone through before the model may see it.
+
+use crate::config::ModelConfig;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Contents of `preprocessor_config.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreprocessorConfig {
+    /// Region names in the order the model expects.
+    pub roi_names: Vec<String>,
+    /// Name of the atlas.
+    pub atlas_name: String,
+    /// BLAKE3 of the atlas, hexadecimal.
+    pub atlas_hash: String,
+    /// Volumes dropped at the start of each scan.
+    pub dropped_volumes: usize,
+    /// Scaled time per second.
+    pub time_scale: f64,
+    /// Pooled median of each region after centring.
+    pub medians: Vec<f64>,
+    /// Pooled inter-quartile range of each region; 0 marks a region that was missing.
+    pub iqrs: Vec<f64>,
+    /// Scans the statistics were fitted on.
+    pub scan_count: usize,
+    /// BLAKE3 of the list of those scans, hexadecimal.
+    pub scan_list_hash: String,
+}
+
+/// The contract contradicts itself, the model or the data.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum ContractError {
+    /// A list has the wrong length.
+    #[error("`{field}` must have {expected} entries (one per region), found {found}")]
+    Length {
+        /// The field.
+        field: &'static str,
+        /// Regions of the model.
+        expected: usize,
+        /// Entries found.
+        found: usize,
+    },
+    /// A region name appears twice.
+    #[error("region `{name}` appears twice, expected once")]
+    DuplicateRegion {
+        /// The name.
+        name: String,
+    },
+    /// A statistic is not a number, or an IQR is negative.
+    #[error("`{field}` of region `{name}` must be finite{}, found {found}", if *field == "iqrs" { " and at least 0" } else { "" })]
+    Statistic {
+        /// The field.
+        field: &'static str,
+        /// The region.
+        name: String,
+        /// The value found.
+        found: f64,
+    },
+    /// The contract was written for another clock.
+    #[error("`time_scale` must equal the model's {expected}, found {found}")]
+    TimeScale {
+        /// The model's.
+        expected: f64,
+        /// The contract's.
+        found: f64,
+    },
+    /// The data lack regions the model needs.
+    #[error("the data lack {} of the model's {expected} regions: {}", missing.len(), listed(missing))]
+    MissingRegions {
+        /// Regions of the model.
+        expected: usize,
+        /// Names not found.
+        missing: Vec<String>,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().checked_sub(SHOWN) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
+    }
+}
+
+impl PreprocessorConfig {
+    /// Accepts the contract for a model, or says what contradicts.
+    pub fn check(&self, config: &ModelConfig) -> Result<(), ContractError> {
+        for (field, found) in
+            [("roi_names", self.roi_names.len()), ("medians", self.medians.len()), ("iqrs", self.iqrs.len())]
+        {
+            if found != config.regions {
+                return Err(ContractError::Length { field, expected: config.regions, found });
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for (index, name) in self.roi_names.iter().enumerate() {
+            if !seen.insert(name) {
+                return Err(ContractError::DuplicateRegion { name: name.clone() });
+            }
+            let (median, iqr) = (self.medians[index], self.iqrs[index]);
+            for (field, found, accepted) in
+                [("medians", median, median.is_finite()), ("iqrs", iqr, iqr.is_finite() && iqr >= 0.0)]
+            {
+                if !accepted {
+                    return Err(ContractError::Statistic { field, name: name.clone(), found });
+                }
+            }
+        }
+        if self.time_scale != config.time_scale {
+            return Err(ContractError::TimeScale { expected: config.time_scale, found: self.time_scale });
+        }
+        Ok(())
+    }
+
+    /// For each region of the model, its column in the data. Position is never trusted: names are matched, data may
+    /// hold more regions in any order, and missing ones are named.
+    pub fn match_regions(&self, data_names: &[String]) -> Result<Vec<usize>, ContractError> {
+        let mut columns = BTreeMap::new();
+        for (column, name) in data_names.iter().enumerate() {
+            if columns.insert(name, column).is_some() {
+                return Err(ContractError::DuplicateRegion { name: name.clone() });
+            }
+        }
+        let missing: Vec<String> = self.roi_names.iter().filter(|name| !columns.contains_key(name)).cloned().collect();
+        if !missing.is_empty() {
+            return Err(ContractError::MissingRegions { expected: self.roi_names.len(), missing });
+        }
+        Ok(self.roi_names.iter().map(|name| columns[name]).collect())
+    }
+}

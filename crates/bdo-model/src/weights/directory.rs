@@ -1,0 +1,92 @@
+//! A model directory in the layout model hubs use.
+
+use super::{CardFacts, PreprocessorConfig, Problem, TrainingPeople, WeightsError};
+use super::{model_card, read_parameters, write_atomically, write_parameters};
+use crate::config::ModelConfig;
+use crate::parameters::{Parameters, parameter_table};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+/// Model configuration.
+pub const CONFIG_FILE: &str = "config.json";
+/// Weights.
+pub const WEIGHTS_FILE: &str = "model.safetensors";
+/// Preprocessing contract.
+pub const PREPROCESSOR_FILE: &str = "preprocessor_config.json";
+/// Hashes of training people and scans.
+pub const PEOPLE_FILE: &str = "training_people.json";
+/// Model card.
+pub const README_FILE: &str = "README.md";
+
+/// A JSON file of ours larger than this is not one: 1.6 million hashes fit into it.
+const JSON_LIMIT_BYTES: u64 = 128 << 20;
+
+/// Everything a shareable model consists of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelDirectory {
+    /// `config.json`.
+    pub config: ModelConfig,
+    /// `model.safetensors`.
+    pub parameters: Parameters,
+    /// `preprocessor_config.json`.
+    pub preprocessor: PreprocessorConfig,
+    /// `training_people.json`.
+    pub people: TrainingPeople,
+}
+
+impl ModelDirectory {
+    /// Reads and checks every file.
+    pub fn read(folder: &Path) -> Result<Self, WeightsError> {
+        let path = folder.join(CONFIG_FILE);
+        let config: ModelConfig = read_json(&path)?;
+        config.check().map_err(|error| Problem::from(error).at(path))?;
+        let path = folder.join(PREPROCESSOR_FILE);
+        let preprocessor: PreprocessorConfig = read_json(&path)?;
+        preprocessor.check(&config).map_err(|error| Problem::from(error).at(path))?;
+        let path = folder.join(PEOPLE_FILE);
+        let people: TrainingPeople = read_json(&path)?;
+        people.check().map_err(|error| Problem::from(error).at(path))?;
+        let parameters = read_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&config))?;
+        Ok(Self { config, parameters, preprocessor, people })
+    }
+
+    /// Checks and writes every file and the model card; each file appears whole or not at all.
+    pub fn write(&self, folder: &Path, facts: &CardFacts) -> Result<(), WeightsError> {
+        self.config.check().map_err(|error| Problem::from(error).at(folder.join(CONFIG_FILE)))?;
+        self.preprocessor
+            .check(&self.config)
+            .map_err(|error| Problem::from(error).at(folder.join(PREPROCESSOR_FILE)))?;
+        self.people.check().map_err(|error| Problem::from(error).at(folder.join(PEOPLE_FILE)))?;
+        fs::create_dir_all(folder).map_err(|error| Problem::from(error).at(folder))?;
+        write_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&self.config), &self.parameters)?;
+        write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
+        write_json(&folder.join(PEOPLE_FILE), &self.people)?;
+        let card = model_card(&self.config, &self.preprocessor, &self.people, facts);
+        write_atomically(&folder.join(README_FILE), card.as_bytes())?;
+        // Last, because a reader starts with it: a folder whose configuration is there is complete.
+        write_json(&folder.join(CONFIG_FILE), &self.config)
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
+    let read = || -> Result<T, Problem> {
+        let file = File::open(path)?;
+        let found = file.metadata()?.len();
+        if found > JSON_LIMIT_BYTES {
+            return Err(Problem::TooLarge { limit: JSON_LIMIT_BYTES, found });
+        }
+        let mut text = Vec::new();
+        file.take(JSON_LIMIT_BYTES).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    read().map_err(|problem| problem.at(path))
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), WeightsError> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| Problem::from(error).at(path))?;
+    text.push(b'\n');
+    write_atomically(path, &text)
+}

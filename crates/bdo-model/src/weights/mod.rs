@@ -1,0 +1,140 @@
+//! The model directory: the only place in this crate that touches files. What is read may come from strangers, so
+//! sizes are checked before memory is asked for, and every refusal names the file, what was expected and what was found.
+
+mod card;
+mod contract;
+mod directory;
+mod header;
+mod people;
+mod read;
+mod write;
+
+pub use card::{CardFacts, model_card};
+pub use contract::{ContractError, PreprocessorConfig};
+pub use directory::{CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
+pub use people::{PeopleError, TrainingPeople};
+pub use read::read_parameters;
+pub use write::{write_atomically, write_parameters};
+
+use crate::config::ConfigError;
+use std::path::PathBuf;
+
+/// Why a model directory or a file in it was refused, or could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}", path.display())]
+pub struct WeightsError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The system refused.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// Too short to hold what it announces.
+    #[error("truncated: expected {expected} bytes, found {found}")]
+    Truncated {
+        /// Bytes needed.
+        expected: u64,
+        /// Bytes present.
+        found: u64,
+    },
+    /// Longer than what it announces.
+    #[error("trailing bytes: expected {expected} bytes, found {found}")]
+    Trailing {
+        /// Bytes announced.
+        expected: u64,
+        /// Bytes present.
+        found: u64,
+    },
+    /// A header or text file larger than any honest one.
+    #[error("too large: expected at most {limit} bytes, found {found}")]
+    TooLarge {
+        /// The cap.
+        limit: u64,
+        /// The size found.
+        found: u64,
+    },
+    /// Not the expected JSON.
+    #[error("not the expected JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A parameter of the model is not in the file.
+    #[error("parameter `{name}` is missing")]
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// The file holds something the model does not have.
+    #[error("unknown parameter `{name}`")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// A parameter has another shape.
+    #[error("parameter `{name}`: expected shape {expected:?}, found {found:?}")]
+    Shape {
+        /// Its name.
+        name: String,
+        /// The shape the configuration asks for.
+        expected: Vec<usize>,
+        /// The shape found.
+        found: Vec<usize>,
+    },
+    /// A parameter has another number type.
+    #[error("parameter `{name}`: expected dtype F32, found {found}")]
+    Dtype {
+        /// Its name.
+        name: String,
+        /// The type found.
+        found: String,
+    },
+    /// A parameter's place in the file is not the size its shape needs, or overlaps another or leaves a gap.
+    #[error("parameter `{name}`: expected bytes {expected_begin}..{expected_end}, found {found_begin}..{found_end}")]
+    Offsets {
+        /// Its name.
+        name: String,
+        /// Where it should begin.
+        expected_begin: u64,
+        /// Where it should end.
+        expected_end: u64,
+        /// Where it begins.
+        found_begin: u64,
+        /// Where it ends.
+        found_end: u64,
+    },
+    /// A value is infinite or not a number.
+    #[error("parameter `{name}`: expected finite values, found {found} at index {index}")]
+    NotFinite {
+        /// Its name.
+        name: String,
+        /// Flat position.
+        index: usize,
+        /// The value.
+        found: f32,
+    },
+    /// The configuration describes no model.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The preprocessing contract contradicts itself or the configuration.
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    /// The list of training people is not one.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+    /// The parameters to be written are not those of the configuration.
+    #[error(transparent)]
+    Parameter(#[from] crate::parameters::ParameterError),
+    /// The weights could not be laid out.
+    #[error("cannot lay out weights: {0}")]
+    Layout(#[from] safetensors::SafeTensorError),
+}
+
+impl Problem {
+    pub(crate) fn at(self, path: impl Into<PathBuf>) -> WeightsError {
+        WeightsError { path: path.into(), problem: self }
+    }
+}

@@ -1,0 +1,162 @@
+//! Properties that hold for every input.
+
+use crate::toy;
+use bdo_model::dynamics::{Frames, GridError, UnionGrid, cayley_basis};
+use bdo_model::ema::{EmaEncoder, ema_momentum};
+use bdo_model::init::Stream;
+use bdo_model::model::Bdo;
+use bdo_model::objective::LossWeights;
+use bdo_model::ops::Kernels;
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
+
+#[test]
+fn the_basis_stays_orthogonal_over_a_thousand_steps() {
+    let device = Device::flex().autodiff();
+    let d = 24;
+    let mut stream = Stream::named(3, "basis");
+    let mut matrix = |scale: f64| {
+        let values: Vec<f64> = (0..d * d).map(|_| scale * stream.normal()).collect();
+        Tensor::<2>::from_data(TensorData::new(values, [d, d]), &device)
+    };
+    // Any orthogonal start will do; the basis of a random free matrix is one.
+    let v0 = cayley_basis(matrix(1.0), Tensor::eye(d, &device)).detach();
+    let goal = matrix(1.0);
+    let mut free = Tensor::<2>::zeros([d, d], &device).require_grad();
+    for _ in 0..1000 {
+        let v = cayley_basis(free.clone(), v0.clone());
+        let gradient = free.grad(&(v - goal.clone()).square().sum().backward()).unwrap();
+        free = (free.inner() - gradient * 0.02).autodiff().require_grad();
+    }
+    assert!(toy::values(&free).iter().map(|x| x * x).sum::<f64>() > 1.0, "the steps did not move the basis");
+    let v = cayley_basis(free, v0).inner();
+    let gram = v.clone().transpose().matmul(v) - Tensor::eye(d, &Device::flex());
+    let worst = toy::values(&gram).iter().fold(0f64, |worst, x| worst.max(x.abs()));
+    assert!(worst < 1e-5, "V^T V is off the identity by {worst}");
+}
+
+#[test]
+fn moving_a_target_leaves_the_state_elsewhere_alone() {
+    let device = Device::flex();
+    let config = toy::config();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+    let batch = toy::batch(&config, &[true, false, false, true, false, false], (&device, DType::F32));
+    let state = |frames: &Frames| {
+        let seen = model.reconstruct(&batch.series, frames, &batch.region_valid).unwrap();
+        (toy::values(&seen.moments.mean), toy::values(&seen.moments.variance))
+    };
+    let before = state(&batch.frames);
+    let mut moved = batch.frames.clone();
+    moved.times_seconds[1] += 0.3 * (moved.times_seconds[2] - moved.times_seconds[1]);
+    let after = state(&moved);
+    for (before, after) in [(&before.0, &after.0), (&before.1, &after.1)] {
+        for (k, (x, y)) in before.iter().zip(after).enumerate() {
+            if k / config.width == 1 {
+                continue;
+            }
+            // Splitting a step elsewhere is exact; what remains is rounding.
+            assert!((x - y).abs() < 2e-6, "row {}: {x} {y}", k / config.width);
+        }
+    }
+    assert_ne!(before.0[config.width..2 * config.width], after.0[config.width..2 * config.width]);
+}
+
+#[test]
+fn no_weight_on_the_latent_target_means_no_dependence_on_the_teacher() {
+    let device = Device::flex().autodiff();
+    let config = toy::config();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+    let batch = toy::batch(&config, &[false, true, false, true, false], (&device, DType::F32));
+    let run = |teacher: u64, tau: f64| {
+        let teacher = EmaEncoder::new(&Bdo::init(&config, teacher, Kernels::default(), &device).unwrap().encoder);
+        let weights = LossWeights { tau, energy: 0.01 };
+        let pass = model.train_pass(&teacher, &batch, weights).unwrap();
+        (toy::values(&pass.loss.total), toy::gradients(&model, &pass.loss.total))
+    };
+    assert_eq!(run(2, 0.0), run(3, 0.0));
+    assert_ne!(run(2, 0.03).0, run(3, 0.03).0);
+}
+
+#[test]
+fn the_moving_average_moves_by_its_momentum() {
+    let device = Device::flex().autodiff();
+    let config = toy::config();
+    let (old, new) = (
+        Bdo::init(&config, 1, Kernels::default(), &device).unwrap(),
+        Bdo::init(&config, 2, Kernels::default(), &device).unwrap(),
+    );
+    let mut teacher = EmaEncoder::new(&old.encoder);
+    let start = teacher.parameters();
+    teacher.update(&new.encoder, 1.0);
+    assert_eq!(teacher.parameters(), start, "a momentum of 1 freezes it");
+    teacher.update(&new.encoder, 0.75);
+    let (online, moved) = (new.parameters(), teacher.parameters());
+    for (name, array) in &moved.0 {
+        for (k, &found) in array.values.iter().enumerate() {
+            let expected = 0.75 * start.0[name].values[k] + 0.25 * online.0[name].values[k];
+            assert!((found - expected).abs() <= 1e-7 * (1.0 + expected.abs()), "{name}[{k}]: {found} {expected}");
+        }
+    }
+    teacher.update(&new.encoder, 0.0);
+    assert_eq!(teacher.parameters().0.values().collect::<Vec<_>>(), {
+        let encoder: Vec<_> =
+            online.0.iter().filter(|(name, _)| name.starts_with("encoder.")).map(|(_, array)| array).collect();
+        encoder
+    });
+    assert_eq!((ema_momentum(0, 100), ema_momentum(99, 100)), (0.996, 1.0));
+}
+
+#[test]
+fn frames_that_make_no_grid_are_named() {
+    let config = toy::config();
+    let good = Frames {
+        batch: 1,
+        frames: 3,
+        times_seconds: vec![0.0, 1.0, 2.0],
+        context: vec![true, false, true],
+        valid: vec![true, true, true],
+    };
+    UnionGrid::new(&good, &config).unwrap();
+    let refused = |change: fn(&mut Frames)| {
+        let mut frames = good.clone();
+        change(&mut frames);
+        UnionGrid::new(&frames, &config).unwrap_err()
+    };
+    assert!(matches!(refused(|f| f.context = vec![false; 3]), GridError::NoContext { sample: 0 }));
+    assert!(matches!(refused(|f| f.times_seconds[1] = 0.0), GridError::Time { frame: 1, .. }));
+    assert!(matches!(refused(|f| f.times_seconds[0] = -1.0), GridError::Time { frame: 0, .. }));
+    assert!(matches!(refused(|f| f.times_seconds[2] = f64::NAN), GridError::Time { frame: 2, .. }));
+    assert!(matches!(refused(|f| f.valid[0] = false), GridError::Padding { frame: 1, .. }));
+    assert!(matches!(refused(|f| f.context.truncate(2)), GridError::Length { field: "context", .. }));
+    assert!(matches!(refused(|f| f.batch = 0), GridError::Empty { .. }));
+}
+
+proptest! {
+    /// The hold, by its definition: the last context frame strictly before, else the first one.
+    #[test]
+    fn the_hold_follows_its_definition(
+        roles in proptest::collection::vec(any::<bool>(), 1..20).prop_filter("needs context", |roles| roles.contains(&true)),
+        padding in 0usize..4,
+    ) {
+        let frames = roles.len() + padding;
+        let mut context = roles.clone();
+        context.resize(frames, false);
+        let mut valid = vec![true; roles.len()];
+        valid.resize(frames, false);
+        let times_seconds: Vec<f64> = (0..frames).map(|j| (j * j) as f64 + 0.5).collect();
+        let config = toy::config();
+        let grid = UnionGrid::new(&Frames { batch: 1, frames, times_seconds, context, valid }, &config).unwrap();
+        let listed: Vec<usize> = (0..roles.len()).filter(|&j| roles[j]).collect();
+        for j in 0..roles.len() {
+            let expected = listed.iter().rposition(|&i| i < j).unwrap_or(0);
+            prop_assert_eq!(grid.driver[j], expected);
+        }
+        prop_assert!(grid.delta[roles.len()..].iter().all(|&delta| delta == 0.0));
+        let last = roles.len() - 1;
+        let total = config.time_scale * ((last * last) as f64 + 0.5);
+        let held: f64 = grid.held.iter().map(|&x| f64::from(x)).sum();
+        prop_assert!((held - total).abs() < 1e-6 * (1.0 + total));
+        prop_assert_eq!(&grid.context_row, &listed);
+        prop_assert_eq!(grid.target_count[0], roles.len() - listed.len());
+    }
+}

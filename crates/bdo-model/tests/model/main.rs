@@ -1,0 +1,15 @@
+//! Acceptance tests of the model: goldens of an independent twin, finite differences, invariants, hostile files.
+#![allow(clippy::unwrap_used)]
+
+mod counts;
+mod fused;
+mod golden;
+mod gradient;
+mod invariant;
+mod leakage;
+mod moments;
+mod recovery;
+mod sampling;
+mod scan;
+mod toy;
+mod weights;

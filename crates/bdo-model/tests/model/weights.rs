@@ -1,0 +1,203 @@
+//! The model directory: round trip, and every kind of damage refused by name.
+
+use crate::toy;
+use bdo_model::config::ModelConfig;
+use bdo_model::init::initial_parameters;
+use bdo_model::model::Bdo;
+use bdo_model::ops::Kernels;
+use bdo_model::parameters::{Parameters, parameter_table};
+use bdo_model::weights::{CardFacts, ContractError, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople};
+use bdo_model::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
+use burn::tensor::Device;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn directory() -> ModelDirectory {
+    let config = toy::config();
+    ModelDirectory {
+        parameters: initial_parameters(&config, 1),
+        preprocessor: PreprocessorConfig {
+            roi_names: ["a", "b", "c", "d"].map(String::from).to_vec(),
+            atlas_name: "toy".into(),
+            atlas_hash: "00".repeat(32),
+            dropped_volumes: 10,
+            time_scale: config.time_scale,
+            medians: vec![0.1, -0.2, 0.3, 1.0 / 3.0],
+            iqrs: vec![1.0, 2.0, 0.0, 0.7],
+            scan_count: 5,
+            scan_list_hash: "11".repeat(32),
+        },
+        people: TrainingPeople {
+            subjects: [TrainingPeople::subject_hash("sub-01")].into(),
+            scans: ["22".repeat(32)].into(),
+        },
+        config,
+    }
+}
+
+/// A weight file and its table, to be damaged.
+fn weight_file(folder: &Path) -> (PathBuf, Vec<u8>) {
+    let path = folder.join(WEIGHTS_FILE);
+    let config = toy::config();
+    write_parameters(&path, &parameter_table(&config), &initial_parameters(&config, 1)).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    (path, bytes)
+}
+
+fn read(path: &Path) -> Result<Parameters, Problem> {
+    read_parameters(path, &parameter_table(&toy::config())).map_err(|error| {
+        assert!(error.to_string().contains(WEIGHTS_FILE), "the message names the file: {error}");
+        error.problem
+    })
+}
+
+/// The file with its header text changed and its length field kept true.
+fn with_header(bytes: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = change(std::str::from_utf8(&bytes[8..8 + length]).unwrap());
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &bytes[8 + length..]].concat()
+}
+
+#[test]
+fn a_directory_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = directory();
+    let facts = CardFacts { name: "Toy".into(), ..CardFacts::default() };
+    written.write(folder.path(), &facts).unwrap();
+    let read = ModelDirectory::read(folder.path()).unwrap();
+    assert_eq!(read, written);
+    let card = fs::read_to_string(folder.path().join("README.md")).unwrap();
+    assert!(card.contains("# Toy") && card.contains("Not a medical device"));
+    let config = fs::read_to_string(folder.path().join("config.json")).unwrap();
+    assert!(config.contains(r#""model_type": "bdo""#));
+    let mut files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    files.sort();
+    assert_eq!(
+        files,
+        ["README.md", "config.json", "model.safetensors", "preprocessor_config.json", "training_people.json"]
+    );
+    let model =
+        Bdo::from_parameters(&read.config, read.parameters.clone(), Kernels::default(), &Device::flex()).unwrap();
+    assert_eq!(model.parameters(), written.parameters);
+}
+
+#[test]
+fn other_tools_can_read_the_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = weight_file(folder.path());
+    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    assert_eq!(file.tensor("encoder.blocks.1.attn.qkv.weight").unwrap().shape(), [24, 8]);
+}
+
+#[test]
+fn truncated_and_trailing_bytes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bytes) = weight_file(folder.path());
+    for length in [0, 7, 8, 100, bytes.len() - 4, bytes.len() - 1] {
+        fs::write(&path, &bytes[..length]).unwrap();
+        assert!(matches!(read(&path), Err(Problem::Truncated { .. })), "cut to {length}");
+    }
+    fs::write(&path, [&bytes[..], &[0]].concat()).unwrap();
+    assert!(matches!(read(&path), Err(Problem::Trailing { .. })));
+    fs::write(&path, &bytes).unwrap();
+    read(&path).unwrap();
+}
+
+#[test]
+fn a_header_too_large_is_refused_before_memory_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, mut bytes) = weight_file(folder.path());
+    bytes[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    assert!(matches!(read(&path), Err(Problem::TooLarge { limit: 16_777_216, found: u64::MAX })));
+}
+
+#[test]
+fn wrong_names_shapes_types_and_places_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bytes) = weight_file(folder.path());
+    let refused = |from: &str, to: &str| {
+        let changed = with_header(&bytes, |header| {
+            assert!(header.contains(from), "{from} is not in the header");
+            header.replacen(from, to, 1)
+        });
+        fs::write(&path, changed).unwrap();
+        read(&path).unwrap_err()
+    };
+    assert!(
+        matches!(refused("\"dynamics.cayley\"", "\"dynamics.kayley\""), Problem::Missing { name } if name == "dynamics.cayley")
+    );
+    let extra = r#"{"zzz":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"#;
+    assert!(matches!(refused("{", extra), Problem::Unknown { name } if name == "zzz"));
+    assert!(
+        matches!(refused("\"shape\":[24,8]", "\"shape\":[8,24]"), Problem::Shape { expected, found, .. } if expected == [24, 8] && found == [8, 24])
+    );
+    assert!(
+        matches!(refused("\"dtype\":\"F32\"", "\"dtype\":\"F16\""), Problem::Dtype { found, .. } if found == "F16")
+    );
+    assert!(matches!(refused("\"data_offsets\":[0,", "\"data_offsets\":[4,"), Problem::Offsets { .. }));
+    assert!(matches!(refused("{", "{\"__metadata__\":{\"a\":1},"), Problem::Json(_)));
+    assert!(matches!(refused("{", "["), Problem::Json(_)));
+}
+
+#[test]
+fn a_name_given_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bytes) = weight_file(folder.path());
+    let doubled = with_header(&bytes, |header| {
+        let body = header.trim_end();
+        let start = body.find("\"dynamics.cayley\"").unwrap();
+        let entry = &body[start..=start + body[start..].find('}').unwrap()];
+        format!("{},{entry}}}", &body[..body.len() - 1])
+    });
+    fs::write(&path, doubled).unwrap();
+    match read(&path).unwrap_err() {
+        Problem::Json(error) => assert!(error.to_string().contains("`dynamics.cayley` appears twice"), "{error}"),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn values_that_are_not_finite_are_refused_both_ways() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, mut bytes) = weight_file(folder.path());
+    let last = bytes.len() - 4;
+    bytes[last..].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    assert!(matches!(read(&path), Err(Problem::NotFinite { .. })));
+    let config = toy::config();
+    let mut parameters = initial_parameters(&config, 1);
+    parameters.0.get_mut("decoder.linear1.bias").unwrap().values[2] = f32::INFINITY;
+    let error = write_parameters(&path, &parameter_table(&config), &parameters).unwrap_err();
+    assert!(
+        matches!(error.problem, Problem::NotFinite { ref name, index: 2, .. } if name == "decoder.linear1.bias"),
+        "{error}"
+    );
+    assert_eq!(fs::read(&path).unwrap(), bytes, "a refused write leaves the old file");
+}
+
+#[test]
+fn regions_are_matched_by_name() {
+    let contract = directory().preprocessor;
+    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(contract.match_regions(&names(&["d", "x", "c", "b", "a"])).unwrap(), [4, 3, 2, 0]);
+    let error = contract.match_regions(&names(&["a", "c"])).unwrap_err();
+    assert_eq!(error, ContractError::MissingRegions { expected: 4, missing: names(&["b", "d"]) });
+    assert_eq!(error.to_string(), "the data lack 2 of the model's 4 regions: b, d");
+    let mut other = contract.clone();
+    other.iqrs[1] = -1.0;
+    assert!(matches!(other.check(&toy::config()), Err(ContractError::Statistic { field: "iqrs", .. })));
+    let mut other = contract.clone();
+    other.roi_names[1] = "a".into();
+    assert!(matches!(other.check(&toy::config()), Err(ContractError::DuplicateRegion { .. })));
+    let clock = ModelConfig { time_scale: 0.2, ..toy::config() };
+    assert!(matches!(contract.check(&clock), Err(ContractError::TimeScale { .. })));
+}
+
+#[test]
+fn training_people_are_recognised() {
+    let people = directory().people;
+    assert_eq!(people.overlap(["sub-02", "sub-01"]), ["sub-01"]);
+    let wrong = TrainingPeople { subjects: ["sub-01".to_owned()].into(), ..people };
+    assert!(wrong.check().unwrap_err().to_string().contains("sub-01"));
+}
