@@ -7,7 +7,6 @@
 use super::phi::decay_and_phi1;
 use super::{Moments, ScanInput, ScanShape};
 use crate::isa::{Isa, vectorised};
-use crate::vector::Vector;
 use rayon::prelude::*;
 
 /// Affine maps `x -> factor x + offset`, one row of `width` values per step.

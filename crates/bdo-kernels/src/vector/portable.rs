@@ -129,14 +129,21 @@ unsafe impl Vector for Portable {
     }
     #[inline(always)]
     unsafe fn tile(rows: usize, tile: &Tile) {
-        // SAFETY: the contract of `Tile` is passed on.
-        unsafe {
-            match rows {
-                4 => run::<Self, 4, 1>(tile),
-                3 => run::<Self, 3, 1>(tile),
-                2 => run::<Self, 2, 1>(tile),
-                _ => run::<Self, 1, 1>(tile),
-            }
+        // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
+        unsafe { rows_of_tile(rows, tile) }
+    }
+}
+
+/// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.
+#[inline(never)]
+unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
+    // SAFETY: the contract of `Tile` is passed on.
+    unsafe {
+        match rows {
+            4 => run::<Portable, 4, 1>(tile),
+            3 => run::<Portable, 3, 1>(tile),
+            2 => run::<Portable, 2, 1>(tile),
+            _ => run::<Portable, 1, 1>(tile),
         }
     }
 }
