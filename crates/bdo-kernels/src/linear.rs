@@ -340,7 +340,7 @@ fn bias_gradient(
         };
         match (at, out) {
             (Some((activation, at)), Some(out)) => {
-                sloped_rows(isa, activation, &at[from..to], &dy[from..to], out, sums)
+                sloped_rows(isa, activation, &at[from..to], &dy[from..to], out, sums);
             }
             _ => summed_rows(isa, &dy[from..to], sums),
         }

@@ -127,7 +127,12 @@ unsafe fn steps<V: Vector, const R: usize, const N: usize>(
 
 /// One outer product.
 #[inline(always)]
-unsafe fn one_step<V: Vector, const R: usize, const N: usize>(sums: &mut [[V; N]; R], a: *const f32, a_row: usize, b: *const f32) {
+unsafe fn one_step<V: Vector, const R: usize, const N: usize>(
+    sums: &mut [[V; N]; R],
+    a: *const f32,
+    a_row: usize,
+    b: *const f32,
+) {
     let mut columns = [V::zero(); N];
     // SAFETY: the caller promises R rows and N vectors.
     unsafe {

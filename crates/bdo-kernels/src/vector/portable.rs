@@ -100,8 +100,8 @@ unsafe impl Vector for Portable {
     #[inline(always)]
     fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
         let mut out = [0.0; 8];
-        for i in 0..8 {
-            out[i] = if self.0[i] < bound.0[i] { yes.0[i] } else { no.0[i] };
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = if self.0[i] < bound.0[i] { yes.0[i] } else { no.0[i] };
         }
         Self(out)
     }

@@ -32,7 +32,14 @@ fn adam_follows_its_twin() {
     for isa in Isa::available() {
         for weight_decay in [WeightDecay::None, WeightDecay::Decoupled(0.05), WeightDecay::Coupled(0.05)] {
             for n in [0, 1, 9, 40_003] {
-                let adam = Adam { learning_rate: 1e-2, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay };
+                let adam = Adam {
+                    learning_rate: 1e-2,
+                    beta1: 0.9,
+                    beta2: 0.999,
+                    eps: 1e-8,
+                    weight_decay,
+                    gradient_scale: 0.5,
+                };
                 let mut values = Values::new(n as u64);
                 let mut p = values.vec(n);
                 let mut twin = Twin { p: p.iter().map(|&v| f64::from(v)).collect(), m: vec![0.0; n], v: vec![0.0; n] };
@@ -40,7 +47,7 @@ fn adam_follows_its_twin() {
                 for t in 1..=5 {
                     let g = values.vec(n);
                     let doubled: Vec<f32> = g.iter().map(|g| 2.0 * g).collect();
-                    adam.step(isa, t, 0.5, &mut p, &doubled, &mut m, &mut v);
+                    adam.step(isa, t, &mut p, &doubled, &mut m, &mut v);
                     twin.step(&adam, t as i32, &g);
                 }
                 for (got, want) in p.iter().zip(&twin.p) {
@@ -55,9 +62,16 @@ fn adam_follows_its_twin() {
 #[test]
 fn the_first_step_has_the_length_of_the_learning_rate() {
     for isa in Isa::available() {
-        let adam = Adam { learning_rate: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: WeightDecay::None };
+        let adam = Adam {
+            learning_rate: 0.1,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: WeightDecay::None,
+            gradient_scale: 1.0,
+        };
         let (mut p, mut m, mut v) = ([1.0, 1.0], [0.0; 2], [0.0; 2]);
-        adam.step(isa, 1, 1.0, &mut p, &[3.0, -1e-4], &mut m, &mut v);
+        adam.step(isa, 1, &mut p, &[3.0, -1e-4], &mut m, &mut v);
         assert!((p[0] - 0.9).abs() < 1e-6 && (p[1] - 1.1).abs() < 2e-5, "{p:?}");
     }
 }

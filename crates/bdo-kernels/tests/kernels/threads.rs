@@ -74,9 +74,16 @@ fn all(isa: Isa) -> Vec<Vec<f32>> {
     out.push(error.backward(isa, shape, 1.0));
     out.push(vec![error.forward(isa, shape) as f32, squared_norm(isa, &x) as f32]);
 
-    let adam = Adam { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: WeightDecay::None };
+    let adam = Adam {
+        learning_rate: 1e-3,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: WeightDecay::None,
+        gradient_scale: 1.0,
+    };
     let (mut p, mut m, mut v) = (x.clone(), vec![0.0; x.len()], vec![0.0; x.len()]);
-    adam.step(isa, 1, 1.0, &mut p, &y, &mut m, &mut v);
+    adam.step(isa, 1, &mut p, &y, &mut m, &mut v);
     ema::update(isa, 0.9, &mut m, &p);
     out.extend([p, m, v]);
     out
