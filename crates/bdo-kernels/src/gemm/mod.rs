@@ -251,7 +251,9 @@ impl Cut {
         let (row_panels, column_panels) = (rows.div_ceil(height).max(1), columns.div_ceil(width).max(1));
         let max_row_panels = (Self::MAX_ROWS / height).min(row_panels.div_ceil(wanted)).max(8.min(row_panels));
         let row_tasks = row_panels.div_ceil(max_row_panels);
-        let column_tasks = wanted.div_ceil(row_tasks).min(column_panels).min(if packs_left { 2 } else { 8 });
+        // Every cut by columns would pack the left operand once more.
+        let most = if packs_left { 1 } else { 8 };
+        let column_tasks = wanted.div_ceil(row_tasks).min(column_panels).min(most);
         Self {
             rows,
             columns,

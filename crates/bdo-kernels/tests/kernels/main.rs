@@ -7,6 +7,7 @@ mod amx;
 mod attention;
 mod check;
 mod gemm;
+mod golden;
 mod linear;
 mod loss;
 mod norm;
