@@ -1,4 +1,4 @@
-//! Adam in place, as PyTorch computes it, and the norm its gradients are clipped by.
+//! Adam in place, as `PyTorch` computes it, and the norm its gradients are clipped by.
 
 use crate::isa::{Isa, vectorised};
 use crate::threads::ELEMENTS_PER_TASK;
@@ -17,6 +17,8 @@ pub struct Adam {
     pub eps: f64,
     /// Weight decay.
     pub weight_decay: WeightDecay,
+    /// Factor on every gradient, as from clipping; 1 for none.
+    pub gradient_scale: f32,
 }
 
 /// Where weight decay acts.
@@ -46,17 +48,8 @@ struct Factors {
 }
 
 impl Adam {
-    /// Step number `step`, counted from 1, of parameters `p` with gradients `gradient_scale * g` and moments `m`, `v`.
-    pub fn step(
-        &self,
-        isa: Isa,
-        step: u64,
-        gradient_scale: f32,
-        p: &mut [f32],
-        g: &[f32],
-        m: &mut [f32],
-        v: &mut [f32],
-    ) {
+    /// Step number `step`, counted from 1, of parameters `p` with gradients `g` and moments `m`, `v`.
+    pub fn step(&self, isa: Isa, step: u64, p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
         assert!(step > 0, "step: expected at least 1, found 0");
         let n = p.len();
         assert_eq!((g.len(), m.len(), v.len()), (n, n, n), "g, m, v: expected {n} values each");
@@ -76,7 +69,7 @@ impl Adam {
             eps: self.eps as f32,
             keep: keep as f32,
             coupled: coupled as f32,
-            gradient_scale,
+            gradient_scale: self.gradient_scale,
         };
         p.par_chunks_mut(ELEMENTS_PER_TASK)
             .zip(g.par_chunks(ELEMENTS_PER_TASK))

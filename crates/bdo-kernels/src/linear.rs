@@ -7,7 +7,7 @@ use crate::amx;
 use crate::gemm::blocked::{Block, Finish, Nothing};
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
-use crate::gemm::{Dispatched, PackedWeights, Product, multiply, packed_right};
+use crate::gemm::{Dispatched, PackedWeights, Product, multiply, packed_right, product};
 use crate::isa::{Isa, vectorised};
 use crate::precision::{Precision, rounded_to_bf16};
 use crate::threads::{Shared, filled, for_each_task, shared};
@@ -298,18 +298,17 @@ pub fn backward(
         (Source { at: weight.as_ptr(), row: inputs, column: 1 }, Source { at: x.as_ptr(), row: inputs, column: 1 });
     // SAFETY: every operand was checked against the shape, and each product writes the whole of its own buffer.
     unsafe {
-        let product = |size: Product, a: Source, b: Source| {
+        let run = |size: Product, a: Source, b: Source| {
             filled(size.rows * size.columns, |c| {
                 if native {
                     amx::multiply_native(isa, size, a, b, shared(c), [Addend::NONE; 2]);
                 } else {
-                    let panels = packed_right(isa, b, size.depth, size.columns, 1.0);
-                    multiply(isa, size, a, panels.read(), shared(c), [Addend::NONE; 2], Nothing);
+                    product(isa, size, 1.0, a, b, shared(c), Addend::NONE);
                 }
             })
         };
-        let dx = need_dx.then(|| product(to_x, dy_rows, w_rows));
-        LinearGradients { dx, dw: product(to_w, dy_columns, x_rows), db }
+        let dx = need_dx.then(|| run(to_x, dy_rows, w_rows));
+        LinearGradients { dx, dw: run(to_w, dy_columns, x_rows), db }
     }
 }
 
@@ -341,7 +340,7 @@ fn bias_gradient(
         };
         match (at, out) {
             (Some((activation, at)), Some(out)) => {
-                sloped_rows(isa, activation, &at[from..to], &dy[from..to], out, sums)
+                sloped_rows(isa, activation, &at[from..to], &dy[from..to], out, sums);
             }
             _ => summed_rows(isa, &dy[from..to], sums),
         }

@@ -50,7 +50,7 @@ impl MaskedError<'_> {
         }
     }
 
-    fn row<'b>(&'b self, shape: ErrorShape, row: usize) -> (&'b [f32], &'b [f32], &'b [f32]) {
+    fn row(&self, shape: ErrorShape, row: usize) -> (&[f32], &[f32], &[f32]) {
         let range = row * shape.columns..(row + 1) * shape.columns;
         let sample = row / shape.rows;
         let valid = self.valid.map_or(&[][..], |valid| &valid[sample * shape.columns..(sample + 1) * shape.columns]);

@@ -7,8 +7,8 @@ use std::time::Instant;
 pub fn f32_fma_gflops(isa: Isa, threads: usize) -> f64 {
     const STEPS: usize = 1 << 21;
     let lanes = match isa {
-        Isa::Avx512 => 16,
-        _ => 8,
+        Isa::Avx512 => 16.0,
+        _ => 8.0,
     };
     let mut best = 0.0f64;
     for _ in 0..5 {
@@ -18,7 +18,7 @@ pub fn f32_fma_gflops(isa: Isa, threads: usize) -> f64 {
                 scope.spawn(|| std::hint::black_box(chains(isa, STEPS)));
             }
         });
-        let flops = 2.0 * 12.0 * lanes as f64 * STEPS as f64 * threads as f64;
+        let flops = 2.0 * 12.0 * lanes * STEPS as f64 * threads as f64;
         best = best.max(flops / start.elapsed().as_secs_f64() / 1e9);
     }
     best

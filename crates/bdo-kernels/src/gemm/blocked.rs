@@ -5,7 +5,7 @@ use super::tile::{Addend, Tile};
 use crate::vector::Vector;
 
 /// Steps of depth per pass: a packed panel of this depth stays in the first-level cache while the rows go by.
-pub(crate) const MAX_DEPTH: usize = 320;
+pub(crate) const MAX_DEPTH: usize = 256;
 
 /// The left operand: element (i, p) at `at + (i / R) * panel + (i % R) * row + p * column`, with R the rows of the
 /// register tile.

@@ -69,8 +69,7 @@ pub fn gemm(isa: Isa, size: Product, alpha: f32, a: Matrix<'_>, b: Matrix<'_>, c
     let start = if accumulate { Addend { at: c.0, stride: columns } } else { Addend::NONE };
     // SAFETY: the sizes of all three matrices were just checked, and `c` is borrowed mutably until the end.
     unsafe {
-        let right = packed_right(isa, b, depth, columns, alpha);
-        multiply(isa, size, a, right.read(), c, [start, Addend::NONE], Nothing);
+        product(isa, size, alpha, a, b, c, start);
     }
 }
 
@@ -105,6 +104,58 @@ pub(crate) unsafe fn packed_right(isa: Isa, source: Source, depth: usize, column
     // SAFETY: the scratch has exactly the size the packing needs.
     unsafe { pack_right(isa, source, depth, columns, alpha, packed.start()) };
     packed
+}
+
+/// `C = start + alpha A B`.
+///
+/// # Safety
+/// `a`, `b` and `start` cover the product; `c` is writable for `rows` x `columns` values by nobody else.
+pub(crate) unsafe fn product(isa: Isa, size: Product, alpha: f32, a: Source, b: Source, c: Shared, start: Addend) {
+    let Product { rows, depth, columns } = size;
+    // SAFETY: passed on from the caller; the transposed product has the same operands with their roles exchanged.
+    unsafe {
+        // When both operands must be copied, the wider one had better be the left: a task copies its part of it into
+        // its own cache, while all of the right one goes out to memory and back.
+        if a.column != 1 && a.row == 1 && b.column == 1 && start.at.is_null() && columns > rows {
+            let swapped = Product { rows: columns, depth, columns: rows };
+            let left = Source { at: b.at, row: b.column, column: b.row };
+            let right = Source { at: a.at, row: a.column, column: a.row };
+            let mut transposed = Scratch::new(rows * columns);
+            product(isa, swapped, alpha, left, right, transposed.start(), start);
+            transpose(isa, transposed.start(), rows, columns, c);
+            return;
+        }
+        let right = packed_right(isa, b, depth, columns, alpha);
+        multiply(isa, size, a, right.read(), c, [start, Addend::NONE], Nothing);
+    }
+}
+
+/// Writes the `rows` x `columns` transpose of `from`.
+unsafe fn transpose(isa: Isa, from: Shared, rows: usize, columns: usize, to: Shared) {
+    const ROWS_PER_TASK: usize = 32;
+    for_each_task(rows.div_ceil(ROWS_PER_TASK), |task| {
+        let range = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(rows));
+        transpose_rows(isa, from, rows, columns, to, range);
+    });
+}
+
+vectorised! {
+    fn transpose_rows<V>(from: Shared, rows: usize, columns: usize, to: Shared, range: (usize, usize)) {
+        let whole = (range.0 + (range.1 - range.0) / 8 * 8, columns / 8 * 8);
+        // SAFETY: both matrices have rows * columns values, and this task owns these rows of the output.
+        unsafe {
+            for j in (0..whole.1).step_by(8) {
+                for i in (range.0..whole.0).step_by(8) {
+                    V::transpose8(from.0.add(j * rows + i), rows, to.0.add(i * columns + j), columns);
+                }
+            }
+            for i in range.0..range.1 {
+                for j in if i < whole.0 { whole.1 } else { 0 }..columns {
+                    *to.0.add(i * columns + j) = *from.0.add(j * rows + i);
+                }
+            }
+        }
+    }
 }
 
 /// `C = start + A B` with B packed.
@@ -200,7 +251,9 @@ impl Cut {
         let (row_panels, column_panels) = (rows.div_ceil(height).max(1), columns.div_ceil(width).max(1));
         let max_row_panels = (Self::MAX_ROWS / height).min(row_panels.div_ceil(wanted)).max(8.min(row_panels));
         let row_tasks = row_panels.div_ceil(max_row_panels);
-        let column_tasks = wanted.div_ceil(row_tasks).min(column_panels).min(if packs_left { 2 } else { 8 });
+        // Every cut by columns would pack the left operand once more.
+        let most = if packs_left { 1 } else { 8 };
+        let column_tasks = wanted.div_ceil(row_tasks).min(column_panels).min(most);
         Self {
             rows,
             columns,

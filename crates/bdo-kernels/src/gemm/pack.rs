@@ -194,25 +194,27 @@ pub(crate) unsafe fn steps_into_panels<V: Vector>(source: Source, rows: usize, s
         let mut first = 0;
         while first < rows {
             let have = (rows - first).min(height);
-            for p in from..to {
-                // SAFETY: `have` source values at step p, and a place for them in the panel. Lanes beyond `height`
-                // spill into the next step, so a vector is stored whole only where that step is still to be written
-                // by this loop; elsewhere exactly `height` values are written.
-                unsafe {
-                    let src = source.at.add(first * source.row + p * source.column);
-                    // Source rows lie a stride apart, which no hardware prefetcher follows for this many streams.
-                    V::prefetch(src.wrapping_add(STEPS_PER_PASS * source.column));
-                    let dst = out.add(first * steps + p * height);
-                    if source.row == 1 && have == height {
-                        let value = V::load_partial(src, height);
-                        if p + 1 < to {
-                            value.store(dst);
-                        } else {
-                            value.store_partial(dst, height);
-                        }
-                    } else {
+            // SAFETY: `have` source values at each step, and a place for them in the panel.
+            unsafe {
+                let mut src = source.at.add(first * source.row + from * source.column);
+                let mut dst = out.add(first * steps + from * height);
+                if source.row == 1 && have == height {
+                    // Lanes beyond `height` spill into the next step, which this loop then overwrites; only after the
+                    // last step must nothing spill. Source rows lie a stride apart, which no hardware prefetcher
+                    // follows for this many streams.
+                    let ahead = STEPS_PER_PASS * source.column;
+                    for _ in from + 1..to {
+                        V::prefetch(src.wrapping_add(ahead));
+                        V::load_partial(src, height).store(dst);
+                        src = src.wrapping_add(source.column);
+                        dst = dst.add(height);
+                    }
+                    V::load_partial(src, height).store_partial(dst, height);
+                } else {
+                    for p in 0..to - from {
                         for r in 0..height {
-                            *dst.add(r) = if r < have { *src.add(r * source.row) } else { 0.0 };
+                            let at = src.wrapping_add(r * source.row + p * source.column);
+                            *dst.add(p * height + r) = if r < have { *at } else { 0.0 };
                         }
                     }
                 }

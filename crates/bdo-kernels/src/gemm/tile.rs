@@ -67,22 +67,13 @@ pub(crate) unsafe fn run<V: Vector, const R: usize, const N: usize>(tile: &Tile)
             }
         }
     }
-    let (mut a, mut b) = (tile.a, tile.b);
-    for _ in 0..tile.depth {
-        // SAFETY: `a` and `b` hold `depth` steps; after the last step the pointers are only compared, never read.
-        unsafe {
-            let mut columns = [V::zero(); N];
-            for (j, column) in columns.iter_mut().enumerate() {
-                *column = V::load(b.add(j * V::LANES));
-            }
-            for (r, row) in acc.iter_mut().enumerate() {
-                let left = V::splat(*a.add(r * tile.a_row));
-                for (value, column) in row.iter_mut().zip(columns) {
-                    *value = left.fma(column, *value);
-                }
-            }
-            a = a.wrapping_add(tile.a_col);
-            b = b.wrapping_add(width);
+    // SAFETY: `a` and `b` hold `depth` steps. A packed left operand gets its own copy of the loop: with the strides
+    // known the addresses cost nothing.
+    unsafe {
+        if tile.a_row == 1 && tile.a_col == V::TILE_ROWS {
+            steps::<V, R, N>(&mut acc, tile.a, 1, V::TILE_ROWS, tile.b, tile.depth);
+        } else {
+            steps::<V, R, N>(&mut acc, tile.a, tile.a_row, tile.a_col, tile.b, tile.depth);
         }
     }
     for (r, row) in acc.iter().enumerate() {
@@ -95,6 +86,63 @@ pub(crate) unsafe fn run<V: Vector, const R: usize, const N: usize>(tile: &Tile)
                 } else if tile.columns > j * V::LANES {
                     value.store_partial(at.add(j * V::LANES), (tile.columns - j * V::LANES).min(V::LANES));
                 }
+            }
+        }
+    }
+}
+
+/// Adds `depth` outer products to the accumulators.
+#[inline(always)]
+unsafe fn steps<V: Vector, const R: usize, const N: usize>(
+    acc: &mut [[V; N]; R],
+    a: *const f32,
+    a_row: usize,
+    a_col: usize,
+    b: *const f32,
+    depth: usize,
+) {
+    let width = V::LANES * N;
+    let (mut a, mut b) = (a, b);
+    let mut sums = *acc;
+    let mut left = depth;
+    while left >= 4 {
+        // SAFETY: four steps remain.
+        unsafe {
+            for step in 0..4 {
+                one_step::<V, R, N>(&mut sums, a.add(step * a_col), a_row, b.add(step * width));
+            }
+        }
+        a = a.wrapping_add(4 * a_col);
+        b = b.wrapping_add(4 * width);
+        left -= 4;
+    }
+    for _ in 0..left {
+        // SAFETY: a step remains; after the last one the pointers are not read.
+        unsafe { one_step::<V, R, N>(&mut sums, a, a_row, b) };
+        a = a.wrapping_add(a_col);
+        b = b.wrapping_add(width);
+    }
+    *acc = sums;
+}
+
+/// One outer product.
+#[inline(always)]
+unsafe fn one_step<V: Vector, const R: usize, const N: usize>(
+    sums: &mut [[V; N]; R],
+    a: *const f32,
+    a_row: usize,
+    b: *const f32,
+) {
+    let mut columns = [V::zero(); N];
+    // SAFETY: the caller promises R rows and N vectors.
+    unsafe {
+        for (j, column) in columns.iter_mut().enumerate() {
+            *column = V::load(b.add(j * V::LANES));
+        }
+        for (r, row) in sums.iter_mut().enumerate() {
+            let left = V::splat(*a.add(r * a_row));
+            for (value, column) in row.iter_mut().zip(columns) {
+                *value = left.fma(column, *value);
             }
         }
     }

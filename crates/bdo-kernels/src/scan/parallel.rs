@@ -7,7 +7,6 @@
 use super::phi::decay_and_phi1;
 use super::{Moments, ScanInput, ScanShape};
 use crate::isa::{Isa, vectorised};
-use crate::vector::Vector;
 use rayon::prelude::*;
 
 /// Affine maps `x -> factor x + offset`, one row of `width` values per step.
@@ -24,8 +23,8 @@ pub fn forward(isa: Isa, shape: ScanShape, input: ScanInput<'_>) -> Moments {
         Moments { mean: Vec::with_capacity(shape.batch * row), variance: Vec::with_capacity(shape.batch * row) };
     for sample in 0..shape.batch {
         let (mean, variance) = elements(isa, shape, &input, sample);
-        moments.mean.extend(applied(isa, shape, mean, input.mean0));
-        moments.variance.extend(applied(isa, shape, variance, input.variance0));
+        moments.mean.extend(applied(isa, shape, &mean, input.mean0));
+        moments.variance.extend(applied(isa, shape, &variance, input.variance0));
     }
     moments
 }
@@ -66,7 +65,7 @@ vectorised! {
 }
 
 /// Up-sweep, down-sweep, composition with the originals, application to the start.
-fn applied(isa: Isa, shape: ScanShape, original: Maps, start: &[f32]) -> Vec<f32> {
+fn applied(isa: Isa, shape: ScanShape, original: &Maps, start: &[f32]) -> Vec<f32> {
     let width = shape.width;
     let padded = shape.steps.next_power_of_two();
     if width == 0 || shape.steps == 0 {

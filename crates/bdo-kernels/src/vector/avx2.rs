@@ -159,16 +159,24 @@ unsafe impl Vector for Avx2 {
     }
     #[inline(always)]
     unsafe fn tile(rows: usize, tile: &Tile) {
-        // SAFETY: the contract of `Tile` is passed on.
-        unsafe {
-            match rows {
-                6 => run::<Self, 6, 2>(tile),
-                5 => run::<Self, 5, 2>(tile),
-                4 => run::<Self, 4, 2>(tile),
-                3 => run::<Self, 3, 2>(tile),
-                2 => run::<Self, 2, 2>(tile),
-                _ => run::<Self, 1, 2>(tile),
-            }
+        // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
+        unsafe { rows_of_tile(rows, tile) }
+    }
+}
+
+/// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
+    // SAFETY: the contract of `Tile` is passed on.
+    unsafe {
+        match rows {
+            6 => run::<Avx2, 6, 2>(tile),
+            5 => run::<Avx2, 5, 2>(tile),
+            4 => run::<Avx2, 4, 2>(tile),
+            3 => run::<Avx2, 3, 2>(tile),
+            2 => run::<Avx2, 2, 2>(tile),
+            _ => run::<Avx2, 1, 2>(tile),
         }
     }
 }

@@ -128,18 +128,26 @@ unsafe impl Vector for Avx512 {
     }
     #[inline(always)]
     unsafe fn tile(rows: usize, tile: &Tile) {
-        // SAFETY: the contract of `Tile` is passed on.
-        unsafe {
-            match rows {
-                8 => run::<Self, 8, 3>(tile),
-                7 => run::<Self, 7, 3>(tile),
-                6 => run::<Self, 6, 3>(tile),
-                5 => run::<Self, 5, 3>(tile),
-                4 => run::<Self, 4, 3>(tile),
-                3 => run::<Self, 3, 3>(tile),
-                2 => run::<Self, 2, 3>(tile),
-                _ => run::<Self, 1, 3>(tile),
-            }
+        // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
+        unsafe { rows_of_tile(rows, tile) }
+    }
+}
+
+/// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
+    // SAFETY: the contract of `Tile` is passed on.
+    unsafe {
+        match rows {
+            8 => run::<Avx512, 8, 3>(tile),
+            7 => run::<Avx512, 7, 3>(tile),
+            6 => run::<Avx512, 6, 3>(tile),
+            5 => run::<Avx512, 5, 3>(tile),
+            4 => run::<Avx512, 4, 3>(tile),
+            3 => run::<Avx512, 3, 3>(tile),
+            2 => run::<Avx512, 2, 3>(tile),
+            _ => run::<Avx512, 1, 3>(tile),
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn exp<V: Vector>(x: V) -> V {
 /// (e^x, e^x - 1) for x <= 88, both within a few units in the last place.
 #[inline(always)]
 pub(crate) fn exp_and_expm1<V: Vector>(x: V) -> (V, V) {
-    let x = V::splat(-87.0).max(V::splat(88.0).min(x));
+    let x = V::splat(-87.0).max(V::splat(88.3).min(x));
     let (n, p) = reduced(x);
     let scale = n.pow2();
     (scale.fma(p, scale), scale.fma(p, scale.sub(V::splat(1.0))))

@@ -100,8 +100,8 @@ unsafe impl Vector for Portable {
     #[inline(always)]
     fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
         let mut out = [0.0; 8];
-        for i in 0..8 {
-            out[i] = if self.0[i] < bound.0[i] { yes.0[i] } else { no.0[i] };
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = if self.0[i] < bound.0[i] { yes.0[i] } else { no.0[i] };
         }
         Self(out)
     }
@@ -129,14 +129,21 @@ unsafe impl Vector for Portable {
     }
     #[inline(always)]
     unsafe fn tile(rows: usize, tile: &Tile) {
-        // SAFETY: the contract of `Tile` is passed on.
-        unsafe {
-            match rows {
-                4 => run::<Self, 4, 1>(tile),
-                3 => run::<Self, 3, 1>(tile),
-                2 => run::<Self, 2, 1>(tile),
-                _ => run::<Self, 1, 1>(tile),
-            }
+        // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
+        unsafe { rows_of_tile(rows, tile) }
+    }
+}
+
+/// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.
+#[inline(never)]
+unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
+    // SAFETY: the contract of `Tile` is passed on.
+    unsafe {
+        match rows {
+            4 => run::<Portable, 4, 1>(tile),
+            3 => run::<Portable, 3, 1>(tile),
+            2 => run::<Portable, 2, 1>(tile),
+            _ => run::<Portable, 1, 1>(tile),
         }
     }
 }

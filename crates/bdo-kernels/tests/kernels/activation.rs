@@ -1,0 +1,53 @@
+use crate::check::{Values, assert_close, wide};
+use bdo_kernels::Isa;
+use bdo_kernels::activation::{Activation, backward, forward, reference};
+
+#[test]
+fn values_and_slopes_agree_with_double_precision() {
+    let x: Vec<f32> = (-4000i16..=4000).map(|i| f32::from(i) * 0.0025).chain([0.0, -0.0, 30.0, -30.0]).collect();
+    for isa in Isa::available() {
+        for activation in [Activation::Gelu, Activation::Relu] {
+            let y = forward(isa, activation, &x);
+            let dx = backward(isa, activation, &x, &vec![1.0; x.len()]);
+            for i in 0..x.len() {
+                let (value, slope) = reference::value_and_slope(activation, f64::from(x[i]));
+                // Half a dozen units in the last place of the value, and in the tails of the argument's square.
+                let allowed = 1e-6 * value.abs() * (1.0 + f64::from(x[i] * x[i])) + 1e-38;
+                assert!(
+                    (f64::from(y[i]) - value).abs() <= allowed,
+                    "{isa} {activation:?}({}): {} for {value}",
+                    x[i],
+                    y[i]
+                );
+                assert!(
+                    (f64::from(dx[i]) - slope).abs() <= 1e-6,
+                    "{isa} {activation:?}'({}): {} for {slope}",
+                    x[i],
+                    dx[i]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_twin_knows_erf() {
+    // Abramowitz and Stegun, table 7.1.
+    for (x, erf) in [(0.1, 0.112_462_916_0), (0.5, 0.520_499_877_8), (1.0, 0.842_700_792_9), (2.0, 0.995_322_265_0)] {
+        assert!((reference::erf(x) - erf).abs() < 1e-10);
+    }
+}
+
+#[test]
+fn odd_lengths_and_nan() {
+    for isa in Isa::available() {
+        for len in [0, 1, 7, 8, 9, 16, 17, 40_000] {
+            let x = Values::new(1).vec(len);
+            let want: Vec<f64> = wide(&x).iter().map(|&v| reference::value_and_slope(Activation::Gelu, v).0).collect();
+            assert_close("gelu", &forward(isa, Activation::Gelu, &x), &want, 1e-6);
+        }
+        // A broken input must be seen, not hidden.
+        assert!(forward(isa, Activation::Gelu, &[f32::NAN])[0].is_nan());
+        assert!(forward(isa, Activation::Relu, &[f32::NAN])[0].is_nan());
+    }
+}
