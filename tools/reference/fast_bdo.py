@@ -5,10 +5,10 @@ fixed shapes, so no masks and no padding; rows picked with index_select (contigu
 gather; only visible tokens enter an encoder; the sinusoid is computed once per step; everything around
 the scan has a hand-written backward; no loop over samples anywhere.
 
-The scan is a loop of 160 in-place `addcmul` over [2, B, d] (mean and variance together). The alternatives
-lose: cumulative products in log space divide by exp(-sum x), whose square reaches e^116 for 160 frames
-at the initial rates and overflows f32; a doubling scan is sound but makes 8 passes over the whole
-[K, B, d] arrays, all of them out of cache, where the loop makes one.
+The scan is a loop of 160 `addcmul` over [2, B, d] (mean and variance together), about 2 ms forward at
+width 192 and batch 32 on one AVX2 core. A doubling scan (8 passes over the whole arrays) gives the same
+numbers but took 17 to 37 ms there. Cumulative products in log space are unsound: they divide by
+exp(-sum x), whose square is e^-116 over 160 frames at the initial rates, and 1/e^-116 overflows f32.
 """
 
 import contextlib
@@ -130,8 +130,8 @@ class FastBdo:
         initialise(self.model, torch.Generator().manual_seed(seed))
         self.ema = Encoder(config).requires_grad_(False)
         self.ema.load_state_dict(self.model.encoder.state_dict())
-        # "auto" is what measured fastest: the fused kernel wins without a gradient, but its backward
-        # loses to plain batched products at 40 tokens.
+        # "auto" is fused where no gradient is needed and plain batched products in the online encoder:
+        # the fastest of the four combinations at width 192, by 2 to 5 % of the step.
         for encoder, best in ((self.model.encoder, attention == "auto-embed"), (self.ema, True)):
             for block in encoder.blocks:
                 block.attn.fused = best if attention.startswith("auto") else attention == "fused"

@@ -2,6 +2,7 @@
 //! device; where a fused CPU kernel exists it is used instead when [`Kernels::Fused`] is asked for and the tensors
 //! are 32-bit floats on the CPU.
 
+mod adam;
 mod attention;
 mod blend;
 mod error;
@@ -11,6 +12,7 @@ mod norm;
 mod scan;
 mod softmax;
 
+pub use adam::{Adam, AdamState, WeightDecay, adam_step, squared_norm};
 pub use attention::{KeyPadding, attention};
 pub use blend::blend;
 pub use error::{ErrorWeights, squared_error};

@@ -1,6 +1,7 @@
 //! The fused CPU path: our kernels as framework ops, each with its own backward pass. Used only for 32-bit floats on
 //! the CPU device; the models never see this module.
 
+mod adam;
 mod attention;
 mod blend;
 mod buffer;
@@ -18,6 +19,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, DType, DispatchDevice, Flex, backend_extension};
 use burn::tensor::Tensor;
 
+pub(super) use adam::{adam_step, squared_norm};
 pub(super) use blend::blend;
 pub(super) use error::Weights;
 pub(super) use linear::Activation;
