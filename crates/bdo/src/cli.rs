@@ -55,6 +55,9 @@ pub(crate) enum Verb {
     /// Say what a cohort or a scan file is
     #[command(after_help = "Example:\n  bdo inspect cohort --verify")]
     Inspect(InspectArgs),
+    /// Measure how fast this machine trains, embeds and multiplies
+    #[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
+    Bench(BenchArgs),
 }
 
 /// Arguments of `demo`.
@@ -157,6 +160,92 @@ pub(crate) struct InspectArgs {
     /// Check every byte against its checksum
     #[arg(long)]
     pub(crate) verify: bool,
+}
+
+/// What is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchTask {
+    /// A whole training step: student, teacher, dynamics, decoder, optimiser, moving average
+    Train,
+    /// Whole scans to features
+    Embed,
+    /// Moments of the latent process along scans of 100 to 100,000 frames
+    Scan,
+    /// Matrix products at the model's shapes
+    Gemm,
+}
+
+/// Sizes of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SizeName {
+    /// Width 192
+    Tiny,
+    /// Width 384
+    Small,
+    /// Width 768
+    Base,
+}
+
+/// Precision of the linear layers' operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrecisionName {
+    /// bf16 where the processor has tiles for it, else f32
+    Fastest,
+    /// Single precision
+    F32,
+    /// Operands rounded to bfloat16, sums in f32
+    Bf16,
+}
+
+macro_rules! display_as_typed {
+    ($($name:ident),*) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let value = self.to_possible_value().expect("no value is hidden");
+                f.write_str(value.get_name())
+            }
+        }
+    )*};
+}
+display_as_typed!(BenchTask, SizeName);
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// What to time
+    #[arg(value_enum)]
+    pub(crate) task: BenchTask,
+    /// Size of the model
+    #[arg(long, value_enum, default_value_t = SizeName::Tiny)]
+    pub(crate) size: SizeName,
+    /// Scans at once
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = positive)]
+    pub(crate) batch: usize,
+    /// Timed repetitions
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = positive)]
+    pub(crate) steps: usize,
+    /// Regions of a scan
+    #[arg(long, value_name = "N", default_value_t = 450, value_parser = positive)]
+    pub(crate) regions: usize,
+    /// Frames of a scan
+    #[arg(long, value_name = "N", default_value_t = 160, value_parser = positive)]
+    pub(crate) frames: usize,
+    /// Precision of the linear layers
+    #[arg(long, value_enum, default_value_t = PrecisionName::Fastest)]
+    pub(crate) precision: PrecisionName,
+    /// Use the framework's own operations instead of our kernels
+    #[arg(long)]
+    pub(crate) composed: bool,
+    /// Answer lines `step` on stdin with milliseconds, until `quit`
+    #[arg(long)]
+    pub(crate) serve: bool,
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n > 0 && n <= 1_000_000 => Ok(n),
+        _ => Err("expected a number from 1 to 1000000".to_owned()),
+    }
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -2,6 +2,8 @@
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod native;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod peak;
 
 pub mod emulated;
 pub(crate) mod product;
@@ -23,6 +25,19 @@ pub fn is_available() -> bool {
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     {
         false
+    }
+}
+
+/// GFLOP/s of tile products on registers only, on `threads` threads; `None` where there are no tiles.
+pub fn peak_gflops(threads: usize) -> Option<f64> {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        peak::bf16_gflops(threads)
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    {
+        let _ = threads;
+        None
     }
 }
 

@@ -172,7 +172,9 @@ pub(crate) unsafe fn multiply<F: Finish + Sync + Send + Dispatched>(
     finish: F,
 ) {
     let Product { depth, columns, .. } = size;
-    let cut = Cut::of(isa, size, a.column != 1);
+    // A left operand with adjacent depth can be read in place; copying it pays off only when many columns go by.
+    let packs_left = a.column != 1 || columns >= PACK_LEFT_COLUMNS;
+    let cut = Cut::of(isa, size, packs_left);
     let null = std::ptr::null_mut();
     let block =
         Block { left: a, packed: null, right, depth, c: c.0, c_stride: columns, start, rows: (0, 0), columns: (0, 0) };
@@ -180,10 +182,9 @@ pub(crate) unsafe fn multiply<F: Finish + Sync + Send + Dispatched>(
     for_each_task(cut.count(), |task| {
         let mut block = job.block();
         (block.rows, block.columns) = cut.task(task);
-        // A left operand with adjacent depth is read in place: copying it would cost a tenth of a narrow product.
         let mut packed =
-            Scratch::new(if a.column == 1 { 0 } else { left_len(isa, cut.rows_per_task, depth.min(MAX_DEPTH)) });
-        if a.column != 1 {
+            Scratch::new(if packs_left { left_len(isa, cut.rows_per_task, depth.min(MAX_DEPTH)) } else { 0 });
+        if packs_left {
             block.packed = packed.start().0;
         }
         // The tasks cover disjoint parts of C.
@@ -226,6 +227,9 @@ impl Dispatched for Nothing {
         run_plain(isa, block);
     }
 }
+
+/// From this many columns on, rows of the left operand are copied into the order the register tile reads them in.
+const PACK_LEFT_COLUMNS: usize = 512;
 
 /// How the output is cut into tasks: by its shape alone, never by the number of threads.
 #[derive(Clone, Copy)]

@@ -188,6 +188,11 @@ pub(crate) unsafe fn columns_into_panels<V: Vector>(job: &RightJob) {
 #[inline(always)]
 pub(crate) unsafe fn steps_into_panels<V: Vector>(source: Source, rows: usize, steps: usize, out: *mut f32) {
     let height = V::TILE_ROWS;
+    if source.column == 1 {
+        // SAFETY: passed on from the caller.
+        unsafe { rows_into_left_panels::<V>(source, rows, steps, out) };
+        return;
+    }
     let mut from = 0;
     while from < steps {
         let to = (from + STEPS_PER_PASS).min(steps);
@@ -222,5 +227,41 @@ pub(crate) unsafe fn steps_into_panels<V: Vector>(source: Source, rows: usize, s
             first += height;
         }
         from = to;
+    }
+}
+
+/// The same for a left operand whose depth is adjacent in memory: blocks of 8 rows and 8 steps are transposed in registers.
+///
+/// # Safety
+/// As for [`steps_into_panels`]; `source.column` is 1.
+#[inline(always)]
+unsafe fn rows_into_left_panels<V: Vector>(source: Source, rows: usize, steps: usize, out: *mut f32) {
+    const BLOCK: usize = 8;
+    let height = V::TILE_ROWS;
+    let mut first = 0;
+    while first < rows {
+        let have = (rows - first).min(height);
+        // A block reads eight rows; a panel near the end of the operand has fewer and goes element by element.
+        let readable = rows - first >= BLOCK && height <= BLOCK;
+        let mut p = 0;
+        // SAFETY: all reads are of rows below `rows` and steps below `steps`. A transposed block writes eight values a
+        // step, of which those beyond `height` fall on the next step, written after it; the last step of a panel is
+        // never part of a block, so nothing falls on the next panel.
+        unsafe {
+            let panel = out.add(first * steps);
+            if readable {
+                while p + BLOCK < steps {
+                    V::transpose8(source.at.add(first * source.row + p), source.row, panel.add(p * height), height);
+                    p += BLOCK;
+                }
+            }
+            while p < steps {
+                for r in 0..height {
+                    *panel.add(p * height + r) = if r < have { *source.at.add((first + r) * source.row + p) } else { 0.0 };
+                }
+                p += 1;
+            }
+        }
+        first += height;
     }
 }

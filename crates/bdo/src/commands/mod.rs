@@ -1,5 +1,6 @@
 //! One file a verb.
 
+mod bench;
 mod demo;
 mod ingest;
 mod inspect;
@@ -20,6 +21,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Ingest(args) => ingest::run(args, &cli.common),
         Verb::Merge(args) => merge::run(args, &cli.common),
         Verb::Inspect(args) => inspect::run(args, &cli.common),
+        Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }
 

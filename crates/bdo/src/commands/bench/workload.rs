@@ -1,0 +1,81 @@
+//! The data and sizes that training and embedding are timed on.
+
+use bdo_data::random;
+use bdo_model::config::ModelConfig;
+use bdo_model::dynamics::Frames;
+use bdo_model::ops::{Kernels, Precision};
+use rand_chacha::rand_core::Rng;
+
+use crate::cli::{BenchArgs, PrecisionName, SizeName};
+
+/// The configuration of a size with the given number of regions.
+pub(super) fn config(args: &BenchArgs) -> ModelConfig {
+    let mut config = match args.size {
+        SizeName::Tiny => ModelConfig::tiny(),
+        SizeName::Small => ModelConfig::small(),
+        SizeName::Base => ModelConfig::base(),
+    };
+    config.regions = args.regions;
+    config
+}
+
+/// The kernels to time.
+pub(super) fn kernels(args: &BenchArgs) -> (Kernels, Precision) {
+    let precision = match args.precision {
+        PrecisionName::F32 => Precision::F32,
+        PrecisionName::Bf16 => Precision::Bf16,
+        PrecisionName::Fastest => Precision::fastest(),
+    };
+    (if args.composed { Kernels::Composed } else { Kernels::Fused(precision) }, precision)
+}
+
+/// Roughly normal numbers: the sum of four uniform ones, scaled to unit variance. The speed does not depend on their shape.
+pub(super) fn noise(purpose: &str, position: &[u64], count: usize) -> Vec<f32> {
+    let mut rng = random::stream(purpose, position);
+    let uniform = |bits: u64| (bits & 0xffff) as f32 / 65_536.0 - 0.5;
+    (0..count)
+        .map(|_| {
+            let bits = rng.next_u64();
+            (uniform(bits) + uniform(bits >> 16) + uniform(bits >> 32) + uniform(bits >> 48)) * 3f32.sqrt()
+        })
+        .collect()
+}
+
+/// Irregular times with a mean gap of 2.2 s (SPEC 3.8), and a quarter of the frames as context.
+pub(super) fn frames(args: &BenchArgs, seed: u64, step: u64) -> Frames {
+    let (batch, frames) = (args.batch, args.frames);
+    let mut rng = random::stream("bench-frames", &[seed, step]);
+    let targets = (0.75 * frames as f64 + 0.5) as usize;
+    let (mut times_seconds, mut context) = (Vec::with_capacity(batch * frames), vec![]);
+    for _ in 0..batch {
+        let mut time = 0.0;
+        for _ in 0..frames {
+            times_seconds.push(time);
+            time += 0.1 + 4.2 * (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        }
+        let mut order: Vec<usize> = (0..frames).collect();
+        random::shuffle(&mut order, &mut rng);
+        let mut is_context = vec![true; frames];
+        order[..targets.min(frames - 1)].iter().for_each(|i| is_context[*i] = false);
+        context.extend(is_context);
+    }
+    Frames { batch, frames, times_seconds, context, valid: vec![true; batch * frames] }
+}
+
+/// Flops of one forward pass of the encoder over one sample's tokens.
+pub(super) fn encoder_flops(config: &ModelConfig, tokens: usize) -> f64 {
+    let (d, n, t) = (config.width as f64, config.regions as f64, tokens as f64);
+    let block = (4.0 + 2.0 * config.ffn_ratio as f64) * d * d + 2.0 * t * d;
+    2.0 * t * (n * d + d * d + config.blocks as f64 * block)
+}
+
+/// Flops of one training step: online encoder forward and backward, teacher forward, dynamics and decoder.
+pub(super) fn train_flops(config: &ModelConfig, batch: usize, context: usize, targets: usize) -> f64 {
+    let (d, n) = (config.width as f64, config.regions as f64);
+    let (c, t) = (context as f64, targets as f64);
+    // The input needs no gradient.
+    let online = 3.0 * encoder_flops(config, context) - 2.0 * c * n * d;
+    let driven = 6.0 * c * (d * d + 2.0 * config.basis_count as f64 * d);
+    let decoder = 6.0 * t * (2.0 * d * d + d * n);
+    batch as f64 * (online + encoder_flops(config, targets) + driven + decoder)
+}
