@@ -17,21 +17,20 @@ pub struct AdamState<const D: usize> {
     pub square: Tensor<D>,
 }
 
-/// Step number `step`, counted from 1, with the gradient multiplied by `gradient_scale` first.
+/// Step number `step`, counted from 1.
 pub fn adam_step<const D: usize>(
     kernels: Kernels,
     adam: &Adam,
     step: u64,
-    gradient_scale: f64,
     state: AdamState<D>,
     gradient: Tensor<D>,
 ) -> AdamState<D> {
     if fused::applies(kernels, &state.value).is_some() {
-        return fused::adam_step(adam, step, gradient_scale as f32, state, gradient);
+        return fused::adam_step(adam, step, state, gradient);
     }
     let AdamState { value, mean, square } = state;
     let correction = |beta: f64| 1.0 - beta.powf(step as f64);
-    let mut gradient = gradient * gradient_scale;
+    let mut gradient = gradient * adam.gradient_scale;
     let value = match adam.weight_decay {
         WeightDecay::None => value,
         WeightDecay::Decoupled(decay) => value * (1.0 - adam.learning_rate * decay),

@@ -104,13 +104,13 @@ fn the_optimiser_step_equals_its_composed_twin() {
     let place = (&device, DType::F32);
     let shape = [3, 5, 7];
     for weight_decay in [WeightDecay::None, WeightDecay::Decoupled(0.1), WeightDecay::Coupled(0.1)] {
-        let adam = Adam { learning_rate: 0.01, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay };
+        let adam = Adam { learning_rate: 0.01, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay, gradient_scale: 0.5 };
         let run = |kernels: Kernels| {
             let zeros = || Tensor::<3>::zeros(shape, &device);
             let mut state = AdamState { value: toy::normal("p", shape, place), mean: zeros(), square: zeros() };
             for step in 1..=20 {
                 let gradient = toy::normal(&format!("g {step}"), shape, place);
-                state = adam_step(kernels, &adam, step, 0.5, state, gradient);
+                state = adam_step(kernels, &adam, step, state, gradient);
             }
             let norm = squared_norm(kernels, state.value.clone());
             [state.value, state.mean, state.square].map(|tensor| toy::values(&tensor)).into_iter().chain([vec![norm]])

@@ -9,6 +9,7 @@ mod invariant;
 mod leakage;
 mod moments;
 mod recovery;
+mod refusal;
 mod sampling;
 mod scan;
 mod toy;

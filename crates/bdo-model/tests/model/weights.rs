@@ -9,6 +9,7 @@ use bdo_model::parameters::{Parameters, parameter_table};
 use bdo_model::weights::{CardFacts, ContractError, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople};
 use bdo_model::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
 use burn::tensor::Device;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -200,4 +201,31 @@ fn training_people_are_recognised() {
     assert_eq!(people.overlap(["sub-02", "sub-01"]), ["sub-01"]);
     let wrong = TrainingPeople { subjects: ["sub-01".to_owned()].into(), ..people };
     assert!(wrong.check().unwrap_err().to_string().contains("sub-01"));
+}
+
+proptest! {
+    /// Damage anywhere is refused or harmless, never a crash: what is accepted has the right names, shapes and
+    /// finite values.
+    #[test]
+    fn damaged_bytes_never_crash_the_reader(edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4), cut in any::<usize>()) {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, mut bytes) = weight_file(folder.path());
+        let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        for (place, value) in edits {
+            // Most damage goes to the header, which is where a reader can be misled.
+            let place = if place % 4 == 0 { place % bytes.len() } else { place % header };
+            bytes[place] = value;
+        }
+        if cut % 3 == 0 {
+            bytes.truncate(cut % bytes.len());
+        }
+        fs::write(&path, &bytes).unwrap();
+        if let Ok(parameters) = read(&path) {
+            for row in parameter_table(&toy::config()) {
+                let array = &parameters.0[&row.name];
+                prop_assert_eq!(&array.shape, &row.shape);
+                prop_assert!(array.values.iter().all(|value| value.is_finite()));
+            }
+        }
+    }
 }

@@ -12,7 +12,6 @@ use burn::tensor::Tensor;
 pub(in crate::ops) fn adam_step<const D: usize>(
     adam: &Adam,
     step: u64,
-    gradient_scale: f32,
     state: AdamState<D>,
     gradient: Tensor<D>,
 ) -> AdamState<D> {
@@ -20,7 +19,6 @@ pub(in crate::ops) fn adam_step<const D: usize>(
     adam.step(
         Isa::current(),
         step,
-        gradient_scale,
         value.storage_mut::<f32>(),
         values(&primitive(gradient)),
         mean.storage_mut::<f32>(),
