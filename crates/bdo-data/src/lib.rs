@@ -8,6 +8,7 @@
 pub mod nifti;
 pub mod atlas;
 pub mod parcellate;
+pub mod cifti;
 pub mod region;
 pub mod scan;
 pub mod synth;

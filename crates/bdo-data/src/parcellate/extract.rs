@@ -16,8 +16,8 @@ pub struct RoiSeries {
     pub regions: usize,
     /// Row-major `[frames, regions]`; a region with too little coverage is NaN throughout.
     pub series: Vec<f32>,
-    /// Share of each region's voxels inside the image.
-    pub coverage: Vec<f32>,
+    /// Share of each region's points inside the image; absent where the file came parcellated.
+    pub coverage: Option<Vec<f32>>,
     /// Time between volumes as the header states it.
     pub tr_seconds: Option<f64>,
     /// BLAKE3 of the image file.
@@ -65,7 +65,7 @@ impl LabelsMasker {
             frames,
             regions: self.regions(),
             series,
-            coverage: self.coverage.clone(),
+            coverage: Some(self.coverage.clone()),
             tr_seconds,
             blake3: summary.blake3,
             non_finite: non_finite.iter().sum(),
