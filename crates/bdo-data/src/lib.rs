@@ -5,7 +5,10 @@
 
 #![deny(unsafe_code)]
 
+pub mod nifti;
 pub mod atlas;
+pub mod parcellate;
+pub mod cifti;
 pub mod region;
 pub mod scan;
 pub mod synth;

@@ -6,6 +6,8 @@ mod labels;
 mod plan;
 mod series_file;
 mod series_folder;
+mod series_mat;
+mod series_npz;
 
 pub use labels::read_region_names;
 pub use plan::{IngestPlan, IngestReport, SourceFile, ingest};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files;
+use super::{files, series_mat, series_npz};
 use crate::durable::{FileError, InFile};
 
 /// Largest file read: a day of scanning at a thousand regions as text is still far below.
@@ -45,7 +45,7 @@ pub struct SeriesTable {
     pub blake3: String,
 }
 
-/// Reads a .npy file by its ending, anything else as text.
+/// Reads a .npy, .npz or .mat file by its ending, anything else as text.
 pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     let content = |what: &str, expected: String, found: String| SeriesFileError::Content {
@@ -58,7 +58,12 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
         return Err(content("size", format!("at most {MOST_BYTES} bytes"), size.to_string()));
     }
     let bytes = std::fs::read(path).in_file("read", path)?;
-    let parsed = if files::ending(path) == "npy" { parse_npy(&bytes) } else { parse_text(&bytes) };
+    let parsed = match files::ending(path).as_str() {
+        "npy" => parse_npy(&bytes),
+        "npz" => series_npz::parse(&bytes, MOST_BYTES),
+        "mat" => series_mat::parse(&bytes, MOST_BYTES),
+        _ => parse_text(&bytes),
+    };
     let mut table = parsed.map_err(|(what, expected, found)| content(&what, expected, found))?;
     table.blake3 = blake3::hash(&bytes).to_hex().to_string();
     if table.frames == 0 || table.columns == 0 {
@@ -72,7 +77,7 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
 }
 
 /// What was looked at, what it should be, what it is.
-type Problem = (String, String, String);
+pub(super) type Problem = (String, String, String);
 
 fn parse_text(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let text = std::str::from_utf8(bytes)
@@ -134,7 +139,7 @@ fn number(cell: &str) -> Option<f32> {
 }
 
 /// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
-fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
+pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let problem = |what: &str, expected: &str, found: String| (what.to_owned(), expected.to_owned(), found);
     let truncated = || problem("header", "a .npy file", "too few bytes".into());
     if bytes.get(..6) != Some(b"\x93NUMPY") {

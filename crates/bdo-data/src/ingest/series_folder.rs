@@ -11,7 +11,7 @@ use crate::region::{Region, repeated_name};
 use crate::scan::ScanId;
 
 /// Endings of series files.
-const ENDINGS: [&str; 5] = ["tsv", "csv", "1d", "txt", "npy"];
+const ENDINGS: [&str; 7] = ["tsv", "csv", "1d", "txt", "npy", "npz", "mat"];
 /// Files beside the scans that are tables of something else.
 const NOT_SCANS: [&str; 8] =
     ["participants", "phenotypic", "region_names", "labels", "readme", "rejected", "sessions", "dataset_description"];
