@@ -24,7 +24,7 @@ pub struct Tree {
 }
 
 /// What sidecars say about a file.
-pub type Metadata = serde_json::Map<String, serde_json::Value>;
+pub(super) type Metadata = serde_json::Map<String, serde_json::Value>;
 
 impl Tree {
     /// Sorts out a listing of the files below `root`.
