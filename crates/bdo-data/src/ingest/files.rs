@@ -98,5 +98,6 @@ pub(super) fn stem_of_table(path: &Path) -> String {
     if image.len() + 4 <= name(path).len() && name(path).contains(".nii") {
         return image;
     }
+    // `.gz` is gone already; what is left to take off is the ending of the table.
     image.rsplit_once('.').map_or(image.as_str(), |(stem, _)| stem).to_owned()
 }

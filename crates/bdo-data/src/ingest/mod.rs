@@ -10,6 +10,7 @@ mod nifti_folder;
 mod plan;
 mod raw;
 mod recipe;
+mod region_rows;
 mod repetition;
 mod series_file;
 mod series_folder;

@@ -28,7 +28,9 @@ pub(super) fn is_scan(path: &Path) -> bool {
     let stem = files::stem(path).to_lowercase();
     let side_table =
         ["_confounds", "_outliers", "_coverage", "_scans", "_events", "_dseg"].iter().any(|s| stem.contains(s));
-    ENDINGS.contains(&files::ending(path).as_str()) && !NOT_SCANS.contains(&stem.as_str()) && !side_table
+    let ending = files::ending(path);
+    let gzipped = ending == "gz" && [".tsv.gz", ".csv.gz", ".txt.gz"].iter().any(|e| files::name(path).ends_with(e));
+    (gzipped || ENDINGS.contains(&ending.as_str())) && !NOT_SCANS.contains(&stem.as_str()) && !side_table
 }
 
 pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) -> Result<IngestPlan, IngestError> {
@@ -139,7 +141,10 @@ fn atlas_entity(path: &Path) -> Option<String> {
 
 /// Person, session, task and run from BIDS entities in the file name; else the whole stem is the person.
 pub(super) fn scan_id(path: &Path) -> ScanId {
-    let stem = files::stem(path);
+    if let Some(id) = biobank_id(path) {
+        return id;
+    }
+    let stem = files::stem_of_table(path);
     let entity = |key: &str| stem.split('_').find_map(|e| e.strip_prefix(key)).map(str::to_owned);
     match entity("sub-") {
         Some(subject) => ScanId {
@@ -150,6 +155,19 @@ pub(super) fn scan_id(path: &Path) -> ScanId {
         },
         None => ScanId::of_subject(stem),
     }
+}
+
+/// UK Biobank names files or folders after person, field, instance and array: `1000011_20227_2_0`.
+fn biobank_id(path: &Path) -> Option<ScanId> {
+    let stem = files::stem_of_table(path);
+    let folder = path.parent().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
+    [Some(stem), folder].into_iter().flatten().find_map(|name| {
+        let parts: Vec<&str> = name.split('_').collect();
+        let [person, field, instance, array] = parts[..] else { return None };
+        let digits = |s: &str, n: usize| s.len() == n && s.bytes().all(|b| b.is_ascii_digit());
+        let is_one = digits(person, 7) && digits(field, 5) && digits(instance, 1) && digits(array, 1);
+        is_one.then(|| ScanId { session: Some(instance.to_owned()), ..ScanId::of_subject(person) })
+    })
 }
 
 /// What the JSON beside the file and `--tr` say; both, but different, is a rejection.

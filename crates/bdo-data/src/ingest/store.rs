@@ -44,12 +44,12 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
     let present = existing(out, &settings)?;
     let mut report = IngestReport::default();
     let todo = outstanding(plan, present.as_ref(), &mut report)?;
-    if let Some(cohort) = &present
-        && todo.is_empty()
-    {
-        report.scans = cohort.len();
+    if let Some(cohort) = &present {
         cohort::tidy_up(out, &identity(&settings, &plan.files.iter().collect::<Vec<_>>()));
-        return Ok(Some(report));
+        if todo.is_empty() {
+            report.scans = cohort.len();
+            return Ok(Some(report));
+        }
     }
     let provenance = identity(&settings, &todo);
     let build_plan = Plan {
