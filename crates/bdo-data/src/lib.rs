@@ -18,6 +18,7 @@ pub mod bids;
 pub mod ingest;
 pub mod participants;
 pub mod cohort;
+pub mod quality;
 pub mod split;
 pub mod scaler;
 pub mod quantile;

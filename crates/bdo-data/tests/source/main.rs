@@ -4,3 +4,4 @@
 mod cleaning;
 mod confounds;
 mod golden;
+mod layouts;

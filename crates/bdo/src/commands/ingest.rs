@@ -2,7 +2,9 @@
 
 use bdo_data::cohort::Cohort;
 use bdo_data::confound::{Preset, Scrub};
+use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestOptions, Wishes};
+use bdo_data::quality;
 use serde_json::json;
 
 use super::inspect::poorly_covered;
@@ -52,6 +54,12 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome>
         .iter()
         .map(|e| json!({"scan": e.id.to_string(), "source": e.source, "invalid_regions": e.invalid_regions}))
         .collect();
+    if args.report {
+        let name = args.out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = args.out.with_file_name(format!("{name}.html"));
+        durable::write(&path, quality::page(&cohort)?.as_bytes())?;
+        note(common, &format!("the page about quality is {}", path.display()));
+    }
     let json = json!({
         "cohort": args.out, "format": plan.format.name(), "scans": report.scans, "added": report.added,
         "skipped": report.skipped, "subjects": cohort.manifest().subjects, "regions": cohort.regions().len(),
