@@ -4,24 +4,24 @@ use std::io::Write;
 
 /// A NIfTI file in the making.
 #[derive(Clone)]
-pub struct Builder {
-    pub two: bool,
-    pub big: bool,
-    pub dims: Vec<i64>,
-    pub datatype: i16,
-    pub bitpix: i16,
-    pub vox_offset: f64,
-    pub slope: f64,
-    pub intercept: f64,
-    pub sform: [[f64; 4]; 3],
-    pub sform_code: i32,
-    pub extension: Vec<u8>,
-    pub data: Vec<u8>,
+pub(crate) struct Builder {
+    pub(crate) two: bool,
+    pub(crate) big: bool,
+    pub(crate) dims: Vec<i64>,
+    pub(crate) datatype: i16,
+    pub(crate) bitpix: i16,
+    pub(crate) vox_offset: f64,
+    pub(crate) slope: f64,
+    pub(crate) intercept: f64,
+    pub(crate) sform: [[f64; 4]; 3],
+    pub(crate) sform_code: i32,
+    pub(crate) extension: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 impl Builder {
     /// 16-bit voxels counting up.
-    pub fn new(shape: [i64; 4]) -> Self {
+    pub(crate) fn new(shape: [i64; 4]) -> Self {
         let count = shape.iter().product::<i64>();
         Self {
             two: false,
@@ -55,7 +55,7 @@ impl Builder {
     }
 
     /// The file.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let size = if self.two { 540 } else { 348 };
         let mut out = vec![0; size];
         self.put(&mut out, 0, (size as i32).to_le_bytes());
@@ -101,7 +101,7 @@ impl Builder {
         out.extend(&self.extension);
         let mut data = self.data.clone();
         if self.big {
-            data.chunks_mut(self.bitpix.unsigned_abs() as usize / 8).for_each(<[u8]>::reverse);
+            data.chunks_mut((self.bitpix.unsigned_abs() as usize / 8).max(1)).for_each(<[u8]>::reverse);
         }
         out.extend(data);
         out
@@ -109,17 +109,17 @@ impl Builder {
 }
 
 /// Compresses as one gzip member.
-pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// A small deterministic generator, so that a failing case can be named by its number.
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -127,11 +127,11 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 }

@@ -45,7 +45,7 @@ fn every_type_order_and_version_reads_as_in_nibabel() {
 fn odd_headers_are_read_with_a_warning() {
     for (name, warning) in [
         ("qfac_repaired.nii", "pixdim[0] (qfac) is 0: taken as 1"),
-        ("negative_spacing.nii", "pixdim[3] is -3: taken as 3"),
+        ("negative_spacing.nii", "pixdim[2] is -3: taken as 3"),
         ("unknown_code.nii", "sform_code is 77, which is not a code: taken as 0"),
         ("slope_nan.nii", "scl_slope is NaN: the stored numbers are taken as they are"),
     ] {

@@ -3,7 +3,7 @@
 use super::builder::{Builder, Dice, gzip};
 
 /// Variant `number` of the corpus.
-pub fn variant(number: u64) -> Vec<u8> {
+pub(crate) fn variant(number: u64) -> Vec<u8> {
     let mut dice = Dice(number);
     let mut builder = Builder { two: dice.below(2) == 1, big: dice.below(2) == 1, ..Builder::new([5, 4, 3, 4]) };
     if dice.below(3) == 0 {

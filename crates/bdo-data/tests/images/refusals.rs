@@ -11,7 +11,7 @@ use super::builder::{Builder, gzip};
 use super::golden;
 
 fn read_all(path: &Path) -> Result<(), String> {
-    let tail = |e: bdo_data::nifti::ImageError| e.to_string().rsplit_once('/').unwrap().1.to_owned();
+    let tail = |e: bdo_data::nifti::ImageError| format!("a.nii{}", e.to_string().split_once("/a.nii").unwrap().1);
     let mut reader = NiftiReader::open(path, &Limits::default()).map_err(tail)?;
     let mut volume = vec![0.0; reader.header().voxels()];
     while reader.next_volume(&mut volume).map_err(tail)? {}
@@ -46,8 +46,10 @@ fn sound_images_are_read_in_both_orders_and_versions() {
 
 #[test]
 fn each_defect_is_named() {
-    let too_few = "a.nii: size of the file: expected 498 bytes, as in the header, found 496";
-    assert_eq!(refusal(|b| b.data.truncate(142)), too_few.replace("498", "496").replace("found 496", "found 494"));
+    assert_eq!(
+        refusal(|b| b.data.truncate(142)),
+        "a.nii: size of the file: expected 496 bytes, as in the header, found 494"
+    );
     assert_eq!(refusal(|b| b.datatype = 32), "a.nii: datatype: expected real numbers, found complex numbers (code 32)");
     assert_eq!(refusal(|b| b.datatype = 128), "a.nii: datatype: expected real numbers, found colours (code 128)");
     assert_eq!(refusal(|b| b.datatype = 3), "a.nii: datatype: expected a NIfTI code, found 3");
