@@ -108,6 +108,7 @@ fn nibabel_and_nilearn_agree() {
     };
     let Some(data) = shared_data("comparison with nibabel and nilearn") else { return };
     let probe = std::env::current_exe().unwrap().parent().unwrap().join("../examples/image_probe");
+    assert!(probe.exists(), "build it first: cargo build -p bdo-data --example image_probe");
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools/reference/compare_images.py");
     let count = super::torture_count(2000).to_string();
     let status = std::process::Command::new(python).arg(script).arg(probe).arg(data).arg(count).status().unwrap();
