@@ -23,7 +23,7 @@ pub(super) fn axes(xml: &[u8]) -> Result<Axes, Problem> {
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|e| Problem::new("CIFTI XML", "XML", e))?;
     let root = document.root_element();
-    if root.tag_name().name() != "CIFTI" || attribute(root, "Version")? != "2" {
+    if root.tag_name().name() != "CIFTI" || !matches!(attribute(root, "Version")?, "2" | "2.0") {
         return Err(Problem::new("CIFTI XML", "a CIFTI element of version 2", root.tag_name().name()));
     }
     let matrix = child(root, "Matrix")?;

@@ -108,12 +108,14 @@ impl<R: Read> Gzip<R> {
             return Ok(());
         }
         let mut header = Counted { input: &mut self.input, crc: Crc::new() };
-        let [first, second, method, flags, ..] = header.array::<10>()?;
+        let [first, second, method, flags, _, _, _, _, effort, system] = header.array::<10>()?;
         if (first, second) != (0x1f, 0x8b) {
             return Err(Problem::new("gzip header", "1f 8b", format!("{first:02x} {second:02x}")).into());
         }
-        if method != 8 || flags & 0xe0 != 0 {
-            let found = format!("method {method}, flags {flags:#04x}");
+        // No checksum covers these bytes, so a value that no writer of binary files leaves is taken as damage.
+        let is_known = method == 8 && flags & 0xe1 == 0 && matches!(effort, 0 | 2 | 4) && matches!(system, 0..=13 | 255);
+        if !is_known {
+            let found = format!("method {method}, flags {flags:#04x}, effort {effort}, system {system}");
             return Err(Problem::new("gzip header", "method 8 (deflate) and known flags", found).into());
         }
         if flags & 4 != 0 {
