@@ -70,7 +70,11 @@ pub fn clean(
     }
     let kept: Vec<usize> = confounds.and_then(|c| c.kept.clone()).unwrap_or_else(|| (0..frames).collect());
     if kept.len() < 2 {
-        return Err(CleanError::new("frames left after censoring", "at least 2", format!("{} of {frames}", kept.len())));
+        return Err(CleanError::new(
+            "frames left after censoring",
+            "at least 2",
+            format!("{} of {frames}", kept.len()),
+        ));
     }
     let mut columns = columns_of(series, regions, frames);
     let mut nuisance = confounds.map(confound_columns).unwrap_or_default();

@@ -11,8 +11,8 @@ mod part;
 mod verify;
 
 pub use build::{
-    BuildReport, Item, Observer, Plan, Rejection, Tables, Unpublished, build, build_beside, discard, existing, lock_beside,
-    publish, resumable, tidy_up,
+    BuildReport, Item, Observer, Plan, Rejection, Tables, Unpublished, build, build_beside, discard, existing,
+    lock_beside, publish, resumable, tidy_up,
 };
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
 pub use merge::{append, merge};

@@ -50,11 +50,7 @@ fn containing<'a>(table: &'a ConfoundTable, keyword: &'a str) -> impl Iterator<I
 }
 
 /// Components are numbered within their kind; the JSON says how many there are and which mask each one is of.
-fn components(
-    table: &ConfoundTable,
-    kind: CompCorKind,
-    most: Option<usize>,
-) -> Result<Vec<String>, ConfoundError> {
+fn components(table: &ConfoundTable, kind: CompCorKind, most: Option<usize>) -> Result<Vec<String>, ConfoundError> {
     let (prefixes, masks): (&[char], &[&str]) = match kind {
         CompCorKind::AnatCombined => (&['a'], &["combined"]),
         CompCorKind::AnatSeparated => (&['a', 'w', 'c'], &["WM", "CSF"]),

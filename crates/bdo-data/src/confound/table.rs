@@ -105,7 +105,9 @@ impl ConfoundTable {
         }
         match column.iter().position(|x| !x.is_finite()) {
             None => Ok(column),
-            Some(row) => Err(self.content("values", format!("numbers in column {name}"), format!("none in row {}", row + 1))),
+            Some(row) => {
+                Err(self.content("values", format!("numbers in column {name}"), format!("none in row {}", row + 1)))
+            }
         }
     }
 
@@ -113,12 +115,7 @@ impl ConfoundTable {
         self.content("columns", what, "none")
     }
 
-    pub(super) fn content(
-        &self,
-        what: &'static str,
-        expected: impl ToString,
-        found: impl ToString,
-    ) -> ConfoundError {
+    pub(super) fn content(&self, what: &'static str, expected: impl ToString, found: impl ToString) -> ConfoundError {
         content(&self.path, what, expected, found)
     }
 }

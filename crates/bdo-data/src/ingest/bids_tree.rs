@@ -184,11 +184,8 @@ fn planned(source: &Path, tree: &Tree, run: Run, kind: Kind, options: &IngestOpt
         Some(problem) => Err(reject(problem)),
         None => repetition(tree, &run.file, run.outliers.is_some(), options.tr_seconds).map_err(reject),
     };
-    let image = ImageCompanions {
-        mask: run.mask.or_else(|| options.mask.clone()),
-        confounds: run.confounds,
-        space: run.space,
-    };
+    let image =
+        ImageCompanions { mask: run.mask.or_else(|| options.mask.clone()), confounds: run.confounds, space: run.space };
     let reading = match kind {
         Kind::Tables => {
             Reading::Table(TableCompanions { outliers: run.outliers, coverage: run.coverage, motion: run.motion })
@@ -202,12 +199,7 @@ fn planned(source: &Path, tree: &Tree, run: Run, kind: Kind, options: &IngestOpt
 type Problem = (&'static str, String, String);
 
 /// What the sidecars say. A series its maker has scrubbed without saying which frames are left has no true times.
-fn repetition(
-    tree: &Tree,
-    file: &BidsFile,
-    has_outliers: bool,
-    given: Option<f64>,
-) -> Result<RepetitionTime, Problem> {
+fn repetition(tree: &Tree, file: &BidsFile, has_outliers: bool, given: Option<f64>) -> Result<RepetitionTime, Problem> {
     let metadata = tree.metadata(file).map_err(|e| ("sidecar", "JSON".to_owned(), e.to_string()))?;
     let number = |key: &str| {
         let value = metadata.get(key)?;

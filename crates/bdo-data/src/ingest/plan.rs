@@ -144,7 +144,11 @@ impl IngestPlan {
             if let Some(motion) = motion {
                 if motion.len() != frames {
                     let found = motion.len().to_string();
-                    return Err(rejected(("confounds".into(), format!("{frames} rows as the image has volumes"), found)));
+                    return Err(rejected((
+                        "confounds".into(),
+                        format!("{frames} rows as the image has volumes"),
+                        found,
+                    )));
                 }
                 raw.framewise_displacement_mm = Some(motion);
             }

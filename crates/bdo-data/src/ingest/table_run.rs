@@ -57,7 +57,8 @@ pub(super) fn read(plan: &IngestPlan, path: &Path, beside: &TableCompanions) -> 
         .map(|fd| filled(kept.frames.iter().map(|t| fd[*t]).collect()));
     if kept.series_is_whole {
         // Frames the producer has interpolated are no measurements: they are left out like censored ones.
-        raw.values = kept.frames.iter().flat_map(|t| raw.values[t * raw.regions..(t + 1) * raw.regions].to_vec()).collect();
+        raw.values =
+            kept.frames.iter().flat_map(|t| raw.values[t * raw.regions..(t + 1) * raw.regions].to_vec()).collect();
     }
     raw.frame_numbers = kept.frames;
     Ok(raw)
@@ -141,8 +142,7 @@ pub(super) fn column_order(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec
         return Err(problem("regions", format!("{} columns", regions.len()), found));
     };
     let position: HashMap<&str, usize> = names.iter().enumerate().map(|(i, n)| (n.as_str(), i)).collect();
-    let missing: Vec<&str> =
-        regions.iter().map(|r| bare_name(plan, r)).filter(|n| !position.contains_key(n)).collect();
+    let missing: Vec<&str> = regions.iter().map(|r| bare_name(plan, r)).filter(|n| !position.contains_key(n)).collect();
     if !missing.is_empty() || position.len() != names.len() || names.len() != regions.len() {
         let missing = if missing.is_empty() {
             String::new()

@@ -35,11 +35,18 @@ pub(super) fn histogram(title: &str, unit: &str, values: &[f64]) -> String {
     }
     let most = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
     let bar = width / BARS as f64;
-    let mut svg = format!("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {width} 160\" width=\"{width}\">", escaped(title));
+    let mut svg = format!(
+        "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {width} 160\" width=\"{width}\">",
+        escaped(title)
+    );
     for (i, count) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
         let h = height * *count as f64 / most;
         let (x, y) = (i as f64 * bar, height - h);
-        let _ = write!(svg, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{h:.1}\"><title>{count}</title></rect>", bar - 1.0);
+        let _ = write!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{h:.1}\"><title>{count}</title></rect>",
+            bar - 1.0
+        );
     }
     let _ = write!(
         svg,
@@ -53,18 +60,27 @@ pub(super) fn histogram(title: &str, unit: &str, values: &[f64]) -> String {
 pub(super) fn region_map(title: &str, regions: &[Region], shares: &[f64]) -> String {
     let placed = !regions.is_empty() && regions.iter().all(|r| r.centroid_mm.is_some());
     let mut svg = format!("<figure><figcaption>{}</figcaption>", escaped(title));
-    svg += if placed { "<svg viewBox=\"-90 -90 180 200\" width=\"360\">" } else { "<svg viewBox=\"0 0 720 40\" width=\"720\">" };
+    svg += if placed {
+        "<svg viewBox=\"-90 -90 180 200\" width=\"360\">"
+    } else {
+        "<svg viewBox=\"0 0 720 40\" width=\"720\">"
+    };
     for (i, (region, share)) in regions.iter().zip(shares).enumerate() {
         let red = (255.0 * (1.0 - share)).round() as u8;
         let rest = (150.0 * share).round() as u8;
         let fill = format!("rgb({},{rest},{rest})", red.max(rest));
         let name = format!("<title>{}: {:.0} %</title>", escaped(&region.name), 100.0 * share);
         let _ = match region.centroid_mm.filter(|_| placed) {
-            Some([x, y, _]) => write!(svg, "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{fill}\">{name}</circle>", -y),
+            Some([x, y, _]) => {
+                write!(svg, "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{fill}\">{name}</circle>", -y)
+            }
             None => {
                 let width = 720.0 / regions.len() as f64;
                 let x = i as f64 * width;
-                write!(svg, "<rect x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"40\" fill=\"{fill}\">{name}</rect>")
+                write!(
+                    svg,
+                    "<rect x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"40\" fill=\"{fill}\">{name}</rect>"
+                )
             }
         };
     }

@@ -78,10 +78,12 @@ mod tests {
     #[test]
     fn tsnr_is_mean_over_spread_and_absent_for_centred_series() {
         // Two regions around 100 and 50 with a spread of 1, and a missing one.
-        let series: Vec<f32> = (0..10).flat_map(|t| {
-            let s = if t % 2 == 0 { 1.0 } else { -1.0 };
-            [100.0 + s, 100.0 - s, f32::NAN]
-        }).collect();
+        let series: Vec<f32> = (0..10)
+            .flat_map(|t| {
+                let s = if t % 2 == 0 { 1.0 } else { -1.0 };
+                [100.0 + s, 100.0 - s, f32::NAN]
+            })
+            .collect();
         assert_eq!(median_tsnr(&series, 3), Some(100.0));
         let centred: Vec<f32> = series.iter().map(|x| x - 100.0).collect();
         assert_eq!(median_tsnr(&centred, 3), None);

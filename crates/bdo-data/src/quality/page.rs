@@ -40,9 +40,14 @@ pub fn page(cohort: &Cohort) -> Result<String, CohortError> {
     let motion: Vec<f64> = index.iter().filter_map(|e| e.mean_fd_mm).collect();
     html += &histogram("Mean framewise displacement", "mm", &motion);
     let tsnr: Vec<f64> = quality.tsnr.iter().flatten().copied().collect();
-    html += &histogram("Temporal signal-to-noise ratio (median region; absent where the mean was taken out)", "", &tsnr);
+    html +=
+        &histogram("Temporal signal-to-noise ratio (median region; absent where the mean was taken out)", "", &tsnr);
     html += "<h2>Regions</h2>";
-    html += &region_map("Share of scans in which a region has a signal, from above", cohort.regions(), &quality.valid_share);
+    html += &region_map(
+        "Share of scans in which a region has a signal, from above",
+        cohort.regions(),
+        &quality.valid_share,
+    );
     if quality.coverage.iter().any(Option::is_some) {
         let shares: Vec<f64> = quality.coverage.iter().map(|c| c.unwrap_or(1.0)).collect();
         html += &region_map("Mean share of a region's voxels inside the images", cohort.regions(), &shares);
@@ -55,17 +60,22 @@ pub fn page(cohort: &Cohort) -> Result<String, CohortError> {
     html += &rejects(cohort)?;
     let settings = manifest.provenance.last().map(|p| p.settings.to_string()).unwrap_or_default();
     let version = manifest.provenance.last().map(|p| p.version.clone()).unwrap_or_default();
-    let _ = write!(html, "<h2>Made by</h2><p>bdo {}: <code>{}</code></p></html>", escaped(&version), escaped(&settings));
+    let _ =
+        write!(html, "<h2>Made by</h2><p>bdo {}: <code>{}</code></p></html>", escaped(&version), escaped(&settings));
     Ok(html)
 }
 
 fn poor_regions(cohort: &Cohort, quality: &Quality) -> String {
-    let mut poor: Vec<(usize, f64)> = quality.valid_share.iter().copied().enumerate().filter(|(_, s)| *s < 1.0).collect();
+    let mut poor: Vec<(usize, f64)> =
+        quality.valid_share.iter().copied().enumerate().filter(|(_, s)| *s < 1.0).collect();
     poor.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
     if poor.is_empty() {
         return format!("<p>Every region has a signal in all of the {} scans looked at.</p>", quality.read.len());
     }
-    let mut html = format!("<p>{} regions are missing or constant in some scans.</p><table><tr><th>Region<th>With a signal", poor.len());
+    let mut html = format!(
+        "<p>{} regions are missing or constant in some scans.</p><table><tr><th>Region<th>With a signal",
+        poor.len()
+    );
     for (region, share) in poor.into_iter().take(ROWS) {
         let _ = write!(html, "<tr><td>{}<td>{:.1} %", escaped(&cohort.regions()[region].name), 100.0 * share);
     }
@@ -126,7 +136,8 @@ fn rejects(cohort: &Cohort) -> Result<String, CohortError> {
     if rows.is_empty() {
         return Ok("<h2>Rejected</h2><p>None.</p>".into());
     }
-    let mut html = format!("<h2>Rejected</h2><p>{} files.</p><table><tr><th>File<th>Reason<th>Expected<th>Found", rows.len());
+    let mut html =
+        format!("<h2>Rejected</h2><p>{} files.</p><table><tr><th>File<th>Reason<th>Expected<th>Found", rows.len());
     for row in rows.iter().take(ROWS) {
         html += "<tr>";
         for cell in row.split('\t') {

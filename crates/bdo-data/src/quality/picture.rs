@@ -16,7 +16,8 @@ fn png(pixels: &[u8], width: usize, height: usize) -> Vec<u8> {
     header.extend([8, 0, 0, 0, 0]);
     chunk(&mut out, *b"IHDR", &header);
     let mut encoder = flate2::write::ZlibEncoder::new(vec![], flate2::Compression::new(6));
-    let rows: Vec<u8> = pixels.chunks(width.max(1)).flat_map(|row| std::iter::once(0).chain(row.iter().copied())).collect();
+    let rows: Vec<u8> =
+        pixels.chunks(width.max(1)).flat_map(|row| std::iter::once(0).chain(row.iter().copied())).collect();
     // Writing to memory does not fail; an empty picture would be the worst outcome.
     let _ = encoder.write_all(&rows);
     chunk(&mut out, *b"IDAT", &encoder.finish().unwrap_or_default());
@@ -53,6 +54,9 @@ mod tests {
 
     #[test]
     fn digits_are_those_of_the_standard() {
-        assert_eq!(["", "f", "fo", "foo", "foob"].map(|t| base64(t.as_bytes())), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+        assert_eq!(
+            ["", "f", "fo", "foo", "foob"].map(|t| base64(t.as_bytes())),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
     }
 }

@@ -1,8 +1,6 @@
 //! Confounds equal those of nilearn.
 
-use bdo_data::confound::{
-    AromaKind, CompCorKind, ConfoundTable, Confounds, Expansion, Preset, Scrub, Strategy, load,
-};
+use bdo_data::confound::{AromaKind, CompCorKind, ConfoundTable, Confounds, Expansion, Preset, Scrub, Strategy, load};
 
 use crate::golden::{golden, indices, numbers, real_data, texts};
 
@@ -12,15 +10,11 @@ fn strategy(case: &str) -> Strategy {
     match case {
         "motion_basic" => Strategy { motion: Some(Expansion::Basic), ..nothing },
         "motion_power2" => Strategy { motion: Some(Expansion::Power2), ..nothing },
-        "motion_derivatives_raw" => {
-            Strategy { motion: Some(Expansion::Derivatives), demean: false, ..nothing }
-        }
+        "motion_derivatives_raw" => Strategy { motion: Some(Expansion::Derivatives), demean: false, ..nothing },
         "wm_csf_derivatives_global_full" => {
             Strategy { wm_csf: Some(Expansion::Derivatives), global_signal: Some(Expansion::Full), ..nothing }
         }
-        "anat_separated_two" => {
-            Strategy { compcor: Some(CompCorKind::AnatSeparated), n_compcor: Some(2), ..cosines }
-        }
+        "anat_separated_two" => Strategy { compcor: Some(CompCorKind::AnatSeparated), n_compcor: Some(2), ..cosines },
         "temporal" => Strategy { compcor: Some(CompCorKind::Temporal), ..cosines },
         "temporal_anat_combined_three" => {
             Strategy { compcor: Some(CompCorKind::TemporalAnatCombined), n_compcor: Some(3), ..cosines }
@@ -113,7 +107,10 @@ fn what_is_missing_is_named() {
         load(&holes, &global).unwrap_err().to_string(),
         "t.tsv: values: expected numbers in column global_signal, found none in row 2"
     );
-    assert_eq!(table("1\t2\n3\t4\n", None).unwrap_err(), "t.tsv: header: expected names of confounds separated by tabs, found \"1\"");
+    assert_eq!(
+        table("1\t2\n3\t4\n", None).unwrap_err(),
+        "t.tsv: header: expected names of confounds separated by tabs, found \"1\""
+    );
     assert_eq!(table("a\ta\n3\t4\n", None).unwrap_err(), "t.tsv: header: expected different names, found \"a\" twice");
     assert_eq!(table("a\tb\n3\n", None).unwrap_err(), "t.tsv: table: expected 2 columns in line 2, found 1");
     assert_eq!(table("a\n3\n", None).unwrap_err(), "t.tsv: table: expected at least 2 rows, found 1");

@@ -13,9 +13,9 @@ pub(crate) const REGIONS: usize = 4;
 
 /// A deterministic number in 0..1 for any coordinates.
 pub(crate) fn noise(seed: &[usize]) -> f32 {
-    let mut x = seed.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |h, s| {
-        (h ^ *s as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29)
-    });
+    let mut x = seed
+        .iter()
+        .fold(0x9e37_79b9_7f4a_7c15_u64, |h, s| (h ^ *s as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(29));
     x ^= x >> 31;
     (x.wrapping_mul(0x94d0_49bb_1331_11eb) >> 40) as f32 / 16_777_216.0
 }
@@ -121,7 +121,8 @@ pub(crate) fn fmriprep(root: &Path, people: usize) {
             image(&func.join(format!("{scan}_desc-preproc_bold.nii")), FRAMES, 2.0, |v, t| voxel(person, v, t));
             image(&func.join(format!("{scan}_desc-brain_mask.nii")), 1, 0.0, |_, _| 1.0);
         }
-        fs::write(func.join(format!("sub-{label}_task-rest_desc-confounds_timeseries.tsv")), confounds(person)).unwrap();
+        fs::write(func.join(format!("sub-{label}_task-rest_desc-confounds_timeseries.tsv")), confounds(person))
+            .unwrap();
     }
     fs::write(root.join("participants.tsv"), table).unwrap();
 }

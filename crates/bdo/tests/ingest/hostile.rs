@@ -19,7 +19,10 @@ fn hostile_names_of_people_stay_labels() {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().join("work");
     let (source, out) = (work.join("source"), work.join("cohort"));
-    series(&source, &["sub-..%2Fx_task-rest.tsv", "sub-..\\x.tsv", "...tsv", "sub-a\nb.tsv", "-rf.tsv", "$(touch x).tsv"]);
+    series(
+        &source,
+        &["sub-..%2Fx_task-rest.tsv", "sub-..\\x.tsv", "...tsv", "sub-a\nb.tsv", "-rf.tsv", "$(touch x).tsv"],
+    );
     fs::write(source.join("participants.tsv"), "participant_id\tage\n../../x\t3\nsub-..%2Fx\t4\n").unwrap();
     let before = tree(&source);
     let said = expect(1, &[text(&source), text(&out), "--format", "series", "--tr", "2"]);

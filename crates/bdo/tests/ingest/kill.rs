@@ -33,9 +33,8 @@ fn killed_at_any_point_and_run_again_gives_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let (source_folder, whole) = (dir.path().join("source"), dir.path().join("whole"));
     source(&source_folder);
-    let arguments = |out: &Path| {
-        ["--tr", "2", "--format", "series", "--quiet", text(&source_folder), text(out)].map(str::to_owned)
-    };
+    let arguments =
+        |out: &Path| ["--tr", "2", "--format", "series", "--quiet", text(&source_folder), text(out)].map(str::to_owned);
     let start = Instant::now();
     expect(1, &arguments(&whole).each_ref().map(String::as_str));
     let duration = start.elapsed();
@@ -57,7 +56,8 @@ fn killed_at_any_point_and_run_again_gives_the_same_bytes() {
         assert_eq!(again.status.code(), Some(1), "{}", String::from_utf8_lossy(&again.stderr));
         let found = tree(&out);
         assert!(found.keys().eq(expected.keys()), "{point}: {:?}", found.keys());
-        let differing: Vec<_> = found.iter().filter(|(name, bytes)| expected[*name] != **bytes).map(|(n, _)| n).collect();
+        let differing: Vec<_> =
+            found.iter().filter(|(name, bytes)| expected[*name] != **bytes).map(|(n, _)| n).collect();
         assert!(differing.is_empty(), "{point}: {differing:?}");
         fs::remove_dir_all(&out).unwrap();
         let left: Vec<String> = fs::read_dir(dir.path())

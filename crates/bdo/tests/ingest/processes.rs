@@ -49,7 +49,8 @@ fn adding_person_by_person_keeps_one_table_of_rejects() {
     let dir = tempfile::tempdir().unwrap();
     let (root, out) = (dir.path().join("fmriprep"), dir.path().join("cohort"));
     fmriprep(&root, 3);
-    std::fs::write(root.join("sub-02/func/sub-02_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii"), "no").unwrap();
+    std::fs::write(root.join("sub-02/func/sub-02_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii"), "no")
+        .unwrap();
     let atlas = atlas(dir.path());
     let arguments =
         |label: &'static str| [text(&root), text(&out), "--atlas", text(&atlas), "--participant-label", label];

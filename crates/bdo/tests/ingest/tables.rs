@@ -47,7 +47,8 @@ fn xcpd_tables_have_true_times_in_both_spellings_and_modes() {
         let name = format!("{scan}_space-MNI152NLin6Asym_{infix}-Tiny{stat}_timeseries.tsv");
         write(&func.join(name), &table(label.parse().unwrap(), frames));
         write(&func.join(format!("{scan}_outliers.tsv")), &outliers);
-        let motion: String = (0..30).fold("framewise_displacement\n".to_owned(), |s, t| s + &format!("{}\n", t as f32 / 64.0));
+        let motion: String =
+            (0..30).fold("framewise_displacement\n".to_owned(), |s, t| s + &format!("{}\n", t as f32 / 64.0));
         write(&func.join(format!("{scan}_motion.tsv")), &motion);
     }
     let func = root.join("sub-1/func");
@@ -90,9 +91,8 @@ fn several_parcellations_need_a_choice_and_scrubbed_series_need_their_frames() {
             let func = root.join(format!("sub-{label}/func"));
             write(&func.join(format!("{name}.tsv")), &table(person, &every));
             let scrubbed = person * 3;
-            let sidecar = format!(
-                r#"{{"SamplingFrequency": 0.5, "NumberOfVolumesDiscardedByMotionScrubbing": {scrubbed}}}"#
-            );
+            let sidecar =
+                format!(r#"{{"SamplingFrequency": 0.5, "NumberOfVolumesDiscardedByMotionScrubbing": {scrubbed}}}"#);
             write(&func.join(format!("{name}.json")), &sidecar);
         }
     }
