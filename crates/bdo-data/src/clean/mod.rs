@@ -42,6 +42,8 @@ pub struct CleanError {
 }
 
 impl CleanError {
+    // Callers pass texts and numbers as they have them.
+    #[allow(clippy::needless_pass_by_value)]
     fn new(what: &'static str, expected: impl ToString, found: impl ToString) -> Self {
         Self { what, expected: expected.to_string(), found: found.to_string() }
     }

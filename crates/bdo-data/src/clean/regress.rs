@@ -60,7 +60,9 @@ fn orthonormal(mut columns: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
         if length <= smallest {
             continue;
         }
-        next.iter_mut().for_each(|x| *x /= length);
+        for x in &mut next {
+            *x /= length;
+        }
         for column in &mut columns {
             take_out(column, &next);
         }

@@ -200,7 +200,7 @@ pub fn lock_beside(out: &Path) -> Result<File, CohortError> {
 }
 
 /// Throws away what was built.
-pub fn discard(fresh: Unpublished) -> Result<(), CohortError> {
+pub fn discard(fresh: &Unpublished) -> Result<(), CohortError> {
     fs::remove_dir_all(&fresh.partial).in_file("remove", &fresh.partial)?;
     Ok(())
 }

@@ -30,7 +30,7 @@ impl Expansion {
     }
 }
 
-/// Which CompCor components are used.
+/// Which `CompCor` components are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompCorKind {
@@ -68,7 +68,7 @@ pub struct Strategy {
     pub global_signal: Option<Expansion>,
     /// Slow cosines, where the table has them.
     pub high_pass: bool,
-    /// CompCor components.
+    /// `CompCor` components.
     pub compcor: Option<CompCorKind>,
     /// At most so many components a mask; `None` takes all.
     pub n_compcor: Option<usize>,

@@ -9,7 +9,7 @@ use crate::durable::{self, FileError, InFile};
 /// Largest table read; real ones are a few MiB.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// A table as fMRIPrep writes it, with what its JSON says about the CompCor components.
+/// A table as fMRIPrep writes it, with what its JSON says about the `CompCor` components.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConfoundTable {
     path: String,
@@ -120,11 +120,13 @@ impl ConfoundTable {
     }
 }
 
+// Callers pass texts and numbers as they have them.
+#[allow(clippy::needless_pass_by_value)]
 fn content(path: &str, what: &'static str, expected: impl ToString, found: impl ToString) -> ConfoundError {
     ConfoundError::Content { path: path.into(), what, expected: expected.to_string(), found: found.to_string() }
 }
 
-/// Names and masks of the CompCor components, in the order of the JSON.
+/// Names and masks of the `CompCor` components, in the order of the JSON.
 fn components(path: &str, bytes: &[u8]) -> Result<Vec<(String, Option<String>)>, ConfoundError> {
     let json: serde_json::Map<String, serde_json::Value> =
         serde_json::from_slice(bytes).map_err(|e| content(path, "JSON beside the table", "an object", e))?;

@@ -106,13 +106,13 @@ fn regions(source: &Path, first: &Path, atlas: &str, options: &IngestOptions) ->
     Ok(names.into_iter().map(|n| Region::named(format!("{atlas}-{n}"))).collect())
 }
 
-/// The table's row of a file: by FILE_ID, else by the person's number at the end of the name.
+/// The table's row of a file: by `FILE_ID`, else by the person's number at the end of the name.
 fn row_of_file(people: &Participants, file_id: &str) -> Option<usize> {
     let by_file = (0..people.len()).find(|r| people.get(*r, "FILE_ID") == Some(file_id));
     by_file.or_else(|| people.row_of(&bare_number(file_id)))
 }
 
-/// `Pitt_0050003` to `50003`, as SUB_ID spells it.
+/// `Pitt_0050003` to `50003`, as `SUB_ID` spells it.
 fn bare_number(file_id: &str) -> String {
     let digits = file_id.rsplit('_').next().unwrap_or(file_id);
     digits.parse::<u64>().map_or_else(|_| file_id.to_owned(), |n| n.to_string())

@@ -95,14 +95,12 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
             return Ok(Kind::Images);
         }
         let known = bids::atlases(tree);
-        return match known.contains(atlas.to_string_lossy().as_ref()) {
-            true => Ok(Kind::Tables),
-            false => {
-                let names = known.into_iter().collect::<Vec<_>>().join(", ");
-                let found = if names.is_empty() { "neither".into() } else { format!("tables of {names}") };
-                Err(IngestError::source(atlas, "an atlas file, or the name of a parcellation of the tables", found))
-            }
-        };
+        if known.contains(atlas.to_string_lossy().as_ref()) {
+            return Ok(Kind::Tables);
+        }
+        let names = known.into_iter().collect::<Vec<_>>().join(", ");
+        let found = if names.is_empty() { "neither".into() } else { format!("tables of {names}") };
+        return Err(IngestError::source(atlas, "an atlas file, or the name of a parcellation of the tables", found));
     }
     if !bids::atlases(tree).is_empty() {
         return Ok(Kind::Tables);

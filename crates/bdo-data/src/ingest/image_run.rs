@@ -56,21 +56,16 @@ pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanio
     let limits = Limits::default();
     let image = NiftiReader::open(path, &limits).map_err(of_image)?;
     let options = masker_options(plan);
-    let masker = match &beside.mask {
-        Some(mask) => {
-            let volume = NiftiReader::read_single(mask, &limits).map_err(of_image)?;
-            Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(of_parcellation)?)
-        }
-        None => {
-            let mut known = maskers.lock().unwrap_or_else(PoisonError::into_inner);
-            match known.iter().find(|m| m.fits(&image)) {
-                Some(masker) => masker.clone(),
-                None => {
-                    let masker = LabelsMasker::new(atlas, &image, None, &options).map_err(of_parcellation)?;
-                    known.push(Arc::new(masker));
-                    known[known.len() - 1].clone()
-                }
-            }
+    let masker = if let Some(mask) = &beside.mask {
+        let volume = NiftiReader::read_single(mask, &limits).map_err(of_image)?;
+        Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(of_parcellation)?)
+    } else {
+        let mut known = maskers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(masker) = known.iter().find(|m| m.fits(&image)) {
+            masker.clone()
+        } else {
+            known.push(Arc::new(LabelsMasker::new(atlas, &image, None, &options).map_err(of_parcellation)?));
+            known[known.len() - 1].clone()
         }
     };
     Ok(raw(masker.extract(image).map_err(of_parcellation)?))

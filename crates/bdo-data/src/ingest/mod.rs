@@ -41,7 +41,7 @@ use crate::participants::ParticipantsError;
 pub enum Format {
     /// ABIDE or ADHD-200 region series of the Preprocessed Connectomes Project, with their phenotypic table.
     AbidePcp,
-    /// Derivatives of fMRIPrep, XCP-D or giga_connectome.
+    /// Derivatives of fMRIPrep, XCP-D or `giga_connectome`.
     Bids,
     /// CIFTI series, dense or parcellated.
     Cifti,

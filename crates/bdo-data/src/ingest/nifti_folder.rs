@@ -16,7 +16,7 @@ const NOT_SERIES: [&str; 8] = ["_mask", "_dseg", "_probseg", "_boldref", "_T1w",
 
 pub(super) fn is_scan(path: &Path) -> bool {
     let name = files::name(path);
-    let is_image = name.ends_with(".nii") || name.ends_with(".nii.gz");
+    let is_image = [".nii", ".nii.gz"].iter().any(|e| name.ends_with(e));
     let is_cifti = [".dtseries.nii", ".ptseries.nii", ".dlabel.nii", ".dscalar.nii", ".pconn.nii", ".dconn.nii"]
         .iter()
         .any(|e| name.ends_with(e));

@@ -70,7 +70,7 @@ pub struct IngestPlan {
 
 impl SourceFile {
     /// The files beside the scan that decide its content too.
-    fn companions(&self) -> Vec<&Path> {
+    pub(super) fn companions(&self) -> Vec<&Path> {
         let files: [Option<&PathBuf>; 3] = match &self.reading {
             Reading::Table(t) => [t.outliers.as_ref(), t.coverage.as_ref(), t.motion.as_ref()],
             Reading::Volume(i) | Reading::Surface(i) => [i.mask.as_ref(), i.confounds.as_ref(), None],

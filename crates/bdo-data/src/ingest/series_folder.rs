@@ -25,9 +25,10 @@ const NOT_SCANS: [&str; 8] =
 const NAME_FILES: [&str; 4] = ["region_names.txt", "labels.txt", "region_names.tsv", "labels.tsv"];
 
 pub(super) fn is_scan(path: &Path) -> bool {
-    let stem = files::stem(path).to_lowercase();
-    let side_table =
-        ["_confounds", "_outliers", "_coverage", "_scans", "_events", "_dseg"].iter().any(|s| stem.contains(s));
+    let stem = files::stem_of_table(path).to_lowercase();
+    let side =
+        ["_confounds", "-confounds", "_outliers", "_motion", "_coverage", "-coverage", "_scans", "_events", "_dseg"];
+    let side_table = side.iter().any(|s| stem.contains(s));
     let ending = files::ending(path);
     let gzipped = ending == "gz" && [".tsv.gz", ".csv.gz", ".txt.gz"].iter().any(|e| files::name(path).ends_with(e));
     (gzipped || ENDINGS.contains(&ending.as_str())) && !NOT_SCANS.contains(&stem.as_str()) && !side_table

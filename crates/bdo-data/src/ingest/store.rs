@@ -87,7 +87,7 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
     };
     let stored: HashSet<&ScanId> = present.index().iter().map(|e| &e.id).collect();
     if built.index.iter().any(|e| stored.contains(&e.id)) {
-        cohort::discard(fresh)?;
+        cohort::discard(&fresh)?;
         return Ok(None);
     }
     let mut steps = present.manifest().provenance.clone();
@@ -97,7 +97,7 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
         (DESCRIPTION_FILE.to_owned(), description(plan, &provenance)),
     ]);
     report.scans = cohort::append(present, &fresh, out, steps, extras)?.scans;
-    cohort::discard(fresh)?;
+    cohort::discard(&fresh)?;
     Ok(Some(report))
 }
 
@@ -132,8 +132,12 @@ fn outstanding<'a>(
 
 /// Everything that decides the result of reading these files.
 fn identity(settings: &serde_json::Value, files: &[&SourceFile]) -> Provenance {
-    let names: String =
-        files.iter().map(|f| format!("{}\t{}\t{:?}\t{:?}\n", f.id, f.name, f.tr_seconds, f.reading)).collect();
+    // Names, not places: the same files in another folder make the same cohort.
+    let line = |f: &&SourceFile| {
+        let beside: Vec<_> = f.companions().iter().map(|c| c.file_name().unwrap_or_default().to_owned()).collect();
+        format!("{}\t{}\t{:?}\t{beside:?}\n", f.id, f.name, f.tr_seconds)
+    };
+    let names = files.iter().fold(String::new(), |names, f| names + &line(f));
     let mut identity = settings.clone();
     identity["files_blake3"] = blake3::hash(names.as_bytes()).to_hex().to_string().into();
     Provenance::of("ingest", identity)

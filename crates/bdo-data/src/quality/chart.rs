@@ -70,18 +70,15 @@ pub(super) fn region_map(title: &str, regions: &[Region], shares: &[f64]) -> Str
         let rest = (150.0 * share).round() as u8;
         let fill = format!("rgb({},{rest},{rest})", red.max(rest));
         let name = format!("<title>{}: {:.0} %</title>", escaped(&region.name), 100.0 * share);
-        let _ = match region.centroid_mm.filter(|_| placed) {
-            Some([x, y, _]) => {
-                write!(svg, "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{fill}\">{name}</circle>", -y)
-            }
-            None => {
-                let width = 720.0 / regions.len() as f64;
-                let x = i as f64 * width;
-                write!(
-                    svg,
-                    "<rect x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"40\" fill=\"{fill}\">{name}</rect>"
-                )
-            }
+        let _ = if let Some([x, y, _]) = region.centroid_mm.filter(|_| placed) {
+            write!(svg, "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{fill}\">{name}</circle>", -y)
+        } else {
+            let width = 720.0 / regions.len() as f64;
+            let x = i as f64 * width;
+            write!(
+                svg,
+                "<rect x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"40\" style=\"fill:{fill}\">{name}</rect>"
+            )
         };
     }
     svg + "</svg></figure>"

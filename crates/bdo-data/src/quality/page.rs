@@ -109,7 +109,8 @@ fn carpet(scan: &Scan, regions: usize) -> String {
         let values: Vec<f64> = (0..scan.frames()).map(|t| f64::from(scan.series[t * regions + r])).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
-        if !(deviation > 0.0) {
+        // A missing region has a spread that is no number.
+        if deviation.is_nan() || deviation <= 0.0 {
             continue;
         }
         for (t, x) in values.iter().enumerate().filter(|(t, _)| column(*t) < width) {

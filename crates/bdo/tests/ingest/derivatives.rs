@@ -136,3 +136,20 @@ fn a_folder_of_images_needs_no_bids() {
     assert_eq!((scan.id.subject.as_str(), scan.tr_seconds), ("second", 1.5));
     close(&scan.series, &means(1, 30), 1000.0 * f32::EPSILON);
 }
+
+#[test]
+fn the_page_about_quality_is_one_file_without_scripts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, out) = (dir.path().join("fmriprep"), dir.path().join("cohort"));
+    fmriprep(&root, 3);
+    fs::write(root.join("sub-02/func/sub-02_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii"), "no").unwrap();
+    let atlas = atlas(dir.path());
+    expect(1, &[text(&root), text(&out), "--atlas", text(&atlas), "--scrub", "--report"]);
+    let page = fs::read_to_string(dir.path().join("cohort.html")).unwrap();
+    for shown in ["2 scans of 2 people", "Mean framewise displacement", "plane-3", "data:image/png;base64,", "sub-02"] {
+        assert!(page.contains(shown), "{shown}");
+    }
+    for fetched in ["<script", "http://", "https://", "<link"] {
+        assert!(!page.contains(fetched), "{fetched}");
+    }
+}
