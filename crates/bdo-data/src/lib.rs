@@ -5,13 +5,20 @@
 
 #![deny(unsafe_code)]
 
+pub mod nifti;
 pub mod atlas;
+pub mod parcellate;
+pub mod cifti;
 pub mod region;
 pub mod scan;
 pub mod synth;
+pub mod confound;
+pub mod clean;
+pub mod bids;
 pub mod ingest;
 pub mod participants;
 pub mod cohort;
+pub mod quality;
 pub mod split;
 pub mod scaler;
 pub mod quantile;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bdo_data::clean::Band;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Brain dynamics from fMRI by stochastic optimal control.
@@ -46,7 +47,7 @@ pub(crate) enum Verb {
     Simulate(SimulateArgs),
     /// Read scans into a cohort
     #[command(
-        after_help = "Examples:\n  bdo ingest abide/ abide-cohort --format abide-pcp\n  bdo ingest hcp/timeseries hcp-cohort --format series --tr 0.72 --labels hcp/region_names.txt"
+        after_help = "Examples:\n  bdo ingest derivatives/fmriprep cohort participant --participant-label 01 02 --atlas atlas_dseg.nii.gz --denoise simple\n  bdo ingest derivatives/xcp_d cohort --atlas 4S456Parcels\n  bdo ingest abide/ abide-cohort --format abide-pcp\n  bdo ingest hcp/timeseries hcp-cohort --format series --tr 0.72 --labels hcp/region_names.txt"
     )]
     Ingest(IngestArgs),
     /// Join cohorts of one atlas into one
@@ -113,8 +114,37 @@ pub(crate) struct SimulateArgs {
 pub(crate) enum FormatName {
     /// Region series of the Preprocessed Connectomes Project with their phenotypic table
     AbidePcp,
-    /// One table a scan: TSV, CSV, .1D, .txt, .npy
+    /// Derivatives of fMRIPrep, XCP-D or giga_connectome
+    Bids,
+    /// CIFTI series: .dtseries.nii with a .dlabel.nii atlas, or .ptseries.nii
+    Cifti,
+    /// Volume images with a label image as atlas
+    Nifti,
+    /// One table a scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat
     Series,
+}
+
+/// Levels of analysis, as BIDS-Apps name them.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LevelName {
+    /// Scans into a cohort
+    Participant,
+}
+
+/// Sets of confounds, named as nilearn names them.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum DenoiseName {
+    /// Nothing is regressed out
+    None,
+    /// Cosines, 24 motion parameters, white matter and fluid
+    Simple,
+    /// The same with all terms of white matter and fluid, and scrubbing
+    Scrubbing,
+    /// Cosines, 24 motion parameters, anatomical CompCor
+    Compcor,
+    /// White matter and fluid, on images cleaned by ICA-AROMA
+    #[value(name = "ica_aroma")]
+    IcaAroma,
 }
 
 /// Arguments of `ingest`.
@@ -124,21 +154,72 @@ pub(crate) struct IngestArgs {
     pub(crate) source: PathBuf,
     /// The cohort to make, or to add to
     pub(crate) out: PathBuf,
+    /// Level of analysis, as BIDS-Apps want it; changes nothing
+    #[arg(value_enum)]
+    pub(crate) level: Option<LevelName>,
     /// Layout of the source [default: recognised]
     #[arg(long, value_enum)]
     pub(crate) format: Option<FormatName>,
+    /// Label image (.nii, .nii.gz) or .dlabel.nii; for tables in several parcellations, the name of one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) atlas: Option<PathBuf>,
     /// Region names: one a line, a table with a `name` column, or FSL-style label text
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
+    /// Brain mask for images without one of their own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mask: Option<PathBuf>,
+    /// Space of the images, e.g. MNI152NLin6Asym or MNI152NLin6Asym:res-2 [default: the atlas']
+    #[arg(long, value_name = "NAME")]
+    pub(crate) space: Option<String>,
+    /// Only these people
+    #[arg(long, value_name = "LABEL", num_args = 1..)]
+    pub(crate) participant_label: Vec<String>,
+    /// Only these sessions
+    #[arg(long, value_name = "LABEL", num_args = 1..)]
+    pub(crate) session_label: Vec<String>,
+    /// Only these tasks
+    #[arg(long, value_name = "LABEL", num_args = 1..)]
+    pub(crate) task_id: Vec<String>,
     /// Table of the people [default: found beside the scans]
     #[arg(long, value_name = "FILE")]
     pub(crate) participants: Option<PathBuf>,
     /// Repetition time in seconds, where the source does not say it
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) tr: Option<f64>,
-    /// Volumes to drop from the start [default: 10 for abide-pcp, 0 for series]
+    /// Volumes to drop from the start [default: 10 for images and abide-pcp, 0 for other series]
     #[arg(long, value_name = "N")]
     pub(crate) drop_volumes: Option<usize>,
+    /// Confounds of fMRIPrep to regress out, with a linear trend [default: none]
+    #[arg(long, value_enum, value_name = "PRESET")]
+    pub(crate) denoise: Option<DenoiseName>,
+    /// Leave out volumes of high motion; true times are kept, nothing is interpolated
+    #[arg(long)]
+    pub(crate) scrub: bool,
+    /// With scrubbing: framewise displacement above which a volume goes
+    #[arg(long, value_name = "MM", default_value_t = 0.5)]
+    pub(crate) fd_threshold: f64,
+    /// With scrubbing: standardised DVARS above which a volume goes
+    #[arg(long, value_name = "X", default_value_t = 1.5)]
+    pub(crate) std_dvars_threshold: f64,
+    /// With scrubbing: stretches of fewer volumes than this go too
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) scrub_segment: usize,
+    /// Butterworth band-pass in Hz, e.g. 0.01,0.1 (either side may be empty), with a linear trend taken out [default: off]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = band)]
+    pub(crate) band_pass: Option<Band>,
+    /// Take out a linear trend, or do not [default: with --denoise or --band-pass]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) detrend: Option<bool>,
+    /// A region with a smaller share of its voxels in the image is missing (NaN)
+    #[arg(long, value_name = "F", default_value_t = 0.5, value_parser = share)]
+    pub(crate) coverage_threshold: f64,
+    /// Take an image whose header has no affine as centred on the origin
+    #[arg(long)]
+    pub(crate) assume_affine: bool,
+    /// Also write a page about the quality of the cohort, beside it as OUT.html
+    #[arg(long)]
+    pub(crate) report: bool,
     /// Only part I of N of the scans, for job arrays
     #[arg(long, value_name = "I/N", value_parser = shard)]
     pub(crate) shard: Option<(usize, usize)>,
@@ -246,6 +327,26 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(n) if n > 0 && n <= 1_000_000 => Ok(n),
         _ => Err("expected a number from 1 to 1000000".to_owned()),
     }
+}
+
+fn band(text: &str) -> Result<Band, String> {
+    let malformed = || "expected LOW,HIGH in Hz, for example 0.01,0.1 or 0.01, or ,0.1".to_owned();
+    let limit = |text: &str| match text.trim() {
+        "" => Ok(None),
+        number => number.parse::<f64>().ok().filter(|hz| hz.is_finite() && *hz > 0.0).map(Some).ok_or_else(malformed),
+    };
+    let (low, high) = text.split_once(',').ok_or_else(malformed)?;
+    let band = Band { high_pass_hz: limit(low)?, low_pass_hz: limit(high)? };
+    match band {
+        Band { high_pass_hz: None, low_pass_hz: None } => Err(malformed()),
+        Band { high_pass_hz: Some(low), low_pass_hz: Some(high) } if low >= high => Err(malformed()),
+        band => Ok(band),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let parsed = text.parse::<f64>().ok().filter(|x| (0.0..=1.0).contains(x));
+    parsed.ok_or_else(|| "expected a share from 0 to 1".to_owned())
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -3,6 +3,14 @@
 //! The table is made by `tools/reference/make_atlas_table.py`; its order is the order of the atlas ids,
 //! 1-50 subcortical and 51-450 cortical, which is the column order every cohort of this atlas uses.
 
+pub mod image;
+mod label_table;
+mod side;
+mod space;
+
+pub use side::side_of_name;
+pub use space::{check_space, space_of_name};
+
 use std::fmt;
 use std::sync::LazyLock;
 

@@ -135,24 +135,41 @@ pub fn build(
     if out.exists() {
         return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
     }
-    let partial = partial_folder(out, &plan.provenance);
-    let report = build_unpublished(&partial, plan, produce, tables, observer)?;
-    publish(&partial, out)?;
+    let (fresh, report) = build_beside(out, plan, produce, tables, observer)?;
+    publish(&fresh, out)?;
     Ok(report)
 }
 
-/// Everything but the last rename: leaves a complete cohort in `partial/cohort`.
-pub(super) fn build_unpublished(
-    partial: &Path,
+/// A complete cohort that has no name yet. It stays locked against other processes for as long as this lives.
+#[derive(Debug)]
+pub struct Unpublished {
+    partial: PathBuf,
+    _lock: File,
+}
+
+impl Unpublished {
+    /// Where it lies.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.partial.join("cohort")
+    }
+}
+
+/// Everything but giving it its name: leaves a complete cohort beside `out`.
+pub fn build_beside(
+    out: &Path,
     plan: &Plan,
     produce: impl Fn(usize) -> Item + Sync,
     tables: impl FnOnce(&BuildReport) -> Tables,
     observer: &dyn Observer,
-) -> Result<BuildReport, CohortError> {
+) -> Result<(Unpublished, BuildReport), CohortError> {
+    let partial = &partial_folder(out, &plan.provenance);
     let (cohort, work) = (partial.join("cohort"), partial.join("work"));
+    for folder in [partial, &cohort, &cohort.join("scans"), &work] {
+        refuse_link(folder)?;
+    }
     durable::create_folder(&cohort.join("scans"))?;
     durable::create_folder(&work)?;
-    let _lock = lock(&work.join("lock"))?;
+    let lock = lock(&work.join("lock"))?;
     let mut builder = Builder::resume(&cohort, &work, plan)?;
     builder.fill(plan, &produce, observer)?;
     let (manifest, report) = builder.into_manifest(plan);
@@ -162,7 +179,39 @@ pub(super) fn build_unpublished(
         return Err(CohortError::Empty { rejected: report.rejected });
     }
     write_tables(&cohort, &manifest, plan, &report, tables(&report))?;
-    Ok(report)
+    Ok((Unpublished { partial: partial.clone(), _lock: lock }, report))
+}
+
+/// A link planted where the work goes on would send it elsewhere.
+pub(super) fn refuse_link(path: &Path) -> Result<(), CohortError> {
+    if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) {
+        return Err(CohortError::Exists { path: path.to_path_buf(), reason: "is a link to another place".into() });
+    }
+    Ok(())
+}
+
+/// Waits for, and holds, the right to give `out` its name: publishing is for one process at a time.
+pub fn lock_beside(out: &Path) -> Result<File, CohortError> {
+    let folder = durable::parent(out);
+    durable::create_folder(folder)?;
+    let file = File::open(folder).in_file("lock", folder)?;
+    file.lock().in_file("lock", folder)?;
+    Ok(file)
+}
+
+/// Throws away what was built.
+pub fn discard(fresh: &Unpublished) -> Result<(), CohortError> {
+    fs::remove_dir_all(&fresh.partial).in_file("remove", &fresh.partial)?;
+    Ok(())
+}
+
+/// Removes what a run that was killed between publishing and tidying up has left, unless a process still works in it.
+pub fn tidy_up(out: &Path, provenance: &Provenance) {
+    let partial = partial_folder(out, provenance);
+    if refuse_link(&partial).is_ok() && partial.join("work").is_dir() && lock(&partial.join("work/lock")).is_ok() {
+        // Leftovers are only untidy.
+        let _ = fs::remove_dir_all(&partial);
+    }
 }
 
 /// Where the work for `out` goes on under these settings.
@@ -172,13 +221,12 @@ pub(super) fn partial_folder(out: &Path, provenance: &Provenance) -> PathBuf {
 }
 
 /// Gives the finished cohort its name and removes what is left of the work.
-fn publish(partial: &Path, out: &Path) -> Result<(), CohortError> {
-    let cohort = partial.join("cohort");
+pub fn publish(fresh: &Unpublished, out: &Path) -> Result<(), CohortError> {
     durable::create_folder(durable::parent(out))?;
-    fs::rename(&cohort, out).in_file("write", out)?;
+    fs::rename(fresh.folder(), out).in_file("write", out)?;
     durable::sync_folder(durable::parent(out))?;
     // The cohort is published; leftovers of the work are only untidy.
-    let _ = fs::remove_dir_all(partial);
+    let _ = fs::remove_dir_all(&fresh.partial);
     Ok(())
 }
 

@@ -165,9 +165,18 @@ impl Checksums {
                 hash.len() == 64 && hash.as_bytes().iter().all(hex) && !path.is_empty()
             });
             let (hash, file) = parsed.ok_or_else(|| damaged(format!("line {} of another form", number + 1)))?;
+            if !is_below(file) {
+                return Err(damaged(format!("a path outside the folder in line {}", number + 1)));
+            }
             sums.insert(file.to_owned(), hash.to_owned());
         }
         let sums = Self(sums);
         if sums.to_text() == text { Ok(sums) } else { Err(damaged("lines out of order or repeated".into())) }
     }
+}
+
+/// Whether a path written in a file of ours stays below the folder: a copied or merged cohort must not write elsewhere.
+pub(super) fn is_below(path: &str) -> bool {
+    let plain = |c: std::path::Component| matches!(c, std::path::Component::Normal(_));
+    !path.is_empty() && Path::new(path).components().all(plain)
 }

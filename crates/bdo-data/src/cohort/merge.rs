@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-use super::build::{part_name, partial_folder, write_folder_tables};
+use super::build::{Unpublished, part_name, partial_folder, refuse_link, write_folder_tables};
 use super::manifest::{FORMAT, Manifest, Provenance};
 use super::{Cohort, CohortError};
 use crate::durable::{self, InFile};
@@ -16,6 +16,37 @@ pub fn merge(
     out: &Path,
     provenance: Vec<Provenance>,
     replace: bool,
+) -> Result<Manifest, CohortError> {
+    let mut extras = BTreeMap::new();
+    for (number, cohort) in cohorts.iter().enumerate() {
+        extras.extend(
+            extra_files(cohort)?.into_iter().map(|(name, bytes)| (format!("merged/{number:03}/{name}"), bytes)),
+        );
+    }
+    merge_with(cohorts, out, provenance, replace, extras)
+}
+
+/// Adds the scans of a finished, unpublished cohort to the one at `out`, with these files beside the tables.
+pub fn append(
+    present: Cohort,
+    fresh: &Unpublished,
+    out: &Path,
+    provenance: Vec<Provenance>,
+    mut extras: BTreeMap<String, Vec<u8>>,
+) -> Result<Manifest, CohortError> {
+    let added = Cohort::open(&fresh.folder())?;
+    for (name, bytes) in extra_files(&present)? {
+        extras.entry(name).or_insert(bytes);
+    }
+    merge_with(&[present, added], out, provenance, true, extras)
+}
+
+fn merge_with(
+    cohorts: &[Cohort],
+    out: &Path,
+    provenance: Vec<Provenance>,
+    replace: bool,
+    extras: BTreeMap<String, Vec<u8>>,
 ) -> Result<Manifest, CohortError> {
     if out.exists() && !replace {
         return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
@@ -34,15 +65,16 @@ pub fn merge(
     let identity = Provenance::of("merge", serde_json::to_value(&provenance).unwrap_or_default());
     let partial = partial_folder(out, &identity);
     // A leftover of an interrupted merge holds only links: starting over costs nothing.
+    refuse_link(&partial)?;
     if partial.exists() {
         fs::remove_dir_all(&partial).in_file("remove", &partial)?;
     }
     let folder = partial.join("cohort");
     durable::create_folder(&folder.join("scans"))?;
-    let (mut parts, mut index, mut extras) = (vec![], vec![], BTreeMap::new());
+    let (mut parts, mut index) = (vec![], vec![]);
     let mut participants = Participants::default();
     let mut owner: HashMap<_, &Path> = HashMap::new();
-    for (number, cohort) in cohorts.iter().enumerate() {
+    for cohort in cohorts {
         let first_part = parts.len();
         for part in &cohort.manifest().parts {
             let mut part = part.clone();
@@ -66,9 +98,6 @@ pub fn merge(
             index.push(entry);
         }
         participants = participants.merged_with(cohort.participants());
-        extras.extend(
-            extra_files(cohort)?.into_iter().map(|(name, bytes)| (format!("merged/{number:03}/{name}"), bytes)),
-        );
     }
     index.sort_by(|a, b| a.id.cmp(&b.id));
     let subjects: std::collections::BTreeSet<&str> = index.iter().map(|e| e.id.subject.as_str()).collect();

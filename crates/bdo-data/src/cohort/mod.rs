@@ -10,9 +10,12 @@ mod merge;
 mod part;
 mod verify;
 
-pub use build::{BuildReport, Item, Observer, Plan, Rejection, Tables, build, existing, resumable};
+pub use build::{
+    BuildReport, Item, Observer, Plan, Rejection, Tables, Unpublished, build, build_beside, discard, existing,
+    lock_beside, publish, resumable, tidy_up,
+};
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
-pub use merge::merge;
+pub use merge::{append, merge};
 pub use verify::{Damage, verify};
 
 use std::fs::File;
@@ -164,6 +167,10 @@ impl Cohort {
         let participants = Participants::parse(PARTICIPANTS_FILE, &table, &[])?;
         for (number, part) in manifest.parts.iter().enumerate() {
             let path = folder.join(&part.file);
+            if !manifest::is_below(&part.file) {
+                let (path, expected) = (folder.join(COHORT_FILE), "parts below the folder".to_owned());
+                return Err(CohortError::Damaged { path, expected, found: part.file.clone(), scans: vec![] });
+            }
             let found = std::fs::metadata(&path).in_file("read", &path)?.len();
             if found != part.bytes {
                 let scans = index.iter().filter(|e| e.part == number).map(|e| e.id.to_string()).collect();
@@ -198,6 +205,12 @@ impl Cohort {
     /// The people and their labels.
     pub fn participants(&self) -> &Participants {
         &self.participants
+    }
+
+    /// A file beside the tables and parts (rejected scans, truth), where the cohort has it.
+    pub fn extra(&self, name: &str) -> Result<Option<Vec<u8>>, CohortError> {
+        let sums = Checksums::read(&self.folder)?;
+        sums.0.contains_key(name).then(|| checked(&self.folder, name, &sums)).transpose()
     }
 
     /// Number of scans.

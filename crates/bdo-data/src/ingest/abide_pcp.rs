@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::plan::SourceFile;
-use super::{Format, IngestError, IngestOptions, IngestPlan, files, read_series};
+use super::image_run::Parcellation;
+use super::plan::{Reading, SourceFile};
+use super::recipe::Recipe;
+use super::repetition::RepetitionTime;
+use super::table_run::TableCompanions;
+use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, read_series};
 use crate::cohort::Rejection;
 use crate::participants::{ColumnNote, Participants};
 use crate::region::Region;
@@ -56,7 +60,14 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
             .map(str::to_owned)
             .or_else(|| file_id.rsplit_once('_').map(|(s, _)| s.to_uppercase()));
         let tr_seconds = repetition_time(&people, row, &name, options.tr_seconds);
-        planned.push(SourceFile { path: (*path).clone(), name, id: ScanId::of_subject(subject), site, tr_seconds });
+        planned.push(SourceFile {
+            path: (*path).clone(),
+            name,
+            id: ScanId::of_subject(subject),
+            site,
+            tr_seconds: tr_seconds.map(RepetitionTime::of),
+            reading: Reading::Table(TableCompanions::default()),
+        });
     }
     let mut warnings = vec![];
     let nobody = planned.iter().filter(|f| people.row_of(&f.id.subject).is_none()).count();
@@ -67,15 +78,17 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
             table.display()
         ));
     }
-    planned.sort_by(|a, b| (&a.id, &a.name).cmp(&(&b.id, &b.name)));
-    let drop_volumes = options.drop_volumes.unwrap_or(Format::AbidePcp.default_dropped_volumes());
+    let recipe = Recipe::of(options.drop_volumes.unwrap_or(UNSTEADY_VOLUMES), &options.wishes);
     Ok(IngestPlan {
         format: Format::AbidePcp,
         atlas_name,
         regions,
         files: planned,
         participants: people,
-        drop_volumes,
+        parcellation: Parcellation::Done,
+        recipe,
+        assume_affine: false,
+        source_dataset: None,
         warnings,
     })
 }
@@ -93,13 +106,13 @@ fn regions(source: &Path, first: &Path, atlas: &str, options: &IngestOptions) ->
     Ok(names.into_iter().map(|n| Region::named(format!("{atlas}-{n}"))).collect())
 }
 
-/// The table's row of a file: by FILE_ID, else by the person's number at the end of the name.
+/// The table's row of a file: by `FILE_ID`, else by the person's number at the end of the name.
 fn row_of_file(people: &Participants, file_id: &str) -> Option<usize> {
     let by_file = (0..people.len()).find(|r| people.get(*r, "FILE_ID") == Some(file_id));
     by_file.or_else(|| people.row_of(&bare_number(file_id)))
 }
 
-/// `Pitt_0050003` to `50003`, as SUB_ID spells it.
+/// `Pitt_0050003` to `50003`, as `SUB_ID` spells it.
 fn bare_number(file_id: &str) -> String {
     let digits = file_id.rsplit('_').next().unwrap_or(file_id);
     digits.parse::<u64>().map_or_else(|_| file_id.to_owned(), |n| n.to_string())

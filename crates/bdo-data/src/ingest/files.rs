@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::IngestError;
+use crate::bids::BidsName;
 use crate::durable::InFile;
+use crate::scan::ScanId;
 
 /// How deep a source folder is searched, and how many files it may hold: far beyond any real dataset, short of an endless one.
 const DEEPEST: usize = 12;
@@ -62,4 +64,40 @@ pub(super) fn beside(source: &Path, names: &[&str]) -> Option<PathBuf> {
     let absolute = std::path::absolute(folder).ok()?;
     let folders = [Some(absolute.as_path()), absolute.parent()];
     folders.into_iter().flatten().flat_map(|f| names.iter().map(|n| f.join(n))).find(|p| p.is_file())
+}
+
+/// The name of an image without `.nii`, `.nii.gz`, `.dtseries.nii` and the like.
+pub(super) fn stem_of_image(path: &Path) -> String {
+    let name = name(path);
+    let stem = name.strip_suffix(".gz").unwrap_or(&name);
+    let stem = stem.strip_suffix(".nii").unwrap_or(stem);
+    let kinds = [".dtseries", ".ptseries", ".dlabel"];
+    kinds.iter().find_map(|k| stem.strip_suffix(k)).unwrap_or(stem).to_owned()
+}
+
+/// Whose scan an image is: by BIDS entities, by the folders of the Human Connectome Project, else by the whole name.
+pub(super) fn image_id(path: &Path) -> ScanId {
+    let bids = BidsName::parse(&name(path));
+    if let Some((name, subject)) = bids.as_ref().and_then(|n| Some((n, n.get("sub")?))) {
+        let get = |key: &str| name.get(key).map(str::to_owned);
+        return ScanId { subject: format!("sub-{subject}"), session: get("ses"), task: get("task"), run: get("run") };
+    }
+    let parts: Vec<String> = path.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    let stem = stem_of_image(path);
+    if let Some(i) = parts.iter().position(|p| p == "MNINonLinear").filter(|i| *i > 0) {
+        // 100307/MNINonLinear/Results/rfMRI_REST1_LR/rfMRI_REST1_LR_Atlas_MSMAll_hp2000_clean.dtseries.nii
+        let mut words = stem.split('_').skip(1).map(str::to_owned);
+        return ScanId { subject: parts[i - 1].clone(), session: None, task: words.next(), run: words.next() };
+    }
+    ScanId::of_subject(stem)
+}
+
+/// The name of a table or image without its endings.
+pub(super) fn stem_of_table(path: &Path) -> String {
+    let image = stem_of_image(path);
+    if image.len() + 4 <= name(path).len() && name(path).contains(".nii") {
+        return image;
+    }
+    // `.gz` is gone already; what is left to take off is the ending of the table.
+    image.rsplit_once('.').map_or(image.as_str(), |(stem, _)| stem).to_owned()
 }

@@ -1,8 +1,9 @@
 //! One file of region series: a table of numbers, frames down, regions across.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::files;
+use super::{files, region_rows, series_mat, series_npz};
 use crate::durable::{FileError, InFile};
 
 /// Largest file read: a day of scanning at a thousand regions as text is still far below.
@@ -45,7 +46,7 @@ pub struct SeriesTable {
     pub blake3: String,
 }
 
-/// Reads a .npy file by its ending, anything else as text.
+/// Reads a .npy, .npz or .mat file by its ending, anything else as text, gzipped or not.
 pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     let content = |what: &str, expected: String, found: String| SeriesFileError::Content {
@@ -58,7 +59,13 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
         return Err(content("size", format!("at most {MOST_BYTES} bytes"), size.to_string()));
     }
     let bytes = std::fs::read(path).in_file("read", path)?;
-    let parsed = if files::ending(path) == "npy" { parse_npy(&bytes) } else { parse_text(&bytes) };
+    let parsed = match files::ending(path).as_str() {
+        "gz" => inflated(&bytes).and_then(|text| parse_text(&text)),
+        "npy" => parse_npy(&bytes),
+        "npz" => series_npz::parse(&bytes, MOST_BYTES),
+        "mat" => series_mat::parse(&bytes, MOST_BYTES),
+        _ => parse_text(&bytes),
+    };
     let mut table = parsed.map_err(|(what, expected, found)| content(&what, expected, found))?;
     table.blake3 = blake3::hash(&bytes).to_hex().to_string();
     if table.frames == 0 || table.columns == 0 {
@@ -72,12 +79,26 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
 }
 
 /// What was looked at, what it should be, what it is.
-type Problem = (String, String, String);
+pub(super) type Problem = (String, String, String);
+
+/// The content of a gzipped table, its checksum verified; a bomb ends at the limit.
+fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
+    let mut text = vec![];
+    let mut reader = flate2::read::MultiGzDecoder::new(bytes).take(MOST_BYTES + 1);
+    reader.read_to_end(&mut text).map_err(|e| ("gzip".into(), "a whole, undamaged file".into(), e.to_string()))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(("size".into(), format!("at most {MOST_BYTES} bytes"), "more".into()));
+    }
+    Ok(text)
+}
 
 fn parse_text(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let text = std::str::from_utf8(bytes)
         .map_err(|e| ("text".into(), "UTF-8".into(), format!("other bytes at offset {}", e.valid_up_to())))?;
     let text = text.trim_start_matches('\u{feff}');
+    if let Some(table) = region_rows::parse(text) {
+        return table;
+    }
     let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).peekable();
     let first = lines.peek().map_or("", |(_, l)| *l);
     let delimiter = if first.contains('\t') {
@@ -126,7 +147,7 @@ fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Item = &str> +
     }
 }
 
-fn number(cell: &str) -> Option<f32> {
+pub(super) fn number(cell: &str) -> Option<f32> {
     match cell {
         "n/a" | "N/A" | "NA" | "nan" | "NaN" | "" => Some(f32::NAN),
         _ => cell.parse().ok(),
@@ -134,7 +155,7 @@ fn number(cell: &str) -> Option<f32> {
 }
 
 /// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
-fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
+pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let problem = |what: &str, expected: &str, found: String| (what.to_owned(), expected.to_owned(), found);
     let truncated = || problem("header", "a .npy file", "too few bytes".into());
     if bytes.get(..6) != Some(b"\x93NUMPY") {

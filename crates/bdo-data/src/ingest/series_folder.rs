@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::plan::SourceFile;
+use super::image_run::Parcellation;
+use super::plan::{Reading, SourceFile};
+use super::recipe::Recipe;
+use super::repetition::RepetitionTime;
+use super::table_run::TableCompanions;
 use super::{Format, IngestError, IngestOptions, IngestPlan, files, read_region_names, read_series};
 use crate::cohort::Rejection;
 use crate::durable;
@@ -11,7 +15,9 @@ use crate::region::{Region, repeated_name};
 use crate::scan::ScanId;
 
 /// Endings of series files.
-const ENDINGS: [&str; 5] = ["tsv", "csv", "1d", "txt", "npy"];
+const ENDINGS: [&str; 7] = ["tsv", "csv", "1d", "txt", "npy", "npz", "mat"];
+/// Taken where a table has no repetition time anywhere: only the order of frames is known then.
+const ASSUMED_TR_SECONDS: f64 = 1.0;
 /// Files beside the scans that are tables of something else.
 const NOT_SCANS: [&str; 8] =
     ["participants", "phenotypic", "region_names", "labels", "readme", "rejected", "sessions", "dataset_description"];
@@ -19,10 +25,13 @@ const NOT_SCANS: [&str; 8] =
 const NAME_FILES: [&str; 4] = ["region_names.txt", "labels.txt", "region_names.tsv", "labels.tsv"];
 
 pub(super) fn is_scan(path: &Path) -> bool {
-    let stem = files::stem(path).to_lowercase();
-    let side_table =
-        ["_confounds", "_outliers", "_coverage", "_scans", "_events", "_dseg"].iter().any(|s| stem.contains(s));
-    ENDINGS.contains(&files::ending(path).as_str()) && !NOT_SCANS.contains(&stem.as_str()) && !side_table
+    let stem = files::stem_of_table(path).to_lowercase();
+    let side =
+        ["_confounds", "-confounds", "_outliers", "_motion", "_coverage", "-coverage", "_scans", "_events", "_dseg"];
+    let side_table = side.iter().any(|s| stem.contains(s));
+    let ending = files::ending(path);
+    let gzipped = ending == "gz" && [".tsv.gz", ".csv.gz", ".txt.gz"].iter().any(|e| files::name(path).ends_with(e));
+    (gzipped || ENDINGS.contains(&ending.as_str())) && !NOT_SCANS.contains(&stem.as_str()) && !side_table
 }
 
 pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) -> Result<IngestPlan, IngestError> {
@@ -39,13 +48,16 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
     let mut warnings = vec![];
     let (atlas_name, regions) = regions(source, &scans, options, &mut warnings)?;
     let mut files_planned: Vec<SourceFile> = vec![];
-    let mut without_tr = 0;
     for path in &scans {
         let name = path.strip_prefix(source).unwrap_or(path).to_string_lossy().into_owned();
-        let (tr_seconds, assumed) = repetition_time(path, &name, options.tr_seconds);
-        without_tr += usize::from(assumed);
-        files_planned.push(SourceFile { path: (*path).clone(), name, id: scan_id(path), site: None, tr_seconds });
+        let tr_seconds = stated_time(path, &name, options.tr_seconds)
+            .map(|tr| RepetitionTime { assumed: Some(ASSUMED_TR_SECONDS), ..tr });
+        let reading = Reading::Table(TableCompanions::default());
+        let id = scan_id(path);
+        files_planned.push(SourceFile { path: (*path).clone(), name, id, site: None, tr_seconds, reading });
     }
+    let silent = |f: &&SourceFile| f.tr_seconds.as_ref().is_ok_and(|tr| tr.stated.is_none() && tr.given.is_none());
+    let without_tr = files_planned.iter().filter(silent).count();
     if without_tr > 0 {
         warnings.push(format!(
             "{without_tr} of {} scans have no repetition time (neither --tr nor RepetitionTime in {}): 1 s is assumed",
@@ -53,30 +65,36 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
             first.with_extension("json").display()
         ));
     }
-    files_planned.sort_by(|a, b| (&a.id, &a.name).cmp(&(&b.id, &b.name)));
-    let table =
-        options.participants.clone().or_else(|| files::beside(source, &["participants.tsv", "participants.csv"]));
-    let participants = table.map(|t| Participants::read(&t, &[])).transpose()?.unwrap_or_default();
+    let participants = people(source, options)?;
     site_from_table(&mut files_planned, &participants);
     let nobody = files_planned.iter().filter(|f| participants.row_of(&f.id.subject).is_none()).count();
     if nobody > 0 && !participants.is_empty() {
         warnings
             .push(format!("{nobody} of {} scans are of people without a row in the participants table", scans.len()));
     }
-    let drop_volumes = options.drop_volumes.unwrap_or(Format::Series.default_dropped_volumes());
     Ok(IngestPlan {
         format: Format::Series,
         atlas_name,
+        parcellation: Parcellation::Done,
         regions,
         files: files_planned,
         participants,
-        drop_volumes,
+        recipe: Recipe::of(options.drop_volumes.unwrap_or(0), &options.wishes),
+        assume_affine: false,
+        source_dataset: None,
         warnings,
     })
 }
 
+/// The people's table, given or beside the scans; empty where there is none.
+pub(super) fn people(source: &Path, options: &IngestOptions) -> Result<Participants, IngestError> {
+    let table =
+        options.participants.clone().or_else(|| files::beside(source, &["participants.tsv", "participants.csv"]));
+    Ok(table.map(|t| Participants::read(&t, &[])).transpose()?.unwrap_or_default())
+}
+
 /// Names from `--labels`, a label file beside the scans, the first scan's header, or, with a warning, numbers.
-fn regions(
+pub(super) fn regions(
     source: &Path,
     scans: &[&PathBuf],
     options: &IngestOptions,
@@ -124,7 +142,10 @@ fn atlas_entity(path: &Path) -> Option<String> {
 
 /// Person, session, task and run from BIDS entities in the file name; else the whole stem is the person.
 pub(super) fn scan_id(path: &Path) -> ScanId {
-    let stem = files::stem(path);
+    if let Some(id) = biobank_id(path) {
+        return id;
+    }
+    let stem = files::stem_of_table(path);
     let entity = |key: &str| stem.split('_').find_map(|e| e.strip_prefix(key)).map(str::to_owned);
     match entity("sub-") {
         Some(subject) => ScanId {
@@ -137,35 +158,47 @@ pub(super) fn scan_id(path: &Path) -> ScanId {
     }
 }
 
-/// From the JSON beside the file, else `--tr`, else 1 s with a warning; both, but different, is a rejection.
-fn repetition_time(path: &Path, name: &str, given: Option<f64>) -> (Result<f64, Rejection>, bool) {
-    let sidecar = path.with_extension("json");
+/// UK Biobank names files or folders after person, field, instance and array: `1000011_20227_2_0`.
+fn biobank_id(path: &Path) -> Option<ScanId> {
+    let stem = files::stem_of_table(path);
+    let folder = path.parent().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
+    [Some(stem), folder].into_iter().flatten().find_map(|name| {
+        let parts: Vec<&str> = name.split('_').collect();
+        let [person, field, instance, array] = parts[..] else { return None };
+        let digits = |s: &str, n: usize| s.len() == n && s.bytes().all(|b| b.is_ascii_digit());
+        let is_one = digits(person, 7) && digits(field, 5) && digits(instance, 1) && digits(array, 1);
+        is_one.then(|| ScanId { session: Some(instance.to_owned()), ..ScanId::of_subject(person) })
+    })
+}
+
+/// What the JSON beside the file and `--tr` say; both, but different, is a rejection.
+pub(super) fn stated_time(path: &Path, name: &str, given: Option<f64>) -> Result<RepetitionTime, Rejection> {
+    let sidecar = path.with_file_name(files::stem_of_table(path) + ".json");
     let reject = |expected: String, found: String| Rejection {
         file: name.to_owned(),
         reason: "repetition time".into(),
         expected,
         found,
     };
-    let stated =
-        durable::read(&sidecar).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-    let stated = stated
-        .as_ref()
-        .and_then(|json| json.get("RepetitionTime"))
-        .map(|v| v.as_f64().filter(|tr| tr.is_finite() && *tr > 0.0).ok_or(v));
-    match (stated, given) {
-        (Some(Err(value)), _) => {
-            (Err(reject("a positive number of seconds in the sidecar".into(), value.to_string())), false)
+    let json = durable::read(&sidecar).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+    let stated = json.as_ref().and_then(|json| json.get("RepetitionTime"));
+    let stated = match stated.map(|v| v.as_f64().filter(|tr| tr.is_finite() && *tr > 0.0).ok_or(v)) {
+        Some(Err(value)) => {
+            return Err(reject("a positive number of seconds in the sidecar".into(), value.to_string()));
         }
-        (Some(Ok(tr)), Some(given)) if (tr - given).abs() > 1e-6 * given => {
-            (Err(reject(format!("{given} s as given by --tr"), format!("{tr} s in {}", sidecar.display()))), false)
-        }
-        (Some(Ok(tr)), _) | (None, Some(tr)) => (Ok(tr), false),
-        (None, None) => (Ok(1.0), true),
+        Some(Ok(tr)) => Some(tr),
+        None => None,
+    };
+    if let (Some(tr), Some(given)) = (stated, given)
+        && (tr - given).abs() > 1e-6 * given
+    {
+        return Err(reject(format!("{given} s as given by --tr"), format!("{tr} s in {}", sidecar.display())));
     }
+    Ok(RepetitionTime { stated, given, assumed: None })
 }
 
 /// Sites from the participants table, where it has them.
-fn site_from_table(planned: &mut [SourceFile], participants: &Participants) {
+pub(super) fn site_from_table(planned: &mut [SourceFile], participants: &Participants) {
     let column = participants
         .columns()
         .iter()

@@ -1,30 +1,23 @@
 //! `bdo ingest`: scans into a cohort.
 
 use bdo_data::cohort::Cohort;
-use bdo_data::ingest::{self, Format, IngestOptions};
+use bdo_data::confound::{Preset, Scrub};
+use bdo_data::durable;
+use bdo_data::ingest::{self, Format, IngestOptions, Wishes};
+use bdo_data::quality;
 use serde_json::json;
 
 use super::inspect::poorly_covered;
 use super::{note, print};
 use crate::Outcome;
-use crate::cli::{Common, FormatName, IngestArgs};
+use crate::cli::{Common, DenoiseName, FormatName, IngestArgs};
 use crate::progress::Progress;
 
 /// How many rejected files are listed on the terminal; all of them are in `rejected.tsv`.
 const LISTED: usize = 20;
 
 pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome> {
-    let options = IngestOptions {
-        format: args.format.map(|f| match f {
-            FormatName::AbidePcp => Format::AbidePcp,
-            FormatName::Series => Format::Series,
-        }),
-        labels: args.labels.clone(),
-        participants: args.participants.clone(),
-        tr_seconds: args.tr,
-        drop_volumes: args.drop_volumes,
-        shard: args.shard,
-    };
+    let options = options(args);
     let plan = ingest::plan(&args.source, &options)?;
     for warning in &plan.warnings {
         note(common, warning);
@@ -61,6 +54,12 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome>
         .iter()
         .map(|e| json!({"scan": e.id.to_string(), "source": e.source, "invalid_regions": e.invalid_regions}))
         .collect();
+    if args.report {
+        let name = args.out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = args.out.with_file_name(format!("{name}.html"));
+        durable::write(&path, quality::page(&cohort)?.as_bytes())?;
+        note(common, &format!("the page about quality is {}", path.display()));
+    }
     let json = json!({
         "cohort": args.out, "format": plan.format.name(), "scans": report.scans, "added": report.added,
         "skipped": report.skipped, "subjects": cohort.manifest().subjects, "regions": cohort.regions().len(),
@@ -79,4 +78,48 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome>
     );
     print(common, &json, &text);
     Ok(if report.rejected.is_empty() { Outcome::Done } else { Outcome::SomeRejected })
+}
+
+/// The arguments as typed, resolved into what the library wants.
+fn options(args: &IngestArgs) -> IngestOptions {
+    let denoise = args.denoise.and_then(|d| match d {
+        DenoiseName::None => None,
+        DenoiseName::Simple => Some(Preset::Simple),
+        DenoiseName::Scrubbing => Some(Preset::Scrubbing),
+        DenoiseName::Compcor => Some(Preset::Compcor),
+        DenoiseName::IcaAroma => Some(Preset::IcaAroma),
+    });
+    let scrub = Scrub {
+        fd_threshold_mm: args.fd_threshold,
+        std_dvars_threshold: args.std_dvars_threshold,
+        shortest_segment: args.scrub_segment,
+    };
+    IngestOptions {
+        format: args.format.map(|f| match f {
+            FormatName::AbidePcp => Format::AbidePcp,
+            FormatName::Bids => Format::Bids,
+            FormatName::Cifti => Format::Cifti,
+            FormatName::Nifti => Format::Nifti,
+            FormatName::Series => Format::Series,
+        }),
+        labels: args.labels.clone(),
+        atlas: args.atlas.clone(),
+        mask: args.mask.clone(),
+        participants: args.participants.clone(),
+        tr_seconds: args.tr,
+        drop_volumes: args.drop_volumes,
+        shard: args.shard,
+        space: args.space.clone(),
+        participant_labels: args.participant_label.clone(),
+        session_labels: args.session_label.clone(),
+        task_ids: args.task_id.clone(),
+        wishes: Wishes {
+            denoise,
+            scrub: (args.scrub || denoise == Some(Preset::Scrubbing)).then_some(scrub),
+            band_pass: args.band_pass,
+            detrend: args.detrend,
+            coverage_threshold: Some(args.coverage_threshold),
+        },
+        assume_affine: args.assume_affine,
+    }
 }

@@ -1,0 +1,12 @@
+//! The layout of BIDS trees: names, sidecars, and which files make up a scan. Nothing here reads an image or a series.
+//!
+//! Derivatives of fMRIPrep (images, surfaces and confounds), XCP-D and `giga_connectome` (tables) are known; so are both spellings
+//! of a parcellation in a name, `atlas-` and `seg-`.
+
+mod name;
+mod run;
+mod tree;
+
+pub use name::BidsName;
+pub use run::{Kind, Run, SpaceWish, Wanted, atlases, runs};
+pub use tree::{BidsFile, Tree};

@@ -1,0 +1,110 @@
+//! What the rows and columns of a CIFTI matrix stand for.
+
+/// One dimension of the matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Axis {
+    /// Time, or another series.
+    Series {
+        /// Number of points.
+        points: u64,
+        /// Step in seconds; absent where the series is not over time.
+        step_seconds: Option<f64>,
+    },
+    /// Points of grey matter.
+    BrainModels {
+        /// Surfaces and volume parts, in the order of their indices.
+        models: Vec<BrainModel>,
+        /// The grid that voxels refer to, where there are any.
+        volume: Option<VolumeGrid>,
+    },
+    /// Named parcels.
+    Parcels(Vec<String>),
+    /// Label maps.
+    Labels(Vec<LabelMap>),
+    /// Named maps of plain numbers.
+    Scalars(u64),
+}
+
+impl Axis {
+    /// Number of indices along this axis.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Series { points, .. } => *points,
+            Self::BrainModels { models, .. } => models.iter().map(|m| m.places.len() as u64).sum(),
+            Self::Parcels(names) => names.len() as u64,
+            Self::Labels(maps) => maps.len() as u64,
+            Self::Scalars(count) => *count,
+        }
+    }
+
+    /// True if the axis has no index.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What messages call it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Series { .. } => "a series",
+            Self::BrainModels { .. } => "brain models",
+            Self::Parcels(_) => "parcels",
+            Self::Labels(_) => "labels",
+            Self::Scalars(_) => "scalars",
+        }
+    }
+}
+
+/// The points of one structure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrainModel {
+    /// `CIFTI_STRUCTURE_...`.
+    pub structure: String,
+    /// Vertices of the whole surface, where it is one.
+    pub surface_vertices: Option<u64>,
+    /// The points themselves.
+    pub places: Places,
+}
+
+/// Points of a structure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Places {
+    /// Vertices of its surface.
+    Vertices(Vec<u32>),
+    /// Voxels of the volume.
+    Voxels(Vec<[u32; 3]>),
+}
+
+impl Places {
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Vertices(v) => v.len(),
+            Self::Voxels(v) => v.len(),
+        }
+    }
+
+    /// True if there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The grid voxels refer to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VolumeGrid {
+    /// Sizes.
+    pub shape: [u64; 3],
+    /// Rows of the 4 x 4 matrix, in the unit the file states.
+    pub matrix: [f64; 16],
+    /// Power of ten of a metre that unit is; -3 for millimetres.
+    pub meter_exponent: i32,
+}
+
+/// One map of labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelMap {
+    /// Its name.
+    pub name: String,
+    /// Key and name of every label, in the order of the table.
+    pub labels: Vec<(i64, String)>,
+}

@@ -1,0 +1,165 @@
+//! The XML extension of a CIFTI-2 file.
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::axis::{Axis, BrainModel, LabelMap, Places, VolumeGrid};
+use crate::nifti::Problem;
+
+/// Most nodes of the XML. Real files have a few per structure or parcel, a thousand in all.
+const MOST_NODES: u32 = 500_000;
+
+/// The axes along the first and the second matrix dimension.
+pub type Axes = [Axis; 2];
+
+/// Parses the XML of a two-dimensional matrix. The error names what was wrong, what was expected and what was found.
+pub fn parse_axes(xml: &[u8]) -> Result<Axes, String> {
+    axes(xml).map_err(|p| format!("{}: expected {}, found {}", p.what, p.expected, p.found))
+}
+
+pub(super) fn axes(xml: &[u8]) -> Result<Axes, Problem> {
+    let end = xml.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
+    let text = std::str::from_utf8(&xml[..end])
+        .map_err(|e| Problem::new("CIFTI XML", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
+    let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|e| Problem::new("CIFTI XML", "XML", e))?;
+    let root = document.root_element();
+    if root.tag_name().name() != "CIFTI" || !matches!(attribute(root, "Version")?, "2" | "2.0") {
+        return Err(Problem::new("CIFTI XML", "a CIFTI element of version 2", root.tag_name().name()));
+    }
+    let matrix = child(root, "Matrix")?;
+    let mut found: [Option<Axis>; 2] = [None, None];
+    for map in children(matrix, "MatrixIndicesMap") {
+        let dimensions = attribute(map, "AppliesToMatrixDimension")?;
+        let slot = match dimensions.trim() {
+            "0" => 0,
+            "1" => 1,
+            other => return Err(Problem::new("matrix dimension", "0 or 1", format!("{other:?}"))),
+        };
+        if found[slot].replace(axis(map)?).is_some() {
+            return Err(Problem::new("matrix dimension", "one map each", format!("{slot} twice")));
+        }
+    }
+    match found {
+        [Some(first), Some(second)] => Ok([first, second]),
+        _ => Err(Problem::new("matrix dimensions", "maps of 0 and 1", "fewer")),
+    }
+}
+
+fn axis(map: Node) -> Result<Axis, Problem> {
+    match attribute(map, "IndicesMapToDataType")? {
+        "CIFTI_INDEX_TYPE_SERIES" => series(map),
+        "CIFTI_INDEX_TYPE_BRAIN_MODELS" => brain_models(map),
+        "CIFTI_INDEX_TYPE_PARCELS" => {
+            let names: Result<Vec<_>, _> =
+                children(map, "Parcel").map(|p| attribute(p, "Name").map(str::to_owned)).collect();
+            Ok(Axis::Parcels(names?))
+        }
+        "CIFTI_INDEX_TYPE_LABELS" => {
+            Ok(Axis::Labels(children(map, "NamedMap").map(label_map).collect::<Result<_, _>>()?))
+        }
+        "CIFTI_INDEX_TYPE_SCALARS" => Ok(Axis::Scalars(children(map, "NamedMap").count() as u64)),
+        other => Err(Problem::new("IndicesMapToDataType", "a CIFTI-2 index type", format!("{other:?}"))),
+    }
+}
+
+fn series(map: Node) -> Result<Axis, Problem> {
+    let exponent: i32 = number(map, "SeriesExponent")?;
+    let step: f64 = number(map, "SeriesStep")?;
+    if !(-30..=30).contains(&exponent) || !step.is_finite() {
+        return Err(Problem::new("series step", "a finite number", format!("{step} x 10^{exponent}")));
+    }
+    let step = step * 10_f64.powi(exponent);
+    let over_time = attribute(map, "SeriesUnit")? == "SECOND";
+    let step_seconds = (over_time && step > 0.0).then_some(step);
+    Ok(Axis::Series { points: number(map, "NumberOfSeriesPoints")?, step_seconds })
+}
+
+fn brain_models(map: Node) -> Result<Axis, Problem> {
+    let volume = children(map, "Volume").next().map(volume).transpose()?;
+    let mut models: Vec<(u64, BrainModel)> = vec![];
+    for node in children(map, "BrainModel") {
+        let offset: u64 = number(node, "IndexOffset")?;
+        let count: u64 = number(node, "IndexCount")?;
+        let structure = attribute(node, "BrainStructure")?.to_owned();
+        let (places, surface_vertices) = match attribute(node, "ModelType")? {
+            "CIFTI_MODEL_TYPE_SURFACE" => {
+                let vertices = indices(child(node, "VertexIndices")?)?;
+                (Places::Vertices(vertices), Some(number(node, "SurfaceNumberOfVertices")?))
+            }
+            "CIFTI_MODEL_TYPE_VOXELS" => {
+                let flat = indices(child(node, "VoxelIndicesIJK")?)?;
+                let (voxels, rest) = flat.as_chunks::<3>();
+                if !rest.is_empty() {
+                    return Err(Problem::new(&structure, "three numbers a voxel", flat.len()));
+                }
+                (Places::Voxels(voxels.to_vec()), None)
+            }
+            other => return Err(Problem::new("ModelType", "surface or voxels", format!("{other:?}"))),
+        };
+        if places.len() as u64 != count {
+            return Err(Problem::new(&structure, format!("{count} points"), places.len()));
+        }
+        models.push((offset, BrainModel { structure, surface_vertices, places }));
+    }
+    models.sort_by_key(|(offset, _)| *offset);
+    let mut next = 0;
+    for (offset, model) in &models {
+        if *offset != next {
+            return Err(Problem::new(&model.structure, format!("an index offset of {next}"), offset));
+        }
+        next += model.places.len() as u64;
+    }
+    Ok(Axis::BrainModels { models: models.into_iter().map(|(_, m)| m).collect(), volume })
+}
+
+fn volume(node: Node) -> Result<VolumeGrid, Problem> {
+    let sizes: Vec<u64> = attribute(node, "VolumeDimensions")?
+        .split(',')
+        .map(|s| s.trim().parse())
+        .collect::<Result<_, _>>()
+        .map_err(|_| Problem::new("VolumeDimensions", "three sizes", "others"))?;
+    let shape = sizes.try_into().map_err(|_| Problem::new("VolumeDimensions", "three sizes", "others"))?;
+    let transform = child(node, "TransformationMatrixVoxelIndicesIJKtoXYZ")?;
+    let numbers: Vec<f64> = transform
+        .text()
+        .unwrap_or_default()
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|_| Problem::new("volume matrix", "sixteen numbers", "others"))?;
+    let found = numbers.len();
+    let matrix = numbers.try_into().map_err(|_| Problem::new("volume matrix", "sixteen numbers", found))?;
+    Ok(VolumeGrid { shape, matrix, meter_exponent: number(transform, "MeterExponent")? })
+}
+
+fn label_map(node: Node) -> Result<LabelMap, Problem> {
+    let name = children(node, "MapName").next().and_then(|n| n.text()).unwrap_or_default().to_owned();
+    let table = child(node, "LabelTable")?;
+    let label = |node: Node| Ok((number(node, "Key")?, node.text().unwrap_or_default().trim().to_owned()));
+    let labels = children(table, "Label").map(label).collect::<Result<_, Problem>>()?;
+    Ok(LabelMap { name, labels })
+}
+
+fn children<'a, 'i>(node: Node<'a, 'i>, name: &'static str) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(move |c| c.is_element() && c.tag_name().name() == name)
+}
+
+fn child<'a, 'i>(node: Node<'a, 'i>, name: &'static str) -> Result<Node<'a, 'i>, Problem> {
+    children(node, name).next().ok_or_else(|| Problem::new(node.tag_name().name(), format!("a {name} element"), "none"))
+}
+
+fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str, Problem> {
+    node.attribute(name)
+        .ok_or_else(|| Problem::new(node.tag_name().name(), format!("an attribute {name}"), "none"))
+}
+
+fn number<T: std::str::FromStr>(node: Node, name: &str) -> Result<T, Problem> {
+    let text = attribute(node, name)?;
+    text.trim().parse().map_err(|_| Problem::new(name, "a number", format!("{:?}", text.chars().take(40).collect::<String>())))
+}
+
+fn indices(node: Node) -> Result<Vec<u32>, Problem> {
+    let text = node.text().unwrap_or_default();
+    let parsed: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
+    parsed.map_err(|_| Problem::new(node.tag_name().name(), "whole numbers", "others"))
+}

@@ -1,0 +1,148 @@
+//! What to regress out, named as nilearn names it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Scrub;
+
+/// Which terms of a basic regressor are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expansion {
+    /// The regressor alone.
+    Basic,
+    /// And its square.
+    Power2,
+    /// And its first difference.
+    Derivatives,
+    /// All of these and the square of the difference: 24 motion parameters.
+    Full,
+}
+
+impl Expansion {
+    /// Endings of the column names, the bare one included.
+    pub(super) fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Basic => &[""],
+            Self::Power2 => &["", "_power2"],
+            Self::Derivatives => &["", "_derivative1"],
+            Self::Full => &["", "_derivative1", "_power2", "_derivative1_power2"],
+        }
+    }
+}
+
+/// Which `CompCor` components are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompCorKind {
+    /// Anatomical, from the joint mask of white matter and fluid.
+    AnatCombined,
+    /// Anatomical, from each mask.
+    AnatSeparated,
+    /// Temporal.
+    Temporal,
+    /// Temporal and anatomical of the joint mask.
+    TemporalAnatCombined,
+    /// Temporal and anatomical of each mask.
+    TemporalAnatSeparated,
+}
+
+/// How ICA-AROMA enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AromaKind {
+    /// fMRIPrep has removed the components already: the image is `desc-smoothAROMAnonaggr_bold`.
+    Full,
+    /// The noise components are regressed out here.
+    Basic,
+}
+
+/// What to regress out and which frames to censor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Strategy {
+    /// Head motion.
+    pub motion: Option<Expansion>,
+    /// Mean signals of white matter and fluid.
+    pub wm_csf: Option<Expansion>,
+    /// Mean signal of the brain.
+    pub global_signal: Option<Expansion>,
+    /// Slow cosines, where the table has them.
+    pub high_pass: bool,
+    /// `CompCor` components.
+    pub compcor: Option<CompCorKind>,
+    /// At most so many components a mask; `None` takes all.
+    pub n_compcor: Option<usize>,
+    /// ICA-AROMA.
+    pub ica_aroma: Option<AromaKind>,
+    /// Censoring of frames with high motion.
+    pub scrub: Option<Scrub>,
+    /// Whether the regressors are centred on the kept frames.
+    pub demean: bool,
+}
+
+impl Strategy {
+    /// Nothing but the censoring of unsteady frames.
+    pub fn nothing() -> Self {
+        Self {
+            motion: None,
+            wm_csf: None,
+            global_signal: None,
+            high_pass: false,
+            compcor: None,
+            n_compcor: None,
+            ica_aroma: None,
+            scrub: None,
+            demean: true,
+        }
+    }
+
+    /// True when the image must be the one ICA-AROMA has cleaned.
+    pub fn needs_aroma_image(&self) -> bool {
+        self.ica_aroma == Some(AromaKind::Full)
+    }
+}
+
+/// A strategy by name (nilearn: `load_confounds_strategy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Cosines, 24 motion parameters, white matter and fluid.
+    Simple,
+    /// Cosines, 24 motion parameters, white matter and fluid with their terms, scrubbing.
+    Scrubbing,
+    /// Cosines, 24 motion parameters, all anatomical components of the joint mask.
+    Compcor,
+    /// Cosines, white matter and fluid, on the image ICA-AROMA has cleaned.
+    IcaAroma,
+}
+
+impl Preset {
+    /// Every preset.
+    pub const ALL: [Self; 4] = [Self::Simple, Self::Scrubbing, Self::Compcor, Self::IcaAroma];
+
+    /// As typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Scrubbing => "scrubbing",
+            Self::Compcor => "compcor",
+            Self::IcaAroma => "ica_aroma",
+        }
+    }
+
+    /// What it stands for.
+    pub fn strategy(self) -> Strategy {
+        let with_cosines = Strategy { high_pass: true, ..Strategy::nothing() };
+        let motion = Some(Expansion::Full);
+        match self {
+            Self::Simple => Strategy { motion, wm_csf: Some(Expansion::Basic), ..with_cosines },
+            Self::Scrubbing => {
+                Strategy { motion, wm_csf: Some(Expansion::Full), scrub: Some(Scrub::default()), ..with_cosines }
+            }
+            Self::Compcor => Strategy { motion, compcor: Some(CompCorKind::AnatCombined), ..with_cosines },
+            Self::IcaAroma => {
+                Strategy { wm_csf: Some(Expansion::Basic), ica_aroma: Some(AromaKind::Full), ..with_cosines }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Reading one image, or one surface file, into region series.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::IngestPlan;
+use super::raw::RawSeries;
+use super::table_run::{Problem, problem};
+use crate::atlas::check_space;
+use crate::atlas::image::{AtlasError, AtlasImage};
+use crate::cifti::{self, CiftiLabels};
+use crate::confound::{self, ConfoundError, ConfoundTable, Confounds};
+use crate::nifti::{ImageError, Limits, NiftiReader};
+use crate::parcellate::{LabelsMasker, MaskerOptions, ParcellateError, RoiSeries};
+
+/// How images become region series.
+#[derive(Debug, Clone, Default)]
+pub enum Parcellation {
+    /// The files hold region series already.
+    #[default]
+    Done,
+    /// A label image; images without a mask share what is worked out for their grid.
+    Volume(Arc<AtlasImage>, Arc<Mutex<Vec<Arc<LabelsMasker>>>>),
+    /// Labels of grey matter.
+    Surface(Arc<CiftiLabels>),
+}
+
+impl Parcellation {
+    /// BLAKE3 of the atlas file.
+    pub(super) fn blake3(&self) -> Option<&str> {
+        match self {
+            Self::Done => None,
+            Self::Volume(atlas, _) => Some(&atlas.blake3),
+            Self::Surface(atlas) => Some(&atlas.blake3),
+        }
+    }
+}
+
+/// Files beside an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageCompanions {
+    /// Brain mask.
+    pub mask: Option<PathBuf>,
+    /// fMRIPrep's confounds.
+    pub confounds: Option<PathBuf>,
+    /// The space the name states.
+    pub space: Option<String>,
+}
+
+/// Means of every region of the atlas over a volume image.
+pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanions) -> Result<RawSeries, Problem> {
+    let Parcellation::Volume(atlas, maskers) = &plan.parcellation else {
+        return Err(problem("atlas", "a label image (--atlas)", "none"));
+    };
+    check_space(beside.space.as_deref(), atlas.space.as_deref()).map_err(of_atlas)?;
+    let limits = Limits::default();
+    let image = NiftiReader::open(path, &limits).map_err(of_image)?;
+    let options = masker_options(plan);
+    let masker = if let Some(mask) = &beside.mask {
+        let volume = NiftiReader::read_single(mask, &limits).map_err(of_image)?;
+        Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(of_parcellation)?)
+    } else {
+        let mut known = maskers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(masker) = known.iter().find(|m| m.fits(&image)) {
+            masker.clone()
+        } else {
+            known.push(Arc::new(LabelsMasker::new(atlas, &image, None, &options).map_err(of_parcellation)?));
+            known[known.len() - 1].clone()
+        }
+    };
+    Ok(raw(masker.extract(image).map_err(of_parcellation)?))
+}
+
+/// Parcels of a CIFTI series, or parcel means of a dense one.
+pub(super) fn read_surface(plan: &IngestPlan, path: &Path) -> Result<RawSeries, Problem> {
+    let atlas = match &plan.parcellation {
+        Parcellation::Surface(atlas) => Some(atlas.as_ref()),
+        _ => None,
+    };
+    let read = cifti::read_series(path, atlas, &masker_options(plan), &Limits::default()).map_err(of_image)?;
+    let same = read.regions.len() == plan.regions.len()
+        && read.regions.iter().zip(&plan.regions).all(|(a, b)| a.name == b.name);
+    if !same {
+        let expected = format!("the {} regions of the cohort", plan.regions.len());
+        return Err(problem("regions", expected, format!("{} others", read.regions.len())));
+    }
+    Ok(raw(read.series))
+}
+
+/// The confounds the recipe asks for, and the motion of every frame where the table has it.
+pub(super) fn read_confounds(
+    plan: &IngestPlan,
+    path: Option<&Path>,
+) -> Result<(Option<Confounds>, Option<Vec<f32>>), Problem> {
+    let Some(path) = path else {
+        if plan.recipe.needs_confounds() {
+            return Err(problem("confounds", "a desc-confounds_timeseries.tsv beside the image", "none"));
+        }
+        return Ok((None, None));
+    };
+    let of_confounds = |e: ConfoundError| match e {
+        ConfoundError::Content { what, expected, found, .. } => problem(&format!("confounds: {what}"), expected, found),
+        ConfoundError::File(e) => problem("confounds", "to be readable", e.source.to_string()),
+    };
+    let table = ConfoundTable::read(path).map_err(of_confounds)?;
+    let strategy = plan.recipe.denoise.as_ref();
+    let confounds = strategy.map(|s| confound::load(&table, s)).transpose().map_err(of_confounds)?;
+    Ok((confounds, table.framewise_displacement_mm()))
+}
+
+fn masker_options(plan: &IngestPlan) -> MaskerOptions {
+    MaskerOptions {
+        least_coverage: plan.recipe.coverage_threshold,
+        assume_affine: plan.assume_affine,
+        ..MaskerOptions::default()
+    }
+}
+
+fn raw(read: RoiSeries) -> RawSeries {
+    RawSeries {
+        regions: read.regions,
+        values: read.series,
+        frame_numbers: (0..read.frames).collect(),
+        framewise_displacement_mm: None,
+        coverage: read.coverage,
+        header_tr_seconds: read.tr_seconds,
+        blake3: read.blake3,
+    }
+}
+
+fn of_image(error: ImageError) -> Problem {
+    match error {
+        ImageError::Content { what, expected, found, .. } => (what, expected, found),
+        ImageError::File(e) => problem("file", "to be readable", e.source.to_string()),
+    }
+}
+
+fn of_atlas(error: AtlasError) -> Problem {
+    match error {
+        AtlasError::Image(e) => of_image(e),
+        AtlasError::Space { atlas, data } => problem("space", format!("{atlas} as the atlas"), data),
+        other @ AtlasError::Side { .. } => problem("sides", "names and places to agree", other.to_string()),
+    }
+}
+
+fn of_parcellation(error: ParcellateError) -> Problem {
+    match error {
+        ParcellateError::Image(e) => of_image(e),
+        ParcellateError::Atlas(e) => of_atlas(e),
+        ParcellateError::NoAffine { .. } => {
+            problem("affine", "an sform or qform in the header, or --assume-affine", "neither")
+        }
+        ParcellateError::SingularAffine { found, .. } => problem("affine", "an invertible matrix", found),
+        ParcellateError::Overlap { within, least_percent, found_percent } => problem(
+            "overlap",
+            format!("at least {least_percent:.0} % of the atlas inside the {within}"),
+            format!("{found_percent:.1} %"),
+        ),
+        ParcellateError::Grid { expected, found, .. } => problem("grid", expected, found),
+    }
+}

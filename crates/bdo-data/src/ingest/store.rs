@@ -1,0 +1,206 @@
+//! Scans of a plan into a cohort: a new one, or one that is there already, also by several processes at once.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{IngestError, IngestPlan, SourceFile};
+use crate::cohort::{self, Cohort, CohortError, Observer, Plan, Provenance, Rejection, Tables};
+use crate::scan::ScanId;
+
+/// A part is closed at this size: small enough that a kill costs seconds of reading.
+const PART_BYTES: u64 = 16 << 20;
+/// Names of the files an ingest leaves beside the scans.
+const REJECTED_FILE: &str = "rejected.tsv";
+const DESCRIPTION_FILE: &str = "dataset_description.json";
+
+/// What came of an ingest.
+#[derive(Debug, Clone, Default)]
+pub struct IngestReport {
+    /// Scans in the cohort now.
+    pub scans: usize,
+    /// Of these, new in this run.
+    pub added: usize,
+    /// Scans that were there already, from the same files.
+    pub skipped: usize,
+    /// Files that became no scan.
+    pub rejected: Vec<Rejection>,
+}
+
+/// Reads every scan of the plan into the cohort `out`. A cohort already there is continued: its scans are skipped, new ones are added.
+pub fn ingest(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<IngestReport, IngestError> {
+    loop {
+        if let Some(report) = attempt(plan, out, observer)? {
+            return Ok(report);
+        }
+        // Another process has published some of the same scans meanwhile: what is left is worked out again.
+    }
+}
+
+/// One pass; `None` if another process was quicker with some of the scans.
+fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Option<IngestReport>, IngestError> {
+    let settings = plan.settings();
+    let present = existing(out, &settings)?;
+    let mut report = IngestReport::default();
+    let todo = outstanding(plan, present.as_ref(), &mut report)?;
+    if let Some(cohort) = &present {
+        cohort::tidy_up(out, &identity(&settings, &plan.files.iter().collect::<Vec<_>>()));
+        if todo.is_empty() {
+            report.scans = cohort.len();
+            return Ok(Some(report));
+        }
+    }
+    let provenance = identity(&settings, &todo);
+    let build_plan = Plan {
+        provenance: provenance.clone(),
+        atlas_name: plan.atlas_name.clone(),
+        regions: plan.regions.clone(),
+        items: todo.len(),
+        part_bytes: PART_BYTES,
+    };
+    let tables = |built: &cohort::BuildReport| Tables {
+        participants: plan.participants.restricted_to(&built.subjects()),
+        extras: BTreeMap::from([
+            (REJECTED_FILE.to_owned(), rejected_tsv(&built.rejected).into_bytes()),
+            (DESCRIPTION_FILE.to_owned(), description(plan, &provenance)),
+        ]),
+    };
+    let built = cohort::build_beside(out, &build_plan, |i| plan.read(todo[i]), tables, observer);
+    let (fresh, built) = match (built, &present) {
+        (Ok(done), _) => done,
+        // Nothing new was good, but the cohort is there: that is a run with rejects, not a failure.
+        (Err(CohortError::Empty { rejected }), Some(cohort)) => {
+            report.scans = cohort.len();
+            report.rejected.extend(rejected);
+            return Ok(Some(report));
+        }
+        (Err(e), _) => return Err(e.into()),
+    };
+    report.added = built.index.len();
+    report.rejected.extend(built.rejected.clone());
+    let _lock = cohort::lock_beside(out)?;
+    let Some(present) = existing(out, &settings)? else {
+        cohort::publish(&fresh, out)?;
+        report.scans = report.added;
+        return Ok(Some(report));
+    };
+    let stored: HashSet<&ScanId> = present.index().iter().map(|e| &e.id).collect();
+    if built.index.iter().any(|e| stored.contains(&e.id)) {
+        cohort::discard(&fresh)?;
+        return Ok(None);
+    }
+    let mut steps = present.manifest().provenance.clone();
+    steps.push(provenance.clone());
+    let extras = BTreeMap::from([
+        (REJECTED_FILE.to_owned(), joined_rejects(&present, &built.rejected)?),
+        (DESCRIPTION_FILE.to_owned(), description(plan, &provenance)),
+    ]);
+    report.scans = cohort::append(present, &fresh, out, steps, extras)?.scans;
+    cohort::discard(&fresh)?;
+    Ok(Some(report))
+}
+
+/// The files that are not in the cohort yet; those that are, but have changed, are rejected: nothing is repaired silently.
+fn outstanding<'a>(
+    plan: &'a IngestPlan,
+    present: Option<&Cohort>,
+    report: &mut IngestReport,
+) -> Result<Vec<&'a SourceFile>, IngestError> {
+    let Some(cohort) = present else { return Ok(plan.files.iter().collect()) };
+    let stored: HashMap<&ScanId, &str> = cohort.index().iter().map(|e| (&e.id, e.source_blake3.as_str())).collect();
+    let mut todo = vec![];
+    for file in &plan.files {
+        let Some(hash) = stored.get(&file.id) else {
+            todo.push(file);
+            continue;
+        };
+        let found = file.blake3()?;
+        if **hash == found {
+            report.skipped += 1;
+        } else {
+            report.rejected.push(Rejection {
+                file: file.name.clone(),
+                reason: "changed since it was ingested".into(),
+                expected: format!("BLAKE3 {hash}"),
+                found,
+            });
+        }
+    }
+    Ok(todo)
+}
+
+/// Everything that decides the result of reading these files.
+fn identity(settings: &serde_json::Value, files: &[&SourceFile]) -> Provenance {
+    // Names, not places: the same files in another folder make the same cohort.
+    let line = |f: &&SourceFile| {
+        let beside: Vec<_> = f.companions().iter().map(|c| c.file_name().unwrap_or_default().to_owned()).collect();
+        format!("{}\t{}\t{:?}\t{beside:?}\n", f.id, f.name, f.tr_seconds)
+    };
+    let names = files.iter().fold(String::new(), |names, f| names + &line(f));
+    let mut identity = settings.clone();
+    identity["files_blake3"] = blake3::hash(names.as_bytes()).to_hex().to_string().into();
+    Provenance::of("ingest", identity)
+}
+
+/// The cohort at `out`, if there is one and an ingest under the same settings made it.
+fn existing(out: &Path, settings: &serde_json::Value) -> Result<Option<Cohort>, IngestError> {
+    if !out.exists() {
+        return Ok(None);
+    }
+    let exists = |reason: String| CohortError::Exists { path: out.to_path_buf(), reason };
+    let cohort = Cohort::open(out).map_err(|e| match e {
+        CohortError::NotACohort { .. } => exists("is not a cohort".into()),
+        other => other,
+    })?;
+    let last = cohort.manifest().provenance.last().filter(|p| p.verb == "ingest");
+    let made_with =
+        last.map(|p| p.settings.clone()).ok_or_else(|| exists("is a cohort that bdo ingest did not make".into()))?;
+    for (key, value) in settings.as_object().into_iter().flatten() {
+        if made_with.get(key) != Some(value) {
+            let before = made_with.get(key).map_or_else(|| "nothing".to_owned(), ToString::to_string);
+            return Err(exists(format!("was ingested with {key} {before}, not {value}")).into());
+        }
+    }
+    Ok(Some(cohort))
+}
+
+/// The table of rejected files.
+fn rejected_tsv(rejected: &[Rejection]) -> String {
+    let flat = |text: &str| text.replace(['\t', '\n', '\r'], " ");
+    let row = |r: &Rejection| [&r.file, &r.reason, &r.expected, &r.found].map(|t| flat(t)).join("\t") + "\n";
+    rejected.iter().fold("file\treason\texpected\tfound\n".to_owned(), |text, r| text + &row(r))
+}
+
+/// The rows of the cohort's table and the new ones, without repetition.
+fn joined_rejects(present: &Cohort, rejected: &[Rejection]) -> Result<Vec<u8>, IngestError> {
+    let before = String::from_utf8_lossy(&present.extra(REJECTED_FILE)?.unwrap_or_default()).into_owned();
+    let known: HashSet<&str> = before.lines().collect();
+    let after = rejected_tsv(rejected);
+    let header = after.lines().next().unwrap_or_default();
+    let mut text = if before.is_empty() { format!("{header}\n") } else { before.clone() };
+    for line in after.lines().filter(|l| *l != header && !known.contains(l)) {
+        text += line;
+        text.push('\n');
+    }
+    Ok(text.into_bytes())
+}
+
+/// What BIDS wants a derivative to say about its origin.
+fn description(plan: &IngestPlan, provenance: &Provenance) -> Vec<u8> {
+    let mut description = json!({
+        "Name": "Region series ingested by bdo",
+        "BIDSVersion": "1.9.0",
+        "DatasetType": "derivative",
+        "GeneratedBy": [{"Name": provenance.name, "Version": provenance.version, "Description": plan.settings().to_string()}],
+    });
+    if let Some(source) = &plan.source_dataset {
+        let known = ["Name", "DatasetDOI", "URL", "GeneratedBy"];
+        let kept: serde_json::Map<_, _> =
+            known.iter().filter_map(|k| Some(((*k).to_owned(), source.get(*k)?.clone()))).collect();
+        description["SourceDatasets"] = json!([kept]);
+    }
+    let mut text = serde_json::to_vec_pretty(&description).expect("a description holds only strings");
+    text.push(b'\n');
+    text
+}

@@ -1,0 +1,126 @@
+//! The types of number a voxel can have.
+
+use super::error::Problem;
+
+/// A scalar type of voxel. Complex and colour images have no region mean and are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Datatype {
+    /// Unsigned 8-bit.
+    U8,
+    /// Signed 8-bit.
+    I8,
+    /// Unsigned 16-bit.
+    U16,
+    /// Signed 16-bit.
+    I16,
+    /// Unsigned 32-bit.
+    U32,
+    /// Signed 32-bit.
+    I32,
+    /// Unsigned 64-bit.
+    U64,
+    /// Signed 64-bit.
+    I64,
+    /// 32-bit float.
+    F32,
+    /// 64-bit float.
+    F64,
+}
+
+impl Datatype {
+    /// Every type, in the order of their names.
+    pub const ALL: [Datatype; 10] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::I64,
+        Self::F32,
+        Self::F64,
+    ];
+
+    /// The type with a NIfTI code.
+    pub(super) fn from_code(code: i16) -> Result<Self, Problem> {
+        let refused = |name: &str| Problem::new("datatype", "real numbers", format!("{name} (code {code})"));
+        match code {
+            1 => Err(refused("single bits")),
+            32 | 1792 | 2048 => Err(refused("complex numbers")),
+            128 | 2304 => Err(refused("colours")),
+            1536 => Err(refused("128-bit floats")),
+            _ => Self::ALL
+                .into_iter()
+                .find(|d| d.code() == code)
+                .ok_or_else(|| Problem::new("datatype", "a NIfTI code", code)),
+        }
+    }
+
+    /// The NIfTI code.
+    pub fn code(self) -> i16 {
+        match self {
+            Self::U8 => 2,
+            Self::I16 => 4,
+            Self::I32 => 8,
+            Self::F32 => 16,
+            Self::F64 => 64,
+            Self::I8 => 256,
+            Self::U16 => 512,
+            Self::U32 => 768,
+            Self::I64 => 1024,
+            Self::U64 => 1280,
+        }
+    }
+
+    /// Bytes a voxel.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    /// True for floats, which alone can be NaN or infinite.
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+}
+
+/// Runs `$body` with `$values` bound to an iterator over the numbers of `$bytes`, whatever their type and byte order, each
+/// already widened to `f64` (exact for all types but 64-bit integers beyond 2^53).
+macro_rules! for_each_value {
+    ($datatype:expr, $order:expr, $bytes:expr, |$values:ident| $body:expr) => {{
+        use $crate::nifti::{ByteOrder, Datatype};
+        macro_rules! typed {
+            ($type:ty, $read:ident) => {{
+                #[allow(clippy::cast_lossless, trivial_numeric_casts)]
+                let $values = $bytes.as_chunks().0.iter().map(|b| <$type>::$read(*b) as f64);
+                $body
+            }};
+        }
+        match ($datatype, $order) {
+            (Datatype::U8, _) => typed!(u8, from_le_bytes),
+            (Datatype::I8, _) => typed!(i8, from_le_bytes),
+            (Datatype::U16, ByteOrder::Little) => typed!(u16, from_le_bytes),
+            (Datatype::U16, ByteOrder::Big) => typed!(u16, from_be_bytes),
+            (Datatype::I16, ByteOrder::Little) => typed!(i16, from_le_bytes),
+            (Datatype::I16, ByteOrder::Big) => typed!(i16, from_be_bytes),
+            (Datatype::U32, ByteOrder::Little) => typed!(u32, from_le_bytes),
+            (Datatype::U32, ByteOrder::Big) => typed!(u32, from_be_bytes),
+            (Datatype::I32, ByteOrder::Little) => typed!(i32, from_le_bytes),
+            (Datatype::I32, ByteOrder::Big) => typed!(i32, from_be_bytes),
+            (Datatype::U64, ByteOrder::Little) => typed!(u64, from_le_bytes),
+            (Datatype::U64, ByteOrder::Big) => typed!(u64, from_be_bytes),
+            (Datatype::I64, ByteOrder::Little) => typed!(i64, from_le_bytes),
+            (Datatype::I64, ByteOrder::Big) => typed!(i64, from_be_bytes),
+            (Datatype::F32, ByteOrder::Little) => typed!(f32, from_le_bytes),
+            (Datatype::F32, ByteOrder::Big) => typed!(f32, from_be_bytes),
+            (Datatype::F64, ByteOrder::Little) => typed!(f64, from_le_bytes),
+            (Datatype::F64, ByteOrder::Big) => typed!(f64, from_be_bytes),
+        }
+    }};
+}
+pub(crate) use for_each_value;

@@ -1,0 +1,202 @@
+//! A gzip stream that is only believed once its checksums hold.
+//!
+//! Python's readers stop at the last byte they need and so never see the checksum; a flipped bit then passes as data.
+
+use std::io::{BufRead, BufReader, Read};
+
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+
+use super::error::Problem;
+
+/// Input is taken in pieces of this size: large enough that calls do not matter, small enough to stay in the cache.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// Longest file name or comment in a member's header.
+const LONGEST_NAME_BYTES: usize = 64 << 10;
+
+/// Decompresses one or more gzip members, one after the other.
+pub(super) struct Gzip<R> {
+    input: BufReader<R>,
+    inflate: Decompress,
+    crc: Crc,
+    state: State,
+    members: u64,
+}
+
+#[derive(PartialEq)]
+enum State {
+    BetweenMembers,
+    InMember,
+    Ended,
+}
+
+/// What can go wrong below the format: the system failed, or the bytes are not gzip.
+pub(super) enum GzipError {
+    Io(std::io::Error),
+    Problem(Problem),
+}
+
+impl From<std::io::Error> for GzipError {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::UnexpectedEof {
+            return Self::Problem(Problem::new("gzip stream", "its end", "the end of the file"));
+        }
+        Self::Io(error)
+    }
+}
+
+impl From<Problem> for GzipError {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl<R: Read> Gzip<R> {
+    pub(super) fn new(file: R) -> Self {
+        Self {
+            input: BufReader::with_capacity(INPUT_BYTES, file),
+            inflate: Decompress::new(false),
+            crc: Crc::new(),
+            state: State::BetweenMembers,
+            members: 0,
+        }
+    }
+
+    /// What the bytes come from.
+    pub(super) fn file(&self) -> &R {
+        self.input.get_ref()
+    }
+
+    /// Fills as much of `out` as the stream still holds; fewer bytes than asked for mean its verified end.
+    pub(super) fn read(&mut self, out: &mut [u8]) -> Result<usize, GzipError> {
+        let mut filled = 0;
+        while filled < out.len() {
+            match self.state {
+                State::Ended => break,
+                State::BetweenMembers => self.start_member()?,
+                State::InMember => filled += self.inflate(&mut out[filled..])?,
+            }
+        }
+        Ok(filled)
+    }
+
+    fn inflate(&mut self, out: &mut [u8]) -> Result<usize, GzipError> {
+        let input = self.input.fill_buf()?;
+        if input.is_empty() {
+            return Err(Problem::new("gzip stream", "its end", "the end of the file").into());
+        }
+        let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
+        let status = self.inflate.decompress(input, out, FlushDecompress::None);
+        let status = status.map_err(|e| Problem::new("gzip stream", "deflated data", e))?;
+        let consumed = (self.inflate.total_in() - before_in) as usize;
+        let produced = (self.inflate.total_out() - before_out) as usize;
+        self.input.consume(consumed);
+        self.crc.update(&out[..produced]);
+        if status == Status::StreamEnd {
+            self.end_member()?;
+        } else if consumed == 0 && produced == 0 {
+            // Neither side moved though both had room: the stream cannot go on.
+            return Err(Problem::new("gzip stream", "deflated data", "a stream that does not go on").into());
+        }
+        Ok(produced)
+    }
+
+    /// Reads a member's header, or finds that only padding or nothing is left.
+    fn start_member(&mut self) -> Result<(), GzipError> {
+        if self.members > 0 && self.only_padding_is_left()? {
+            self.state = State::Ended;
+            return Ok(());
+        }
+        let mut header = Counted { input: &mut self.input, crc: Crc::new() };
+        let [first, second, method, flags, _, _, _, _, effort, system] = header.array::<10>()?;
+        if (first, second) != (0x1f, 0x8b) {
+            return Err(Problem::new("gzip header", "1f 8b", format!("{first:02x} {second:02x}")).into());
+        }
+        // No checksum covers these bytes, so a value that no writer of binary files leaves is taken as damage.
+        let is_known = method == 8 && flags & 0xe1 == 0 && matches!(effort, 0 | 2 | 4) && matches!(system, 0..=13 | 255);
+        if !is_known {
+            let found = format!("method {method}, flags {flags:#04x}, effort {effort}, system {system}");
+            return Err(Problem::new("gzip header", "method 8 (deflate) and known flags", found).into());
+        }
+        if flags & 4 != 0 {
+            let length = u16::from_le_bytes(header.array()?);
+            for _ in 0..length {
+                header.array::<1>()?;
+            }
+        }
+        for flag in [8, 16] {
+            // File name and comment end with a zero byte.
+            if flags & flag != 0 {
+                let mut length = 0;
+                while header.array::<1>()? != [0] {
+                    length += 1;
+                    if length > LONGEST_NAME_BYTES {
+                        let expected = format!("a name or comment of at most {LONGEST_NAME_BYTES} bytes");
+                        return Err(Problem::new("gzip header", expected, "a longer one").into());
+                    }
+                }
+            }
+        }
+        if flags & 2 != 0 {
+            let computed = header.crc.sum() as u16;
+            let stored = u16::from_le_bytes(header.array()?);
+            if computed != stored {
+                let (expected, found) = (format!("checksum {stored:04x}"), format!("{computed:04x}"));
+                return Err(Problem::new("gzip header", expected, found).into());
+            }
+        }
+        self.inflate.reset(false);
+        self.crc.reset();
+        self.members += 1;
+        self.state = State::InMember;
+        Ok(())
+    }
+
+    fn end_member(&mut self) -> Result<(), GzipError> {
+        let mut trailer = Counted { input: &mut self.input, crc: Crc::new() };
+        let (crc, length) = (u32::from_le_bytes(trailer.array()?), u32::from_le_bytes(trailer.array()?));
+        if crc != self.crc.sum() {
+            let (expected, found) = (format!("checksum {crc:08x}"), format!("{:08x}", self.crc.sum()));
+            return Err(Problem::new("gzip stream", expected, found).into());
+        }
+        // The stored length is modulo 2^32 by definition.
+        if length != self.inflate.total_out() as u32 {
+            let expected = format!("a length of {length} modulo 2^32");
+            return Err(Problem::new("gzip stream", expected, self.inflate.total_out()).into());
+        }
+        self.state = State::BetweenMembers;
+        Ok(())
+    }
+
+    /// Tapes and some tools pad with zeros; anything else after a member must be another member.
+    fn only_padding_is_left(&mut self) -> Result<bool, GzipError> {
+        loop {
+            let input = self.input.fill_buf()?;
+            let Some(first) = input.iter().position(|b| *b != 0) else {
+                let zeros = input.len();
+                if zeros == 0 {
+                    return Ok(true);
+                }
+                self.input.consume(zeros);
+                continue;
+            };
+            self.input.consume(first);
+            return Ok(false);
+        }
+    }
+}
+
+/// Reads small pieces of a member's frame and sums them, because a header may carry its own checksum.
+struct Counted<'a, R> {
+    input: &'a mut BufReader<R>,
+    crc: Crc,
+}
+
+impl<R: Read> Counted<'_, R> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], GzipError> {
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes)?;
+        self.crc.update(&bytes);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,228 @@
+//! A NIfTI image as a stream of volumes.
+
+use std::path::Path;
+
+use super::affine::{Affine, AffineSource};
+use super::datatype::for_each_value;
+use super::error::{ImageError, Problem};
+use super::extension::{self, Extension};
+use super::header::{self, Header};
+use super::limits::Limits;
+use super::stream::ByteStream;
+
+/// The longest repetition time that is believed without a word.
+const LONGEST_PLAUSIBLE_TR_SECONDS: f64 = 30.0;
+
+/// An open image: its header has been checked against the file, its data has not been read yet.
+pub struct NiftiReader {
+    header: Header,
+    affine: Affine,
+    affine_source: AffineSource,
+    extensions: Vec<Extension>,
+    warnings: Vec<String>,
+    stream: ByteStream,
+    volumes_read: usize,
+    raw: Vec<u8>,
+    non_finite: u64,
+}
+
+/// What is only known once the whole file has been read and its checksums hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageSummary {
+    /// BLAKE3 of the file.
+    pub blake3: String,
+    /// Voxels that were NaN or infinite, over all volumes.
+    pub non_finite: u64,
+    /// Bytes after the data.
+    pub trailing_bytes: u64,
+}
+
+/// A three-dimensional image in memory, x fastest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Volume {
+    /// Sizes along x, y and z.
+    pub shape: [usize; 3],
+    /// From voxels to millimetres.
+    pub affine: Affine,
+    /// Where the affine came from.
+    pub affine_source: AffineSource,
+    /// The scaled values.
+    pub values: Vec<f32>,
+    /// BLAKE3 of the file.
+    pub blake3: String,
+    /// What was odd but harmless.
+    pub warnings: Vec<String>,
+}
+
+impl NiftiReader {
+    /// Opens an image and checks its header against the file and the limits.
+    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ImageError> {
+        let (header, extensions, stream, mut warnings) = open_header(path, limits)?;
+        let problem = |p| ImageError::content(path, p);
+        let volume_bytes = header.voxels() as u64 * header.datatype.bytes().max(4) as u64;
+        if volume_bytes > limits.volume_bytes {
+            return Err(problem(Problem::new(
+                "size of a volume",
+                format!("at most {} bytes", limits.volume_bytes),
+                volume_bytes,
+            )));
+        }
+        if header.dims.iter().skip(4).any(|d| *d > 1) {
+            let found = format!("sizes {:?}", header.dims);
+            return Err(problem(Problem::new("dimensions", "three of space and one of time", found)));
+        }
+        let (affine, affine_source) = Affine::of_header(&header, &mut warnings).map_err(problem)?;
+        if let Some(tr) = header.tr_seconds().filter(|tr| *tr > LONGEST_PLAUSIBLE_TR_SECONDS && header.volumes() > 1) {
+            warnings.push(format!("the header states {tr} s between volumes; it may mean milliseconds"));
+        }
+        let raw = vec![];
+        Ok(Self { header, affine, affine_source, extensions, warnings, stream, volumes_read: 0, raw, non_finite: 0 })
+    }
+
+    /// The checked header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// From voxels to millimetres, as nibabel computes it.
+    pub fn affine(&self) -> Affine {
+        self.affine
+    }
+
+    /// Which part of the header the affine came from.
+    pub fn affine_source(&self) -> AffineSource {
+        self.affine_source
+    }
+
+    /// Sizes along x, y and z.
+    pub fn shape(&self) -> [usize; 3] {
+        self.header.shape()
+    }
+
+    /// Number of volumes.
+    pub fn volumes(&self) -> usize {
+        self.header.volumes()
+    }
+
+    /// Time between volumes as the header states it; absent where it states none.
+    pub fn tr_seconds(&self) -> Option<f64> {
+        self.header.tr_seconds()
+    }
+
+    /// Extensions of the header.
+    pub fn extensions(&self) -> &[Extension] {
+        &self.extensions
+    }
+
+    /// What is odd but harmless.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.stream.path()
+    }
+
+    /// Decodes the next volume into `out` (x fastest, scaled); false when there is none left. NaN and infinity stay.
+    pub fn next_volume(&mut self, out: &mut [f32]) -> Result<bool, ImageError> {
+        if self.volumes_read == self.header.volumes() {
+            return Ok(false);
+        }
+        let voxels = self.header.voxels();
+        if out.len() != voxels {
+            return Err(self.stream.problem(Problem::new("room for a volume", voxels, out.len())));
+        }
+        let mut raw = std::mem::take(&mut self.raw);
+        raw.resize(voxels * self.header.datatype.bytes(), 0);
+        self.next_bytes(&mut raw)?;
+        self.non_finite += decode(&self.header, &raw, out);
+        self.raw = raw;
+        self.volumes_read += 1;
+        Ok(true)
+    }
+
+    /// The next stored bytes of the data.
+    pub(crate) fn next_bytes(&mut self, out: &mut [u8]) -> Result<(), ImageError> {
+        self.stream.read_exact("image data", out)
+    }
+
+    /// Reads what follows the data, so that checksums are verified. Values must not be used before this has succeeded.
+    pub fn finish(mut self) -> Result<ImageSummary, ImageError> {
+        let mut skipped = vec![0.0; if self.volumes_read < self.volumes() { self.header.voxels() } else { 0 }];
+        while self.next_volume(&mut skipped)? {}
+        self.end()
+    }
+
+    /// As [`NiftiReader::finish`], where the data has been taken as bytes.
+    pub(crate) fn end(self) -> Result<ImageSummary, ImageError> {
+        let (blake3, trailing_bytes) = self.stream.finish()?;
+        Ok(ImageSummary { blake3, non_finite: self.non_finite, trailing_bytes })
+    }
+
+    /// Reads an image of a single volume, such as an atlas or a mask.
+    pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ImageError> {
+        let mut reader = Self::open(path, limits)?;
+        if reader.volumes() != 1 {
+            let found = format!("{} volumes", reader.volumes());
+            return Err(ImageError::content(path, Problem::new("image", "a single volume", found)));
+        }
+        let mut values = vec![0.0; reader.header.voxels()];
+        reader.next_volume(&mut values)?;
+        let (shape, affine, affine_source) = (reader.shape(), reader.affine, reader.affine_source);
+        let warnings = std::mem::take(&mut reader.warnings);
+        let blake3 = reader.finish()?.blake3;
+        Ok(Volume { shape, affine, affine_source, values, blake3, warnings })
+    }
+}
+
+/// Opens any NIfTI file, CIFTI included, up to the first byte of its data.
+pub(crate) fn open_header(
+    path: &Path,
+    limits: &Limits,
+) -> Result<(Header, Vec<Extension>, ByteStream, Vec<String>), ImageError> {
+    let mut stream = ByteStream::open(path, limits)?;
+    let mut bytes = vec![0; 12];
+    stream.read_exact("header", &mut bytes)?;
+    let problem = |p| ImageError::content(path, p);
+    let (version, order) = header::recognise(&bytes).map_err(problem)?;
+    bytes.resize(version.header_bytes(), 0);
+    stream.read_exact("header", &mut bytes[12..])?;
+    let mut warnings = vec![];
+    let header = Header::parse(&bytes, version, order, &mut warnings).map_err(problem)?;
+    let claimed = header.data_offset.checked_add(header.data_bytes());
+    stream.check_claim(claimed.unwrap_or(u64::MAX))?;
+    let between = header.data_offset - version.header_bytes() as u64;
+    if between > limits.extension_bytes {
+        let expected = format!("at most {} bytes of extensions", limits.extension_bytes);
+        return Err(problem(Problem::new("vox_offset", expected, between)));
+    }
+    let mut flag = [0; 4];
+    stream.read_exact("header", &mut flag)?;
+    let extensions = if flag[0] == 0 {
+        stream.skip("room before the data", between - 4)?;
+        vec![]
+    } else {
+        let mut bytes = flag.to_vec();
+        bytes.resize(between as usize, 0);
+        stream.read_exact("extensions", &mut bytes[4..])?;
+        extension::parse(&bytes, order).map_err(problem)?
+    };
+    Ok((header, extensions, stream, warnings))
+}
+
+/// Scales stored numbers to values and counts those that are not finite.
+fn decode(header: &Header, raw: &[u8], out: &mut [f32]) -> u64 {
+    let (slope, intercept) = header.scaling.map_or((1.0, 0.0), |s| (s.slope, s.intercept));
+    for_each_value!(header.datatype, header.byte_order, raw, |values| {
+        if header.scaling.is_some() {
+            out.iter_mut().zip(values).for_each(|(out, x)| *out = (x * slope + intercept) as f32);
+        } else {
+            out.iter_mut().zip(values).for_each(|(out, x)| *out = x as f32);
+        }
+    });
+    if !header.datatype.is_float() && header.scaling.is_none() {
+        return 0;
+    }
+    out.iter().filter(|x| !x.is_finite()).count() as u64
+}

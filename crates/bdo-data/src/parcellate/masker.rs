@@ -1,0 +1,204 @@
+//! An atlas on the grid of an image.
+
+use std::path::Path;
+
+use super::error::ParcellateError;
+use super::runs::{Run, runs_of};
+use crate::atlas::image::AtlasImage;
+use crate::nifti::{AffineSource, Grid, NiftiReader, Volume, resample_nearest};
+
+/// What becomes of voxels that are NaN or infinite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NonFinite {
+    /// They count as zero, which is what nilearn does; they are reported.
+    #[default]
+    AsZero,
+    /// They are left out of the mean.
+    LeftOut,
+}
+
+/// How strictly an image is held to the atlas.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MaskerOptions {
+    /// A region with a smaller share of its voxels inside mask and field of view becomes NaN.
+    pub least_coverage: f64,
+    /// The least share of the whole atlas that must lie inside the mask.
+    pub least_mask_overlap: f64,
+    /// Take an image whose header gives no affine as centred on the origin.
+    pub assume_affine: bool,
+    /// Treatment of NaN and infinity.
+    pub non_finite: NonFinite,
+}
+
+impl Default for MaskerOptions {
+    fn default() -> Self {
+        Self { least_coverage: 0.5, least_mask_overlap: 0.8, assume_affine: false, non_finite: NonFinite::AsZero }
+    }
+}
+
+/// The voxels of every region on one grid. Images of the same grid share one.
+#[derive(Debug, Clone)]
+pub struct LabelsMasker {
+    pub(super) grid: Grid,
+    pub(super) pieces: Vec<Vec<Run>>,
+    pub(super) voxels: Vec<u32>,
+    pub(super) coverage: Vec<f32>,
+    pub(super) kept: Vec<bool>,
+    pub(super) non_finite: NonFinite,
+    pub(super) names: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl LabelsMasker {
+    /// Brings an atlas to the grid of an image, within a brain mask if there is one.
+    pub fn new(
+        atlas: &AtlasImage,
+        image: &NiftiReader,
+        mask: Option<(&Path, &Volume)>,
+        options: &MaskerOptions,
+    ) -> Result<Self, ParcellateError> {
+        let grid = Grid { shape: image.shape(), affine: image.affine() };
+        check_affine(image.path(), &grid, image.affine_source(), options)?;
+        check_affine(&atlas.path, &atlas.grid, atlas.affine_source, options)?;
+        let singular = |path: &Path, grid: &Grid| ParcellateError::SingularAffine {
+            path: path.to_path_buf(),
+            found: format!("{:?}", grid.affine.0),
+        };
+        let mut columns = resample_nearest(&atlas.columns, &atlas.grid, &grid)
+            .ok_or_else(|| singular(&atlas.path, &atlas.grid))?;
+        let inside = mask.map(|(path, mask)| {
+            let mask_grid = Grid { shape: mask.shape, affine: mask.affine };
+            check_affine(path, &mask_grid, mask.affine_source, options)?;
+            let inside: Vec<bool> = mask.values.iter().map(|x| x.is_finite() && *x != 0.0).collect();
+            resample_nearest(&inside, &mask_grid, &grid).ok_or_else(|| singular(path, &mask_grid))
+        });
+        let inside = inside.transpose()?;
+        for (column, _) in columns.iter_mut().zip(inside.iter().flatten()).filter(|(_, inside)| !**inside) {
+            *column = 0;
+        }
+        let covered = covered(atlas, &grid, inside.as_deref()).ok_or_else(|| singular(image.path(), &grid))?;
+        let mut masker = Self::of_columns(atlas, grid, &columns, &covered, options);
+        masker.check_overlap(atlas, &covered, inside.is_some(), options)?;
+        Ok(masker)
+    }
+
+    fn of_columns(atlas: &AtlasImage, grid: Grid, columns: &[u16], covered: &[u32], options: &MaskerOptions) -> Self {
+        let mut voxels = vec![0_u32; atlas.regions.len()];
+        for column in columns.iter().filter_map(|c| c.checked_sub(1)) {
+            voxels[usize::from(column)] += 1;
+        }
+        let share = |i: usize| if atlas.voxels[i] == 0 { 0.0 } else { covered[i] as f32 / atlas.voxels[i] as f32 };
+        let coverage: Vec<f32> = (0..voxels.len()).map(share).collect();
+        let kept = |i: usize| voxels[i] > 0 && f64::from(coverage[i]) >= options.least_coverage;
+        let kept: Vec<bool> = (0..voxels.len()).map(kept).collect();
+        let names: Vec<String> = atlas.regions.iter().map(|r| r.name.clone()).collect();
+        let mut warnings = vec![];
+        let poor: Vec<usize> = (0..kept.len()).filter(|i| !kept[*i]).collect();
+        if !poor.is_empty() {
+            let shown = |i: &usize| format!("{} ({:.0} %)", names[*i], 100.0 * coverage[*i]);
+            warnings.push(format!(
+                "{} of {} regions have less than {:.0} % of their voxels in the image and are missing: {}",
+                poor.len(),
+                kept.len(),
+                100.0 * options.least_coverage,
+                listed(poor.iter().map(shown))
+            ));
+        }
+        let pieces = runs_of(columns);
+        Self { grid, pieces, voxels, coverage, kept, non_finite: options.non_finite, names, warnings }
+    }
+
+    fn check_overlap(
+        &mut self,
+        atlas: &AtlasImage,
+        covered: &[u32],
+        masked: bool,
+        options: &MaskerOptions,
+    ) -> Result<(), ParcellateError> {
+        let sum = |counts: &[u32]| counts.iter().map(|n| u64::from(*n)).sum::<u64>();
+        let share = sum(covered) as f64 / sum(&atlas.voxels).max(1) as f64;
+        let within = if masked { "mask" } else { "field of view" };
+        // A small field of view is an acquisition, not a mistake; nothing at all in it is one.
+        let least = if masked { options.least_mask_overlap } else { f64::MIN_POSITIVE };
+        if share < least {
+            let least_percent = if masked { 100.0 * least } else { 1.0 };
+            return Err(ParcellateError::Overlap { within, least_percent, found_percent: 100.0 * share });
+        }
+        if share < options.least_mask_overlap {
+            self.warnings.push(format!("only {:.1} % of the atlas lies inside the {within}", 100.0 * share));
+        }
+        Ok(())
+    }
+
+    /// True if the image has the grid this masker was made for.
+    pub fn fits(&self, image: &NiftiReader) -> bool {
+        self.grid == Grid { shape: image.shape(), affine: image.affine() }
+    }
+
+    /// Number of columns: the regions of the atlas, whatever the image covers.
+    pub fn regions(&self) -> usize {
+        self.voxels.len()
+    }
+
+    /// Share of every region's atlas voxels inside mask and field of view.
+    pub fn coverage(&self) -> &[f32] {
+        &self.coverage
+    }
+
+    /// Voxels of every region on this grid.
+    pub fn voxels(&self) -> &[u32] {
+        &self.voxels
+    }
+
+    /// What the user should know about this grid and atlas.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// The first few of many.
+pub(super) fn listed(items: impl ExactSizeIterator<Item = String>) -> String {
+    let more = items.len().saturating_sub(5);
+    let shown: Vec<String> = items.take(5).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn check_affine(
+    path: &Path,
+    grid: &Grid,
+    source: AffineSource,
+    options: &MaskerOptions,
+) -> Result<(), ParcellateError> {
+    let path = path.to_path_buf();
+    if source == AffineSource::Assumed && !options.assume_affine {
+        return Err(ParcellateError::NoAffine { path });
+    }
+    if grid.affine.inverse().is_none() {
+        return Err(ParcellateError::SingularAffine { path, found: format!("{:?}", grid.affine.0) });
+    }
+    Ok(())
+}
+
+/// How many of each region's atlas voxels fall into the image and its mask.
+fn covered(atlas: &AtlasImage, grid: &Grid, inside: Option<&[bool]>) -> Option<Vec<u32>> {
+    let mut covered = vec![0; atlas.regions.len()];
+    let same = grid.is_same_as(&atlas.grid);
+    let to_image = grid.affine.inverse()?.after(&atlas.grid.affine);
+    let [nx, ny, _] = atlas.grid.shape;
+    for (i, column) in atlas.columns.iter().enumerate() {
+        let Some(column) = column.checked_sub(1) else { continue };
+        let voxel = [i % nx, i / nx % ny, i / nx / ny];
+        let found = if same {
+            Some(i)
+        } else {
+            let [x, y, z] = to_image.apply(voxel.map(|x| x as f64)).map(|x| (x + 0.5).floor());
+            let within = |x: f64, size: usize| (x >= 0.0 && x < size as f64).then_some(x as usize);
+            let [sx, sy, sz] = grid.shape;
+            within(x, sx).zip(within(y, sy)).zip(within(z, sz)).map(|((x, y), z)| x + sx * (y + sy * z))
+        };
+        let is_covered = found.is_some_and(|i| inside.is_none_or(|inside| inside[i]));
+        covered[usize::from(column)] += u32::from(is_covered);
+    }
+    Some(covered)
+}

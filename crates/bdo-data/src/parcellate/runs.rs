@@ -1,0 +1,107 @@
+//! Sums over regions, straight from the stored bytes of an image.
+
+use crate::nifti::{Header, for_each_value};
+
+/// Voxels of one region that lie one after the other in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// First voxel, counted from the start of the piece.
+    pub(super) start: u32,
+    /// Number of voxels.
+    pub(super) length: u32,
+    /// Column of the region.
+    pub(super) region: u32,
+}
+
+/// Voxels of one piece of a volume. A piece of 16-bit voxels fills half of a second-level cache.
+pub(super) const PIECE_VOXELS: usize = 128 << 10;
+
+/// The runs of every piece of a volume, from the column (from 1; 0 is none) of every voxel.
+pub(super) fn runs_of(columns: &[u16]) -> Vec<Vec<Run>> {
+    let piece = |columns: &[u16]| {
+        let mut runs: Vec<Run> = vec![];
+        for (i, column) in columns.iter().enumerate() {
+            let Some(region) = column.checked_sub(1).map(u32::from) else { continue };
+            match runs.last_mut() {
+                Some(run) if run.region == region && run.start + run.length == i as u32 => run.length += 1,
+                _ => runs.push(Run { start: i as u32, length: 1, region }),
+            }
+        }
+        runs
+    };
+    columns.chunks(PIECE_VOXELS).map(piece).collect()
+}
+
+/// What one volume adds up to, region by region.
+#[derive(Debug, Clone)]
+pub(super) struct Sums {
+    /// Sum of the stored numbers that are finite.
+    pub(super) stored: Vec<f64>,
+    /// How many were not finite.
+    pub(super) non_finite: Vec<u32>,
+    /// How many were zero.
+    pub(super) zero: Vec<u32>,
+}
+
+impl Sums {
+    pub(super) fn new(regions: usize) -> Self {
+        Self { stored: vec![0.0; regions], non_finite: vec![0; regions], zero: vec![0; regions] }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.stored.fill(0.0);
+        self.non_finite.fill(0);
+        self.zero.fill(0);
+    }
+
+    /// Adds the voxels of one piece.
+    pub(super) fn add(&mut self, header: &Header, bytes: &[u8], runs: &[Run]) {
+        let width = header.datatype.bytes();
+        let is_float = header.datatype.is_float();
+        for run in runs {
+            let (start, end) = (run.start as usize * width, (run.start + run.length) as usize * width);
+            let (bytes, region) = (&bytes[start..end], run.region as usize);
+            for_each_value!(header.datatype, header.byte_order, bytes, |values| {
+                let (mut sum, mut bad) = (0.0, 0);
+                if is_float {
+                    for x in values {
+                        let good = x.is_finite();
+                        sum += if good { x } else { 0.0 };
+                        bad += u32::from(!good);
+                    }
+                } else {
+                    sum = values.sum::<f64>();
+                }
+                self.stored[region] += sum;
+                self.non_finite[region] += bad;
+            });
+        }
+    }
+
+    /// Counts the voxels of one piece that are exactly zero: outside a skull-stripped brain all are.
+    pub(super) fn count_zeros(&mut self, header: &Header, bytes: &[u8], runs: &[Run]) {
+        let width = header.datatype.bytes();
+        for run in runs {
+            let (start, end) = (run.start as usize * width, (run.start + run.length) as usize * width);
+            let bytes = &bytes[start..end];
+            for_each_value!(header.datatype, header.byte_order, bytes, |values| {
+                self.zero[run.region as usize] += values.filter(|x| *x == 0.0).count() as u32;
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_follow_the_labels_and_stop_at_the_piece() {
+        let mut columns = vec![0_u16; PIECE_VOXELS + 3];
+        columns[1..4].copy_from_slice(&[2, 2, 1]);
+        columns[PIECE_VOXELS - 1..PIECE_VOXELS + 1].copy_from_slice(&[7, 7]);
+        let run = |start, length, region| Run { start, length, region };
+        let last = PIECE_VOXELS as u32 - 1;
+        assert_eq!(runs_of(&columns), [vec![run(1, 2, 1), run(3, 1, 0), run(last, 1, 6)], vec![run(0, 1, 6)]]);
+    }
+}

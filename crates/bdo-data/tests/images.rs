@@ -1,0 +1,41 @@
+//! Images from the outside: equal to nibabel and nilearn where they are sound, refused where they are not.
+#![allow(clippy::unwrap_used)]
+
+#[path = "images/builder.rs"]
+mod builder;
+#[path = "images/golden_cifti.rs"]
+mod golden_cifti;
+#[path = "images/golden_nifti.rs"]
+mod golden_nifti;
+#[path = "images/golden_parcellate.rs"]
+mod golden_parcellate;
+#[path = "images/hostile.rs"]
+mod hostile;
+#[path = "images/mutation.rs"]
+mod mutation;
+#[path = "images/real.rs"]
+mod real;
+#[path = "images/refusals.rs"]
+mod refusals;
+#[path = "images/tables.rs"]
+mod tables;
+
+use std::path::PathBuf;
+
+/// The folder of goldens, made by `tools/reference/make_image_goldens.py`.
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden/image").join(name)
+}
+
+fn golden_json(name: &str) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(golden(name)).unwrap()).unwrap()
+}
+
+fn floats(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap_or(f64::NAN)).collect()
+}
+
+/// A tenth of the counts unless the whole torture is asked for.
+fn torture_count(full: usize) -> usize {
+    if std::env::var("BDO_TORTURE").as_deref() == Ok("full") { full } else { full / 10 }
+}

@@ -1,0 +1,7 @@
+//! From source files to clean series: confounds, cleaning and BIDS trees, against references nobody here wrote.
+#![allow(clippy::unwrap_used)]
+
+mod cleaning;
+mod confounds;
+mod golden;
+mod layouts;

@@ -1,0 +1,71 @@
+//! A process that is killed at any moment costs time, never bytes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::fixture::{command, expect, noise, open, text, tree};
+
+const SCANS: usize = 200;
+
+/// Enough bytes for several parts: 200 scans of 300 frames and 100 regions are 24 MB.
+fn source(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    for scan in 0..SCANS {
+        let mut rows = String::new();
+        for t in 0..300 {
+            for r in 0..100 {
+                write!(rows, "{:.3}\t", noise(&[scan, t, r])).unwrap();
+            }
+            rows.push('\n');
+        }
+        fs::write(folder.join(format!("{scan:03}.tsv")), rows).unwrap();
+    }
+    fs::write(folder.join("007.tsv"), "no table\n").unwrap();
+}
+
+#[test]
+fn killed_at_any_point_and_run_again_gives_the_same_bytes() {
+    let full = std::env::var("BDO_TORTURE").is_ok_and(|v| v == "full");
+    let points = if full { 50 } else { 5 };
+    let dir = tempfile::tempdir().unwrap();
+    let (source_folder, whole) = (dir.path().join("source"), dir.path().join("whole"));
+    source(&source_folder);
+    let arguments =
+        |out: &Path| ["--tr", "2", "--format", "series", "--quiet", text(&source_folder), text(out)].map(str::to_owned);
+    let start = Instant::now();
+    expect(1, &arguments(&whole).each_ref().map(String::as_str));
+    let duration = start.elapsed();
+    let expected = tree(&whole);
+    assert_eq!(open(&whole).len(), SCANS - 1);
+    assert!(expected.keys().filter(|f| f.starts_with("scans/")).count() > 1, "{:?}", expected.keys());
+    let mut killed = 0;
+    for point in 0..points {
+        let out = dir.path().join("cohort");
+        let given = arguments(&out);
+        let given = given.each_ref().map(String::as_str);
+        let mut child = command(&given).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(duration.mul_f64((f64::from(point) + 0.5) / f64::from(points)) + Duration::from_millis(1));
+        // SIGKILL: no handler runs.
+        child.kill().unwrap();
+        killed += usize::from(child.wait().unwrap().code().is_none());
+        let again = crate::fixture::ingest(&given);
+        // 1 for the file that is no table, also when everything was published before the kill.
+        assert_eq!(again.status.code(), Some(1), "{}", String::from_utf8_lossy(&again.stderr));
+        let found = tree(&out);
+        assert!(found.keys().eq(expected.keys()), "{point}: {:?}", found.keys());
+        let differing: Vec<_> =
+            found.iter().filter(|(name, bytes)| expected[*name] != **bytes).map(|(n, _)| n).collect();
+        assert!(differing.is_empty(), "{point}: {differing:?}");
+        fs::remove_dir_all(&out).unwrap();
+        let left: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|n| n.starts_with("cohort"))
+            .collect();
+        assert!(left.is_empty(), "{point}: {left:?}");
+    }
+    assert!(killed * 2 >= points as usize, "only {killed} of {points} were killed in time");
+}

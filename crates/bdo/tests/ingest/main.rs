@@ -1,0 +1,9 @@
+//! `bdo ingest` as people run it: the real program on generated trees.
+#![allow(clippy::unwrap_used)]
+
+mod derivatives;
+mod fixture;
+mod hostile;
+mod kill;
+mod processes;
+mod tables;
