@@ -72,12 +72,8 @@ fn parcellate(image: &str, atlas: &str, mask: Option<&str>) -> Value {
     let atlas = AtlasImage::read(Path::new(atlas), None, &limits).unwrap();
     let reader = NiftiReader::open(Path::new(image), &limits).unwrap();
     let mask = mask.map(|m| (Path::new(m), NiftiReader::read_single(Path::new(m), &limits).unwrap()));
-    let options = MaskerOptions {
-        assume_affine: true,
-        least_coverage: 0.0,
-        least_mask_overlap: 0.0,
-        ..MaskerOptions::default()
-    };
+    let options =
+        MaskerOptions { assume_affine: true, least_coverage: 0.0, least_mask_overlap: 0.0, ..MaskerOptions::default() };
     let masker = LabelsMasker::new(&atlas, &reader, mask.as_ref().map(|(p, m)| (*p, m)), &options).unwrap();
     let series = masker.extract(reader).unwrap();
     json!({

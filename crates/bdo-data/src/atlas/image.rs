@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::label_table::{LabelRow, find_table, read_table};
-use super::side::{check_sides, side_of_name};
 use super::schaefer400_tian3;
+use super::side::{check_sides, side_of_name};
 use super::space::space_of_name;
 use crate::nifti::{AffineSource, Grid, ImageError, Limits, NiftiReader, Problem, Volume};
 use crate::region::Region;
@@ -118,7 +118,8 @@ impl AtlasImage {
         }
         let grid = Grid { shape: volume.shape, affine: volume.affine };
         let (voxels, centres) = centres(&columns, &grid, rows.len());
-        let empty: Vec<&str> = rows.iter().zip(&voxels).filter(|(_, n)| **n == 0).map(|(r, _)| r.name.as_str()).collect();
+        let empty: Vec<&str> =
+            rows.iter().zip(&voxels).filter(|(_, n)| **n == 0).map(|(r, _)| r.name.as_str()).collect();
         if !empty.is_empty() {
             let shown = empty[..empty.len().min(5)].join(", ");
             warnings.push(format!("{} regions of the table have no voxel: {shown}", empty.len()));

@@ -26,9 +26,8 @@ pub(super) struct LabelRow {
 /// Reads a BIDS table (`index` and `name` columns), FSL-style pairs of a name line and an `id r g b a` line, or lines of
 /// `id name r g b a`. Label 0 is the background and no region.
 pub(super) fn read_table(path: &Path) -> Result<Vec<LabelRow>, ImageError> {
-    let problem = |expected: &str, found: String| {
-        ImageError::content(path, Problem::new("label table", expected, found))
-    };
+    let problem =
+        |expected: &str, found: String| ImageError::content(path, Problem::new("label table", expected, found));
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     if size > MOST_BYTES {
         return Err(problem("at most 16 MiB", format!("{size} bytes")));
@@ -49,8 +48,8 @@ pub(super) fn read_table(path: &Path) -> Result<Vec<LabelRow>, ImageError> {
     }
     let mut ids: Vec<u32> = rows.iter().map(|r| r.id).collect();
     ids.sort_unstable();
-    if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(problem("different labels", format!("{} twice", pair[0])));
+    if let Some([twice, _]) = ids.array_windows().find(|[a, b]| a == b) {
+        return Err(problem("different labels", format!("{twice} twice")));
     }
     Ok(rows)
 }
@@ -73,9 +72,8 @@ pub(super) fn find_table(image: &Path) -> Option<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path()).collect();
     found.retain(|path| {
         let is_table = path.extension().is_some_and(|e| e == "tsv" || e == "txt");
-        let base = stem(path).and_then(|s| {
-            ["_labels", "_label", "_dseg"].iter().find_map(|end| s.strip_suffix(end)).map(str::to_owned)
-        });
+        let base = stem(path)
+            .and_then(|s| ["_labels", "_label", "_dseg"].iter().find_map(|end| s.strip_suffix(end)).map(str::to_owned));
         is_table && base.is_some_and(|base| !base.is_empty() && own.starts_with(&base))
     });
     found.sort();
@@ -85,9 +83,8 @@ pub(super) fn find_table(image: &Path) -> Option<PathBuf> {
 fn columns(lines: &[&str]) -> Option<Vec<LabelRow>> {
     let (header, rows) = lines.split_first()?;
     let delimiter = ['\t', ','].into_iter().find(|d| header.contains(*d))?;
-    let cells = |line: &str| -> Vec<String> {
-        line.split(delimiter).map(|c| c.trim().trim_matches('"').to_owned()).collect()
-    };
+    let cells =
+        |line: &str| -> Vec<String> { line.split(delimiter).map(|c| c.trim().trim_matches('"').to_owned()).collect() };
     let header: Vec<String> = cells(header).iter().map(|c| c.to_lowercase()).collect();
     let position = |names: &[&str]| names.iter().find_map(|n| header.iter().position(|h| h == n));
     let (id, name) = (position(&["index", "id", "label_id"])?, position(&["name", "label", "region"])?);

@@ -11,15 +11,14 @@ const MIDLINE_MM: f64 = 3.0;
 
 /// The side a region's name states, if it states exactly one: a part `LH`, `RH`, `left`, `right`, `L` or `R`.
 pub fn side_of_name(name: &str) -> Option<Hemisphere> {
-    let mut sides = name.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(|part| {
-        match part.to_ascii_lowercase().as_str() {
+    let mut sides =
+        name.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(|part| match part.to_ascii_lowercase().as_str() {
             "lh" | "left" => Some(Hemisphere::Left),
             "rh" | "right" => Some(Hemisphere::Right),
             _ if part == "L" => Some(Hemisphere::Left),
             _ if part == "R" => Some(Hemisphere::Right),
             _ => None,
-        }
-    });
+        });
     let side = sides.next()?;
     sides.all(|other| other == side).then_some(side)
 }

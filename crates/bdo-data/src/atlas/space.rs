@@ -30,10 +30,7 @@ mod tests {
     #[test]
     fn spaces_in_names() {
         let space = |name: &str| space_of_name(Path::new(name));
-        assert_eq!(
-            space("a/sub-1_space-MNI152NLin6Asym_res-2_bold.nii.gz").as_deref(),
-            Some("MNI152NLin6Asym")
-        );
+        assert_eq!(space("a/sub-1_space-MNI152NLin6Asym_res-2_bold.nii.gz").as_deref(), Some("MNI152NLin6Asym"));
         assert_eq!(space("tpl-MNI152NLin2009cAsym_atlas-x_dseg.nii.gz").as_deref(), Some("MNI152NLin2009cAsym"));
         assert_eq!(space("Schaefer_S3_MNI152NLin6Asym_2mm.nii.gz").as_deref(), Some("MNI152NLin6Asym"));
         assert_eq!(space("bold.nii.gz"), None);

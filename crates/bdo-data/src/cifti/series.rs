@@ -121,13 +121,10 @@ impl Sums {
         regions: &[Region],
         options: &MaskerOptions,
     ) -> RoiSeries {
-        let coverage: Option<Vec<f32>> = total.map(|total| {
-            self.points.iter().zip(total).map(|(n, total)| *n as f32 / (*total).max(1) as f32).collect()
-        });
+        let coverage: Option<Vec<f32>> = total
+            .map(|total| self.points.iter().zip(total).map(|(n, total)| *n as f32 / (*total).max(1) as f32).collect());
         let kept = |region: usize| match &coverage {
-            Some(coverage) => {
-                self.points[region] > 0 && f64::from(coverage[region]) >= options.least_coverage
-            }
+            Some(coverage) => self.points[region] > 0 && f64::from(coverage[region]) >= options.least_coverage,
             // A parcel that is NaN throughout is one its writer could not fill.
             None => (0..self.frames).any(|t| self.bad[region * self.frames + t] == 0),
         };

@@ -149,13 +149,14 @@ fn child<'a, 'i>(node: Node<'a, 'i>, name: &'static str) -> Result<Node<'a, 'i>,
 }
 
 fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str, Problem> {
-    node.attribute(name)
-        .ok_or_else(|| Problem::new(node.tag_name().name(), format!("an attribute {name}"), "none"))
+    node.attribute(name).ok_or_else(|| Problem::new(node.tag_name().name(), format!("an attribute {name}"), "none"))
 }
 
 fn number<T: std::str::FromStr>(node: Node, name: &str) -> Result<T, Problem> {
     let text = attribute(node, name)?;
-    text.trim().parse().map_err(|_| Problem::new(name, "a number", format!("{:?}", text.chars().take(40).collect::<String>())))
+    text.trim()
+        .parse()
+        .map_err(|_| Problem::new(name, "a number", format!("{:?}", text.chars().take(40).collect::<String>())))
 }
 
 fn indices(node: Node) -> Result<Vec<u32>, Problem> {

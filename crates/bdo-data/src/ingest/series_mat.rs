@@ -54,6 +54,8 @@ pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Proble
     Ok(SeriesTable { names: None, frames, columns, values: values.collect(), blake3: String::new() })
 }
 
+// Taken by value so that callers can pass what they have at hand, a number or a text.
+#[allow(clippy::needless_pass_by_value)]
 fn problem(what: &str, expected: &str, found: impl ToString) -> Problem {
     (what.to_owned(), expected.to_owned(), found.to_string())
 }

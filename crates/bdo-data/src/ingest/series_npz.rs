@@ -32,6 +32,8 @@ pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Proble
     })
 }
 
+// Taken by value so that callers can pass what they have at hand, a number or a text.
+#[allow(clippy::needless_pass_by_value)]
 fn problem(what: &str, expected: &str, found: impl ToString) -> Problem {
     (what.to_owned(), expected.to_owned(), found.to_string())
 }
@@ -92,7 +94,8 @@ impl Entry {
         let header = archive.get(self.header_at..).filter(|h| h.starts_with(b"PK\x03\x04")).ok_or_else(malformed)?;
         let skip = |at: usize| u16_at(header, at).map(usize::from).ok_or_else(malformed);
         let start = 30 + skip(26)? + skip(28)?;
-        let stored = start.checked_add(self.stored_bytes).and_then(|end| header.get(start..end)).ok_or_else(malformed)?;
+        let stored =
+            start.checked_add(self.stored_bytes).and_then(|end| header.get(start..end)).ok_or_else(malformed)?;
         // Series are noise and hardly compress; a small file that claims much is not one.
         let most = (*budget).min((64 << 20).max(200 * self.stored_bytes as u64));
         if self.bytes as u64 > most {

@@ -120,6 +120,7 @@ impl Affine {
 
     /// This transform after another one: first `first`, then `self`. Fused multiply-adds in the order of the rows are what
     /// BLAS does on any recent machine, so that ties fall as they do in nilearn.
+    #[must_use]
     pub fn after(&self, first: &Self) -> Self {
         Self(std::array::from_fn(|i| {
             std::array::from_fn(|j| {
@@ -167,14 +168,11 @@ fn invert4(mut m: [[f64; 4]; 4]) -> Option<[[f64; 4]; 4]> {
         }
     }
     for column in (0..4).rev() {
-        for k in 0..4 {
-            out[column][k] /= m[column][column];
-        }
+        let solved = out[column].map(|x| x / m[column][column]);
+        out[column] = solved;
         for row in 0..column {
             let factor = m[row][column];
-            for k in 0..4 {
-                out[row][k] -= factor * out[column][k];
-            }
+            out[row].iter_mut().zip(solved).for_each(|(x, solved)| *x -= factor * solved);
         }
     }
     Some(out)

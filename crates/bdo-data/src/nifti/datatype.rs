@@ -29,18 +29,8 @@ pub enum Datatype {
 
 impl Datatype {
     /// Every type, in the order of their names.
-    pub const ALL: [Datatype; 10] = [
-        Self::U8,
-        Self::I8,
-        Self::U16,
-        Self::I16,
-        Self::U32,
-        Self::I32,
-        Self::U64,
-        Self::I64,
-        Self::F32,
-        Self::F64,
-    ];
+    pub const ALL: [Datatype; 10] =
+        [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::U64, Self::I64, Self::F32, Self::F64];
 
     /// The type with a NIfTI code.
     pub(super) fn from_code(code: i16) -> Result<Self, Problem> {

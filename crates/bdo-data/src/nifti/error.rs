@@ -27,12 +27,7 @@ pub enum ImageError {
 impl ImageError {
     /// Ties a problem to its file.
     pub(crate) fn content(path: &Path, problem: Problem) -> Self {
-        Self::Content {
-            path: path.to_path_buf(),
-            what: problem.what,
-            expected: problem.expected,
-            found: problem.found,
-        }
+        Self::Content { path: path.to_path_buf(), what: problem.what, expected: problem.expected, found: problem.found }
     }
 }
 
@@ -46,6 +41,8 @@ pub(crate) struct Problem {
 
 impl Problem {
     /// Builds a problem from anything printable.
+    // Taken by value so that callers can pass what they have at hand, a number or a text.
+    #[allow(clippy::needless_pass_by_value)]
     pub(crate) fn new(what: impl ToString, expected: impl ToString, found: impl ToString) -> Self {
         Self { what: what.to_string(), expected: expected.to_string(), found: found.to_string() }
     }

@@ -113,7 +113,8 @@ impl<R: Read> Gzip<R> {
             return Err(Problem::new("gzip header", "1f 8b", format!("{first:02x} {second:02x}")).into());
         }
         // No checksum covers these bytes, so a value that no writer of binary files leaves is taken as damage.
-        let is_known = method == 8 && flags & 0xe1 == 0 && matches!(effort, 0 | 2 | 4) && matches!(system, 0..=13 | 255);
+        let is_known =
+            method == 8 && flags & 0xe1 == 0 && matches!(effort, 0 | 2 | 4) && matches!(system, 0..=13 | 255);
         if !is_known {
             let found = format!("method {method}, flags {flags:#04x}, effort {effort}, system {system}");
             return Err(Problem::new("gzip header", "method 8 (deflate) and known flags", found).into());

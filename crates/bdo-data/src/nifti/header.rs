@@ -149,10 +149,14 @@ impl Header {
         }
         let fields = Fields { bytes, order: byte_order };
         check_magic(bytes, version)?;
-        let (at, one) = (|one: usize, two: usize| if version == Version::One { one } else { two }, version == Version::One);
-        let dims = dims(std::array::from_fn(|i| {
-            if one { i64::from(fields.i16(40 + 2 * i)) } else { fields.i64(16 + 8 * i) }
-        }))?;
+        let (at, one) =
+            (|one: usize, two: usize| if version == Version::One { one } else { two }, version == Version::One);
+        let dims =
+            dims(std::array::from_fn(
+                |i| {
+                    if one { i64::from(fields.i16(40 + 2 * i)) } else { fields.i64(16 + 8 * i) }
+                },
+            ))?;
         let datatype = Datatype::from_code(fields.i16(at(70, 12)))?;
         let bits = fields.i16(at(72, 14));
         if usize::try_from(bits) != Ok(8 * datatype.bytes()) {
@@ -164,8 +168,7 @@ impl Header {
             return Err(Problem::new("vox_offset", format!("at least {least}"), data_offset));
         }
         let [slope, intercept] = fields.floats(version, at(112, 176));
-        let code =
-            |one_at: usize, two_at: usize| if one { i32::from(fields.i16(one_at)) } else { fields.i32(two_at) };
+        let code = |one_at: usize, two_at: usize| if one { i32::from(fields.i16(one_at)) } else { fields.i32(two_at) };
         Ok(Self {
             version,
             byte_order,

@@ -23,7 +23,7 @@ pub(crate) struct ByteStream {
 }
 
 enum Bytes {
-    Plain(BufReader<Hashed<File>>),
+    Plain(Box<BufReader<Hashed<File>>>),
     Gzip(Box<Gzip<Hashed<File>>>),
 }
 
@@ -57,7 +57,7 @@ impl ByteStream {
         let bytes = if read == 2 && start == [0x1f, 0x8b] {
             Bytes::Gzip(Box::new(Gzip::new(hashed)))
         } else {
-            Bytes::Plain(BufReader::with_capacity(PLAIN_BUFFER_BYTES, hashed))
+            Bytes::Plain(Box::new(BufReader::with_capacity(PLAIN_BUFFER_BYTES, hashed)))
         };
         Ok(Self { path: path.to_path_buf(), bytes, file_bytes: metadata.len(), limits: *limits })
     }
@@ -79,8 +79,7 @@ impl ByteStream {
                 refuse("size of the file", format!("{claimed} bytes, as in the header"), self.file_bytes.to_string())
             }
             Bytes::Gzip(_)
-                if claimed > limits.ratio_free_bytes
-                    && claimed / limits.compression_ratio.max(1) > self.file_bytes =>
+                if claimed > limits.ratio_free_bytes && claimed / limits.compression_ratio.max(1) > self.file_bytes =>
             {
                 let expected = format!("at most {} bytes a compressed byte", limits.compression_ratio);
                 refuse("compression", expected, format!("{claimed} bytes from {}", self.file_bytes))

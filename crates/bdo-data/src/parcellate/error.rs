@@ -32,7 +32,9 @@ pub enum ParcellateError {
         found: String,
     },
     /// Atlas and data do not lie on each other.
-    #[error("overlap: expected at least {least_percent:.0} % of the atlas inside the {within}, found {found_percent:.1} %")]
+    #[error(
+        "overlap: expected at least {least_percent:.0} % of the atlas inside the {within}, found {found_percent:.1} %"
+    )]
     Overlap {
         /// The mask, or the field of view.
         within: &'static str,

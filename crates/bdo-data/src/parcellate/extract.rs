@@ -83,8 +83,7 @@ impl LabelsMasker {
                 NonFinite::AsZero => "count as zero",
                 NonFinite::LeftOut => "are left out",
             };
-            let share =
-                |i: &usize| 100.0 * non_finite[*i] as f64 / (f64::from(self.voxels[*i]) * frames.max(1) as f64);
+            let share = |i: &usize| 100.0 * non_finite[*i] as f64 / (f64::from(self.voxels[*i]) * frames.max(1) as f64);
             let shown = listed(bad.iter().map(|i| format!("{} ({:.1} %)", self.names[*i], share(i))));
             warnings.push(format!("voxels that are NaN or infinite {treated} in {} regions: {shown}", bad.len()));
         }

@@ -64,8 +64,8 @@ impl LabelsMasker {
             path: path.to_path_buf(),
             found: format!("{:?}", grid.affine.0),
         };
-        let mut columns = resample_nearest(&atlas.columns, &atlas.grid, &grid)
-            .ok_or_else(|| singular(&atlas.path, &atlas.grid))?;
+        let mut columns =
+            resample_nearest(&atlas.columns, &atlas.grid, &grid).ok_or_else(|| singular(&atlas.path, &atlas.grid))?;
         let inside = mask.map(|(path, mask)| {
             let mask_grid = Grid { shape: mask.shape, affine: mask.affine };
             check_affine(path, &mask_grid, mask.affine_source, options)?;

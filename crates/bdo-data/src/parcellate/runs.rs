@@ -99,7 +99,7 @@ mod tests {
     fn runs_follow_the_labels_and_stop_at_the_piece() {
         let mut columns = vec![0_u16; PIECE_VOXELS + 3];
         columns[1..4].copy_from_slice(&[2, 2, 1]);
-        columns[PIECE_VOXELS - 1..PIECE_VOXELS + 1].copy_from_slice(&[7, 7]);
+        columns[PIECE_VOXELS - 1..=PIECE_VOXELS].copy_from_slice(&[7, 7]);
         let run = |start, length, region| Run { start, length, region };
         let last = PIECE_VOXELS as u32 - 1;
         assert_eq!(runs_of(&columns), [vec![run(1, 2, 1), run(3, 1, 0), run(last, 1, 6)], vec![run(0, 1, 6)]]);

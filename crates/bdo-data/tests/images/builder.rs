@@ -73,8 +73,7 @@ impl Builder {
         let (datatype_at, bitpix_at) = if self.two { (12, 14) } else { (70, 72) };
         self.put(&mut out, datatype_at, self.datatype.to_le_bytes());
         self.put(&mut out, bitpix_at, self.bitpix.to_le_bytes());
-        let offset =
-            if self.vox_offset == 0.0 { (size + 4 + self.extension.len()) as f64 } else { self.vox_offset };
+        let offset = if self.vox_offset == 0.0 { (size + 4 + self.extension.len()) as f64 } else { self.vox_offset };
         if self.two {
             self.put(&mut out, 168, (offset as i64).to_le_bytes());
         } else {

@@ -69,14 +69,19 @@ fn a_region_with_little_coverage_is_missing_but_keeps_its_column() {
     let options = MaskerOptions { least_mask_overlap: 0.1, ..MaskerOptions::default() };
     let all = extract(&atlas, "bold_i2.nii.gz", None, &options);
     assert_eq!(all.coverage.unwrap(), vec![1.0; atlas.ids.len()]);
-    let cut = extract(&atlas, "bold_i2.nii.gz", Some("mask.nii.gz"), &MaskerOptions { least_coverage: 0.95, ..options });
+    let cut =
+        extract(&atlas, "bold_i2.nii.gz", Some("mask.nii.gz"), &MaskerOptions { least_coverage: 0.95, ..options });
     let coverage = cut.coverage.unwrap();
     let missing: Vec<usize> = (0..cut.regions).filter(|r| cut.series[*r].is_nan()).collect();
     assert!(!missing.is_empty() && missing.len() < cut.regions, "{coverage:?}");
-    for region in 0..cut.regions {
-        assert_eq!(missing.contains(&region), coverage[region] < 0.95, "{region}");
+    for (region, coverage) in coverage.iter().enumerate() {
+        assert_eq!(missing.contains(&region), *coverage < 0.95, "{region}");
     }
-    assert!(cut.warnings.iter().any(|w| w.contains("regions have less than 95 % of their voxels")), "{:?}", cut.warnings);
+    assert!(
+        cut.warnings.iter().any(|w| w.contains("regions have less than 95 % of their voxels")),
+        "{:?}",
+        cut.warnings
+    );
 }
 
 #[test]

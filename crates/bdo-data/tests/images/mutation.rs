@@ -43,8 +43,9 @@ fn wrong_field(builder: &mut Builder, dice: &mut Dice) {
     let shorts = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2304, -1, i16::MAX];
     match dice.below(9) {
         0 => {
-            let at = dice.below(builder.dims.len());
-            builder.dims[at] = dice.pick(&sizes);
+            // An earlier change may have left no dimension at all.
+            let (at, size) = (dice.below(builder.dims.len()), dice.pick(&sizes));
+            builder.dims.iter_mut().skip(at).take(1).for_each(|d| *d = size);
         }
         1 => builder.dims.resize(dice.below(10), 1),
         2 => builder.datatype = dice.pick(&shorts),

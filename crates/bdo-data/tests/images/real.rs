@@ -25,7 +25,8 @@ fn shared_data(test: &str) -> Option<PathBuf> {
 fn the_450_regions_are_450_named_columns_in_both_spaces() {
     let Some(data) = shared_data("the 450-region atlas") else { return };
     let names: Vec<&str> = schaefer400_tian3().iter().map(|r| r.name.as_str()).collect();
-    for (space, file) in [("MNI152NLin6Asym", "_MNI152NLin6Asym_2mm"), ("MNI152NLin2009cAsym", "_3T_MNI152NLin2009cAsym_2mm")]
+    for (space, file) in
+        [("MNI152NLin6Asym", "_MNI152NLin6Asym_2mm"), ("MNI152NLin2009cAsym", "_3T_MNI152NLin2009cAsym_2mm")]
     {
         let atlas = AtlasImage::read(&data.join(format!("{ATLAS}{file}.nii.gz")), None, &Limits::default()).unwrap();
         assert_eq!(atlas.regions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), names, "{space}");
@@ -51,7 +52,9 @@ fn a_parcellated_series_has_its_names_and_repetition_time() {
 #[test]
 fn the_streamed_means_equal_those_of_whole_volumes() {
     let Some(data) = shared_data("means on real images") else { return };
-    for name in ["filtered_func_data.nii.gz", "functional.nii", "example4d.nii.gz", "example_nifti2.nii.gz", "anatomical.nii"] {
+    for name in
+        ["filtered_func_data.nii.gz", "functional.nii", "example4d.nii.gz", "example_nifti2.nii.gz", "anatomical.nii"]
+    {
         let path = data.join("nifti").join(name);
         let mut plain = NiftiReader::open(&path, &Limits::default()).unwrap();
         let atlas = blocks(&plain, &path);
