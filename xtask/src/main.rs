@@ -1,5 +1,7 @@
-//! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs.
+//! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs,
+//! `cargo xtask bench` for BDO and PyTorch side by side.
 
+mod bench;
 mod check;
 mod python;
 mod torture;
@@ -12,7 +14,8 @@ fn main() -> ExitCode {
     let result = match task.as_str() {
         "check" => check::run(),
         "torture" => torture::run(),
-        other => Err(anyhow::anyhow!("expected check or torture, found {other:?}")),
+        "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        other => Err(anyhow::anyhow!("expected check, torture or bench, found {other:?}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,6 +8,27 @@ use crate::root;
 /// What the tests import; pinned, since a new release may read files differently.
 const PACKAGES: [&str; 3] = ["numpy==2.4.6", "pyarrow==26.0.1", "polars==2.1.0"];
 
+/// An interpreter with torch for the side-by-side benchmark: the one named by `BDO_TORCH_PYTHON`, else `target/python-torch`,
+/// installed from the pinned list of the reference scripts.
+pub(crate) fn torch_interpreter() -> Option<String> {
+    if let Ok(python) = std::env::var("BDO_TORCH_PYTHON") {
+        return Some(python);
+    }
+    let folder = root().join("target/python-torch");
+    let python = folder.join("bin/python");
+    let has_torch = || Command::new(&python).args(["-c", "import torch"]).output().is_ok_and(|t| t.status.success());
+    if !has_torch() {
+        println!("== python: installing torch into target/python-torch");
+        let made = Command::new("python3").args(["-m", "venv"]).arg(&folder).status().is_ok_and(|s| s.success());
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+        let list = root().join("tools/reference/requirements.txt");
+        if !made || !Command::new(&python).args(pip).arg(list).status().is_ok_and(|s| s.success()) || !has_torch() {
+            return None;
+        }
+    }
+    Some(python.to_string_lossy().into_owned())
+}
+
 /// The interpreter of `target/python`, made when first needed; `None` with a loud line where that cannot be done.
 pub(crate) fn interpreter() -> Option<String> {
     let folder = root().join("target/python");

@@ -6,6 +6,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let python = python::interpreter();
     let mut environment = vec![("BDO_TORTURE", "full")];
     environment.extend(python.as_deref().map(|p| ("BDO_PYTHON", p)));
-    let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--", "--nocapture", "--test-threads", "1"];
+    let arguments = ["test", "--workspace", "--no-fail-fast", "--", "--nocapture", "--test-threads", "1"];
     check::step("torture", &arguments, &environment)
 }

@@ -257,7 +257,8 @@ unsafe fn rows_into_left_panels<V: Vector>(source: Source, rows: usize, steps: u
             }
             while p < steps {
                 for r in 0..height {
-                    *panel.add(p * height + r) = if r < have { *source.at.add((first + r) * source.row + p) } else { 0.0 };
+                    *panel.add(p * height + r) =
+                        if r < have { *source.at.add((first + r) * source.row + p) } else { 0.0 };
                 }
                 p += 1;
             }

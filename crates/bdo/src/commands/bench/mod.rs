@@ -5,6 +5,7 @@ mod gemm;
 mod limits;
 mod scan;
 mod serve;
+mod train;
 
 mod workload;
 
@@ -20,7 +21,7 @@ use limits::Limits;
 pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> {
     bdo_kernels::allocator::tune_allocator();
     match args.task {
-        BenchTask::Train => anyhow::bail!("not yet"),
+        BenchTask::Train => step_bench(args, common, train::TrainStep::new(args, common.seed)?),
 
         BenchTask::Embed => step_bench(args, common, embed::EmbedStep::new(args, common.seed)?),
         BenchTask::Scan => {
@@ -78,11 +79,20 @@ fn step_bench(args: &BenchArgs, common: &Common, mut work: impl Step) -> anyhow:
     json["f32_limit_gflops"] = rounded(limits.f32_gflops).into();
     json["share_of_f32_limit"] = rounded(work.flops() / least / 1e6 / limits.f32_gflops).into();
     json["bf16_limit_gflops"] = limits.bf16_gflops.map_or(Value::Null, |g| rounded(g).into());
-    json["share_of_bf16_limit"] = limits.bf16_gflops.map_or(Value::Null, |g| rounded(work.flops() / least / 1e6 / g).into());
+    json["share_of_bf16_limit"] =
+        limits.bf16_gflops.map_or(Value::Null, |g| rounded(work.flops() / least / 1e6 / g).into());
     let text = format!(
         "{} {}: median {median:.1} ms, best {least:.1} ms of {} steps (batch {}, {} threads, {}, {}); {:.0} GFLOP/s, {:.0} % of the machine's f32 limit of {:.0}",
-        args.task, args.size, laps.len(), args.batch, rayon::current_num_threads(), limits::name(precision),
-        bdo_kernels::Isa::current(), work.flops() / least / 1e6, 100.0 * work.flops() / least / 1e6 / limits.f32_gflops, limits.f32_gflops
+        args.task,
+        args.size,
+        laps.len(),
+        args.batch,
+        rayon::current_num_threads(),
+        limits::name(precision),
+        bdo_kernels::Isa::current(),
+        work.flops() / least / 1e6,
+        100.0 * work.flops() / least / 1e6 / limits.f32_gflops,
+        limits.f32_gflops
     );
     print(common, &json, &text);
     Ok(Outcome::Done)

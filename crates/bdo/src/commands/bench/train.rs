@@ -1,1 +1,104 @@
-//! placeholder until the training step lands
+//! One whole training step: draw, student, teacher, dynamics, decoder, clipping, Adam, moving average.
+
+use bdo_data::scaler::ScaledScan;
+use bdo_kernels::adam::{Adam, WeightDecay};
+use bdo_model::ema::EmaEncoder;
+use bdo_model::model::Bdo;
+use bdo_model::ops::Precision;
+use bdo_train::batch::{HostBatch, NoiseShape, Sample, VisitKey};
+use bdo_train::mask::MaskSettings;
+use bdo_train::optimiser::AdamState;
+use bdo_train::step::{StepSettings, train_step};
+use burn::tensor::Device;
+
+use super::{Step, workload};
+use crate::cli::BenchArgs;
+
+pub(super) struct TrainStep {
+    /// Taken out while a step changes it in place.
+    model: Option<Bdo>,
+    teacher: EmaEncoder,
+    state: AdamState,
+    samples: Vec<Sample>,
+    mask: MaskSettings,
+    settings: StepSettings,
+    device: Device,
+    precision: Precision,
+    flops: f64,
+}
+
+impl TrainStep {
+    pub(super) fn new(args: &BenchArgs, seed: u64) -> anyhow::Result<Self> {
+        let config = workload::config(args);
+        let (kernels, precision) = workload::kernels(args);
+        let device = Device::flex().autodiff();
+        let model = Bdo::init(&config, seed, kernels, &device)?;
+        let mask = MaskSettings { frames: args.frames, ..MaskSettings::default() };
+        let targets = (0.75 * args.frames as f64 + 0.5) as usize;
+        let times = workload::frames(args, seed, 0).times_seconds;
+        let samples = (0..args.batch)
+            .map(|b| Sample {
+                scan: ScaledScan {
+                    times_seconds: times[b * args.frames..(b + 1) * args.frames].to_vec(),
+                    values: workload::noise("bench-series", &[seed, b as u64], args.frames * args.regions),
+                    region_valid: vec![true; args.regions],
+                },
+                key: VisitKey { seed, epoch: 0, scan: b as u64 },
+            })
+            .collect();
+        let adam = Adam {
+            learning_rate: 1e-3,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: WeightDecay::None,
+            gradient_scale: 1.0,
+        };
+        let settings = StepSettings {
+            adam,
+            clip_norm: 1.0,
+            ema_momentum: 0.996,
+            weights: model.loss_weights(),
+            loss_limit: f64::INFINITY,
+        };
+        Ok(Self {
+            teacher: EmaEncoder::new(&model.encoder),
+            state: AdamState::default(),
+            samples,
+            mask,
+            settings,
+            device,
+            precision,
+            flops: workload::train_flops(&config, args.batch, args.frames - targets, targets),
+            model: Some(model),
+        })
+    }
+}
+
+impl Step for TrainStep {
+    fn step(&mut self) -> anyhow::Result<()> {
+        for sample in &mut self.samples {
+            sample.key.epoch += 1;
+        }
+        let model = self.model.take().expect("a step puts the model back");
+        let config = model.config();
+        let noise = NoiseShape {
+            width: config.width,
+            draws: config.loss.monte_carlo_samples,
+            sample_latent: config.sample_latent,
+        };
+        let batch = HostBatch::draw(&self.samples, &self.mask, noise).into_masked(&self.device);
+        let (model, report) = train_step(model, &mut self.teacher, &mut self.state, &batch, &self.settings)?;
+        self.model = Some(model);
+        anyhow::ensure!(report.skipped.is_none(), "expected a step that is taken, found {:?}", report.skipped);
+        Ok(())
+    }
+
+    fn flops(&self) -> f64 {
+        self.flops
+    }
+
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+}

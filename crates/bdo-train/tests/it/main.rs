@@ -1,0 +1,5 @@
+//! Integration tests of training: one binary.
+#![allow(clippy::unwrap_used)]
+
+mod goldens;
+mod learning;
