@@ -49,7 +49,7 @@ pub(crate) enum Verb {
     #[command(
         after_help = "Examples:\n  bdo ingest derivatives/fmriprep cohort participant --participant-label 01 02 --atlas atlas_dseg.nii.gz --denoise simple\n  bdo ingest derivatives/xcp_d cohort --atlas 4S456Parcels\n  bdo ingest abide/ abide-cohort --format abide-pcp\n  bdo ingest hcp/timeseries hcp-cohort --format series --tr 0.72 --labels hcp/region_names.txt"
     )]
-    Ingest(IngestArgs),
+    Ingest(Box<IngestArgs>),
     /// Join cohorts of one atlas into one
     #[command(after_help = "Example:\n  bdo merge cohort-a cohort-b both")]
     Merge(MergeArgs),
@@ -114,7 +114,7 @@ pub(crate) struct SimulateArgs {
 pub(crate) enum FormatName {
     /// Region series of the Preprocessed Connectomes Project with their phenotypic table
     AbidePcp,
-    /// Derivatives of fMRIPrep, XCP-D or giga_connectome
+    /// Derivatives of fMRIPrep, XCP-D or `giga_connectome`
     Bids,
     /// CIFTI series: .dtseries.nii with a .dlabel.nii atlas, or .ptseries.nii
     Cifti,
@@ -140,7 +140,7 @@ pub(crate) enum DenoiseName {
     Simple,
     /// The same with all terms of white matter and fluid, and scrubbing
     Scrubbing,
-    /// Cosines, 24 motion parameters, anatomical CompCor
+    /// Cosines, 24 motion parameters, anatomical `CompCor`
     Compcor,
     /// White matter and fluid, on images cleaned by ICA-AROMA
     #[value(name = "ica_aroma")]
@@ -169,7 +169,7 @@ pub(crate) struct IngestArgs {
     /// Brain mask for images without one of their own
     #[arg(long, value_name = "FILE")]
     pub(crate) mask: Option<PathBuf>,
-    /// Space of the images, e.g. MNI152NLin6Asym or MNI152NLin6Asym:res-2 [default: the atlas']
+    /// Space of the images, e.g. `MNI152NLin6Asym` or `MNI152NLin6Asym:res-2` [default: the atlas']
     #[arg(long, value_name = "NAME")]
     pub(crate) space: Option<String>,
     /// Only these people

@@ -61,7 +61,7 @@ pub(crate) fn image(path: &Path, frames: usize, tr_seconds: f32, value: impl Fn(
 pub(crate) fn atlas(folder: &Path) -> PathBuf {
     let path = folder.join("tpl-MNI152NLin6Asym_atlas-Planes_dseg.nii");
     image(&path, 1, 0.0, |[x, _, _], _| (x + 1) as f32);
-    let rows: String = (1..=REGIONS).map(|i| format!("{i}\tplane-{i}\n")).collect();
+    let rows = (1..=REGIONS).fold(String::new(), |rows, i| rows + &format!("{i}\tplane-{i}\n"));
     fs::write(folder.join("tpl-MNI152NLin6Asym_atlas-Planes_dseg.tsv"), format!("index\tname\n{rows}")).unwrap();
     path
 }

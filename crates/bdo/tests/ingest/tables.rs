@@ -1,4 +1,4 @@
-//! Trees of tables: XCP-D and giga_connectome.
+//! Trees of tables: XCP-D and `giga_connectome`.
 
 use std::fmt::Write as _;
 use std::fs;
