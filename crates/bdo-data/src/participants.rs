@@ -71,12 +71,11 @@ impl Participants {
     pub fn insert(&mut self, subject: impl Into<String>, labels: Vec<Option<String>>) {
         debug_assert_eq!(labels.len(), self.columns.len(), "one label a column");
         let subject = subject.into();
-        match self.by_subject.get(&subject) {
-            Some(&row) => self.rows[row].1 = labels,
-            None => {
-                self.by_subject.insert(subject.clone(), self.rows.len());
-                self.rows.push((subject, labels));
-            }
+        if let Some(&row) = self.by_subject.get(&subject) {
+            self.rows[row].1 = labels;
+        } else {
+            self.by_subject.insert(subject.clone(), self.rows.len());
+            self.rows.push((subject, labels));
         }
     }
 
@@ -167,7 +166,7 @@ impl Participants {
         out.descriptions.clone_from(&self.descriptions);
         out.descriptions.extend(other.descriptions.clone());
         let mut subjects: Vec<&str> = self.subjects().collect();
-        subjects.extend(other.subjects().filter(|s| self.by_subject.get(*s).is_none()));
+        subjects.extend(other.subjects().filter(|s| !self.by_subject.contains_key(*s)));
         for subject in subjects {
             let value = |c: &String| {
                 let of = |t: &Self| t.by_subject.get(subject).and_then(|row| t.get(*row, c)).map(str::to_owned);
@@ -211,8 +210,7 @@ impl Participants {
         let id_column = id_column.ok_or_else(|| {
             malformed(format!("expected a column named {}, found {}", ID_HEADERS[0], headers.join(", ")))
         })?;
-        let mut seen = HashMap::new();
-        if let Some(twice) = headers.iter().find(|h| seen.insert(h.as_str(), ()).is_some()) {
+        if let Some(twice) = crate::region::repeated_name(headers.iter().map(String::as_str)) {
             return Err(malformed(format!("expected different column names, found {twice:?} twice")));
         }
         let mut table =

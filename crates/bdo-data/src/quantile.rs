@@ -59,7 +59,7 @@ impl QuantileSearch {
 
     /// An empty count for the current pass.
     pub fn counts(&self) -> Counts {
-        Counts(vec![0; self.columns * self.searches() << PASS_BITS[self.pass]])
+        Counts(vec![0; (self.columns * self.searches()) << PASS_BITS[self.pass]])
     }
 
     /// Counts one value of one column.

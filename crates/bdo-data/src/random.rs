@@ -1,4 +1,4 @@
-//! Random numbers that can be repeated: every use has its own ChaCha stream, keyed by its purpose and position.
+//! Random numbers that can be repeated: every use has its own `ChaCha` stream, keyed by its purpose and position.
 //!
 //! A stream depends on nothing but its key, so results do not change with the number of threads, with what was drawn before, or
 //! when a run is taken up again in the middle.

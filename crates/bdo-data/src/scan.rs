@@ -161,8 +161,8 @@ pub fn valid_regions(series: &[f32], frames: usize) -> Vec<bool> {
     if let Some((first, rest)) = series.split_at_checked(regions) {
         for row in rest.chunks_exact(regions.max(1)) {
             for ((v, x), first) in valid.iter_mut().zip(row).zip(first) {
-                // A comparison with NaN is false both ways, so a missing region never becomes valid.
-                *v |= x < first || x > first;
+                // NaN differs from everything, yet a missing region must never become valid.
+                *v |= x != first && !x.is_nan();
             }
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn scan(number: usize) -> Scan {
     let mut series: Vec<f32> = (0..frames * REGIONS).map(|_| 100.0 + uniform()).collect();
     for row in series.chunks_exact_mut(REGIONS) {
         row[2] = 5.0;
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             row[4] = f32::NAN;
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn scan(number: usize) -> Scan {
         frame_times_seconds: (0..frames).map(|i| 0.8 * (i + i / 7) as f64).collect(),
         series,
         framewise_displacement_mm: Some((0..frames).map(|_| 0.2 * uniform()).collect()),
-        coverage: (number % 2 == 0).then(|| vec![0.9; REGIONS]),
+        coverage: number.is_multiple_of(2).then(|| vec![0.9; REGIONS]),
         source: Source { name: format!("file-{number}"), blake3: String::new(), dropped_volumes: 10 },
     }
 }

@@ -1,4 +1,4 @@
-//! The optimiser against PyTorch, from `tools/reference/make_data_goldens.py`.
+//! The optimiser against `PyTorch`, from `tools/reference/make_data_goldens.py`.
 
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_train::gradient::{NamedGradients, clip_scale};
