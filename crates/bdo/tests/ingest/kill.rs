@@ -37,20 +37,34 @@ fn killed_at_any_point_and_run_again_gives_the_same_bytes() {
         |out: &Path| ["--tr", "2", "--format", "series", "--quiet", text(&source_folder), text(out)].map(str::to_owned);
     let start = Instant::now();
     expect(1, &arguments(&whole).each_ref().map(String::as_str));
-    let duration = start.elapsed();
+    let mut duration = start.elapsed();
     let expected = tree(&whole);
     assert_eq!(open(&whole).len(), SCANS - 1);
     assert!(expected.keys().filter(|f| f.starts_with("scans/")).count() > 1, "{:?}", expected.keys());
     let mut killed = 0;
-    for point in 0..points {
+    let mut early = 0;
+    while killed < points {
+        let point = killed;
         let out = dir.path().join("cohort");
         let given = arguments(&out);
         let given = given.each_ref().map(String::as_str);
+        let start = Instant::now();
         let mut child = command(&given).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(duration.mul_f64((f64::from(point) + 0.5) / f64::from(points)) + Duration::from_millis(1));
+        let moment = duration.mul_f64((f64::from(point) + 0.5) / f64::from(points));
+        while start.elapsed() < moment && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ended = start.elapsed();
         // SIGKILL: no handler runs.
         child.kill().unwrap();
-        killed += usize::from(child.wait().unwrap().code().is_none());
+        if child.wait().unwrap().code().is_none() {
+            killed += 1;
+        } else {
+            // A busy machine made the first run slow: this run was over before its moment, which comes sooner from now on.
+            duration = duration.min(ended);
+            early += 1;
+            assert!(early <= points, "{early} runs ended before they could be killed");
+        }
         let again = crate::fixture::ingest(&given);
         // 1 for the file that is no table, also when everything was published before the kill.
         assert_eq!(again.status.code(), Some(1), "{}", String::from_utf8_lossy(&again.stderr));
@@ -67,5 +81,4 @@ fn killed_at_any_point_and_run_again_gives_the_same_bytes() {
             .collect();
         assert!(left.is_empty(), "{point}: {left:?}");
     }
-    assert!(killed * 2 >= points as usize, "only {killed} of {points} were killed in time");
 }
