@@ -9,11 +9,17 @@ pub(crate) fn golden(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
+/// The folder of real data: named by `BDO_SHARED_DATA`, or beside the workspace.
+fn shared_data() -> Option<PathBuf> {
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    Some(std::env::var_os("BDO_SHARED_DATA").map_or(beside, PathBuf::from))
+}
+
 /// Where real data lie, if this machine has them; a test without them says so.
 pub(crate) fn real_data(below: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("BDO_REAL_DATA").map(|f| PathBuf::from(f).join(below)).filter(|f| f.exists());
+    let folder = shared_data().map(|f| f.join(below)).filter(|f| f.exists());
     if folder.is_none() {
-        eprintln!("SKIPPED: set BDO_REAL_DATA to a folder with {below}");
+        eprintln!("SKIPPED: set BDO_SHARED_DATA to a folder with {below}");
     }
     folder
 }
