@@ -55,6 +55,16 @@ pub(crate) enum Verb {
     /// Say what a cohort or a scan file is
     #[command(after_help = "Example:\n  bdo inspect cohort --verify")]
     Inspect(InspectArgs),
+    /// Train a model on a cohort, without labels
+    #[command(
+        after_help = "Examples:\n  bdo pretrain --data cohort --out run --max-minutes 15\n  bdo pretrain --data cohort --out run --resume"
+    )]
+    Pretrain(PretrainArgs),
+    /// Score a model on masked frames of people it has not seen, beside simple predictors
+    #[command(
+        after_help = "Example:\n  bdo evaluate --model run/model --data cohort --mask-ratio 0.5 --mask-ratio 0.75"
+    )]
+    Evaluate(EvaluateArgs),
     /// Measure how fast this machine trains, embeds and multiplies
     #[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
     Bench(BenchArgs),
@@ -246,6 +256,49 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(n) if n > 0 && n <= 1_000_000 => Ok(n),
         _ => Err("expected a number from 1 to 1000000".to_owned()),
     }
+}
+
+/// Arguments of `pretrain`.
+#[derive(Debug, Args)]
+pub(crate) struct PretrainArgs {
+    /// The cohort to learn from
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// The run folder to make; RUN/model is the model
+    #[arg(long, value_name = "RUN")]
+    pub(crate) out: PathBuf,
+    /// Configuration (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One key of the configuration, e.g. `loss.tau=0`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Choose the number of epochs so that the run ends within this time
+    #[arg(long, value_name = "M")]
+    pub(crate) max_minutes: Option<f64>,
+    /// Go on with the run that is there
+    #[arg(long)]
+    pub(crate) resume: bool,
+}
+
+/// Arguments of `evaluate`.
+#[derive(Debug, Args)]
+pub(crate) struct EvaluateArgs {
+    /// The model directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: PathBuf,
+    /// The cohort
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// Share of hidden frames; may be given several times [default: that of the training]
+    #[arg(long, value_name = "R")]
+    pub(crate) mask_ratio: Vec<f64>,
+    /// Draw frames from a stretch of this length, 0 for the whole scan [default: that of the training]
+    #[arg(long, value_name = "S")]
+    pub(crate) window_seconds: Option<f64>,
+    /// Score people the model was trained on too
+    #[arg(long)]
+    pub(crate) include_training_people: bool,
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

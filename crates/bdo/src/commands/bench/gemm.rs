@@ -24,10 +24,15 @@ const WIDTHS: [usize; 3] = [192, 384, 768];
 pub(super) fn table() -> Table {
     let limits = Limits::measure();
     let (isa, peak) = (Isa::current(), limits.f32_gflops);
-    let mut text = format!("{isa}, {} threads, f32 limit {peak:.0} GFLOP/s; share of it in brackets\n  rows   in -> out   forward       dX            dW\n", rayon::current_num_threads());
+    let mut text = format!(
+        "{isa}, {} threads, f32 limit {peak:.0} GFLOP/s; share of it in brackets\n  rows   in -> out   forward       dX            dW\n",
+        rayon::current_num_threads()
+    );
     let mut rows = vec![];
     for (m, width) in ROWS.into_iter().flat_map(|m| WIDTHS.map(|w| (m, w))) {
-        for (inputs, outputs) in [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width), (450, width), (width, 450)] {
+        for (inputs, outputs) in
+            [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width), (450, width), (width, 450)]
+        {
             let [forward, dx, dw] = speeds(isa, m, inputs, outputs);
             rows.push(json!({"rows": m, "in": inputs, "out": outputs, "forward_gflops": rounded(forward), "dx_gflops": rounded(dx), "dw_gflops": rounded(dw)}));
             let _ = write!(text, "{m:6} {inputs:4} -> {outputs:<4}");

@@ -78,11 +78,20 @@ fn step_bench(args: &BenchArgs, common: &Common, mut work: impl Step) -> anyhow:
     json["f32_limit_gflops"] = rounded(limits.f32_gflops).into();
     json["share_of_f32_limit"] = rounded(work.flops() / least / 1e6 / limits.f32_gflops).into();
     json["bf16_limit_gflops"] = limits.bf16_gflops.map_or(Value::Null, |g| rounded(g).into());
-    json["share_of_bf16_limit"] = limits.bf16_gflops.map_or(Value::Null, |g| rounded(work.flops() / least / 1e6 / g).into());
+    json["share_of_bf16_limit"] =
+        limits.bf16_gflops.map_or(Value::Null, |g| rounded(work.flops() / least / 1e6 / g).into());
     let text = format!(
         "{} {}: median {median:.1} ms, best {least:.1} ms of {} steps (batch {}, {} threads, {}, {}); {:.0} GFLOP/s, {:.0} % of the machine's f32 limit of {:.0}",
-        args.task, args.size, laps.len(), args.batch, rayon::current_num_threads(), limits::name(precision),
-        bdo_kernels::Isa::current(), work.flops() / least / 1e6, 100.0 * work.flops() / least / 1e6 / limits.f32_gflops, limits.f32_gflops
+        args.task,
+        args.size,
+        laps.len(),
+        args.batch,
+        rayon::current_num_threads(),
+        limits::name(precision),
+        bdo_kernels::Isa::current(),
+        work.flops() / least / 1e6,
+        100.0 * work.flops() / least / 1e6 / limits.f32_gflops,
+        limits.f32_gflops
     );
     print(common, &json, &text);
     Ok(Outcome::Done)

@@ -29,10 +29,12 @@ pub(super) fn table(args: &BenchArgs) -> Table {
             // Mean and variance, four bytes each.
             let mib = 8.0 * cells / f64::from(1 << 20);
             rows.push(json!({"frames": frames, "width": width, "ms": rounded(seconds * 1e3), "ns_per_cell": rounded(seconds * 1e9 / cells), "result_mib": rounded(mib)}));
-            let _ = writeln!(text, "{frames:8} {width:6} {:8.3} {:26.2} {mib:19.1}", seconds * 1e3, seconds * 1e9 / cells);
+            let _ =
+                writeln!(text, "{frames:8} {width:6} {:8.3} {:26.2} {mib:19.1}", seconds * 1e3, seconds * 1e9 / cells);
         }
     }
-    let _ = write!(text, "{isa}, {} threads, batch 1 (batch {} scales with it)", rayon::current_num_threads(), args.batch);
+    let _ =
+        write!(text, "{isa}, {} threads, batch 1 (batch {} scales with it)", rayon::current_num_threads(), args.batch);
     Table { rows, text }
 }
 
@@ -43,7 +45,16 @@ fn seconds(isa: Isa, shape: ScanShape) -> f64 {
     let driver: Vec<u32> = (0..shape.steps).map(|j| (j / 4).min(shape.contexts - 1) as u32).collect();
     let delta = vec![0.22; shape.steps];
     let (mean0, variance0) = (vec![0.1; shape.width], vec![1.0; shape.width]);
-    let input = ScanInput { alphahat: &alphahat, lambda: &lambda, driver: &driver, delta: &delta, lens: None, mean0: &mean0, variance0: &variance0, diffusion: 1.0 };
+    let input = ScanInput {
+        alphahat: &alphahat,
+        lambda: &lambda,
+        driver: &driver,
+        delta: &delta,
+        lens: None,
+        mean0: &mean0,
+        variance0: &variance0,
+        diffusion: 1.0,
+    };
     best_seconds(|| {
         std::hint::black_box(forward(isa, shape, input));
     })

@@ -1,0 +1,210 @@
+//! A batch of visits, drawn from streams keyed by seed, epoch and scan: any batch of a run can be made at any time,
+//! on any thread, without the ones before it.
+
+use crate::mask::{MaskSettings, Visit};
+use crate::noise::fill_normal;
+use bdo_data::random::stream;
+use bdo_data::scaler::ScaledScan;
+use bdo_model::batch::MaskedBatch;
+use bdo_model::dynamics::Frames;
+use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
+
+/// What decides the random numbers of a visit, besides the scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VisitKey {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Pass over the data.
+    pub epoch: u64,
+    /// Number of the scan in its cohort.
+    pub scan: u64,
+}
+
+impl VisitKey {
+    fn position(self) -> [u64; 3] {
+        [self.seed, self.epoch, self.scan]
+    }
+}
+
+/// One scan of a batch and the key of its random numbers.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Centred and scaled.
+    pub scan: ScaledScan,
+    /// Where its random numbers come from.
+    pub key: VisitKey,
+}
+
+/// Sizes the tensors of a batch depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoiseShape {
+    /// Latent width, d.
+    pub width: usize,
+    /// State draws a step.
+    pub draws: usize,
+    /// Whether the latents of the context are drawn too.
+    pub sample_latent: bool,
+}
+
+/// A batch on the host, ready to become tensors without a copy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostBatch {
+    regions: usize,
+    width: usize,
+    series: Vec<f32>,
+    frames: Frames,
+    region_valid: Vec<bool>,
+    latent_noise: Vec<f32>,
+    process_noise: Vec<Vec<f32>>,
+    dropout_key: [u8; 32],
+    target_mean_square: f64,
+}
+
+impl HostBatch {
+    /// Draws frames, targets and noise for each sample; samples are padded to the longest at their end. Every sample
+    /// has at least one valid region and two frames.
+    pub fn draw(samples: &[Sample], mask: &MaskSettings, noise: NoiseShape) -> Self {
+        let visits: Vec<Visit> = samples
+            .iter()
+            .map(|s| Visit::draw(mask, &s.scan.times_seconds, &mut stream("visit", &s.key.position())))
+            .collect();
+        Self::of_visits(samples, &visits, noise)
+    }
+
+    /// The batch of visits already drawn.
+    pub fn of_visits(samples: &[Sample], visits: &[Visit], noise: NoiseShape) -> Self {
+        let regions = samples.first().map_or(0, |s| s.scan.region_valid.len());
+        let frames = visits.iter().map(|v| v.frames.len()).max().unwrap_or(0);
+        let (batch, width) = (samples.len(), noise.width);
+        let mut host = Self {
+            regions,
+            width,
+            series: vec![0.0; batch * frames * regions],
+            frames: Frames {
+                batch,
+                frames,
+                times_seconds: vec![0.0; batch * frames],
+                context: vec![false; batch * frames],
+                valid: vec![false; batch * frames],
+            },
+            region_valid: samples.iter().flat_map(|s| s.scan.region_valid.iter().copied()).collect(),
+            latent_noise: vec![0.0; batch * frames * width],
+            process_noise: vec![vec![0.0; batch * frames * width]; noise.draws],
+            dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.key)),
+            target_mean_square: 0.0,
+        };
+        host.fill_series(samples, visits);
+        host.fill_noise(samples, visits, noise);
+        host
+    }
+
+    fn fill_series(&mut self, samples: &[Sample], visits: &[Visit]) {
+        let (k, n) = (self.frames.frames, self.regions);
+        let mut mean_square = 0.0;
+        for (b, (sample, visit)) in samples.iter().zip(visits).enumerate() {
+            let (mut sum, mut targets) = (0.0f64, 0usize);
+            for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
+                let at = b * k + row;
+                let values = &sample.scan.values[frame * n..(frame + 1) * n];
+                self.series[at * n..(at + 1) * n].copy_from_slice(values);
+                self.frames.times_seconds[at] = sample.scan.times_seconds[frame];
+                self.frames.context[at] = context;
+                self.frames.valid[at] = true;
+                if !context {
+                    targets += 1;
+                    sum += values.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
+                }
+            }
+            let valid = sample.scan.region_valid.iter().filter(|v| **v).count();
+            mean_square += sum / (targets * valid).max(1) as f64;
+        }
+        self.target_mean_square = mean_square / samples.len().max(1) as f64;
+    }
+
+    /// Noise only where it is read: context rows for the latents, target rows for the states.
+    fn fill_noise(&mut self, samples: &[Sample], visits: &[Visit], noise: NoiseShape) {
+        let (size, width) = (self.frames.frames * self.width, self.width);
+        let fill = |out: &mut [f32], purpose: &str, b: usize, draw: u64, wanted: bool| {
+            let VisitKey { seed, epoch, scan } = samples[b].key;
+            let mut rng = stream(purpose, &[seed, epoch, scan, draw]);
+            for (row, _) in visits[b].context.iter().enumerate().filter(|(_, context)| **context == wanted) {
+                fill_normal(&mut rng, &mut out[row * width..(row + 1) * width]);
+            }
+        };
+        if noise.sample_latent {
+            let chunks = self.latent_noise.par_chunks_mut(size.max(1)).enumerate();
+            chunks.for_each(|(b, out)| fill(out, "latent noise", b, 0, true));
+        }
+        for (draw, buffer) in self.process_noise.iter_mut().enumerate() {
+            let chunks = buffer.par_chunks_mut(size.max(1)).enumerate();
+            chunks.for_each(|(b, out)| fill(out, "process noise", b, draw as u64, false));
+        }
+    }
+
+    /// Number of scans.
+    pub fn scans(&self) -> usize {
+        self.frames.batch
+    }
+
+    /// Mean square of the target values: what predicting zero would cost.
+    pub fn target_mean_square(&self) -> f64 {
+        self.target_mean_square
+    }
+
+    /// The series, for tests that damage it.
+    pub fn series_mut(&mut self) -> &mut [f32] {
+        &mut self.series
+    }
+
+    /// Cuts the batch into pieces of at most `scans` scans, for gradient accumulation.
+    pub fn micro_batches(self, scans: usize) -> Vec<Self> {
+        let (batch, k) = (self.frames.batch, self.frames.frames);
+        if batch <= scans {
+            return vec![self];
+        }
+        let cut = |from: usize, to: usize| {
+            let rows = from * k..to * k;
+            let wide = from * k * self.width..to * k * self.width;
+            Self {
+                regions: self.regions,
+                width: self.width,
+                series: self.series[from * k * self.regions..to * k * self.regions].to_vec(),
+                frames: Frames {
+                    batch: to - from,
+                    frames: k,
+                    times_seconds: self.frames.times_seconds[rows.clone()].to_vec(),
+                    context: self.frames.context[rows.clone()].to_vec(),
+                    valid: self.frames.valid[rows].to_vec(),
+                },
+                region_valid: self.region_valid[from * self.regions..to * self.regions].to_vec(),
+                latent_noise: self.latent_noise[wide.clone()].to_vec(),
+                process_noise: self.process_noise.iter().map(|draw| draw[wide.clone()].to_vec()).collect(),
+                dropout_key: *blake3::keyed_hash(&self.dropout_key, &(from as u64).to_le_bytes()).as_bytes(),
+                target_mean_square: self.target_mean_square,
+            }
+        };
+        (0..batch).step_by(scans).map(|from| cut(from, (from + scans).min(batch))).collect()
+    }
+
+    /// Moves the batch onto a device.
+    pub fn into_masked(self, device: &Device) -> MaskedBatch {
+        let (batch, k) = (self.frames.batch, self.frames.frames);
+        let tensor =
+            |values: Vec<f32>, last: usize| Tensor::from_data(TensorData::new(values, [batch, k, last]), device);
+        MaskedBatch {
+            series: tensor(self.series, self.regions),
+            frames: self.frames,
+            region_valid: self.region_valid,
+            latent_noise: tensor(self.latent_noise, self.width),
+            process_noise: self.process_noise.into_iter().map(|draw| tensor(draw, self.width)).collect(),
+            dropout_key: self.dropout_key,
+        }
+    }
+}
+
+fn dropout_key(key: VisitKey) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    rand_chacha::rand_core::Rng::fill_bytes(&mut stream("dropout", &key.position()), &mut bytes);
+    bytes
+}

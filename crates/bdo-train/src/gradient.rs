@@ -1,0 +1,84 @@
+//! Gradients by parameter name, on whatever device they are.
+
+use bdo_kernels::{Isa, adam};
+use burn::backend::Flex;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Gradients, Tensor};
+use std::collections::BTreeMap;
+
+/// One flat gradient for each trained parameter, in name order.
+#[derive(Clone, Debug, Default)]
+pub struct NamedGradients(pub BTreeMap<String, Tensor<1>>);
+
+impl NamedGradients {
+    /// Takes the gradients of a module's parameters off the tape.
+    pub fn of_module<M: Module>(module: &M, gradients: Gradients) -> Self {
+        let mut collect = Collect { path: Vec::new(), gradients, found: BTreeMap::new() };
+        module.visit(&mut collect);
+        Self(collect.found)
+    }
+
+    /// Every gradient times a factor.
+    pub fn scaled(self, factor: f64) -> Self {
+        if factor == 1.0 {
+            return self;
+        }
+        Self(self.0.into_iter().map(|(name, gradient)| (name, gradient * factor)).collect())
+    }
+
+    /// The sum of both.
+    pub fn plus(mut self, other: Self) -> Self {
+        for (name, gradient) in other.0 {
+            let sum = match self.0.remove(&name) {
+                Some(found) => found + gradient,
+                None => gradient,
+            };
+            self.0.insert(name, sum);
+        }
+        self
+    }
+
+    /// The Euclidean norm over all of them, summed in name order; not finite if any value is not.
+    pub fn norm(&self) -> f64 {
+        let isa = Isa::current();
+        self.0.values().map(|gradient| with_values(gradient, |g| adam::squared_norm(isa, g))).sum::<f64>().sqrt()
+    }
+}
+
+/// What gradients are multiplied by so that their norm does not exceed `largest`, as PyTorch clips.
+pub fn clip_scale(norm: f64, largest: f64) -> f64 {
+    (largest / (norm + 1e-6)).min(1.0)
+}
+
+/// Lets `read` see the values, without a copy where they lie in the memory of the CPU.
+pub(crate) fn with_values<R>(tensor: &Tensor<1>, read: impl FnOnce(&[f32]) -> R) -> R {
+    if let Ok(primitive) = tensor.clone().try_into_primitive::<Flex>()
+        && let Some(values) = primitive.as_slice::<f32>()
+    {
+        return read(values);
+    }
+    read(&tensor.to_data().try_to_vec::<f32>().expect("gradients are f32"))
+}
+
+struct Collect {
+    path: Vec<String>,
+    gradients: Gradients,
+    found: BTreeMap<String, Tensor<1>>,
+}
+
+impl ModuleVisitor for Collect {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if let Some(gradient) = param.val().grad_remove(&mut self.gradients) {
+            let count = gradient.shape().num_elements();
+            self.found.insert(self.path.join("."), gradient.reshape([count]));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! One optimiser step: forward, backward, clip, Adam, moving average. All or nothing: a step whose loss or gradient
+//! is not finite leaves every number of the state as it was.
+
+use crate::gradient::{NamedGradients, clip_scale};
+use crate::optimiser::AdamState;
+use bdo_kernels::adam::Adam;
+use bdo_model::batch::{BatchError, MaskedBatch};
+use bdo_model::ema::EmaEncoder;
+use bdo_model::model::{Bdo, TrainPass};
+use bdo_model::objective::LossWeights;
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// Everything a step depends on besides state and data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepSettings {
+    /// Step length and moments.
+    pub adam: Adam,
+    /// Largest gradient norm.
+    pub clip_norm: f64,
+    /// Momentum of the moving average.
+    pub ema_momentum: f64,
+    /// Weights of the loss terms.
+    pub weights: LossWeights,
+    /// A loss above this is a spike: the step is skipped.
+    pub loss_limit: f64,
+}
+
+/// The loss and its parts, weights included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LossValues {
+    /// What training minimises.
+    pub total: f64,
+    /// Control energy.
+    pub energy: f64,
+    /// Squared reconstruction error.
+    pub reconstruction: f64,
+    /// Distance to the latent target.
+    pub latent: f64,
+}
+
+/// How far latents move: a representation that collapses shows here first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatentSpread {
+    /// Root mean variance over the frames of a scan.
+    pub over_time: f64,
+    /// Root mean variance of the scans' mean latents.
+    pub over_scans: f64,
+}
+
+/// Why a step was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skipped {
+    /// The loss is infinite or not a number.
+    LossNotFinite,
+    /// A gradient is infinite or not a number.
+    GradientNotFinite,
+    /// The loss is far above what it was.
+    LossSpike,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepReport {
+    /// Mean over the scans of the batch.
+    pub loss: LossValues,
+    /// Before clipping.
+    pub gradient_norm: f64,
+    /// Of the context latents.
+    pub spread: LatentSpread,
+    /// None if the step was taken.
+    pub skipped: Option<Skipped>,
+}
+
+/// One step on one batch.
+pub fn train_step(
+    model: Bdo,
+    teacher: &mut EmaEncoder,
+    state: &mut AdamState,
+    batch: &MaskedBatch,
+    settings: &StepSettings,
+) -> Result<(Bdo, StepReport), BatchError> {
+    train_step_accumulated(model, teacher, state, std::slice::from_ref(batch), settings)
+}
+
+/// One step on several micro-batches. Each sample is normalised by itself and samples are averaged over all of them,
+/// so the cut into micro-batches changes nothing but rounding.
+pub fn train_step_accumulated(
+    model: Bdo,
+    teacher: &mut EmaEncoder,
+    state: &mut AdamState,
+    batches: &[MaskedBatch],
+    settings: &StepSettings,
+) -> Result<(Bdo, StepReport), BatchError> {
+    let scans: usize = batches.iter().map(|batch| batch.frames.batch).sum();
+    let mut report =
+        StepReport { loss: LossValues::default(), gradient_norm: 0.0, spread: LatentSpread::default(), skipped: None };
+    let mut gradients = NamedGradients::default();
+    for batch in batches {
+        let share = batch.frames.batch as f64 / scans as f64;
+        let pass = model.train_pass(teacher, batch, settings.weights)?;
+        report.add(&pass, share);
+        if let Some(reason) = refused(report.loss.total, settings.loss_limit) {
+            report.skipped = Some(reason);
+            return Ok((model, report));
+        }
+        let total = pass.loss.total.clone();
+        // The tape must be the only owner of what it saved; the rest of the pass would keep it alive.
+        drop(pass);
+        gradients = gradients.plus(NamedGradients::of_module(&model, total.backward()).scaled(share));
+    }
+    report.gradient_norm = gradients.norm();
+    if !report.gradient_norm.is_finite() {
+        report.skipped = Some(Skipped::GradientNotFinite);
+        return Ok((model, report));
+    }
+    let scale = clip_scale(report.gradient_norm, settings.clip_norm);
+    let model = state.apply(model, &gradients, &settings.adam, scale);
+    teacher.update(&model.encoder, settings.ema_momentum);
+    Ok((model, report))
+}
+
+fn refused(loss: f64, limit: f64) -> Option<Skipped> {
+    if !loss.is_finite() {
+        return Some(Skipped::LossNotFinite);
+    }
+    (loss > limit).then_some(Skipped::LossSpike)
+}
+
+impl StepReport {
+    fn add(&mut self, pass: &TrainPass, share: f64) {
+        for (sum, term) in [
+            (&mut self.loss.total, &pass.loss.total),
+            (&mut self.loss.energy, &pass.loss.energy),
+            (&mut self.loss.reconstruction, &pass.loss.reconstruction),
+            (&mut self.loss.latent, &pass.loss.latent),
+        ] {
+            *sum += share * number(term);
+        }
+        let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
+        self.spread.over_time += share * spread.over_time;
+        self.spread.over_scans += share * spread.over_scans;
+    }
+}
+
+/// The one number of a tensor.
+pub(crate) fn number(tensor: &Tensor<1>) -> f64 {
+    tensor
+        .clone()
+        .into_data()
+        .try_to_vec::<f32>()
+        .ok()
+        .and_then(|values| values.first().copied())
+        .map_or(f64::NAN, f64::from)
+}
+
+/// encoded [B, C, d], of which the first `count[b]` rows of each sample are real.
+pub fn latent_spread(encoded: &Tensor<3>, count: &[usize]) -> LatentSpread {
+    let [batch, slots, width] = encoded.dims();
+    let values = encoded.clone().inner().into_data().try_to_vec::<f32>().unwrap_or_default();
+    let mut over_time = 0.0;
+    let mut means = vec![0.0f64; batch * width];
+    for (b, &rows) in count.iter().enumerate() {
+        let mean = &mut means[b * width..(b + 1) * width];
+        let mut square = vec![0.0f64; width];
+        for row in values[b * slots * width..][..rows * width].chunks_exact(width) {
+            for ((m, s), &x) in mean.iter_mut().zip(&mut square).zip(row) {
+                *m += f64::from(x) / rows as f64;
+                *s += f64::from(x) * f64::from(x) / rows as f64;
+            }
+        }
+        over_time += mean.iter().zip(&square).map(|(m, s)| (s - m * m).max(0.0)).sum::<f64>() / (batch * width) as f64;
+    }
+    let mut over_scans = 0.0;
+    for i in 0..width {
+        let column = (0..batch).map(|b| means[b * width + i]);
+        let mean = column.clone().sum::<f64>() / batch as f64;
+        over_scans += column.map(|x| (x - mean) * (x - mean)).sum::<f64>() / (batch * width) as f64;
+    }
+    LatentSpread { over_time: over_time.sqrt(), over_scans: over_scans.sqrt() }
+}

@@ -1,0 +1,5 @@
+//! Tests of the optimiser, the step and the checkpoints.
+#![allow(clippy::unwrap_used)]
+
+mod golden;
+mod step;
