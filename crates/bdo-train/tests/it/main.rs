@@ -1,5 +1,6 @@
 //! Tests of the optimiser, the step and the checkpoints.
 #![allow(clippy::unwrap_used)]
 
+mod checkpoint;
 mod golden;
 mod step;
