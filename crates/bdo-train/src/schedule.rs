@@ -57,10 +57,11 @@ impl Plan {
         bdo_model::ema::ema_momentum(self.counted(step), self.total_steps)
     }
 
-    /// Linear from 0 to 1 over a share of all steps; a share of 0 is 1 at once.
+    /// Linear up to 1 over a share of all steps; a share of 0 is 1 at once. Never 0, because a weight of zero would
+    /// switch the teacher off and the steps timed at the start would not cost what later ones do.
     pub fn ramp(&self, step: u64, share: f64) -> f64 {
         let length = share * self.total_steps as f64;
-        if length < 1.0 { 1.0 } else { (self.counted(step) as f64 / length).min(1.0) }
+        if length < 1.0 { 1.0 } else { ((self.counted(step) + 1) as f64 / length).min(1.0) }
     }
 
     /// The pass over the data a step belongs to, and its place in it.
@@ -99,7 +100,7 @@ mod tests {
         let plan = Plan { total_steps: 1000, steps_per_epoch: 4, calibration_steps: 20 };
         assert_eq!(plan.learning_rate(19, &RATE), plan.learning_rate(0, &RATE));
         assert!(plan.learning_rate(20, &RATE) > plan.learning_rate(0, &RATE));
-        assert_eq!(plan.ramp(10, 0.1), 0.0);
-        assert_eq!(plan.ramp(50, 0.1), 0.5);
+        assert_eq!(plan.ramp(10, 0.1), 0.01);
+        assert_eq!(plan.ramp(49, 0.1), 0.5);
     }
 }

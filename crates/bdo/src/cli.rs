@@ -52,7 +52,7 @@ pub(crate) enum Verb {
     /// Join cohorts of one atlas into one
     #[command(after_help = "Example:\n  bdo merge cohort-a cohort-b both")]
     Merge(MergeArgs),
-    /// Say what a cohort or a scan file is
+    /// Say what a cohort, a model, a run or a scan file is
     #[command(after_help = "Example:\n  bdo inspect cohort --verify")]
     Inspect(InspectArgs),
     /// Train a model on a cohort, without labels
@@ -165,7 +165,7 @@ pub(crate) struct MergeArgs {
 /// Arguments of `inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// A cohort folder or a series file
+    /// A cohort, model or run folder, or a series file
     pub(crate) path: PathBuf,
     /// Check every byte against its checksum
     #[arg(long)]

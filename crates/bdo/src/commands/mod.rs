@@ -5,6 +5,7 @@ mod demo;
 mod evaluate;
 mod ingest;
 mod inspect;
+mod inspect_run;
 mod merge;
 mod pretrain;
 mod simulate;

@@ -106,3 +106,59 @@ fn a_damaged_checkpoint_is_found_and_the_one_before_it_used() {
         assert!(outcome(&run_folder) == expected, "round {round}");
     }
 }
+
+#[test]
+fn an_interrupted_run_goes_on_to_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let long = SMALL.replace("train.epochs=8", "train.epochs=60").replace("checkpoint_steps=3", "checkpoint_steps=0");
+    run_json(dir.path(), &format!("pretrain --data c --out whole {long}"));
+    for (name, signal) in [
+        ("term", rustix::process::Signal::TERM),
+        ("int", rustix::process::Signal::INT),
+        ("usr1", rustix::process::Signal::USR1),
+    ] {
+        let child = bdo()
+            .args(format!("pretrain --data c --out {name} {long}").split_whitespace())
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The journal appears after the signals are listened to.
+        let journal = dir.path().join(name).join("journal.jsonl");
+        while !std::fs::metadata(&journal).is_ok_and(|m| m.len() > 0) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("interrupted at step") && error.contains("--resume"), "{error}");
+        run_json(dir.path(), &format!("pretrain --data c --out {name} {long} --resume"));
+        assert!(outcome(&dir.path().join(name)) == outcome(&dir.path().join("whole")), "{name}");
+    }
+}
+
+#[test]
+fn runs_and_models_are_described_and_evaluated() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    run_json(dir.path(), &format!("pretrain --data c --out r {SMALL}"));
+    let described = run_json(dir.path(), "inspect r");
+    assert_eq!((described["kind"].as_str(), described["plan"]["total_steps"].as_u64()), (Some("run"), Some(40)));
+    assert_eq!(described["identity"]["settings"]["train"]["epochs"], 8.0);
+    let model = run_json(dir.path(), "inspect r/model");
+    assert_eq!((model["kind"].as_str(), model["training_people"].as_u64()), (Some("model"), Some(20)));
+    let scores = run_json(dir.path(), "evaluate --model r/model --data c --mask-ratio 0.5 --mask-ratio 0.75 --quiet");
+    let results = scores["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!(result["scans"], 4, "the 20 training people are left out");
+        for name in ["model", "interpolation", "hold", "mean", "kriging"] {
+            assert!(result["scores"][name]["mse"].as_f64().unwrap() > 0.0, "{name}");
+        }
+        let mse = |name: &str| result["scores"][name]["mse"].as_f64().unwrap();
+        assert!(mse("kriging") < mse("hold"), "the best linear predictor must beat holding: {result}");
+    }
+}
