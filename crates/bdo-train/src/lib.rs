@@ -1,7 +1,11 @@
-//! Data and model put together: one training step as a function of the state, the settings and the position in the run, so
-//! that a run taken up again goes on bit for bit. Modules are listed along the path data takes.
+//! Pre-training: cohorts and the model put together. A step is a pure function of the state, the settings and the
+//! position in the run, so that a run taken up again goes on bit for bit. Modules are listed along the path data takes.
 
 #![deny(unsafe_code)]
+
+pub mod settings;
+
+pub mod source;
 
 pub mod noise;
 
@@ -9,8 +13,32 @@ pub mod mask;
 
 pub mod batch;
 
+pub mod prefetch;
+
 pub mod gradient;
 
 pub mod optimiser;
 
+pub mod schedule;
+
 pub mod step;
+
+pub mod state;
+
+pub mod validate;
+
+pub mod autocorrelation;
+
+pub mod checkpoint;
+
+pub mod journal;
+
+pub mod tensorboard;
+
+pub mod folder;
+
+pub mod publish;
+
+pub mod run;
+
+pub mod evaluate;

@@ -31,7 +31,8 @@ impl AdamState {
     /// taken by value so that its tensors are owned alone and can be changed where they are.
     pub fn apply<M: Module>(&mut self, module: M, gradients: &NamedGradients, adam: &Adam, gradient_scale: f64) -> M {
         self.steps += 1;
-        let mut mapper = Apply { path: Vec::new(), state: self, gradients, adam, scale: gradient_scale as f32 };
+        let adam = Adam { gradient_scale: gradient_scale as f32, ..*adam };
+        let mut mapper = Apply { path: Vec::new(), state: self, gradients, adam };
         module.map(&mut mapper)
     }
 }
@@ -40,8 +41,7 @@ struct Apply<'a> {
     path: Vec<String>,
     state: &'a mut AdamState,
     gradients: &'a NamedGradients,
-    adam: &'a Adam,
-    scale: f32,
+    adam: Adam,
 }
 
 impl ModuleMapper for Apply<'_> {
@@ -60,7 +60,7 @@ impl ModuleMapper for Apply<'_> {
         };
         let steps = self.state.steps;
         let moments = self.state.moments.entry(name).or_default();
-        let adam = Adam { gradient_scale: self.scale, ..*self.adam };
+        let adam = self.adam;
         let step = |values: &mut [f32]| {
             if moments.first.is_empty() {
                 moments.first.resize(values.len(), 0.0);

@@ -53,9 +53,19 @@ pub(crate) enum Verb {
     /// Join cohorts of one atlas into one
     #[command(after_help = "Example:\n  bdo merge cohort-a cohort-b both")]
     Merge(MergeArgs),
-    /// Say what a cohort or a scan file is
+    /// Say what a cohort, a model, a run or a scan file is
     #[command(after_help = "Example:\n  bdo inspect cohort --verify")]
     Inspect(InspectArgs),
+    /// Train a model on a cohort, without labels
+    #[command(
+        after_help = "Examples:\n  bdo pretrain --data cohort --out run --max-minutes 15\n  bdo pretrain --data cohort --out run --resume"
+    )]
+    Pretrain(PretrainArgs),
+    /// Score a model on masked frames of people it has not seen, beside simple predictors
+    #[command(
+        after_help = "Example:\n  bdo evaluate --model run/model --data cohort --mask-ratio 0.5 --mask-ratio 0.75"
+    )]
+    Evaluate(EvaluateArgs),
     /// Measure how fast this machine trains, embeds and multiplies
     #[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
     Bench(BenchArgs),
@@ -236,7 +246,7 @@ pub(crate) struct MergeArgs {
 /// Arguments of `inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// A cohort folder or a series file
+    /// A cohort, model or run folder, or a series file
     pub(crate) path: PathBuf,
     /// Check every byte against its checksum
     #[arg(long)]
@@ -347,6 +357,49 @@ fn band(text: &str) -> Result<Band, String> {
 fn share(text: &str) -> Result<f64, String> {
     let parsed = text.parse::<f64>().ok().filter(|x| (0.0..=1.0).contains(x));
     parsed.ok_or_else(|| "expected a share from 0 to 1".to_owned())
+}
+
+/// Arguments of `pretrain`.
+#[derive(Debug, Args)]
+pub(crate) struct PretrainArgs {
+    /// The cohort to learn from
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// The run folder to make; RUN/model is the model
+    #[arg(long, value_name = "RUN")]
+    pub(crate) out: PathBuf,
+    /// Configuration (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One key of the configuration, e.g. `loss.tau=0`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Choose the number of epochs so that the run ends within this time
+    #[arg(long, value_name = "M")]
+    pub(crate) max_minutes: Option<f64>,
+    /// Go on with the run that is there
+    #[arg(long)]
+    pub(crate) resume: bool,
+}
+
+/// Arguments of `evaluate`.
+#[derive(Debug, Args)]
+pub(crate) struct EvaluateArgs {
+    /// The model directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: PathBuf,
+    /// The cohort
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// Share of hidden frames; may be given several times [default: that of the training]
+    #[arg(long, value_name = "R")]
+    pub(crate) mask_ratio: Vec<f64>,
+    /// Draw frames from a stretch of this length, 0 for the whole scan [default: that of the training]
+    #[arg(long, value_name = "S")]
+    pub(crate) window_seconds: Option<f64>,
+    /// Score people the model was trained on too
+    #[arg(long)]
+    pub(crate) include_training_people: bool,
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -29,10 +29,13 @@ pub(super) fn assign(people: &Participants, spec: &SplitSpec) -> Result<Assigned
     let everybody: BTreeSet<String> = people.subjects().map(str::to_owned).collect();
     let (mut train, mut validation, test);
     match spec.scheme {
-        Scheme::Random => {
+        Scheme::Random | Scheme::HoldOut { .. } => {
             let units = units(&persons);
             let n = persons.len();
-            let held_out = (HELD_OUT_FRACTION * n as f64) as usize;
+            let held_out = match spec.scheme {
+                Scheme::HoldOut { percent } => n * percent as usize / 100,
+                _ => (HELD_OUT_FRACTION * n as f64) as usize,
+            };
             [train, validation, test] = distribute(units, spec.seed, [held_out, held_out]);
         }
         Scheme::LeaveSiteOut { fold } => {

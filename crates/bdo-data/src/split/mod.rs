@@ -61,6 +61,11 @@ pub enum SplitError {
 pub enum Scheme {
     /// Six to two to two at random.
     Random,
+    /// Another share of the people selects, and again is tested, than [`HELD_OUT_FRACTION`]: what pre-training uses.
+    HoldOut {
+        /// The share in percent.
+        percent: u32,
+    },
     /// Test on one of [`SITE_GROUPS`] groups of sites, train and select on the others.
     LeaveSiteOut {
         /// Which group is tested.

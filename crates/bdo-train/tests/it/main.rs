@@ -1,5 +1,7 @@
-//! Integration tests of training: one binary.
+//! Tests of the optimiser, the step and the checkpoints.
 #![allow(clippy::unwrap_used)]
 
-mod goldens;
+mod checkpoint;
+mod golden;
 mod learning;
+mod step;

@@ -10,6 +10,7 @@ use bdo_data::ingest::read_series;
 use bdo_data::participants::Label;
 use serde_json::{Value, json};
 
+use super::inspect_run::{inspect_model, inspect_run};
 use super::print;
 use crate::Outcome;
 use crate::cli::{Common, InspectArgs};
@@ -22,6 +23,12 @@ const LISTED_LEVELS: usize = 8;
 pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Outcome> {
     if args.path.is_file() {
         return inspect_series(&args.path, common);
+    }
+    if bdo_train::folder::is_run(&args.path) {
+        return inspect_run(&args.path, common);
+    }
+    if args.path.join(bdo_model::weights::WEIGHTS_FILE).is_file() {
+        return inspect_model(&args.path, common);
     }
     let damages = if args.verify { Some(cohort::verify(&args.path)?) } else { None };
     let cohort = Cohort::open(&args.path)?;

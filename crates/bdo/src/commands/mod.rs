@@ -2,9 +2,12 @@
 
 mod bench;
 mod demo;
+mod evaluate;
 mod ingest;
 mod inspect;
+mod inspect_run;
 mod merge;
+mod pretrain;
 mod simulate;
 
 use crate::Outcome;
@@ -21,6 +24,8 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Ingest(args) => ingest::run(args, &cli.common),
         Verb::Merge(args) => merge::run(args, &cli.common),
         Verb::Inspect(args) => inspect::run(args, &cli.common),
+        Verb::Pretrain(args) => pretrain::run(args, &cli.common),
+        Verb::Evaluate(args) => evaluate::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }

@@ -9,3 +9,4 @@ mod open_formats;
 mod program;
 mod real_data;
 mod repeatable;
+mod training;

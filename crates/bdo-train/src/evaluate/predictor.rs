@@ -1,0 +1,145 @@
+//! Predictors that know nothing of the other regions.
+
+use super::Masked;
+use crate::autocorrelation::Autocorrelation;
+
+/// A simple way to fill hidden frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Predictor {
+    /// The line between the visible frames on both sides; the nearest one at the ends.
+    Interpolation,
+    /// The last visible frame; the first one before it.
+    Hold,
+    /// The mean of the visible frames.
+    Mean,
+    /// The best linear combination of the visible frames under the training people's autocorrelation.
+    Kriging,
+}
+
+impl Predictor {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Interpolation, Self::Hold, Self::Mean, Self::Kriging];
+
+    /// As tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interpolation => "interpolation",
+            Self::Hold => "hold",
+            Self::Mean => "mean",
+            Self::Kriging => "kriging",
+        }
+    }
+
+    /// Row-major predictions for every row, as weighted sums of visible rows.
+    pub(super) fn predict(self, masked: &Masked, regions: usize, correlation: &Autocorrelation) -> Vec<f32> {
+        let visible: Vec<usize> = (0..masked.context.len()).filter(|&row| masked.context[row]).collect();
+        let times: Vec<f64> = visible.iter().map(|&row| masked.times_seconds[row]).collect();
+        let count = visible.len();
+        let kriging = (self == Self::Kriging).then(|| factor(&times, correlation));
+        let mut out = vec![0.0f32; masked.values.len()];
+        for (row, &now) in masked.times_seconds.iter().enumerate() {
+            let after = times.partition_point(|t| *t <= now);
+            let mut weights = vec![0.0; count];
+            match self {
+                Self::Hold => weights[after.saturating_sub(1)] = 1.0,
+                Self::Mean => weights.fill(1.0 / count as f64),
+                Self::Interpolation => match (after.checked_sub(1), after < count) {
+                    (Some(before), true) => {
+                        let share = (now - times[before]) / (times[after] - times[before]);
+                        weights[before] = 1.0 - share;
+                        weights[after] = share;
+                    }
+                    (Some(before), false) => weights[before] = 1.0,
+                    (None, _) => weights[0] = 1.0,
+                },
+                Self::Kriging => {
+                    let right: Vec<f64> = times.iter().map(|t| correlation.at(now - t)).collect();
+                    weights = solve(kriging.as_deref().unwrap_or_default(), right);
+                    // Around the visible mean: what the weights leave over belongs to it.
+                    let rest = (1.0 - weights.iter().sum::<f64>()) / count as f64;
+                    weights.iter_mut().for_each(|w| *w += rest);
+                }
+            }
+            let sum = &mut out[row * regions..(row + 1) * regions];
+            for (weight, &from) in weights.iter().zip(&visible).filter(|(w, _)| **w != 0.0) {
+                let values = &masked.values[from * regions..(from + 1) * regions];
+                sum.iter_mut().zip(values).for_each(|(s, v)| *s += *weight as f32 * v);
+            }
+        }
+        out
+    }
+}
+
+/// Lower Cholesky factor of the correlation of visible frames. An estimated autocorrelation need not be positive
+/// definite, so as little as suffices is added to the diagonal.
+fn factor(times: &[f64], correlation: &Autocorrelation) -> Vec<f64> {
+    let mut nugget = 1e-6;
+    loop {
+        if let Some(factor) = cholesky(times, correlation, nugget) {
+            return factor;
+        }
+        nugget *= 4.0;
+    }
+}
+
+fn cholesky(times: &[f64], correlation: &Autocorrelation, nugget: f64) -> Option<Vec<f64>> {
+    let n = times.len();
+    let mut l = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..=i {
+            let own = if i == j { nugget } else { 0.0 };
+            let dot: f64 = (0..j).map(|k| l[i * n + k] * l[j * n + k]).sum();
+            let left = correlation.at(times[i] - times[j]) + own - dot;
+            if i == j {
+                if left <= 1e-9 {
+                    return None;
+                }
+                l[i * n + i] = left.sqrt();
+            } else {
+                l[i * n + j] = left / l[j * n + j];
+            }
+        }
+    }
+    Some(l)
+}
+
+/// Solves `L L^T x = b`.
+fn solve(l: &[f64], mut x: Vec<f64>) -> Vec<f64> {
+    let n = x.len();
+    for i in 0..n {
+        let dot: f64 = (0..i).map(|k| l[i * n + k] * x[k]).sum();
+        x[i] = (x[i] - dot) / l[i * n + i];
+    }
+    for i in (0..n).rev() {
+        let dot: f64 = (i + 1..n).map(|k| l[k * n + i] * x[k]).sum();
+        x[i] = (x[i] - dot) / l[i * n + i];
+    }
+    x
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked() -> Masked {
+        Masked {
+            times_seconds: vec![0.0, 1.0, 2.0, 4.0, 5.0],
+            context: vec![false, true, false, true, false],
+            values: vec![9.0, 1.0, 9.0, 4.0, 9.0],
+            region_valid: vec![true],
+        }
+    }
+
+    #[test]
+    fn simple_predictors_by_hand() {
+        let flat = Autocorrelation { lag_seconds: 1.0, values: vec![1.0, 0.0] };
+        let predict = |p: Predictor| p.predict(&masked(), 1, &flat);
+        assert_eq!(predict(Predictor::Hold), [1.0, 1.0, 1.0, 4.0, 4.0]);
+        assert_eq!(predict(Predictor::Interpolation), [1.0, 1.0, 2.0, 4.0, 4.0]);
+        assert_eq!(predict(Predictor::Mean), [2.5; 5]);
+        // Without correlation a hidden frame is worth the mean, and a visible one itself.
+        for (found, expected) in predict(Predictor::Kriging).iter().zip([2.5, 1.0, 2.5, 4.0, 2.5]) {
+            assert!((found - expected).abs() < 1e-4, "{found} {expected}");
+        }
+    }
+}

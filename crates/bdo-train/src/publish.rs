@@ -1,0 +1,154 @@
+//! The model directory of a run: what is shared with others.
+
+use crate::autocorrelation::Autocorrelation;
+use crate::folder::Identity;
+use crate::journal::ValidationEntry;
+use crate::mask::MaskSettings;
+use crate::source::ScanSource;
+use crate::state::TrainState;
+use bdo_data::cohort::CohortError;
+use bdo_data::durable::{self, FileError};
+use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople, WeightsError};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Beside the files of the layout: how the model was trained, and what evaluation compares it with.
+pub const TRAINING_FILE: &str = "training.json";
+
+/// Contents of `training.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainingNotes {
+    /// How frames were drawn.
+    pub mask: MaskSettings,
+    /// Of the training people; what kriging uses.
+    pub autocorrelation: Autocorrelation,
+    /// Hash of the configuration.
+    pub settings_blake3: String,
+    /// Hash of the cohort.
+    pub cohort_blake3: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Steps taken.
+    pub steps: u64,
+}
+
+/// A model directory could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// A file operation failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The model was refused.
+    #[error(transparent)]
+    Weights(WeightsError),
+    /// The cohort cannot be read.
+    #[error(transparent)]
+    Cohort(#[from] CohortError),
+}
+
+impl From<WeightsError> for PublishError {
+    fn from(error: WeightsError) -> Self {
+        match error.problem {
+            Problem::Io(source) => Self::File(FileError::new("write", &error.path, source)),
+            problem => Self::Weights(WeightsError { path: error.path, problem }),
+        }
+    }
+}
+
+/// What does not change during a run.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    preprocessor: PreprocessorConfig,
+    people: TrainingPeople,
+    autocorrelation: Autocorrelation,
+    identity: Identity,
+    data: String,
+}
+
+impl Publisher {
+    /// Collects the contract and the people of a run.
+    pub fn new(source: &ScanSource, identity: &Identity) -> Result<Self, PublishError> {
+        let (cohort, scaler) = (source.cohort(), source.scaler());
+        let first = cohort.scan(source.train_scans()[0])?;
+        let manifest = cohort.manifest();
+        let preprocessor = PreprocessorConfig {
+            roi_names: scaler.region_names().to_vec(),
+            atlas_name: manifest.atlas.name.clone(),
+            atlas_hash: manifest.atlas.names_blake3.clone(),
+            dropped_volumes: first.source.dropped_volumes as usize,
+            time_scale: identity.settings.model_config(1).time_scale,
+            medians: scaler.medians().iter().map(|x| f64::from(*x)).collect(),
+            iqrs: scaler.iqrs().iter().map(|x| f64::from(*x)).collect(),
+            scan_count: scaler.scans(),
+            scan_list_hash: scaler.scans_blake3().to_owned(),
+        };
+        let trained = &source.split().train;
+        let people = TrainingPeople {
+            subjects: trained.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect(),
+            scans: (cohort.index().iter())
+                .filter(|entry| trained.contains(&entry.id.subject))
+                .map(|entry| entry.blake3.clone())
+                .collect(),
+        };
+        let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
+        let autocorrelation = Autocorrelation::of_training_people(source)?;
+        Ok(Self { preprocessor, people, autocorrelation, identity: identity.clone(), data })
+    }
+
+    /// Writes the directory for the present state.
+    pub fn write(
+        &self,
+        folder: &Path,
+        state: &TrainState,
+        validation: Option<&ValidationEntry>,
+    ) -> Result<(), PublishError> {
+        let settings = &self.identity.settings;
+        let facts = CardFacts {
+            name: "BDO".to_owned(),
+            software_version: self.identity.version.clone(),
+            data: self.data.clone(),
+            training: format!(
+                "{} steps of {} scans, {} frames a visit, mask ratio {}, seed {}; configuration {}.",
+                state.step,
+                settings.train.batch_size,
+                settings.mask.frames,
+                settings.mask.ratio,
+                self.identity.seed,
+                self.identity.settings_blake3
+            ),
+            results: validation.map(card_line).into_iter().collect(),
+        };
+        let directory = ModelDirectory {
+            config: state.model.config().clone(),
+            parameters: state.model.parameters(),
+            preprocessor: self.preprocessor.clone(),
+            people: self.people.clone(),
+        };
+        directory.write(folder, &facts)?;
+        let notes = TrainingNotes {
+            mask: settings.mask,
+            autocorrelation: self.autocorrelation.clone(),
+            settings_blake3: self.identity.settings_blake3.clone(),
+            cohort_blake3: self.identity.cohort_blake3.clone(),
+            seed: self.identity.seed,
+            steps: state.step,
+        };
+        let text = serde_json::to_string_pretty(&notes).expect("notes hold only words and numbers") + "\n";
+        durable::write(&folder.join(TRAINING_FILE), text.as_bytes())?;
+        Ok(())
+    }
+}
+
+fn card_line(entry: &ValidationEntry) -> String {
+    format!(
+        "masked frames of {} scans of held-out validation people, after {} steps: mean squared error {:.4}, where \
+         predicting the mean costs {:.4}",
+        entry.scans, entry.step, entry.mse, entry.mean_square
+    )
+}
+
+/// Reads `training.json`, where there is one.
+pub fn read_notes(folder: &Path) -> Option<TrainingNotes> {
+    let bytes = durable::read(&folder.join(TRAINING_FILE)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}

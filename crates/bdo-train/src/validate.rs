@@ -1,0 +1,129 @@
+//! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
+
+use crate::batch::NoiseShape;
+use crate::journal::ValidationEntry;
+use crate::mask::MaskSettings;
+use crate::source::{ScanSource, SourceError};
+use crate::step::{LatentSpread, LossValues, latent_spread, number};
+use bdo_data::random::{shuffle, stream};
+use bdo_model::batch::{BatchError, MaskedBatch};
+use bdo_model::ema::EmaEncoder;
+use bdo_model::model::Bdo;
+use burn::module::Module;
+use burn::tensor::Device;
+
+/// The epoch that validation visits are keyed by: no training epoch ever has this number.
+const VALIDATION_EPOCH: u64 = u64::MAX;
+
+/// What decides a validation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ValidationPlan {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Most scans looked at.
+    pub most_scans: usize,
+    /// Scans at once.
+    pub batch_size: usize,
+    /// Frames and targets.
+    pub mask: MaskSettings,
+    /// Noise.
+    pub noise: NoiseShape,
+}
+
+/// A validation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidationError {
+    /// The scans cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A batch does not fit the model.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}
+
+/// Validates; `None` where nobody is held out.
+pub fn validate(
+    model: &Bdo,
+    teacher: &EmaEncoder,
+    source: &ScanSource,
+    plan: &ValidationPlan,
+    step: u64,
+) -> Result<Option<ValidationEntry>, ValidationError> {
+    let mut scans = source.validation_scans().to_vec();
+    shuffle(&mut scans, &mut stream("validation", &[plan.seed]));
+    scans.truncate(plan.most_scans);
+    let model = model.valid();
+    let device = Device::flex();
+    let mut sums = Sums::default();
+    for chunk in scans.chunks(plan.batch_size) {
+        let batch =
+            source.batch(chunk, plan.seed, VALIDATION_EPOCH, &plan.mask, plan.noise).map_err(SourceError::Cohort)?;
+        let Some(host) = batch else { continue };
+        let (count, mean_square) = (host.scans(), host.target_mean_square());
+        let batch = host.into_masked(&device);
+        let pass = model.train_pass(teacher, &batch, model.loss_weights())?;
+        let weight = count as f64;
+        sums.scans += count;
+        sums.loss.total += weight * number(&pass.loss.total);
+        sums.loss.energy += weight * number(&pass.loss.energy);
+        sums.loss.reconstruction += weight * number(&pass.loss.reconstruction);
+        sums.loss.latent += weight * number(&pass.loss.latent);
+        let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
+        sums.spread.over_time += weight * spread.over_time;
+        sums.spread.over_scans += weight * spread.over_scans;
+        sums.mean_square += weight * mean_square;
+        sums.mse += weight * masked_mse(&model, &batch)?;
+    }
+    Ok((sums.scans > 0).then(|| sums.entry(step)))
+}
+
+/// Mean squared error at targets of the noise-free reconstruction, averaged over scans.
+fn masked_mse(model: &Bdo, batch: &MaskedBatch) -> Result<f64, BatchError> {
+    let predicted = model.reconstruct(&batch.series, &batch.frames, &batch.region_valid)?.series;
+    let [scans, frames, regions] = predicted.dims();
+    let values = |tensor: burn::tensor::Tensor<3>| tensor.into_data().try_to_vec::<f32>().unwrap_or_default();
+    let (predicted, truth) = (values(predicted), values(batch.series.clone()));
+    let mut mean = 0.0;
+    for scan in 0..scans {
+        let valid = &batch.region_valid[scan * regions..(scan + 1) * regions];
+        let (mut sum, mut count) = (0.0, 0usize);
+        for row in scan * frames..(scan + 1) * frames {
+            if !batch.frames.valid[row] || batch.frames.context[row] {
+                continue;
+            }
+            for region in (0..regions).filter(|&r| valid[r]) {
+                let error = f64::from(predicted[row * regions + region]) - f64::from(truth[row * regions + region]);
+                sum += error * error;
+                count += 1;
+            }
+        }
+        mean += sum / count.max(1) as f64 / scans as f64;
+    }
+    Ok(mean)
+}
+
+#[derive(Default)]
+struct Sums {
+    scans: usize,
+    loss: LossValues,
+    spread: LatentSpread,
+    mse: f64,
+    mean_square: f64,
+}
+
+impl Sums {
+    fn entry(self, step: u64) -> ValidationEntry {
+        let n = self.scans as f64;
+        let LossValues { total, energy, reconstruction, latent } = self.loss;
+        let [total, energy, reconstruction, latent] = [total, energy, reconstruction, latent].map(|x| x / n);
+        ValidationEntry {
+            step,
+            loss: LossValues { total, energy, reconstruction, latent },
+            mse: self.mse / n,
+            mean_square: self.mean_square / n,
+            explained_variance: 1.0 - self.mse / self.mean_square,
+            spread: LatentSpread { over_time: self.spread.over_time / n, over_scans: self.spread.over_scans / n },
+            scans: self.scans,
+        }
+    }
+}

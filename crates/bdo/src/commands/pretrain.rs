@@ -1,0 +1,125 @@
+//! `bdo pretrain`: a cohort into a model.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use bdo_train::journal::{StepEntry, ValidationEntry};
+use bdo_train::run::{Request, RunObserver, pretrain};
+use bdo_train::schedule::Plan;
+use bdo_train::settings::Settings;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use super::{peak_rss_mib, print};
+use crate::Outcome;
+use crate::cli::{Common, PretrainArgs};
+
+pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcome> {
+    bdo_kernels::allocator::tune_allocator();
+    let request = Request {
+        data: args.data.clone(),
+        out: args.out.clone(),
+        settings: settings(args)?,
+        seed: common.seed,
+        resume: args.resume,
+    };
+    let watcher = Watcher::start(common.quiet)?;
+    let summary = pretrain(&request, &watcher);
+    watcher.bar.finish_and_clear();
+    let summary = summary?;
+    let validation = summary.validation.as_ref();
+    let json = json!({
+        "run": args.out, "model": summary.model, "steps": summary.steps, "skipped_steps": summary.skipped,
+        "epochs": summary.plan.total_steps as f64 / summary.plan.steps_per_epoch as f64,
+        "train_scans": summary.train_scans, "validation": validation, "seconds": summary.seconds,
+        "peak_rss_mib": peak_rss_mib(),
+    });
+    let found = validation.map_or_else(String::new, |v| {
+        format!(
+            "\nMasked frames of {} unseen scans: mean squared error {:.4}, predicting the mean costs {:.4}",
+            v.scans, v.mse, v.mean_square
+        )
+    });
+    let text = format!(
+        "{}: {} steps on {} scans in {:.1} min, {} skipped{found}",
+        summary.model.display(),
+        summary.steps,
+        summary.train_scans,
+        summary.seconds / 60.0,
+        summary.skipped
+    );
+    print(common, &json, &text);
+    Ok(Outcome::Done)
+}
+
+/// File, then `--set`, then the flags; nothing given means the configuration of the run that is resumed.
+fn settings(args: &PretrainArgs) -> anyhow::Result<Option<Settings>> {
+    let mut sets = args.set.clone();
+    if let Some(minutes) = args.max_minutes {
+        sets.push(format!("train.max_minutes={minutes:?}"));
+    }
+    if args.resume && args.config.is_none() && sets.is_empty() {
+        return Ok(None);
+    }
+    let text = match &args.config {
+        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
+        None => String::new(),
+    };
+    Ok(Some(Settings::resolve(&text, &sets)?))
+}
+
+/// The progress bar, and the signals that end a run early.
+struct Watcher {
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+    quiet: bool,
+}
+
+impl Watcher {
+    fn start(quiet: bool) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGUSR1] {
+            // The second signal ends the program at once: work that hangs must stay killable.
+            signal_hook::flag::register_conditional_shutdown(signal, 2, stop.clone())?;
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        let visible = !quiet && std::io::stderr().is_terminal();
+        let bar = if visible { ProgressBar::no_length() } else { ProgressBar::hidden() };
+        bar.set_style(ProgressStyle::with_template("pretrain {bar:30} {pos}/{len} {eta} left {msg}")?);
+        Ok(Self { bar, stop, quiet })
+    }
+}
+
+impl RunObserver for Watcher {
+    fn planned(&self, plan: &Plan, from_step: u64) {
+        self.bar.set_length(plan.total_steps);
+        self.bar.set_position(from_step);
+    }
+
+    fn stepped(&self, entry: &StepEntry) {
+        self.bar.set_position(entry.step + 1);
+        self.bar.set_message(format!("loss {:.4}, {:.1} scans/s", entry.loss.total, entry.scans_per_second));
+    }
+
+    fn validated(&self, entry: &ValidationEntry) {
+        self.note(&format!(
+            "step {}: validation error {:.4} of {:.4}, explained {:.2} %",
+            entry.step,
+            entry.mse,
+            entry.mean_square,
+            100.0 * entry.explained_variance
+        ));
+    }
+
+    fn note(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("note: {text}"));
+        }
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

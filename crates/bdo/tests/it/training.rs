@@ -1,0 +1,164 @@
+//! A run that is killed, damaged or interrupted ends with the same bytes as one that was left alone.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use bdo_data::random::{below, stream};
+
+use crate::program::{bdo, bytes, names, run, run_json, torture};
+
+const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
+                     --set mask.frames=24 --set train.epochs=8 --set train.batch_size=4 --set train.micro_batch_size=3 \
+                     --set train.validation_steps=5 --set train.checkpoint_steps=3 --set train.keep_checkpoints=2 --quiet";
+
+fn cohort(folder: &Path) {
+    run_json(folder, "simulate c --subjects 24 --regions 12 --frames 40 --sites 1");
+}
+
+/// Weights, optimiser, moving average and position at the end of a run.
+fn outcome(run: &Path) -> Vec<(String, Vec<u8>)> {
+    let sets = names(&run.join("checkpoints"));
+    let last = sets.iter().rfind(|name| name.starts_with("step-")).unwrap();
+    let mut files: Vec<(String, Vec<u8>)> = bytes(&run.join("checkpoints").join(last))
+        .into_iter()
+        .map(|(path, bytes)| (format!("{last}/{}", path.display()), bytes))
+        .collect();
+    files.push(("model".into(), std::fs::read(run.join("model/model.safetensors")).unwrap()));
+    files
+}
+
+#[test]
+fn two_runs_of_one_seed_are_the_same_bytes_and_an_existing_run_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    run_json(dir.path(), &format!("pretrain --data c --out a {SMALL} --threads 1"));
+    run_json(dir.path(), &format!("pretrain --data c --out b {SMALL} --threads 2"));
+    run_json(dir.path(), &format!("pretrain --data c --out other {SMALL} --seed 1"));
+    let outcome = |name: &str| outcome(&dir.path().join(name));
+    assert!(outcome("a") == outcome("b"), "the same seed gave other bytes");
+    assert!(outcome("a") != outcome("other"), "another seed gave the same bytes");
+    let again = run(dir.path(), &format!("pretrain --data c --out a {SMALL}"));
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("--resume"));
+    let changed = run(dir.path(), &format!("pretrain --data c --out a {SMALL} --resume --set loss.tau=0.5"));
+    let error = String::from_utf8_lossy(&changed.stderr).into_owned();
+    assert!(error.contains("loss.tau: the run has 0.03, asked for 0.5"), "{error}");
+}
+
+#[test]
+fn a_run_killed_at_random_moments_ends_with_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let started = Instant::now();
+    run_json(dir.path(), &format!("pretrain --data c --out whole {SMALL}"));
+    let whole_micros = started.elapsed().as_micros() as u64;
+    let expected = outcome(&dir.path().join("whole"));
+    let (kills, mut landed, mut round) = (torture(200, 20), 0, 0);
+    while landed < kills {
+        let name = format!("killed-{round}");
+        loop {
+            let mut rng = stream("kill", &[round, landed as u64]);
+            let mut child = bdo()
+                .args(format!("pretrain --data c --out {name} {SMALL} --resume").split_whitespace())
+                .current_dir(dir.path())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_micros(below(&mut rng, whole_micros)));
+            child.kill().unwrap();
+            if child.wait().unwrap().success() {
+                break;
+            }
+            landed += 1;
+            if landed >= kills {
+                break;
+            }
+        }
+        let last = run(dir.path(), &format!("pretrain --data c --out {name} {SMALL} --resume"));
+        assert!(last.status.success(), "{}", String::from_utf8_lossy(&last.stderr));
+        assert!(outcome(&dir.path().join(&name)) == expected, "after {landed} kills the bytes differ");
+        round += 1;
+    }
+    println!("{landed} kills landed in {round} runs");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_found_and_the_one_before_it_used() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    run_json(dir.path(), &format!("pretrain --data c --out r {SMALL}"));
+    let run_folder = dir.path().join("r");
+    let expected = outcome(&run_folder);
+    let checkpoints = run_folder.join("checkpoints");
+    for round in 0..3 {
+        let newest = checkpoints.join(names(&checkpoints).into_iter().rfind(|n| n.starts_with("step-")).unwrap());
+        let mut rng = stream("damage", &[round]);
+        let files = names(&newest);
+        let path = newest.join(&files[below(&mut rng, files.len() as u64) as usize]);
+        let mut content = std::fs::read(&path).unwrap();
+        let at = below(&mut rng, content.len() as u64) as usize;
+        content[at] ^= 1 << below(&mut rng, 8);
+        std::fs::write(&path, content).unwrap();
+        let again = run(dir.path(), &format!("pretrain --data c --out r {} --resume", SMALL.replace("--quiet", "")));
+        let error = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert!(again.status.success() && error.contains("damaged"), "{error}");
+        assert!(outcome(&run_folder) == expected, "round {round}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_goes_on_to_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let long = SMALL.replace("train.epochs=8", "train.epochs=60").replace("checkpoint_steps=3", "checkpoint_steps=0");
+    run_json(dir.path(), &format!("pretrain --data c --out whole {long}"));
+    for (name, signal) in [
+        ("term", rustix::process::Signal::TERM),
+        ("int", rustix::process::Signal::INT),
+        ("usr1", rustix::process::Signal::USR1),
+    ] {
+        let child = bdo()
+            .args(format!("pretrain --data c --out {name} {long}").split_whitespace())
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The journal appears after the signals are listened to.
+        let journal = dir.path().join(name).join("journal.jsonl");
+        while !std::fs::metadata(&journal).is_ok_and(|m| m.len() > 0) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("interrupted at step") && error.contains("--resume"), "{error}");
+        run_json(dir.path(), &format!("pretrain --data c --out {name} {long} --resume"));
+        assert!(outcome(&dir.path().join(name)) == outcome(&dir.path().join("whole")), "{name}");
+    }
+}
+
+#[test]
+fn runs_and_models_are_described_and_evaluated() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    run_json(dir.path(), &format!("pretrain --data c --out r {SMALL}"));
+    let described = run_json(dir.path(), "inspect r");
+    assert_eq!((described["kind"].as_str(), described["plan"]["total_steps"].as_u64()), (Some("run"), Some(40)));
+    assert_eq!(described["identity"]["settings"]["train"]["epochs"], 8.0);
+    let model = run_json(dir.path(), "inspect r/model");
+    assert_eq!((model["kind"].as_str(), model["training_people"].as_u64()), (Some("model"), Some(20)));
+    let scores = run_json(dir.path(), "evaluate --model r/model --data c --mask-ratio 0.5 --mask-ratio 0.75 --quiet");
+    let results = scores["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!(result["scans"], 4, "the 20 training people are left out");
+        for name in ["model", "interpolation", "hold", "mean", "kriging"] {
+            assert!(result["scores"][name]["mse"].as_f64().unwrap() > 0.0, "{name}");
+        }
+        let mse = |name: &str| result["scores"][name]["mse"].as_f64().unwrap();
+        assert!(mse("kriging") < mse("hold"), "the best linear predictor must beat holding: {result}");
+    }
+}
