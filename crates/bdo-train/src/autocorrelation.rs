@@ -43,7 +43,7 @@ impl Autocorrelation {
         let total =
             |bin: usize| sums.iter().fold((0.0, 0.0), |(sum, count), scan| (sum + scan[bin].0, count + scan[bin].1));
         let means: Vec<Option<f64>> =
-            (0..bins).map(|bin| total(bin)).map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
+            (0..bins).map(total).map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
         Ok(Self { lag_seconds, values: filled(&means) })
     }
 
@@ -86,9 +86,9 @@ fn filled(means: &[Option<f64>]) -> Vec<f64> {
         let Some(mean) = *mean else { continue };
         values[bin] = mean;
         if let Some((from, before)) = last {
-            for between in from + 1..bin {
-                let share = (between - from) as f64 / (bin - from) as f64;
-                values[between] = before + share * (mean - before);
+            for (step, value) in values[from + 1..bin].iter_mut().enumerate() {
+                let share = (step + 1) as f64 / (bin - from) as f64;
+                *value = before + share * (mean - before);
             }
         }
         last = Some((bin, mean));

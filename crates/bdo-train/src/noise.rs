@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 const LAYERS: usize = 256;
 /// Where the tail begins, for 256 layers.
-const TAIL: f64 = 3.654_152_885_361_008_8;
+const TAIL: f64 = 3.654_152_885_361_009;
 /// Area of each layer.
 const AREA: f64 = 0.004_928_673_233_99;
 

@@ -61,7 +61,7 @@ impl Prefetch {
     }
 
     /// The next batch in order.
-    pub fn next(&mut self) -> Result<Option<HostBatch>, CohortError> {
+    pub fn next_batch(&mut self) -> Result<Option<HostBatch>, CohortError> {
         let batches = self.batches.as_ref().expect("the receiver lives until drop");
         batches.recv().expect("the thread ends only after an error it has sent")
     }

@@ -126,6 +126,8 @@ pub enum RunError {
 }
 
 /// Trains until the end of the plan, or until asked to stop.
+// A training loop is read from top to bottom; cutting it into pieces would hide the order.
+#[allow(clippy::too_many_lines)]
 pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary, RunError> {
     let started = Instant::now();
     let folder = RunFolder::open(&request.out, request.resume)?;
@@ -200,7 +202,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
             return Err(RunError::Interrupted { step: state.step });
         }
         let begun = Instant::now();
-        let batch = prefetch.next()?;
+        let batch = prefetch.next_batch()?;
         let waited = begun.elapsed().as_secs_f64();
         if let Some(batch) = batch {
             let (scans, mean_square) = (batch.scans(), batch.target_mean_square());

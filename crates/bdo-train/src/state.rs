@@ -68,18 +68,15 @@ impl Guard {
 
     /// Takes note of a step.
     pub fn note(&mut self, report: &StepReport) -> Option<Skipped> {
-        match report.skipped {
-            None => {
-                let newest = report.loss.total;
-                self.loss_average =
-                    if self.taken == 0 { newest } else { self.loss_average + NEWEST * (newest - self.loss_average) };
-                self.taken += 1;
-                self.skipped_in_row = 0;
-            }
-            Some(_) => {
-                self.skipped += 1;
-                self.skipped_in_row += 1;
-            }
+        if report.skipped.is_some() {
+            self.skipped += 1;
+            self.skipped_in_row += 1;
+        } else {
+            let newest = report.loss.total;
+            self.loss_average =
+                if self.taken == 0 { newest } else { self.loss_average + NEWEST * (newest - self.loss_average) };
+            self.taken += 1;
+            self.skipped_in_row = 0;
         }
         report.skipped
     }
