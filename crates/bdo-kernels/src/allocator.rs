@@ -8,13 +8,25 @@
 pub fn tune_allocator() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        const KEEP_BYTES: libc::c_int = 1 << 30;
+        // A threshold above 32 MiB is refused by glibc, so mapping is switched off altogether. One arena: buffers freed by
+        // one thread are reused by the others.
         // SAFETY: mallopt takes two integers and only changes allocator settings.
         unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, KEEP_BYTES) == 1
-                && libc::mallopt(libc::M_TRIM_THRESHOLD, KEEP_BYTES) == 1
+            let never_map = libc::mallopt(libc::M_MMAP_MAX, 0) == 1;
+            let never_trim = libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX) == 1;
+            let one_arena = libc::mallopt(libc::M_ARENA_MAX, 1) == 1;
+            never_map && never_trim && one_arena
         }
     }
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     false
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    fn the_settings_take() {
+        assert!(super::tune_allocator());
+    }
 }

@@ -264,6 +264,8 @@ pub(crate) enum BenchTask {
     Scan,
     /// Matrix products at the model's shapes
     Gemm,
+    /// A 4D image to region means, beside inflating it alone (needs --image and --atlas)
+    Ingest,
 }
 
 /// Sizes of the model.
@@ -324,6 +326,12 @@ pub(crate) struct BenchArgs {
     /// Precision of the linear layers
     #[arg(long, value_enum, default_value_t = PrecisionName::Fastest)]
     pub(crate) precision: PrecisionName,
+    /// With ingest: the 4D image
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Option<PathBuf>,
+    /// With ingest: the label image
+    #[arg(long, value_name = "FILE")]
+    pub(crate) atlas: Option<PathBuf>,
     /// Use the framework's own operations instead of our kernels
     #[arg(long)]
     pub(crate) composed: bool,

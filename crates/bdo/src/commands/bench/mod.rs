@@ -2,6 +2,7 @@
 
 mod embed;
 mod gemm;
+mod ingest;
 mod limits;
 mod scan;
 mod serve;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
             print(common, &json!({"task": "scan", "rows": table.rows}), &table.text);
             Ok(Outcome::Done)
         }
+        BenchTask::Ingest => ingest::run(args, common),
         BenchTask::Gemm => {
             let table = gemm::table();
             print(common, &json!({"task": "gemm", "limits": table.limits, "rows": table.rows}), &table.text);
