@@ -28,7 +28,7 @@ pub(super) const CHECKSUMS_FILE: &str = "checksums.b3";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Always [`FORMAT`].
+    /// Always `bdo-cohort/1`.
     pub format: String,
     /// Number of scans.
     pub scans: usize,
