@@ -60,7 +60,11 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
     };
     let runs = bids::runs(&tree, &wanted);
     if runs.is_empty() {
-        return Err(IngestError::source(source, expected_files(kind), format!("none among {} files", found.len())));
+        return Err(IngestError::source(
+            source,
+            expected_files(kind, &wanted),
+            format!("none among {} files", found.len()),
+        ));
     }
     let participants = people(source, options)?;
     let without = runs.iter().filter(|r| r.confounds.is_none()).count();
@@ -111,8 +115,11 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
     Err(IngestError::source(tree.root(), "--atlas FILE to make region series of the images with", "none"))
 }
 
-fn expected_files(kind: Kind) -> &'static str {
+fn expected_files(kind: Kind, wanted: &Wanted) -> &'static str {
     match kind {
+        Kind::Images if wanted.aroma => {
+            "images named sub-*_desc-smoothAROMAnonaggr_bold.nii.gz, which --denoise ica_aroma needs"
+        }
         Kind::Images => "images named sub-*_desc-preproc_bold.nii.gz",
         Kind::Surfaces => "series named sub-*_bold.dtseries.nii or .ptseries.nii",
         Kind::Tables => "tables named sub-*_atlas-*_timeseries.tsv or sub-*_seg-*_timeseries.tsv",
