@@ -1,4 +1,5 @@
-//! A Python of our own for the tests that compare with pyarrow and polars. Without one those tests say that they were skipped.
+//! A Python of our own for the tests that compare with pyarrow, polars, nibabel, nilearn and scikit-learn. Without one those tests
+//! say that they were skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +7,16 @@ use std::process::Command;
 use crate::root;
 
 /// What the tests import; pinned, since a new release may read files differently.
-const PACKAGES: [&str; 3] = ["numpy==2.4.6", "pyarrow==26.0.1", "polars==2.1.0"];
+const PACKAGES: [&str; 8] = [
+    "numpy==2.4.6",
+    "pyarrow==26.0.1",
+    "polars==2.1.0",
+    "scipy==1.17.1",
+    "scikit-learn==1.9.1",
+    "nibabel==5.4.2",
+    "nilearn==0.14.1",
+    "safetensors==0.8.0",
+];
 
 /// An interpreter with torch for the side-by-side benchmark: the one named by `BDO_TORCH_PYTHON`, else `target/python-torch`,
 /// installed from the pinned list of the reference scripts.
@@ -47,6 +57,6 @@ pub(crate) fn interpreter() -> Option<String> {
 }
 
 fn ready(python: &Path) -> bool {
-    let tried = Command::new(python).args(["-c", "import numpy, pyarrow, polars"]).output();
+    let tried = Command::new(python).args(["-c", "import numpy, pyarrow, polars, scipy, sklearn, nibabel, nilearn, safetensors"]).output();
     tried.is_ok_and(|t| t.status.success())
 }
