@@ -35,8 +35,13 @@ pub struct ModelConfig {
     pub dropout: f64,
     /// Which time the sinusoid sees.
     pub time_encoding: TimeEncoding,
+    /// Radians of the fastest sinusoid per unit of its clock; above 1 lets attention tell neighbouring frames apart.
+    pub time_encoding_rate: f64,
     /// Scaled time per second.
     pub time_scale: f64,
+    /// Factor on the initial weights of the output projections of attention. At 1 the norm before that projection
+    /// starts every block with a vector as large as the token and nearly the same for all frames, which buries the data.
+    pub attention_output_init: f64,
     /// Whether training draws the context latents around the encoder output.
     pub sample_latent: bool,
     /// How frames become one feature vector.
@@ -109,6 +114,8 @@ pub enum Lead {
 pub struct LossConfig {
     /// Weight of the latent target distance.
     pub tau: f64,
+    /// Weight of the reconstruction; 0 trains on the latent target alone.
+    pub reconstruction_weight: f64,
     /// Standard deviation of the context latents around the encoder output.
     pub sigma_q: f64,
     /// Standard deviation of a predicted latent around the state.
@@ -234,6 +241,13 @@ impl ModelConfig {
         let energy_weight = self.energy_weight();
         for (key, found, expected, accepted) in [
             ("layer_norm_eps", self.layer_norm_eps, POSITIVE, positive(self.layer_norm_eps)),
+            ("time_encoding_rate", self.time_encoding_rate, POSITIVE, positive(self.time_encoding_rate)),
+            (
+                "attention_output_init",
+                self.attention_output_init,
+                NOT_NEGATIVE,
+                not_negative(self.attention_output_init),
+            ),
             ("time_scale", self.time_scale, POSITIVE, positive(self.time_scale)),
             ("dropout", self.dropout, "in [0, 1)", (0.0..1.0).contains(&self.dropout)),
             ("dynamics.diffusion", self.dynamics.diffusion, NOT_NEGATIVE, not_negative(self.dynamics.diffusion)),
@@ -245,6 +259,12 @@ impl ModelConfig {
                 not_negative(self.dynamics.variance_floor),
             ),
             ("loss.tau", self.loss.tau, NOT_NEGATIVE, not_negative(self.loss.tau)),
+            (
+                "loss.reconstruction_weight",
+                self.loss.reconstruction_weight,
+                NOT_NEGATIVE,
+                not_negative(self.loss.reconstruction_weight),
+            ),
             ("loss.sigma_q", self.loss.sigma_q, NOT_NEGATIVE, not_negative(self.loss.sigma_q)),
             // The draw takes a square root of the variance plus sigma_p squared; zero would make its slope infinite.
             ("loss.sigma_p", self.loss.sigma_p, POSITIVE, positive(self.loss.sigma_p)),
@@ -280,7 +300,9 @@ impl Default for ModelConfig {
             qkv_bias: true,
             dropout: 0.0,
             time_encoding: TimeEncoding::Scaled,
+            time_encoding_rate: 1.0,
             time_scale: 0.1,
+            attention_output_init: 1.0,
             sample_latent: true,
             pooling: Pooling::Mean,
             dynamics: DynamicsConfig::default(),
@@ -299,6 +321,7 @@ impl Default for LossConfig {
     fn default() -> Self {
         Self {
             tau: 0.03,
+            reconstruction_weight: 1.0,
             sigma_q: 0.1,
             sigma_p: 0.1,
             sigma_g: 0.1,

@@ -112,7 +112,8 @@ impl Bdo {
 
     /// The configured weights of the objective.
     pub fn loss_weights(&self) -> LossWeights {
-        LossWeights { tau: self.config.loss.tau, energy: self.config.energy_weight() }
+        let loss = &self.config.loss;
+        LossWeights { tau: loss.tau, energy: self.config.energy_weight(), reconstruction: loss.reconstruction_weight }
     }
 
     /// One training pass: encode the context, propagate, draw states at the targets, decode, compare.
@@ -175,7 +176,8 @@ impl Bdo {
         );
         let energy = sums.energy(latents.control.clone()) * weights.energy;
         let observed = at_targets(&series);
-        let reconstruction = mean_of(predicted.iter().map(|draw| sums.reconstruction(observed.clone(), draw.clone())));
+        let reconstruction = mean_of(predicted.iter().map(|draw| sums.reconstruction(observed.clone(), draw.clone())))
+            * weights.reconstruction;
         let latent = match &target {
             None => Tensor::zeros([1], place),
             Some(target) => match config.loss.latent_term {
@@ -221,6 +223,7 @@ impl Bdo {
             TimeEncoding::Scaled => self.config.time_scale,
             TimeEncoding::Unscaled => 1.0,
         };
+        let scale = scale * self.config.time_encoding_rate;
         let times: Vec<f64> = list.iter().map(|&row| scale * frames.times_seconds[row]).collect();
         let code = time_code(&times, self.config.width);
         let device = series.device();

@@ -13,7 +13,7 @@ pub struct LossTerms {
     pub total: Tensor<1>,
     /// Weighted control energy.
     pub energy: Tensor<1>,
-    /// Squared reconstruction error.
+    /// Weighted squared reconstruction error.
     pub reconstruction: Tensor<1>,
     /// Weighted distance to the latent target; zero when its weight is.
     pub latent: Tensor<1>,
@@ -26,6 +26,8 @@ pub struct LossWeights {
     pub tau: f64,
     /// Weight of the control energy.
     pub energy: f64,
+    /// Weight of the squared reconstruction error.
+    pub reconstruction: f64,
 }
 
 /// Weights of samples and frames in the sums.

@@ -177,7 +177,12 @@ pub fn encoder_table(config: &ModelConfig) -> Vec<ParameterSpec> {
         if config.attention_norm {
             push_norm(&mut table, &format!("{block}.attn.norm"), d);
         }
-        push(&mut table, format!("{block}.attn.proj.weight"), &[d, d], Start::Uniform(xavier(d)));
+        push(
+            &mut table,
+            format!("{block}.attn.proj.weight"),
+            &[d, d],
+            Start::Uniform(config.attention_output_init * xavier(d)),
+        );
         push(&mut table, format!("{block}.attn.proj.bias"), &[d], Start::Zeros);
         push_norm(&mut table, &format!("{block}.norm2"), d);
         push_linear(&mut table, &format!("{block}.ffn.linear1"), d, config.ffn_ratio * d);

@@ -10,6 +10,7 @@ use bdo_data::cohort::CohortError;
 use bdo_data::durable::{self, FileError};
 use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople, WeightsError};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Beside the files of the layout: how the model was trained, and what evaluation compares it with.
@@ -30,6 +31,9 @@ pub struct TrainingNotes {
     pub seed: u64,
     /// Steps taken.
     pub steps: u64,
+    /// Hashes of the people that settings may have been chosen by: not trained on, but not new either.
+    #[serde(default)]
+    pub validation_people: BTreeSet<String>,
 }
 
 /// A model directory could not be written.
@@ -60,6 +64,7 @@ impl From<WeightsError> for PublishError {
 pub struct Publisher {
     preprocessor: PreprocessorConfig,
     people: TrainingPeople,
+    validation_people: BTreeSet<String>,
     autocorrelation: Autocorrelation,
     identity: Identity,
     data: String,
@@ -90,9 +95,11 @@ impl Publisher {
                 .map(|entry| entry.blake3.clone())
                 .collect(),
         };
+        let validation_people =
+            source.split().validation.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect();
         let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
         let autocorrelation = Autocorrelation::of_training_people(source)?;
-        Ok(Self { preprocessor, people, autocorrelation, identity: identity.clone(), data })
+        Ok(Self { preprocessor, people, validation_people, autocorrelation, identity: identity.clone(), data })
     }
 
     /// Writes the directory for the present state.
@@ -132,6 +139,7 @@ impl Publisher {
             cohort_blake3: self.identity.cohort_blake3.clone(),
             seed: self.identity.seed,
             steps: state.step,
+            validation_people: self.validation_people.clone(),
         };
         let text = serde_json::to_string_pretty(&notes).expect("notes hold only words and numbers") + "\n";
         durable::write(&folder.join(TRAINING_FILE), text.as_bytes())?;

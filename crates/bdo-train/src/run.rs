@@ -262,6 +262,15 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
             folder.save(&record)?;
             observer.planned(&plan, state.step);
         }
+        let limit_seconds = 60.0 * train.max_minutes;
+        if limit_seconds > 0.0 && started.elapsed().as_secs_f64() > limit_seconds && state.step < plan.total_steps {
+            observer.note(&format!(
+                "the time is up at step {} of {}: steps took longer than the first {TIMED_STEPS} had shown; --resume \
+                 goes on",
+                state.step, plan.total_steps
+            ));
+            break;
+        }
         let by_steps = train.checkpoint_steps > 0 && state.step.is_multiple_of(train.checkpoint_steps);
         if by_steps || saved_at.elapsed().as_secs_f64() > 60.0 * train.checkpoint_minutes {
             checkpoints.save(&state)?;
@@ -321,7 +330,7 @@ fn step_settings(settings: &Settings, plan: &Plan, state: &TrainState) -> StepSe
         ema_momentum: plan.ema_momentum(step),
         weights: LossWeights {
             tau: settings.loss.tau * plan.ramp(step, train.tau_warmup),
-            energy: state.model.config().energy_weight(),
+            ..state.model.loss_weights()
         },
         loss_limit: state.guard.loss_limit(),
     }

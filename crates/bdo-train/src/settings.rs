@@ -70,8 +70,12 @@ pub struct ModelSettings {
     pub qkv_bias: Option<bool>,
     /// Which time the sinusoid sees.
     pub time_encoding: Option<TimeEncoding>,
+    /// Radians of the fastest sinusoid per unit of its clock.
+    pub time_encoding_rate: Option<f64>,
     /// Scaled time per second.
     pub time_scale: Option<f64>,
+    /// Factor on the initial weights of the output projections of attention.
+    pub attention_output_init: Option<f64>,
     /// Whether training draws the context latents.
     pub sample_latent: Option<bool>,
 }
@@ -279,7 +283,9 @@ impl Settings {
             attention_norm: keys.attention_norm.unwrap_or(base.attention_norm),
             qkv_bias: keys.qkv_bias.unwrap_or(base.qkv_bias),
             time_encoding: keys.time_encoding.unwrap_or(base.time_encoding),
+            time_encoding_rate: keys.time_encoding_rate.unwrap_or(base.time_encoding_rate),
             time_scale: keys.time_scale.unwrap_or(base.time_scale),
+            attention_output_init: keys.attention_output_init.unwrap_or(base.attention_output_init),
             sample_latent: keys.sample_latent.unwrap_or(base.sample_latent),
             dynamics: self.dynamics.clone(),
             loss: self.loss.clone(),

@@ -39,6 +39,18 @@ pub struct LossValues {
     pub latent: f64,
 }
 
+impl LossValues {
+    /// Every term times a factor.
+    pub(crate) fn scaled(self, factor: f64) -> Self {
+        Self {
+            total: self.total * factor,
+            energy: self.energy * factor,
+            reconstruction: self.reconstruction * factor,
+            latent: self.latent * factor,
+        }
+    }
+}
+
 /// How far latents move: a representation that collapses shows here first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatentSpread {

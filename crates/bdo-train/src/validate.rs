@@ -114,11 +114,9 @@ struct Sums {
 impl Sums {
     fn entry(self, step: u64) -> ValidationEntry {
         let n = self.scans as f64;
-        let LossValues { total, energy, reconstruction, latent } = self.loss;
-        let [total, energy, reconstruction, latent] = [total, energy, reconstruction, latent].map(|x| x / n);
         ValidationEntry {
             step,
-            loss: LossValues { total, energy, reconstruction, latent },
+            loss: self.loss.scaled(1.0 / n),
             mse: self.mse / n,
             mean_square: self.mean_square / n,
             explained_variance: 1.0 - self.mse / self.mean_square,

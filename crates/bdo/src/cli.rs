@@ -63,7 +63,7 @@ pub(crate) enum Verb {
     Pretrain(PretrainArgs),
     /// Score a model on masked frames of people it has not seen, beside simple predictors
     #[command(
-        after_help = "Example:\n  bdo evaluate --model run/model --data cohort --mask-ratio 0.5 --mask-ratio 0.75"
+        after_help = "Example:\n  bdo evaluate --model run/model --data cohort --mask-ratio 0.5 --mask-ratio 0.75 --other-timings"
     )]
     Evaluate(EvaluateArgs),
     /// Measure how fast this machine trains, embeds and multiplies
@@ -405,9 +405,28 @@ pub(crate) struct EvaluateArgs {
     /// Draw frames from a stretch of this length, 0 for the whole scan [default: that of the training]
     #[arg(long, value_name = "S")]
     pub(crate) window_seconds: Option<f64>,
-    /// Score people the model was trained on too
+    /// Frames drawn a visit [default: that of the training]
+    #[arg(long, value_name = "N")]
+    pub(crate) frames: Option<usize>,
+    /// Whom to score
+    #[arg(long, value_enum, default_value_t = People::Test)]
+    pub(crate) people: People,
+    /// Also with frames left out: every second one, one of two at random, 30 % dropped
     #[arg(long)]
-    pub(crate) include_training_people: bool,
+    pub(crate) other_timings: bool,
+}
+
+/// Whom `evaluate` scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum People {
+    /// Neither trained on nor validated on
+    Test,
+    /// Those the run was validated on
+    Validation,
+    /// Everybody the model was not trained on
+    Unseen,
+    /// Everybody, training people too
+    All,
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -69,7 +69,7 @@ fn no_weight_on_the_latent_target_means_no_dependence_on_the_teacher() {
     let batch = toy::batch(&config, &[false, true, false, true, false], (&device, DType::F32));
     let run = |teacher: u64, tau: f64| {
         let teacher = EmaEncoder::new(&Bdo::init(&config, teacher, Kernels::default(), &device).unwrap().encoder);
-        let weights = LossWeights { tau, energy: 0.01 };
+        let weights = LossWeights { tau, energy: 0.01, reconstruction: 1.0 };
         let pass = model.train_pass(&teacher, &batch, weights).unwrap();
         (toy::values(&pass.loss.total), toy::gradients(&model, &pass.loss.total))
     };

@@ -25,7 +25,7 @@ fn draws_have_the_mean_and_covariance_of_the_process() {
     let teacher = EmaEncoder::new(&model.encoder);
     // Many target frames at one instant would share one law; instead every draw carries one target frame.
     let batch: MaskedBatch = toy::batch(&config, &[true, false], (&device, DType::F32));
-    let pass = model.train_pass(&teacher, &batch, LossWeights { tau: 0.0, energy: 0.0 }).unwrap();
+    let pass = model.train_pass(&teacher, &batch, LossWeights { tau: 0.0, energy: 0.0, reconstruction: 1.0 }).unwrap();
     let d = config.width;
     let basis = toy::values(&model.dynamics.basis());
     let (mean, variance) = (toy::values(&pass.moments.mean), toy::values(&pass.moments.variance));

@@ -3,17 +3,21 @@
 
 mod predictor;
 mod score;
+mod timing;
 
 pub use predictor::Predictor;
 pub use score::Score;
+pub use timing::Timing;
 
 use crate::autocorrelation::Autocorrelation;
 use crate::mask::{MaskSettings, Visit};
+use crate::step::{LossValues, number};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::stream;
 use bdo_data::scan::Scan;
-use bdo_model::batch::BatchError;
+use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::dynamics::Frames;
+use bdo_model::ema::EmaEncoder;
 use bdo_model::model::Bdo;
 use bdo_model::weights::{ContractError, PreprocessorConfig};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -35,6 +39,8 @@ pub struct Evaluation<'a> {
     pub scans: &'a [usize],
     /// Seed of the masks.
     pub seed: u64,
+    /// Frames that are left of a scan.
+    pub timing: Timing,
 }
 
 /// What was found at one mask ratio.
@@ -46,6 +52,9 @@ pub struct RatioResult {
     pub scans: usize,
     /// Mean square of the hidden values around the visible mean.
     pub mean_square: f64,
+    /// The terms of the training objective on the same visits, noise off; the latent target comes from the published
+    /// encoder, as its moving average is not published.
+    pub loss: LossValues,
     /// One score for each predictor, the model first.
     pub scores: Vec<(&'static str, Score)>,
 }
@@ -80,9 +89,12 @@ impl Evaluation<'_> {
         let regions = columns.len();
         let mut tallies: Vec<Tally> = (0..=Predictor::ALL.len()).map(|_| Tally::new(regions)).collect();
         let (mut mean_square, mut scored) = (0.0, 0usize);
+        let mut loss = LossValues::default();
+        let teacher = EmaEncoder::new(&self.model.encoder);
         for &i in self.scans {
             let Some(masked) = self.mask(&self.cohort.scan(i)?, &columns, mask, i as u64) else { continue };
             let predicted = self.predict(&masked)?;
+            self.add_loss(&masked, &teacher, &mut loss)?;
             mean_square += tallies[0].add(&predicted, &masked);
             for (predictor, tally) in Predictor::ALL.iter().zip(&mut tallies[1..]) {
                 tally.add(&predictor.predict(&masked, regions, self.autocorrelation), &masked);
@@ -94,6 +106,7 @@ impl Evaluation<'_> {
             mask_ratio: mask.ratio,
             scans: scored,
             mean_square: mean_square / scored.max(1) as f64,
+            loss: loss.scaled(1.0 / scored.max(1) as f64),
             scores: labels.zip(tallies.iter().map(Tally::score)).collect(),
         })
     }
@@ -102,7 +115,8 @@ impl Evaluation<'_> {
     fn mask(&self, scan: &Scan, columns: &[usize], mask: &MaskSettings, number: u64) -> Option<Masked> {
         let mut rng = stream("evaluation", &[self.seed, number, mask.ratio.to_bits()]);
         let first = scan.frame_times_seconds[0];
-        let times: Vec<f64> = scan.frame_times_seconds.iter().map(|t| t - first).collect();
+        let kept = self.timing.kept(scan.frames(), &mut rng);
+        let times: Vec<f64> = kept.iter().map(|&frame| scan.frame_times_seconds[frame] - first).collect();
         let visit = Visit::draw(mask, &times, &mut rng);
         let width = scan.series.len() / scan.frames();
         let usable = scan.valid_regions();
@@ -111,7 +125,7 @@ impl Evaluation<'_> {
             columns.iter().enumerate().map(|(r, &column)| usable[column] && contract.iqrs[r] > 0.0).collect();
         let mut values = vec![0.0; visit.frames.len() * columns.len()];
         for (r, &column) in columns.iter().enumerate().filter(|(r, _)| region_valid[*r]) {
-            let value = |row: usize| f64::from(scan.series[visit.frames[row] * width + column]);
+            let value = |row: usize| f64::from(scan.series[kept[visit.frames[row]] * width + column]);
             let visible: Vec<usize> = (0..visit.frames.len()).filter(|&row| visit.context[row]).collect();
             let mean = visible.iter().map(|&row| value(row)).sum::<f64>() / visible.len() as f64;
             for row in 0..visit.frames.len() {
@@ -123,17 +137,45 @@ impl Evaluation<'_> {
     }
 
     fn predict(&self, masked: &Masked) -> Result<Vec<f32>, BatchError> {
-        let (frames, regions) = (masked.context.len(), masked.region_valid.len());
-        let data = TensorData::new(masked.values.clone(), [1, frames, regions]);
-        let series = Tensor::<3>::from_data(data, &Device::flex());
-        let frames = Frames {
-            batch: 1,
-            frames,
-            times_seconds: masked.times_seconds.clone(),
-            context: masked.context.clone(),
-            valid: vec![true; frames],
-        };
-        let predicted = self.model.reconstruct(&series, &frames, &masked.region_valid)?.series;
+        let predicted = self.model.reconstruct(&masked.series(), &masked.frames(), &masked.region_valid)?.series;
         Ok(predicted.into_data().try_to_vec::<f32>().expect("predictions are f32"))
+    }
+
+    /// Adds the terms of one visit.
+    fn add_loss(&self, masked: &Masked, teacher: &EmaEncoder, sum: &mut LossValues) -> Result<(), BatchError> {
+        let series = masked.series();
+        let [_, frames, _] = series.dims();
+        let quiet = Tensor::<3>::zeros([1, frames, self.model.config().width], &Device::flex());
+        let batch = MaskedBatch {
+            series,
+            frames: masked.frames(),
+            region_valid: masked.region_valid.clone(),
+            latent_noise: quiet.clone(),
+            process_noise: vec![quiet; self.model.config().loss.monte_carlo_samples],
+            dropout_key: [0; 32],
+        };
+        let terms = self.model.train_pass(teacher, &batch, self.model.loss_weights())?.loss;
+        sum.total += number(&terms.total);
+        sum.energy += number(&terms.energy);
+        sum.reconstruction += number(&terms.reconstruction);
+        sum.latent += number(&terms.latent);
+        Ok(())
+    }
+}
+
+impl Masked {
+    fn series(&self) -> Tensor<3> {
+        let data = TensorData::new(self.values.clone(), [1, self.context.len(), self.region_valid.len()]);
+        Tensor::from_data(data, &Device::flex())
+    }
+
+    fn frames(&self) -> Frames {
+        Frames {
+            batch: 1,
+            frames: self.context.len(),
+            times_seconds: self.times_seconds.clone(),
+            context: self.context.clone(),
+            valid: vec![true; self.context.len()],
+        }
     }
 }

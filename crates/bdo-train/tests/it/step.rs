@@ -45,7 +45,7 @@ fn settings() -> StepSettings {
         },
         clip_norm: 1.0,
         ema_momentum: 0.996,
-        weights: LossWeights { tau: 0.03, energy: 0.01 },
+        weights: LossWeights { tau: 0.03, energy: 0.01, reconstruction: 1.0 },
         loss_limit: f64::INFINITY,
     }
 }

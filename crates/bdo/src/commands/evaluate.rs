@@ -5,17 +5,17 @@ use std::fmt::Write;
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_model::model::Bdo;
-use bdo_model::weights::ModelDirectory;
-use bdo_train::evaluate::Evaluation;
+use bdo_model::weights::{ModelDirectory, TrainingPeople};
+use bdo_train::evaluate::{Evaluation, RatioResult, Timing};
 use bdo_train::mask::MaskSettings;
-use bdo_train::publish::read_notes;
+use bdo_train::publish::{TrainingNotes, read_notes};
 use bdo_train::settings::Settings;
 use burn::tensor::Device;
 use serde_json::json;
 
 use super::{note, print};
 use crate::Outcome;
-use crate::cli::{Common, EvaluateArgs};
+use crate::cli::{Common, EvaluateArgs, People};
 
 pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcome> {
     let directory = ModelDirectory::read(&args.model)?;
@@ -24,25 +24,19 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
     let cohort = Cohort::open(&args.data)?;
     let kernels = Settings::default().kernels();
     let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;
-    let known = |i: &usize| !directory.people.overlap([cohort.index()[*i].id.subject.as_str()]).is_empty();
-    let all: Vec<usize> = (0..cohort.len()).filter(|&i| cohort.index()[i].frames >= 2).collect();
-    let unseen: Vec<usize> = all.iter().copied().filter(|i| !known(i)).collect();
-    let scans = if args.include_training_people { &all } else { &unseen };
+    let scans = choose(args.people, &cohort, &directory.people, &notes);
     if scans.is_empty() {
-        bail!("{}: expected people the model was not trained on, found none", args.data.display());
+        bail!(
+            "{}: expected scans of {} people, found none; --people unseen takes everybody the model was not trained on",
+            args.data.display(),
+            format!("{:?}", args.people).to_lowercase()
+        );
     }
-    if scans.len() < all.len() {
-        note(common, &format!("{} scans of people the model was trained on are left out", all.len() - scans.len()));
+    if scans.len() < cohort.len() {
+        note(common, &format!("{} of {} scans are scored", scans.len(), cohort.len()));
     }
     let ratios = if args.mask_ratio.is_empty() { vec![notes.mask.ratio] } else { args.mask_ratio.clone() };
-    let evaluation = Evaluation {
-        model: &model,
-        contract: &directory.preprocessor,
-        autocorrelation: &notes.autocorrelation,
-        cohort: &cohort,
-        scans,
-        seed: common.seed,
-    };
+    let timings: &[Timing] = if args.other_timings { &Timing::OTHERS } else { &[] };
     let mut results = Vec::new();
     let mut text = String::new();
     for ratio in ratios {
@@ -52,17 +46,26 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
         let mask = MaskSettings {
             ratio,
             window_seconds: args.window_seconds.unwrap_or(notes.mask.window_seconds),
-            ..notes.mask
+            frames: args.frames.unwrap_or(notes.mask.frames),
         };
-        let result = evaluation.run(&mask)?;
-        writeln!(text, "mask ratio {ratio}, {} scans, mean square {:.4}", result.scans, result.mean_square)?;
-        for (name, score) in &result.scores {
-            writeln!(text, "  {name:<14} mse {:.4}   rho {:.4}", score.mse, score.rho)?;
+        for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
+            let evaluation = Evaluation {
+                model: &model,
+                contract: &directory.preprocessor,
+                autocorrelation: &notes.autocorrelation,
+                cohort: &cohort,
+                scans: &scans,
+                seed: common.seed,
+                timing,
+            };
+            let result = evaluation.run(&mask)?;
+            write_text(&mut text, &result, timing)?;
+            let scores: serde_json::Map<String, serde_json::Value> =
+                result.scores.iter().map(|(name, score)| ((*name).to_owned(), json!(score))).collect();
+            results.push(json!({"mask_ratio": ratio, "timing": timing.name(), "frames": mask.frames,
+                                "window_seconds": mask.window_seconds, "scans": result.scans,
+                                "mean_square": result.mean_square, "loss": result.loss, "scores": scores}));
         }
-        let scores: serde_json::Map<String, serde_json::Value> =
-            result.scores.iter().map(|(name, score)| ((*name).to_owned(), json!(score))).collect();
-        results.push(json!({"mask_ratio": ratio, "window_seconds": mask.window_seconds, "scans": result.scans,
-                            "mean_square": result.mean_square, "scores": scores}));
     }
     let regions = &directory.preprocessor.roi_names;
     print(
@@ -71,4 +74,32 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
         text.trim_end(),
     );
     Ok(Outcome::Done)
+}
+
+/// The scans of the people that are asked for.
+fn choose(people: People, cohort: &Cohort, trained: &TrainingPeople, notes: &TrainingNotes) -> Vec<usize> {
+    let is_trained = |subject: &str| !trained.overlap([subject]).is_empty();
+    let is_validated = |subject: &str| notes.validation_people.contains(&TrainingPeople::subject_hash(subject));
+    let wanted = |subject: &str| match people {
+        People::Test => !is_trained(subject) && !is_validated(subject),
+        People::Validation => is_validated(subject),
+        People::Unseen => !is_trained(subject),
+        People::All => true,
+    };
+    let index = cohort.index();
+    (0..cohort.len()).filter(|&i| index[i].frames >= 2 && wanted(&index[i].id.subject)).collect()
+}
+
+fn write_text(text: &mut String, result: &RatioResult, timing: Timing) -> std::fmt::Result {
+    let RatioResult { mask_ratio, scans, mean_square, loss, .. } = result;
+    writeln!(text, "mask ratio {mask_ratio}, {}, {scans} scans, mean square {mean_square:.4}", timing.name())?;
+    writeln!(
+        text,
+        "  loss {:.4} = reconstruction {:.4} + latent {:.4} + energy {:.4}",
+        loss.total, loss.reconstruction, loss.latent, loss.energy
+    )?;
+    for (name, score) in &result.scores {
+        writeln!(text, "  {name:<14} mse {:.4}   rho {:.4}", score.mse, score.rho)?;
+    }
+    Ok(())
 }
