@@ -6,3 +6,4 @@ pub mod connectivity;
 pub mod heatmap;
 pub mod histogram;
 pub mod page;
+pub mod panel;

@@ -39,6 +39,8 @@ pub struct ModelConfig {
     pub time_encoding_rate: f64,
     /// Scaled time per second.
     pub time_scale: f64,
+    /// How the matrices of attention begin.
+    pub attention_start: AttentionStart,
     /// Factor on the initial weights of the output projections of attention. At 1 the norm before that projection
     /// starts every block with a vector as large as the token and nearly the same for all frames, which buries the data.
     pub attention_output_init: f64,
@@ -70,6 +72,18 @@ pub enum TimeEncoding {
     Scaled,
     /// Seconds.
     Unscaled,
+}
+
+/// The initial matrices of attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionStart {
+    /// All four drawn independently.
+    #[default]
+    Independent,
+    /// Every head begins as a look at the frames around one lag, from 16 s before to 16 s after its own, and hands their
+    /// content on as it is. Attention drawn at random takes thousands of steps to find a frame's neighbours.
+    Local,
 }
 
 /// Reduction of per-frame controls to one vector.
@@ -278,6 +292,15 @@ impl ModelConfig {
         Ok(())
     }
 
+    /// Radians of the fastest sinusoid of the time code per second.
+    pub fn time_code_rate(&self) -> f64 {
+        let clock = match self.time_encoding {
+            TimeEncoding::Scaled => self.time_scale,
+            TimeEncoding::Unscaled => 1.0,
+        };
+        clock * self.time_encoding_rate
+    }
+
     /// The weight of the control energy in the objective.
     pub fn energy_weight(&self) -> f64 {
         self.loss.energy_weight.unwrap_or(self.loss.sigma_g * self.loss.sigma_g)
@@ -302,6 +325,7 @@ impl Default for ModelConfig {
             time_encoding: TimeEncoding::Scaled,
             time_encoding_rate: 1.0,
             time_scale: 0.1,
+            attention_start: AttentionStart::Independent,
             attention_output_init: 1.0,
             sample_latent: true,
             pooling: Pooling::Mean,

@@ -1,7 +1,7 @@
 //! A fresh model from a seed. Each parameter has its own random stream, derived from the seed and its name, so
 //! adding a parameter never changes another one.
 
-use crate::config::ModelConfig;
+use crate::config::{AttentionStart, ModelConfig};
 use crate::parameters::{Array, ParameterSpec, Parameters, Start, parameter_table};
 use faer::linalg::qr::no_pivoting::factor as qr;
 use rand_chacha::ChaCha12Rng;
@@ -10,7 +10,51 @@ use std::f64::consts::TAU;
 
 /// Draws every parameter of the configured model.
 pub fn initial_parameters(config: &ModelConfig, seed: u64) -> Parameters {
-    Parameters(parameter_table(config).iter().map(|spec| (spec.name.clone(), draw(spec, seed))).collect())
+    let mut parameters =
+        Parameters(parameter_table(config).iter().map(|spec| (spec.name.clone(), draw(spec, seed))).collect());
+    if config.attention_start == AttentionStart::Local {
+        (0..config.blocks).for_each(|block| start_locally(&mut parameters, config, block));
+    }
+    parameters
+}
+
+/// Square of the gain of initial queries and keys: at 3 the frame at a head's lag has about 8 more than a far one before
+/// the softmax.
+const LOCAL_GAIN: f64 = 3.0;
+
+/// Queries and keys read the sines and cosines of the time code, queries turned by the head's lag, so that their product
+/// is largest for the frame at that lag. The output projection is the transposed value projection, near its inverse.
+fn start_locally(parameters: &mut Parameters, config: &ModelConfig, block: usize) {
+    let (d, heads) = (config.width, config.heads);
+    let name = |layer: &str| format!("encoder.blocks.{block}.attn.{layer}.weight");
+    let Some(qkv) = parameters.0.get_mut(&name("qkv")) else { return };
+    let gain = LOCAL_GAIN.sqrt();
+    qkv.values[..2 * d * d].fill(0.0);
+    for head in 0..heads {
+        let lag = config.time_code_rate() * head_lag_seconds(block * heads + head);
+        for pair in 0..d / heads / 2 {
+            let (sin, cos) = (lag / 10000f64.powf(2.0 * pair as f64 / d as f64)).sin_cos();
+            let row = head * (d / heads) + 2 * pair;
+            let mut put = |row: usize, column: usize, value: f64| qkv.values[row * d + column] = (gain * value) as f32;
+            put(row, 2 * pair, cos);
+            put(row, 2 * pair + 1, sin);
+            put(row + 1, 2 * pair, -sin);
+            put(row + 1, 2 * pair + 1, cos);
+            put(d + row, 2 * pair, 1.0);
+            put(d + row + 1, 2 * pair + 1, 1.0);
+        }
+    }
+    let values = &qkv.values[2 * d * d..];
+    let scale = config.attention_output_init as f32;
+    let transposed: Vec<f32> = (0..d * d).map(|i| scale * values[(i % d) * d + i / d]).collect();
+    if let Some(projection) = parameters.0.get_mut(&name("proj")) {
+        projection.values = transposed;
+    }
+}
+
+/// Its own time, ahead, back; at 1, 2, 4, 8 and 16 seconds in turn.
+fn head_lag_seconds(head: usize) -> f64 {
+    [0.0, 1.0, -1.0][head % 3] * f64::from(1u32 << (head / 3 % 5))
 }
 
 fn draw(spec: &ParameterSpec, seed: u64) -> Array {

@@ -1,7 +1,7 @@
 //! The whole model: context frames to latents, latents to a trajectory, trajectory to region values, and the loss.
 
 use crate::batch::{BatchError, MaskedBatch, scan_grid};
-use crate::config::{ConfigError, LatentTerm, ModelConfig, TimeEncoding};
+use crate::config::{ConfigError, LatentTerm, ModelConfig};
 use crate::decoder::Decoder;
 use crate::dropout::Dropout;
 use crate::dynamics::{Dynamics, Frames, Latents, UnionGrid};
@@ -219,11 +219,7 @@ impl Bdo {
             Role::Context => (&grid.context_row, grid.context_slots, &grid.context_count),
             Role::Target => (&grid.target_row, grid.target_slots, &grid.target_count),
         };
-        let scale = match self.config.time_encoding {
-            TimeEncoding::Scaled => self.config.time_scale,
-            TimeEncoding::Unscaled => 1.0,
-        };
-        let scale = scale * self.config.time_encoding_rate;
+        let scale = self.config.time_code_rate();
         let times: Vec<f64> = list.iter().map(|&row| scale * frames.times_seconds[row]).collect();
         let code = time_code(&times, self.config.width);
         let device = series.device();

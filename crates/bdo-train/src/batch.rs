@@ -108,7 +108,7 @@ impl HostBatch {
                 let at = b * k + row;
                 let values = &sample.scan.values[frame * n..(frame + 1) * n];
                 self.series[at * n..(at + 1) * n].copy_from_slice(values);
-                self.frames.times_seconds[at] = sample.scan.times_seconds[frame];
+                self.frames.times_seconds[at] = sample.scan.times_seconds[frame] - visit.origin_seconds;
                 self.frames.context[at] = context;
                 self.frames.valid[at] = true;
                 if !context {

@@ -1,6 +1,6 @@
 //! Which frames of a scan one visit sees, and which of them are hidden from the encoder.
 
-use bdo_data::random::below;
+use bdo_data::random::{below, stream};
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -12,23 +12,50 @@ pub struct MaskSettings {
     pub ratio: f64,
     /// Frames drawn a visit; a scan with fewer gives all it has.
     pub frames: usize,
-    /// Draw them from a random stretch of this length instead of the whole scan; 0 means the whole scan.
+    /// Fewest frames of a training visit: each step draws its number between this one and `frames`, short ones as often
+    /// as long ones on a scale of ratios. Among few frames attention finds a frame's neighbours sooner. 0 means `frames`.
+    pub fewest_frames: usize,
+    /// Draw frames from a random stretch of this many times as many frames, 1 for consecutive ones; 0 means the whole scan.
+    pub stretch: f64,
+    /// Draw frames from a random stretch of this length; 0 means the whole scan, or what `stretch` says.
     pub window_seconds: f64,
 }
 
 impl Default for MaskSettings {
     fn default() -> Self {
-        Self { ratio: 0.75, frames: 160, window_seconds: 0.0 }
+        Self { ratio: 0.75, frames: 160, fewest_frames: 0, stretch: 0.0, window_seconds: 0.0 }
     }
 }
 
+impl MaskSettings {
+    /// The settings of one training step: its number of frames is a function of seed and step alone, and a window keeps
+    /// its density of frames.
+    pub fn of_step(&self, seed: u64, step: u64) -> Self {
+        if self.fewest_frames == 0 || self.fewest_frames >= self.frames {
+            return *self;
+        }
+        let share = uniform(&mut stream("visit length", &[seed, step]));
+        let (fewest, most) = (self.fewest_frames as f64, self.frames as f64);
+        let frames = (fewest * (most / fewest).powf(share)).round();
+        Self { frames: frames as usize, window_seconds: self.window_seconds * frames / most, ..*self }
+    }
+}
+
+/// In [0, 1).
+fn uniform(rng: &mut impl Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
 /// The frames of one visit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// Indices into the scan, increasing.
     pub frames: Vec<usize>,
     /// Of each drawn frame, whether the encoder sees it.
     pub context: Vec<bool>,
+    /// Where the model's clock starts. A visit to a stretch is a scan of its own, or its first frame would own all the
+    /// time before it.
+    pub origin_seconds: f64,
 }
 
 impl Visit {
@@ -38,12 +65,14 @@ impl Visit {
         choose(&mut frames, settings.frames.max(2), rng);
         frames.sort_unstable();
         let count = frames.len();
-        Self { frames, context: draw_context(settings.ratio, count, rng) }
+        let whole = settings.stretch == 0.0 && settings.window_seconds == 0.0;
+        let origin_seconds = if whole { 0.0 } else { times_seconds[frames[0]] };
+        Self { frames, context: draw_context(settings.ratio, count, rng), origin_seconds }
     }
 
     /// Every frame of the scan, some of them hidden: what evaluation looks at.
     pub fn whole(ratio: f64, count: usize, rng: &mut impl Rng) -> Self {
-        Self { frames: (0..count).collect(), context: draw_context(ratio, count, rng) }
+        Self { frames: (0..count).collect(), context: draw_context(ratio, count, rng), origin_seconds: 0.0 }
     }
 }
 
@@ -62,19 +91,25 @@ fn draw_context(ratio: f64, count: usize, rng: &mut impl Rng) -> Vec<bool> {
     context
 }
 
-/// The frames of a random stretch of time, or all of them.
+/// The frames of a random stretch of the scan, or all of them.
 fn stretch(settings: &MaskSettings, times_seconds: &[f64], rng: &mut impl Rng) -> Vec<usize> {
+    let all = || (0..times_seconds.len()).collect();
+    if settings.stretch > 0.0 {
+        let length = (settings.frames as f64 * settings.stretch).ceil() as usize;
+        let Some(slack) = times_seconds.len().checked_sub(length) else { return all() };
+        let from = below(rng, slack as u64 + 1) as usize;
+        return (from..from + length).collect();
+    }
     let (first, last) = (times_seconds[0], times_seconds[times_seconds.len() - 1]);
     let slack = last - first - settings.window_seconds;
     if settings.window_seconds <= 0.0 || slack <= 0.0 {
-        return (0..times_seconds.len()).collect();
+        return all();
     }
-    let share = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-    let from = first + share * slack;
+    let from = first + uniform(rng) * slack;
     let inside = |t: f64| t >= from && t <= from + settings.window_seconds;
     let frames: Vec<usize> = (0..times_seconds.len()).filter(|&i| inside(times_seconds[i])).collect();
     // A window shorter than two frames, or one that fell into a gap, has nothing to predict from.
-    if frames.len() < 2 { (0..times_seconds.len()).collect() } else { frames }
+    if frames.len() < 2 { all() } else { frames }
 }
 
 /// Keeps `count` items at random, in random order.
@@ -90,7 +125,6 @@ fn choose(items: &mut Vec<usize>, count: usize, rng: &mut impl Rng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bdo_data::random::stream;
 
     #[test]
     fn a_visit_has_160_frames_and_120_targets_in_order() {
@@ -127,6 +161,25 @@ mod tests {
         // Starts are uniform over the 633 s that the window can move: mean 316, standard error 13.
         let mean = starts.iter().sum::<f64>() / 200.0;
         assert!((mean - 318.0).abs() < 65.0, "{mean}");
+    }
+
+    #[test]
+    fn a_stretch_of_one_gives_consecutive_frames_and_steps_differ_in_length() {
+        let times: Vec<f64> = (0..1200).map(|i| f64::from(i) * 0.72).collect();
+        let settings = MaskSettings { stretch: 1.0, fewest_frames: 20, ..MaskSettings::default() };
+        let mut lengths = Vec::new();
+        for step in 0..300 {
+            let of_step = settings.of_step(7, step);
+            assert_eq!(of_step, settings.of_step(7, step));
+            let visit = Visit::draw(&of_step, &times, &mut stream("t", &[step]));
+            assert_eq!(visit.frames.len(), of_step.frames);
+            assert!(visit.frames.windows(2).all(|w| w[1] == w[0] + 1));
+            lengths.push(of_step.frames);
+        }
+        assert!(lengths.iter().all(|n| (20..=160).contains(n)));
+        // Half of a scale of ratios from 20 to 160 lies below its geometric mean, 56.6: Binomial(300, 1/2), sd 8.7.
+        let short = lengths.iter().filter(|n| **n < 57).count();
+        assert!(short.abs_diff(150) < 52, "{short}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl BatchPlan {
         let (epoch, place) = (step / self.steps_per_epoch, step % self.steps_per_epoch);
         let order = source.order(self.seed, epoch);
         let scans = &order[source.batch_range(place, self.batch_size)];
-        source.batch(scans, self.seed, epoch, &self.mask, self.noise)
+        source.batch(scans, self.seed, epoch, &self.mask.of_step(self.seed, step), self.noise)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::mask::MaskSettings;
 use crate::schedule::RateSettings;
-use bdo_model::config::{ConfigError, DynamicsConfig, LossConfig, ModelConfig, TimeEncoding};
+use bdo_model::config::{AttentionStart, ConfigError, DynamicsConfig, LossConfig, ModelConfig, TimeEncoding};
 use bdo_model::ops::{Kernels, Precision};
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,8 @@ pub struct ModelSettings {
     pub time_encoding_rate: Option<f64>,
     /// Scaled time per second.
     pub time_scale: Option<f64>,
+    /// How the matrices of attention begin.
+    pub attention_start: Option<AttentionStart>,
     /// Factor on the initial weights of the output projections of attention.
     pub attention_output_init: Option<f64>,
     /// Whether training draws the context latents.
@@ -226,9 +228,11 @@ impl Settings {
         ] {
             range(key, "finite and above 0", found, found.is_finite() && found > 0.0)?;
         }
-        for (key, found) in
-            [("train.max_minutes", train.max_minutes), ("mask.window_seconds", self.mask.window_seconds)]
-        {
+        for (key, found) in [
+            ("train.max_minutes", train.max_minutes),
+            ("mask.window_seconds", self.mask.window_seconds),
+            ("mask.stretch", self.mask.stretch),
+        ] {
             range(key, "finite and at least 0", found, found.is_finite() && found >= 0.0)?;
         }
         for (key, found) in
@@ -260,6 +264,8 @@ impl Settings {
                 found >= least && found < 1 << 20,
             )?;
         }
+        let fewest = self.mask.fewest_frames;
+        range("mask.fewest_frames", "0, or at least 2", fewest as f64, fewest != 1)?;
         Ok(self.model_config(1).check()?)
     }
 
@@ -285,6 +291,7 @@ impl Settings {
             time_encoding: keys.time_encoding.unwrap_or(base.time_encoding),
             time_encoding_rate: keys.time_encoding_rate.unwrap_or(base.time_encoding_rate),
             time_scale: keys.time_scale.unwrap_or(base.time_scale),
+            attention_start: keys.attention_start.unwrap_or(base.attention_start),
             attention_output_init: keys.attention_output_init.unwrap_or(base.attention_output_init),
             sample_latent: keys.sample_latent.unwrap_or(base.sample_latent),
             dynamics: self.dynamics.clone(),

@@ -132,7 +132,7 @@ impl Evaluation<'_> {
                 values[row * columns.len() + r] = ((value(row) - mean - contract.medians[r]) / contract.iqrs[r]) as f32;
             }
         }
-        let times_seconds = visit.frames.iter().map(|&frame| times[frame]).collect();
+        let times_seconds = visit.frames.iter().map(|&frame| times[frame] - visit.origin_seconds).collect();
         region_valid.contains(&true).then_some(Masked { times_seconds, context: visit.context, values, region_valid })
     }
 

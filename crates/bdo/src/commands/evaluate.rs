@@ -45,8 +45,11 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
         }
         let mask = MaskSettings {
             ratio,
-            window_seconds: args.window_seconds.unwrap_or(notes.mask.window_seconds),
             frames: args.frames.unwrap_or(notes.mask.frames),
+            window_seconds: args.window_seconds.unwrap_or(notes.mask.window_seconds),
+            // A window that is asked for replaces a stretch in frames.
+            stretch: if args.window_seconds.is_some() { 0.0 } else { notes.mask.stretch },
+            ..notes.mask
         };
         for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
             let evaluation = Evaluation {
