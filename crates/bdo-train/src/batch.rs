@@ -1,7 +1,7 @@
 //! A batch of visits, drawn from streams keyed by seed, epoch and scan: any batch of a run can be made at any time,
 //! on any thread, without the ones before it.
 
-use crate::mask::{MaskSettings, Visit};
+use crate::mask::{Centre, MaskSettings, Visit};
 use crate::noise::fill_normal;
 use bdo_data::random::stream;
 use bdo_data::scaler::ScaledScan;
@@ -104,16 +104,18 @@ impl HostBatch {
         let mut mean_square = 0.0;
         for (b, (sample, visit)) in samples.iter().zip(visits).enumerate() {
             let (mut sum, mut targets) = (0.0f64, 0usize);
+            let means = visible_means(sample, visit);
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
                 let at = b * k + row;
                 let values = &sample.scan.values[frame * n..(frame + 1) * n];
-                self.series[at * n..(at + 1) * n].copy_from_slice(values);
+                let row = &mut self.series[at * n..(at + 1) * n];
+                row.iter_mut().zip(values).zip(&means).for_each(|((x, value), mean)| *x = value - mean);
                 self.frames.times_seconds[at] = sample.scan.times_seconds[frame] - visit.origin_seconds;
                 self.frames.context[at] = context;
                 self.frames.valid[at] = true;
                 if !context {
                     targets += 1;
-                    sum += values.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
+                    sum += row.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
                 }
             }
             let valid = sample.scan.region_valid.iter().filter(|v| **v).count();
@@ -201,6 +203,22 @@ impl HostBatch {
             dropout_key: self.dropout_key,
         }
     }
+}
+
+/// What is subtracted from each region; missing regions are 0 and stay so.
+fn visible_means(sample: &Sample, visit: &Visit) -> Vec<f32> {
+    let n = sample.scan.region_valid.len();
+    let mut sums = vec![0.0f64; n];
+    if visit.centre == Centre::Scan {
+        return vec![0.0; n];
+    }
+    let visible = || visit.frames.iter().zip(&visit.context).filter(|(_, context)| **context).map(|(frame, _)| *frame);
+    for frame in visible() {
+        let values = &sample.scan.values[frame * n..(frame + 1) * n];
+        sums.iter_mut().zip(values).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
+    let count = visible().count().max(1) as f64;
+    sums.iter().map(|sum| (sum / count) as f32).collect()
 }
 
 fn dropout_key(key: VisitKey) -> [u8; 32] {

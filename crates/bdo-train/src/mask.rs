@@ -17,13 +17,15 @@ pub struct MaskSettings {
     pub fewest_frames: usize,
     /// Draw frames from a random stretch of this many times as many frames, 1 for consecutive ones; 0 means the whole scan.
     pub stretch: f64,
+    /// What a training visit is centred on. Evaluation and inference always centre on visible frames.
+    pub centre: Centre,
     /// Draw frames from a random stretch of this length; 0 means the whole scan, or what `stretch` says.
     pub window_seconds: f64,
 }
 
 impl Default for MaskSettings {
     fn default() -> Self {
-        Self { ratio: 0.75, frames: 160, fewest_frames: 0, stretch: 0.0, window_seconds: 0.0 }
+        Self { ratio: 0.75, frames: 160, fewest_frames: 0, stretch: 0.0, centre: Centre::Scan, window_seconds: 0.0 }
     }
 }
 
@@ -46,6 +48,17 @@ fn uniform(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// Whose mean is subtracted from a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Centre {
+    /// All kept frames of the scan.
+    #[default]
+    Scan,
+    /// The visible frames of the visit: all that is known where a model is used.
+    Visible,
+}
+
 /// The frames of one visit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
@@ -56,6 +69,8 @@ pub struct Visit {
     /// Where the model's clock starts. A visit to a stretch is a scan of its own, or its first frame would own all the
     /// time before it.
     pub origin_seconds: f64,
+    /// What its values are centred on.
+    pub centre: Centre,
 }
 
 impl Visit {
@@ -67,12 +82,17 @@ impl Visit {
         let count = frames.len();
         let whole = settings.stretch == 0.0 && settings.window_seconds == 0.0;
         let origin_seconds = if whole { 0.0 } else { times_seconds[frames[0]] };
-        Self { frames, context: draw_context(settings.ratio, count, rng), origin_seconds }
+        Self { frames, context: draw_context(settings.ratio, count, rng), origin_seconds, centre: settings.centre }
     }
 
     /// Every frame of the scan, some of them hidden: what evaluation looks at.
     pub fn whole(ratio: f64, count: usize, rng: &mut impl Rng) -> Self {
-        Self { frames: (0..count).collect(), context: draw_context(ratio, count, rng), origin_seconds: 0.0 }
+        Self {
+            frames: (0..count).collect(),
+            context: draw_context(ratio, count, rng),
+            origin_seconds: 0.0,
+            centre: Centre::Scan,
+        }
     }
 }
 
