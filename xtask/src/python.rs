@@ -57,6 +57,8 @@ pub(crate) fn interpreter() -> Option<String> {
 }
 
 fn ready(python: &Path) -> bool {
-    let tried = Command::new(python).args(["-c", "import numpy, pyarrow, polars, scipy, sklearn, nibabel, nilearn, safetensors"]).output();
+    let tried = Command::new(python)
+        .args(["-c", "import numpy, pyarrow, polars, scipy, sklearn, nibabel, nilearn, safetensors"])
+        .output();
     tried.is_ok_and(|t| t.status.success())
 }
