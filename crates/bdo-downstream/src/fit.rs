@@ -97,6 +97,19 @@ pub fn fit<H: Head>(
     examples: &Examples<'_, H::Input>,
     plan: &FitPlan,
     start: Vec<f64>,
+    after_epoch: impl FnMut(usize, &[f64]),
+) {
+    let count = examples.labels.len();
+    fit_in_order(head, examples, plan, start, |epoch| order(plan.seed, epoch, count), after_epoch);
+}
+
+/// The same with the order of scans given for each epoch, counted from 0.
+pub fn fit_in_order<H: Head>(
+    head: &H,
+    examples: &Examples<'_, H::Input>,
+    plan: &FitPlan,
+    start: Vec<f64>,
+    order: impl Fn(usize) -> Vec<usize>,
     mut after_epoch: impl FnMut(usize, &[f64]),
 ) {
     const BETA1: f64 = 0.9;
@@ -107,7 +120,7 @@ pub fn fit<H: Head>(
     let (mut parameters, mut step) = (start, 0usize);
     let (mut first, mut second, mut gradient) = (vec![0.0f64; width], vec![0.0f64; width], vec![0.0f64; width]);
     for epoch in 0..plan.epochs {
-        for batch in order(plan.seed, epoch, count).chunks(plan.point.batch_size) {
+        for batch in order(epoch).chunks(plan.point.batch_size) {
             gradient.fill(0.0);
             for &i in batch {
                 let slope = |output| plan.loss.slope(output, examples.labels[i]) / batch.len() as f64;

@@ -42,3 +42,5 @@ pub mod folder;
 pub mod outcome;
 
 pub mod probe;
+
+pub mod finetune;

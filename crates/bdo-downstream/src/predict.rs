@@ -70,11 +70,11 @@ pub fn predict(
         for (known, entry) in known.iter_mut().zip(cohort.index()) {
             *known |= !frozen.people.overlap([entry.id.subject.as_str()]).is_empty();
         }
-        passed_over = encode_cohort(&frozen, cohort, &scans, observer, |i, control| {
-            for &m in &members {
-                said[i][m] = head.say(&head.members[m], &control);
-            }
-        })?;
+        let spoken = predict_scans(&frozen, head, &members, cohort, &scans, observer)?;
+        for (i, values) in spoken.said {
+            members.iter().zip(values).for_each(|(&m, value)| said[i][m] = value);
+        }
+        passed_over = spoken.passed_over;
     }
     let seen = |subject: &str| {
         let hash = TrainingPeople::subject_hash(subject);
@@ -90,6 +90,30 @@ pub fn predict(
         scans: found.collect(),
         passed_over: passed_over.iter().map(|i| cohort.index()[*i].id.to_string()).collect(),
     })
+}
+
+/// What members of one model say of some scans.
+pub(crate) struct Spoken {
+    /// Number of the scan and one value a member.
+    pub(crate) said: Vec<(usize, Vec<f64>)>,
+    /// Scans without a usable region.
+    pub(crate) passed_over: Vec<usize>,
+}
+
+/// Asks the members that share a model.
+pub(crate) fn predict_scans(
+    frozen: &FrozenModel,
+    head: &FittedHead,
+    members: &[usize],
+    cohort: &Cohort,
+    scans: &[usize],
+    observer: &dyn Observer,
+) -> Result<Spoken, DownstreamError> {
+    let mut said = Vec::with_capacity(scans.len());
+    let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, control| {
+        said.push((i, members.iter().map(|&m| head.say(&head.members[m], &control)).collect()));
+    })?;
+    Ok(Spoken { said, passed_over })
 }
 
 impl Predictions {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bdo_data::clean::Band;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::downstream_args::{EmbedArgs, PredictArgs, ProbeArgs};
+use crate::downstream_args::{EmbedArgs, FinetuneArgs, PredictArgs, ProbeArgs};
 
 /// Brain dynamics from fMRI by stochastic optimal control.
 #[derive(Debug, Parser)]
@@ -76,6 +76,11 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  bdo probe --model run/model --data cohort --target age --out probe-age\n  bdo probe --model run/model --data cohort --target sex --out probe-sex --test-data further-cohort"
     )]
     Probe(ProbeArgs),
+    /// Train a model further, end to end, on a label; run again to go on
+    #[command(
+        after_help = "Example:\n  bdo finetune --model run/model --data cohort --target sex --out tuned-sex --epochs 10 --frames 80"
+    )]
+    Finetune(FinetuneArgs),
     /// Apply a fitted head, with its model, to new people
     #[command(after_help = "Example:\n  bdo predict --head probe-age --data cohort --out predictions.tsv")]
     Predict(PredictArgs),

@@ -119,3 +119,38 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 }
+
+/// Arguments of `finetune`.
+#[derive(Debug, Args)]
+pub(crate) struct FinetuneArgs {
+    /// The pre-trained model directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: PathBuf,
+    /// The cohort
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// The label to predict: a column of the cohort's participants table
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target: String,
+    /// The folder to make, or to go on with
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Further people to score with what was fitted
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) test_data: Option<PathBuf>,
+    /// Configurations to run of the grid of 36; which ones is printed and saved
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=36))]
+    pub(crate) budget: u64,
+    /// Passes over the training scans
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) epochs: usize,
+    /// Frames drawn of a scan at each visit, 0 for the whole scan; validation and test see whole scans
+    #[arg(long, value_name = "N", default_value_t = 160)]
+    pub(crate) frames: usize,
+    /// How frames are pooled: their mean under a linear layer, or a learned query
+    #[arg(long, value_enum, default_value = "linear")]
+    pub(crate) head: HeadName,
+    /// Seeds of splits, heads and orders
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "0,1,2")]
+    pub(crate) seeds: Vec<u64>,
+}

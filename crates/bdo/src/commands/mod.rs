@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod embed;
 mod evaluate;
+mod finetune;
 mod ingest;
 mod inspect;
 mod inspect_run;
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Evaluate(args) => evaluate::run(args, &cli.common),
         Verb::Embed(args) => embed::run(args, &cli.common),
         Verb::Probe(args) => probe::run(args, &cli.common),
+        Verb::Finetune(args) => finetune::run(args, &cli.common),
         Verb::Predict(args) => predict::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
