@@ -4,9 +4,10 @@ use crate::error::DownstreamError;
 use crate::fitted::FittedHead;
 use crate::folder::WorkFolder;
 use crate::predict::PeopleScore;
-use crate::score::{Score, Summary, summarise};
+use crate::score::{Summary, summarise};
 use crate::target::Task;
 use bdo_data::durable;
+use bdo_eval::metric::Metrics;
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -34,9 +35,9 @@ pub struct SeedOutcome {
     /// The chosen configuration and epoch.
     pub chosen: serde_json::Value,
     /// Scores that chose it.
-    pub validation: Score,
+    pub validation: Metrics,
     /// Scores of the test people, computed once.
-    pub test: Score,
+    pub test: Metrics,
     /// Every configuration with its validation scores.
     pub tried: serde_json::Value,
     /// Predictions for the test people.
@@ -96,7 +97,7 @@ impl Outcome {
         pretrained: &TrainingPeople,
         settings: &impl Serialize,
     ) -> Self {
-        let scores: Vec<Score> = seeds.iter().map(|s| s.test.clone()).collect();
+        let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
         let tested: std::collections::BTreeSet<&str> =
             seeds.iter().flat_map(|s| &s.predictions).map(|p| p.subject.as_str()).collect();
         Self {
@@ -149,10 +150,10 @@ impl Outcome {
         out.push_str(if further.is_some() { " further people | further people, seeds together |\n" } else { "\n" });
         out.push_str(if further.is_some() { "|---|---|---|---|\n" } else { "|---|---|\n" });
         for (i, row) in self.summary.iter().enumerate() {
-            out.push_str(&format!("| {} | {:.4} +- {:.4} |", row.name, row.mean, row.spread));
+            out.push_str(&format!("| {} | {} |", row.name, row.shown()));
             if let Some(further) = further {
-                let (same, together) = (&further.summary[i], further.together.values()[i].1);
-                out.push_str(&format!(" {:.4} +- {:.4} | {together:.4} |", same.mean, same.spread));
+                let together = shown(further.together.named()[i].1);
+                out.push_str(&format!(" {} | {together} |", further.summary[i].shown()));
             }
             out.push('\n');
         }
@@ -177,4 +178,14 @@ impl Outcome {
         }
         out
     }
+}
+
+impl Summary {
+    fn shown(&self) -> String {
+        format!("{} +- {}", shown(self.mean), shown(self.spread))
+    }
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or_else(|| "n/a".to_owned(), |x| format!("{x:.4}"))
 }

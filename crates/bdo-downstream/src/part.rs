@@ -3,9 +3,10 @@
 use crate::error::DownstreamError;
 use crate::fit::{Examples, Loss};
 use crate::head::Head;
-use crate::score::Score;
+use crate::score::score;
 use crate::table::ScanRow;
 use crate::target::{Target, Task};
+use bdo_eval::metric::Metrics;
 use std::collections::BTreeMap;
 
 /// People with at least one scan and a label, sorted by name.
@@ -68,9 +69,9 @@ impl<'a, I: ?Sized> Part<'a, I> {
     }
 
     /// Scores predictions in units of the loss.
-    pub fn score(&self, task: &Task, predictions: &[f64], units: LabelUnits) -> Score {
-        let labels: Vec<f64> = self.labels.iter().map(|y| units.to_loss(*y)).collect();
-        Score::of(task, predictions, &labels, units.spread)
+    pub fn score(&self, task: &Task, predictions: &[f64], units: LabelUnits) -> Metrics {
+        let predictions: Vec<f64> = predictions.iter().map(|p| units.to_label(*p)).collect();
+        score(task, &predictions, &self.labels, units)
     }
 }
 

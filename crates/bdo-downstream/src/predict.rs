@@ -5,10 +5,11 @@ use crate::error::DownstreamError;
 use crate::fitted::FittedHead;
 use crate::frozen::FrozenModel;
 use crate::part::LabelUnits;
-use crate::score::{Score, Summary, summarise};
+use crate::score::{Summary, score, summarise};
 use crate::table::{ScanRow, scan_row};
 use crate::target::{Target, Task};
 use bdo_data::cohort::{Cohort, Observer};
+use bdo_eval::metric::Metrics;
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -171,13 +172,12 @@ impl Predictions {
         let labels: Vec<f64> = people.keys().map(|person| target.values[*person]).collect();
         let scored = |units: LabelUnits, pick: &dyn Fn(&ScanPrediction) -> f64| {
             let mean = |scans: &Vec<&ScanPrediction>| {
-                units.to_loss(scans.iter().map(|s| pick(s)).sum::<f64>() / scans.len() as f64)
+                scans.iter().map(|s| pick(s)).sum::<f64>() / scans.len() as f64
             };
             let said: Vec<f64> = people.values().map(mean).collect();
-            let labels: Vec<f64> = labels.iter().map(|y| units.to_loss(*y)).collect();
-            Score::of(&head.task, &said, &labels, units.spread)
+            score(&head.task, &said, &labels, units)
         };
-        let members: Vec<Score> =
+        let members: Vec<Metrics> =
             head.members.iter().enumerate().map(|(m, member)| scored(member.units(), &|s| s.members[m])).collect();
         let n = head.members.len() as f64;
         let units = LabelUnits {
@@ -199,9 +199,9 @@ pub struct PeopleScore {
     /// People with a scan and a label.
     pub people: usize,
     /// Each member by itself.
-    pub members: Vec<Score>,
+    pub members: Vec<Metrics>,
     /// Over the members.
     pub summary: Vec<Summary>,
     /// The mean of the members' predictions.
-    pub together: Score,
+    pub together: Metrics,
 }

@@ -231,7 +231,7 @@ fn probe_split<H: Head>(
         split_blake3: split.blake3.clone(),
         people: [train.people.len(), validation.people.len(), test.people.len()],
         chosen: serde_json::json!(chosen),
-        validation: chosen.validation.clone(),
+        validation: chosen.validation,
         test: test.score(&target.task, &said, units),
         tried: serde_json::json!(selected.tried),
         predictions,

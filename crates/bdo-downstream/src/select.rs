@@ -3,8 +3,9 @@
 use crate::fit::{FitPlan, Loss, ProbePoint, fit};
 use crate::head::Head;
 use crate::part::{LabelUnits, Part};
-use crate::score::Score;
+use crate::score::beats;
 use crate::target::Task;
+use bdo_eval::metric::Metrics;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ pub struct PointOutcome {
     /// Its best epoch, counted from 1.
     pub epoch: usize,
     /// Scores of the validation people at that epoch.
-    pub validation: Score,
+    pub validation: Metrics,
 }
 
 /// The configuration that was chosen.
@@ -60,7 +61,7 @@ impl Search<'_> {
                     let rounded: Vec<f32> = parameters.iter().map(|p| *p as f32).collect();
                     let said = validation.predict(head, &widened(&rounded), loss);
                     let score = validation.score(self.task, &said, self.units);
-                    if best.as_ref().is_none_or(|(outcome, _)| score.beats(&outcome.validation)) {
+                    if best.as_ref().is_none_or(|(outcome, _)| beats(&score, &outcome.validation)) {
                         best = Some((PointOutcome { point, epoch, validation: score }, rounded));
                     }
                 });
@@ -68,7 +69,7 @@ impl Search<'_> {
             })
             .collect();
         let better = |best: usize, i: usize| {
-            if outcomes[i].0.validation.beats(&outcomes[best].0.validation) { i } else { best }
+            if beats(&outcomes[i].0.validation, &outcomes[best].0.validation) { i } else { best }
         };
         let chosen = (1..outcomes.len()).fold(0, better);
         let parameters = outcomes[chosen].1.clone();

@@ -4,8 +4,8 @@ use super::grid::TunePoint;
 use super::tuned::{trained_table, whole_table};
 use crate::error::DownstreamError;
 use crate::fitted::HeadKind;
-use crate::score::Score;
 use bdo_data::durable::{self, InFile};
+use bdo_eval::metric::Metrics;
 use bdo_model::config::ModelConfig;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters};
 use bdo_model::weights::{read_parameters, write_parameters};
@@ -24,7 +24,7 @@ pub struct TuneOutcome {
     /// Its best epoch, counted from 1.
     pub epoch: usize,
     /// Scores of the validation people at that epoch.
-    pub validation: Score,
+    pub validation: Metrics,
     /// Mean training loss of every epoch.
     pub losses: Vec<f64>,
 }
@@ -41,7 +41,7 @@ pub struct TuneState {
     /// Mean training loss of each.
     pub losses: Vec<f64>,
     /// The best epoch of the present configuration.
-    pub best: Option<(usize, Score, Parameters)>,
+    pub best: Option<(usize, Metrics, Parameters)>,
     /// Its parameters now.
     pub current: Parameters,
     /// Its optimiser.
@@ -55,7 +55,7 @@ struct Manifest {
     chosen: Option<usize>,
     epochs_done: usize,
     losses: Vec<f64>,
-    best: Option<(usize, Score)>,
+    best: Option<(usize, Metrics)>,
     adam_steps: u64,
     files: BTreeMap<String, String>,
 }
@@ -94,7 +94,7 @@ impl TuneCheckpoints {
             chosen: state.chosen.as_ref().map(|(i, _)| *i),
             epochs_done: state.epochs_done,
             losses: state.losses.clone(),
-            best: state.best.as_ref().map(|(epoch, score, _)| (*epoch, score.clone())),
+            best: state.best.as_ref().map(|(epoch, score, _)| (*epoch, *score)),
             adam_steps: state.adam.steps,
             files,
         };

@@ -251,7 +251,7 @@ fn test_once(
         split_blake3: member.split_blake3.clone(),
         people: [train.people.len(), validation.people.len(), test.people.len()],
         chosen: member.chosen.clone(),
-        validation: tried[chosen].validation.clone(),
+        validation: tried[chosen].validation,
         test: test.score(&facts.task, &in_units, units),
         tried: serde_json::json!(tried),
         predictions: test.people.iter().zip(&test.labels).zip(&people).map(person).collect(),

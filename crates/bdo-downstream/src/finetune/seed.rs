@@ -10,12 +10,13 @@ use crate::error::DownstreamError;
 use crate::fit::Loss;
 use crate::frozen::Intake;
 use crate::part::{LabelUnits, Part};
-use crate::score::Score;
+use crate::score::beats;
 use crate::select::loss_of;
 use crate::target::Task;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
+use bdo_eval::metric::Metrics;
 use bdo_model::config::ModelConfig;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::Parameters;
@@ -80,7 +81,7 @@ impl SeedTuning<'_> {
         let (epoch, validation, parameters) = state.best.expect("at least one epoch was run");
         let number = state.finished.len();
         let better = match &state.chosen {
-            Some((i, _)) => validation.beats(&state.finished[*i].validation),
+            Some((i, _)) => beats(&validation, &state.finished[*i].validation),
             None => true,
         };
         let chosen = if better { Some((number, parameters)) } else { state.chosen };
@@ -122,7 +123,7 @@ impl SeedTuning<'_> {
         state.epochs_done += 1;
         state.current = tuned.parameters();
         let score = self.validate(&tuned.valid())?;
-        if state.best.as_ref().is_none_or(|(_, best, _)| score.beats(best)) {
+        if state.best.as_ref().is_none_or(|(_, best, _)| beats(&score, best)) {
             state.best = Some((state.epochs_done, score, state.current.clone()));
         }
         Ok(state)
@@ -152,7 +153,7 @@ impl SeedTuning<'_> {
     }
 
     /// Whole scans, one prediction a person.
-    fn validate(&self, tuned: &Tuned) -> Result<Score, DownstreamError> {
+    fn validate(&self, tuned: &Tuned) -> Result<Metrics, DownstreamError> {
         let loss: Loss = loss_of(self.task);
         let numbers: Vec<usize> = self.validation.scans.iter().flatten().map(|i| **i).collect();
         let mut said = Vec::with_capacity(numbers.len());
