@@ -29,6 +29,12 @@ pub enum DownstreamError {
     /// A scan does not fit the model.
     #[error(transparent)]
     Batch(#[from] BatchError),
+    /// Features cannot be fitted on.
+    #[error(transparent)]
+    Features(#[from] bdo_eval::features::FeatureError),
+    /// A closed-form fit failed.
+    #[error(transparent)]
+    Design(#[from] bdo_eval::design::DesignError),
     /// The people cannot be divided.
     #[error(transparent)]
     Split(#[from] SplitError),

@@ -11,6 +11,8 @@ use crate::select::{loss_of, widened};
 use crate::target::Task;
 use crate::transform::FittedTransform;
 use bdo_data::durable;
+use bdo_eval::features::Features;
+use bdo_eval::probe::FittedProbe;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
 use bdo_model::weights::{read_parameters, write_parameters};
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,8 @@ const FORMAT: &str = "bdo-head/1";
 pub const HEAD_FILE: &str = "head.json";
 /// Its numbers.
 pub const HEAD_NUMBERS_FILE: &str = "head.safetensors";
+/// The numbers of a head fitted in closed form.
+pub const CLOSED_FORM_FILE: &str = "head_closed_form.json";
 
 /// What stands on the features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,15 @@ pub enum HeadKind {
     Linear,
     /// A learned query over the frames, then a linear layer.
     Attention,
+    /// Ridge or logistic regression in closed form, its penalty chosen by cross-validation inside the training people.
+    Ridge,
+}
+
+impl HeadKind {
+    /// The file of its numbers.
+    fn numbers_file(self) -> &'static str {
+        if self == Self::Ridge { CLOSED_FORM_FILE } else { HEAD_NUMBERS_FILE }
+    }
 }
 
 /// The head of one seed.
@@ -60,6 +73,9 @@ pub struct Member {
     /// Weights, bias, and the query of attention.
     #[serde(skip)]
     pub parameters: Vec<f32>,
+    /// The whole of a head fitted in closed form.
+    #[serde(skip)]
+    pub closed_form: Option<FittedProbe>,
 }
 
 /// A head with all its members.
@@ -127,17 +143,27 @@ impl FittedHead {
 
     /// Writes numbers, then the description.
     pub fn write(&mut self, folder: &Path) -> Result<(), DownstreamError> {
-        let path = folder.join(HEAD_NUMBERS_FILE);
+        let path = folder.join(self.kind.numbers_file());
+        if self.kind == HeadKind::Ridge {
+            let fits: Vec<&FittedProbe> = self.members.iter().filter_map(|m| m.closed_form.as_ref()).collect();
+            let text = serde_json::to_string(&fits).expect("a fit holds only finite numbers") + "\n";
+            durable::write(&path, text.as_bytes())?;
+        } else {
+            self.write_numbers(&path)?;
+        }
+        self.numbers_blake3 = blake3::hash(&durable::read(&path)?).to_hex().to_string();
+        let text = serde_json::to_string_pretty(self).expect("a head holds only words and numbers") + "\n";
+        Ok(durable::write(&folder.join(HEAD_FILE), text.as_bytes())?)
+    }
+
+    fn write_numbers(&self, path: &Path) -> Result<(), DownstreamError> {
         let mut parameters = BTreeMap::new();
         for member in &self.members {
             for (spec, values) in self.layout(member.seed).into_iter().zip(self.pieces(member)) {
                 parameters.insert(spec.name, Array { shape: spec.shape, values });
             }
         }
-        write_parameters(&path, &self.table(), &Parameters(parameters))?;
-        self.numbers_blake3 = blake3::hash(&durable::read(&path)?).to_hex().to_string();
-        let text = serde_json::to_string_pretty(self).expect("a head holds only words and numbers") + "\n";
-        Ok(durable::write(&folder.join(HEAD_FILE), text.as_bytes())?)
+        Ok(write_parameters(path, &self.table(), &Parameters(parameters))?)
     }
 
     /// Reads and checks a head.
@@ -149,10 +175,20 @@ impl FittedHead {
         if head.format != FORMAT {
             return Err(DownstreamError::refused(&path, FORMAT, &head.format));
         }
-        let numbers = folder.join(HEAD_NUMBERS_FILE);
-        let found = blake3::hash(&durable::read(&numbers)?).to_hex().to_string();
+        let numbers = folder.join(head.kind.numbers_file());
+        let bytes = durable::read(&numbers)?;
+        let found = blake3::hash(&bytes).to_hex().to_string();
         if found != head.numbers_blake3 {
             return Err(DownstreamError::refused(&numbers, format!("BLAKE3 {}", head.numbers_blake3), found));
+        }
+        if head.kind == HeadKind::Ridge {
+            let fits: Vec<FittedProbe> = serde_json::from_slice(&bytes)
+                .map_err(|error| DownstreamError::refused(&numbers, "closed-form fits", error))?;
+            if fits.len() != head.members.len() {
+                return Err(DownstreamError::refused(&numbers, format!("{} fits", head.members.len()), fits.len()));
+            }
+            head.members.iter_mut().zip(fits).for_each(|(member, fit)| member.closed_form = Some(fit));
+            return Ok(head);
         }
         let mut parameters = read_parameters(&numbers, &head.table())?;
         let seeds: Vec<u64> = head.members.iter().map(|m| m.seed).collect();
@@ -174,6 +210,10 @@ impl FittedHead {
                 LinearHead { width: self.width }.output(&parameters, &feature)
             }
             HeadKind::Attention => AttentionHead { width: self.width }.output(&parameters, control),
+            HeadKind::Ridge => {
+                let fit = member.closed_form.as_ref().expect("a closed-form head is read with its fits");
+                return closed_form_says(fit, &self.pooling.apply(control));
+            }
         };
         match loss_of(&self.task) {
             Loss::SquaredError => member.units().to_label(output),
@@ -215,6 +255,13 @@ impl FittedHead {
     fn table(&self) -> Vec<ParameterSpec> {
         self.members.iter().flat_map(|member| self.layout(member.seed)).collect()
     }
+}
+
+/// What a closed-form fit says of one feature: the label, or the probability of the second class.
+pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> f64 {
+    let values = feature.iter().map(|x| f64::from(*x)).collect();
+    let row = Features::new(1, feature.len(), values).expect("one row of finite features");
+    *fit.predict(&row, &[0]).last().expect("a fit says something of every row")
 }
 
 impl Member {

@@ -44,3 +44,5 @@ pub mod outcome;
 pub mod probe;
 
 pub mod finetune;
+
+pub mod method;

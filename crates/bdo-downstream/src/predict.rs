@@ -171,9 +171,7 @@ impl Predictions {
         }
         let labels: Vec<f64> = people.keys().map(|person| target.values[*person]).collect();
         let scored = |units: LabelUnits, pick: &dyn Fn(&ScanPrediction) -> f64| {
-            let mean = |scans: &Vec<&ScanPrediction>| {
-                scans.iter().map(|s| pick(s)).sum::<f64>() / scans.len() as f64
-            };
+            let mean = |scans: &Vec<&ScanPrediction>| scans.iter().map(|s| pick(s)).sum::<f64>() / scans.len() as f64;
             let said: Vec<f64> = people.values().map(mean).collect();
             score(&head.task, &said, &labels, units)
         };

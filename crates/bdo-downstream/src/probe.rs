@@ -4,7 +4,7 @@ use crate::cache::cached_features;
 use crate::control::{ControlSequence, encode_cohort};
 use crate::error::DownstreamError;
 use crate::fit::ProbePoint;
-use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
+use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
 use crate::folder::WorkFolder;
 use crate::frozen::FrozenModel;
 use crate::head::{AttentionHead, Head, LinearHead};
@@ -12,13 +12,17 @@ use crate::outcome::{Outcome, PersonPrediction, SeedOutcome, TestData};
 use crate::part::{LabelUnits, Part};
 use crate::pooling::Pooling;
 use crate::predict::predict;
+use crate::score::score;
 use crate::select::{Search, loss_of, widened};
 use crate::table::{FeatureTable, ScanRow, scan_row};
-use crate::target::Target;
+use crate::target::{Target, Task};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
+use bdo_eval::features::Features;
+use bdo_eval::probe::{FittedProbe, Labels};
 use bdo_model::weights::TrainingPeople;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -127,6 +131,10 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
             let one = |split: &Split| probe_features(&table, &target, split, settings);
             manifest.splits.iter().map(one).collect::<Result<_, _>>()?
         }
+        HeadKind::Ridge => {
+            let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
+            manifest.splits.iter().map(|split| probe_closed_form(&table, &target, split)).collect::<Result<_, _>>()?
+        }
         HeadKind::Attention => {
             let (rows, controls) = sequences(&frozen, &cohort, observer)?;
             let inputs: Vec<&ControlSequence> = controls.iter().collect();
@@ -146,7 +154,7 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
         pooling: settings.pooling,
         kind: settings.head,
         width: match settings.head {
-            HeadKind::Linear => settings.pooling.width(frozen.model.config().width),
+            HeadKind::Linear | HeadKind::Ridge => settings.pooling.width(frozen.model.config().width),
             HeadKind::Attention => frozen.model.config().width,
         },
         cohort_blake3: manifest.cohort_blake3.clone(),
@@ -247,8 +255,84 @@ fn probe_split<H: Head>(
         chosen: serde_json::json!(chosen),
         transform,
         parameters: selected.parameters,
+        closed_form: None,
     };
     Ok((outcome, member))
+}
+
+/// One seed in closed form: the penalty is chosen inside the training people, so validation people only report.
+pub fn probe_closed_form(
+    table: &FeatureTable,
+    target: &Target,
+    split: &Split,
+) -> Result<(SeedOutcome, Member), DownstreamError> {
+    let seed = split.spec.seed;
+    let inputs: Vec<&[f32]> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
+    let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&table.rows, &inputs, target, chosen);
+    let train = part(&|s| split.train.contains(s));
+    let validation = part(&|s| split.validation.contains(s));
+    train.check(target, seed, "training")?;
+    validation.check(target, seed, "validation")?;
+    let units = LabelUnits::fit(&target.task, &train.labels);
+    let fit = closed_form_fit(&train, target, seed)?;
+    let test = part(&|s| split.test.contains(s));
+    test.check(target, seed, "test")?;
+    let says = |part: &Part<'_, [f32]>| -> Vec<f64> {
+        let one =
+            |scans: &Vec<&[f32]>| scans.iter().map(|x| closed_form_says(&fit, x)).sum::<f64>() / scans.len() as f64;
+        part.scans.par_iter().map(one).collect()
+    };
+    let said = says(&test);
+    let chosen = serde_json::json!({"penalty": fit.penalty});
+    let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
+        subject: subject.clone(),
+        truth,
+        prediction,
+    };
+    let outcome = SeedOutcome {
+        seed,
+        split_blake3: split.blake3.clone(),
+        people: [train.people.len(), validation.people.len(), test.people.len()],
+        chosen: chosen.clone(),
+        validation: score(&target.task, &says(&validation), &validation.labels, units),
+        test: score(&target.task, &said, &test.labels, units),
+        tried: serde_json::json!(fit.tried),
+        predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
+    };
+    let member = Member {
+        seed,
+        model: MODEL_FOLDER.to_owned(),
+        model_blake3: String::new(),
+        label_mean: units.mean,
+        label_spread: units.spread,
+        split_blake3: split.blake3.clone(),
+        train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+        chosen,
+        transform: FittedTransform::default(),
+        parameters: Vec::new(),
+        closed_form: Some(fit),
+    };
+    Ok((outcome, member))
+}
+
+/// Ridge or logistic regression on the training scans; scans of one person stay together in the inner folds.
+fn closed_form_fit(train: &Part<'_, [f32]>, target: &Target, seed: u64) -> Result<FittedProbe, DownstreamError> {
+    let (mut values, mut labels, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+    for (person, (scans, &label)) in train.scans.iter().zip(&train.labels).enumerate() {
+        for scan in scans {
+            values.extend(scan.iter().map(|x| f64::from(*x)));
+            labels.push(label);
+            groups.push(person);
+        }
+    }
+    let rows: Vec<usize> = (0..labels.len()).collect();
+    let features = Features::new(rows.len(), values.len() / rows.len(), values)?;
+    let codes: Vec<usize> = labels.iter().map(|y| usize::from(*y > 0.5)).collect();
+    let labels = match target.task {
+        Task::Regression => Labels::Number(&labels),
+        Task::Classification { .. } => Labels::Class { codes: &codes, classes: 2 },
+    };
+    Ok(FittedProbe::fit(&features, &rows, labels, &groups, seed)?)
 }
 
 /// The controls of all scans, for heads that pool themselves.

@@ -85,7 +85,10 @@ mod tests {
         let scores: Vec<Metrics> = [25.0, 26.0, 28.0].iter().map(|k| classes(k / 35.0, 0.0, 0.0)).collect();
         let found = summarise(&scores);
         assert_eq!(found[0].name, "accuracy");
-        assert!((found[0].mean.unwrap_or(0.0) - 0.7524).abs() < 5e-5 && (found[0].spread.unwrap_or(0.0) - 0.0356).abs() < 5e-5);
+        assert!(
+            (found[0].mean.unwrap_or(0.0) - 0.7524).abs() < 5e-5
+                && (found[0].spread.unwrap_or(0.0) - 0.0356).abs() < 5e-5
+        );
         assert_eq!(found[2].mean, None, "no seed has an AUC");
     }
 }

@@ -60,6 +60,8 @@ pub(crate) enum HeadName {
     Linear,
     /// A learned query over the frames, then a linear layer
     Attention,
+    /// Ridge or logistic regression in closed form, its penalty chosen inside the training people (probe only)
+    Ridge,
 }
 
 impl From<HeadName> for HeadKind {
@@ -67,6 +69,7 @@ impl From<HeadName> for HeadKind {
         match name {
             HeadName::Linear => Self::Linear,
             HeadName::Attention => Self::Attention,
+            HeadName::Ridge => Self::Ridge,
         }
     }
 }

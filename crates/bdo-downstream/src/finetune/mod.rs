@@ -138,6 +138,7 @@ pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Ou
             chosen: serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch}),
             transform: crate::transform::FittedTransform::default(),
             parameters: head_parameters(&parameters, settings.head, directory.config.width),
+            closed_form: None,
         };
         let tuned = ModelDirectory { parameters: without_head(parameters), ..directory.clone() };
         publish(&folder, &member, tuned, &cohort, split, &settings.target)?;
@@ -168,6 +169,9 @@ fn check(settings: &TuneSettings) -> Result<(), DownstreamError> {
     let refuse = |name, expected: &str, found: String| {
         Err(DownstreamError::Setting { name, expected: expected.to_owned(), found })
     };
+    if settings.head == HeadKind::Ridge {
+        return refuse("head", "linear or attention, which have gradients", "ridge".to_owned());
+    }
     if settings.epochs == 0 {
         return refuse("epochs", "at least 1", "0".to_owned());
     }

@@ -67,7 +67,7 @@ pub fn trained_table(config: &ModelConfig, kind: HeadKind) -> Vec<ParameterSpec>
 /// A model's parameters with those of a fresh head.
 pub fn with_fresh_head(mut parameters: Parameters, kind: HeadKind, width: usize, seed: u64) -> Parameters {
     let flat = match kind {
-        HeadKind::Linear => LinearHead { width }.start(seed),
+        HeadKind::Linear | HeadKind::Ridge => LinearHead { width }.start(seed),
         HeadKind::Attention => AttentionHead { width }.start(seed),
     };
     let mut rest = flat.into_iter().map(|x| x as f32);

@@ -140,6 +140,8 @@ fn a_head_read_back_says_the_very_same() {
         ("age", Pooling::MeanStd, HeadKind::Linear, true),
         ("group", Pooling::Tangent, HeadKind::Linear, false),
         ("group", Pooling::Mean, HeadKind::Attention, false),
+        ("group", Pooling::Covariance, HeadKind::Ridge, false),
+        ("age", Pooling::Mean, HeadKind::Ridge, false),
     ];
     for (i, (target, pooling, head, standardise)) in kinds.into_iter().enumerate() {
         let mut request = request(dir.path(), path.clone(), target, &format!("out{i}"));

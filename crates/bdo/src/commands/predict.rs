@@ -46,8 +46,12 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Outcome
     });
     let mut text = format!("{}: {} of {} scans", args.out.display(), head.target, predictions.scans.len());
     if let Some(score) = &score {
-        let shown =
-            score.together.named().iter().filter_map(|(name, value)| Some(format!("{name} {:.4}", (*value)?))).collect::<Vec<_>>();
+        let shown = score
+            .together
+            .named()
+            .iter()
+            .filter_map(|(name, value)| Some(format!("{name} {:.4}", (*value)?)))
+            .collect::<Vec<_>>();
         text.push_str(&format!("\n{} people with a label: {}", score.people, shown.join(", ")));
     }
     print(common, &json, &text);
