@@ -1,14 +1,21 @@
-//! Probes as rows of a comparison: the shared signature of everything that predicts.
+//! Probes and fine-tuning as rows of a comparison: the shared signature of everything that predicts.
 
 use crate::error::DownstreamError;
+use crate::finetune::tuned::trained_table;
+use crate::finetune::{TuneObserver, TuneSettings, TuneWork};
+use crate::folder::WorkFolder;
+use crate::frozen::model_blake3;
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
 use crate::table::FeatureTable;
 use crate::target::{Target, Task};
+use bdo_data::cohort::Observer;
 use bdo_eval::features::{FeatureTable as EvalTable, Features};
 use bdo_eval::method::{Method, MethodError, Outcome, Prediction, Task as EvalTask};
 use bdo_eval::target::{Target as EvalTarget, TargetValues};
+use bdo_model::weights::ModelDirectory;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The protocol's probe on features of a frozen model.
@@ -43,6 +50,75 @@ impl Method for GridProbe {
         let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(&found, &target.task, member.parameters.len(), fitted_on_blake3))
     }
+}
+
+/// Fine-tuning of a pre-trained model, with its checkpoints and models in a folder of its own for each task.
+#[derive(Clone, Debug)]
+pub struct FineTuning {
+    name: String,
+    model: PathBuf,
+    model_blake3: String,
+    folder: PathBuf,
+    settings: TuneSettings,
+}
+
+impl FineTuning {
+    /// A row of this name; the target and the seeds of the settings are those of each task instead.
+    pub fn new(name: &str, model: &Path, folder: &Path, settings: TuneSettings) -> Result<Self, DownstreamError> {
+        Ok(Self {
+            name: name.to_owned(),
+            model: model.to_path_buf(),
+            model_blake3: model_blake3(model)?,
+            folder: folder.to_path_buf(),
+            settings,
+        })
+    }
+
+    fn tune(&self, task: &EvalTask<'_>) -> Result<Outcome, DownstreamError> {
+        let directory = ModelDirectory::read(&self.model)?;
+        let target = Target::of_shared(task.target)?;
+        let work = TuneWork::new(&directory, task.cohort, &target, &self.settings)?;
+        let place = self.folder.join(&task.split.blake3[..16]);
+        let folder = WorkFolder::open(&place, &work.asked(&self.model_blake3))?;
+        let (found, _) = work.tune(&folder, task.split, &Unwatched)?;
+        let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
+        let trained: usize = trained_table(&directory.config, self.settings.head)
+            .iter()
+            .map(|spec| spec.shape.iter().product::<usize>())
+            .sum();
+        let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
+        Ok(shared_outcome(&found, &target.task, trained, hash))
+    }
+}
+
+impl Method for FineTuning {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
+        format!("finetune/1 {} {settings}", self.model_blake3)
+    }
+
+    fn run(&self, task: &EvalTask<'_>) -> Result<Outcome, MethodError> {
+        self.tune(task).map_err(other)
+    }
+}
+
+/// A comparison shows its own progress; a kill costs at most an epoch.
+struct Unwatched;
+
+impl Observer for Unwatched {
+    fn advance(&self, _done: usize, _rejected: usize) {}
+
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
+
+impl TuneObserver for Unwatched {
+    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _losses: &[f64]) {}
 }
 
 /// What one seed found, in the words of a comparison.

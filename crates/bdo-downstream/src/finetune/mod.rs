@@ -19,10 +19,12 @@ use crate::part::{LabelUnits, Part};
 use crate::pooling::Pooling;
 use crate::predict::predict_scans;
 use crate::probe::{score_further, splits};
+use crate::score::score;
 use crate::table::{ScanRow, scan_row};
 use crate::target::Target;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::split::Split;
+use bdo_eval::metric::Metrics;
 use bdo_model::weights::{CardFacts, ModelDirectory, TrainingPeople};
 use checkpoint::TuneCheckpoints;
 use rayon::prelude::*;
@@ -77,42 +79,91 @@ pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Ou
     let settings = &request.settings;
     check(settings)?;
     let directory = ModelDirectory::read(&request.model)?;
-    let model_hash = model_blake3(&request.model)?;
     let cohort = Cohort::open(&request.data)?;
     let target = Target::read(cohort.participants(), &settings.target)?;
     let manifest = splits(&cohort, &settings.target, &settings.seeds)?;
-    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let intake = Intake::new(&directory.preprocessor, &names)?;
-    let asked = serde_json::json!({
-        "verb": "finetune", "settings": settings, "model_blake3": model_hash,
-        "cohort_blake3": manifest.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
-        "instruction_set": bdo_kernels::Isa::current().to_string(),
-    });
+    let work = TuneWork::new(&directory, &cohort, &target, settings)?;
+    let asked = work.asked(&model_blake3(&request.model)?);
     let folder = WorkFolder::open(&request.out, &asked)?;
     folder.write_json("splits.json", &manifest)?;
-    let (rows, scans) = usable_scans(&cohort, &intake)?;
-    let inputs: Vec<&usize> = scans.iter().collect();
-    let facts = HeadFacts {
-        target: settings.target.clone(),
-        task: target.task.clone(),
-        pooling: Pooling::Mean,
-        kind: settings.head,
-        width: directory.config.width,
-        cohort_blake3: manifest.cohort_blake3.clone(),
-    };
     let (mut outcomes, mut members) = (Vec::new(), Vec::new());
     for split in &manifest.splits {
-        let seed = split.spec.seed;
-        let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&rows, &inputs, &target, chosen);
+        let (outcome, member) = work.tune(&folder, split, observer)?;
+        outcomes.push(outcome);
+        members.push(member);
+    }
+    let mut head = FittedHead::new(work.facts, members);
+    head.write(folder.path())?;
+    let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
+    let outcome = Outcome::new("finetune", &head, outcomes, test_data, &directory.people, settings);
+    outcome.write(&folder)?;
+    Ok(outcome)
+}
+
+/// A model, a cohort and a label, ready to be fine-tuned under any split.
+#[derive(Debug)]
+pub struct TuneWork<'a> {
+    directory: &'a ModelDirectory,
+    cohort: &'a Cohort,
+    target: &'a Target,
+    settings: &'a TuneSettings,
+    intake: Intake<'a>,
+    rows: Vec<ScanRow>,
+    scans: Vec<usize>,
+    facts: HeadFacts,
+}
+
+impl<'a> TuneWork<'a> {
+    /// Checks the settings, matches regions and finds the scans that can be used.
+    pub fn new(
+        directory: &'a ModelDirectory,
+        cohort: &'a Cohort,
+        target: &'a Target,
+        settings: &'a TuneSettings,
+    ) -> Result<Self, DownstreamError> {
+        check(settings)?;
+        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
+        let intake = Intake::new(&directory.preprocessor, &names)?;
+        let (rows, scans) = usable_scans(cohort, &intake)?;
+        let facts = HeadFacts {
+            target: target.name.clone(),
+            task: target.task.clone(),
+            pooling: Pooling::Mean,
+            kind: settings.head,
+            width: directory.config.width,
+            cohort_blake3: cohort.content_blake3()?,
+        };
+        Ok(Self { directory, cohort, target, settings, intake, rows, scans, facts })
+    }
+
+    /// What a folder of this work records, so that no other work goes on in it.
+    pub fn asked(&self, model_hash: &str) -> serde_json::Value {
+        serde_json::json!({
+            "verb": "finetune", "target": self.target.name, "settings": self.settings, "model_blake3": model_hash,
+            "cohort_blake3": self.facts.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
+            "instruction_set": bdo_kernels::Isa::current().to_string(),
+        })
+    }
+
+    /// One split: every configuration of the subset, the chosen model written below the folder, one test.
+    pub fn tune(
+        &self,
+        folder: &WorkFolder,
+        split: &Split,
+        observer: &dyn TuneObserver,
+    ) -> Result<(SeedOutcome, Member), DownstreamError> {
+        let (seed, target, directory) = (split.spec.seed, self.target, self.directory);
+        let inputs: Vec<&usize> = self.scans.iter().collect();
+        let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&self.rows, &inputs, target, chosen);
         let (train, validation) = (part(&|s| split.train.contains(s)), part(&|s| split.validation.contains(s)));
-        train.check(&target, seed, "training")?;
-        validation.check(&target, seed, "validation")?;
+        train.check(target, seed, "training")?;
+        validation.check(target, seed, "validation")?;
         let test = part(&|s| split.test.contains(s));
-        test.check(&target, seed, "test")?;
+        test.check(target, seed, "test")?;
         let tuning = SeedTuning {
-            settings,
-            cohort: &cohort,
-            intake: &intake,
+            settings: self.settings,
+            cohort: self.cohort,
+            intake: &self.intake,
             config: &directory.config,
             start: &directory.parameters,
             task: &target.task,
@@ -123,10 +174,10 @@ pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Ou
             checkpoints: TuneCheckpoints {
                 folder: folder.join(&format!("seed{seed}/checkpoints")),
                 config: directory.config.clone(),
-                kind: settings.head,
+                kind: self.settings.head,
             },
         };
-        let (tried, chosen, parameters) = tuning.run(&settings.points, observer)?;
+        let (tried, chosen, parameters) = tuning.run(&self.settings.points, observer)?;
         let mut member = Member {
             seed,
             model: format!("seed{seed}/model"),
@@ -137,32 +188,52 @@ pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Ou
             train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
             chosen: serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch}),
             transform: crate::transform::FittedTransform::default(),
-            parameters: head_parameters(&parameters, settings.head, directory.config.width),
+            parameters: head_parameters(&parameters, self.settings.head, directory.config.width),
             closed_form: None,
         };
         let tuned = ModelDirectory { parameters: without_head(parameters), ..directory.clone() };
-        publish(&folder, &member, tuned, &cohort, split, &settings.target)?;
+        publish(folder, &member, tuned, self.cohort, split, &target.name)?;
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
-        outcomes.push(test_once(
-            &folder,
-            &facts,
-            &member,
-            &cohort,
-            &test,
-            &tried,
-            chosen,
-            &validation,
-            &train,
-            observer,
-        )?);
-        members.push(member);
+        let (said, test_scores) = self.test_once(folder, &member, &test, observer)?;
+        let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
+            subject: subject.clone(),
+            truth,
+            prediction,
+        };
+        let outcome = SeedOutcome {
+            seed,
+            split_blake3: split.blake3.clone(),
+            people: [train.people.len(), validation.people.len(), test.people.len()],
+            chosen: member.chosen.clone(),
+            validation: tried[chosen].validation,
+            test: test_scores,
+            tried: serde_json::json!(tried),
+            predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
+        };
+        Ok((outcome, member))
     }
-    let mut head = FittedHead::new(facts, members);
-    head.write(folder.path())?;
-    let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
-    let outcome = Outcome::new("finetune", &head, outcomes, test_data, &directory.people, settings);
-    outcome.write(&folder)?;
-    Ok(outcome)
+
+    /// Predicts and scores the test people with the chosen model as it was written.
+    fn test_once(
+        &self,
+        folder: &WorkFolder,
+        member: &Member,
+        test: &Part<'_, usize>,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<f64>, Metrics), DownstreamError> {
+        let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
+        let frozen = FrozenModel::read(&folder.join(&member.model))?;
+        let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
+        let said: BTreeMap<usize, f64> = predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer)?
+            .said
+            .into_iter()
+            .map(|(i, values)| (i, values[0]))
+            .collect();
+        let mean = |scans: &Vec<&usize>| scans.iter().map(|i| said[*i]).sum::<f64>() / scans.len() as f64;
+        let people: Vec<f64> = test.scans.iter().map(mean).collect();
+        let scores = score(&self.facts.task, &people, &test.labels, member.units());
+        Ok((people, scores))
+    }
 }
 
 fn check(settings: &TuneSettings) -> Result<(), DownstreamError> {
@@ -217,47 +288,4 @@ fn publish(
         results: Vec::new(),
     };
     Ok(tuned.write(&folder.join(&member.model), &facts)?)
-}
-
-/// Scores the test people with the chosen model as it was written.
-#[allow(clippy::too_many_arguments)] // Every one of them is a different thing to report.
-fn test_once(
-    folder: &WorkFolder,
-    facts: &HeadFacts,
-    member: &Member,
-    cohort: &Cohort,
-    test: &Part<'_, usize>,
-    tried: &[TuneOutcome],
-    chosen: usize,
-    validation: &Part<'_, usize>,
-    train: &Part<'_, usize>,
-    observer: &dyn Observer,
-) -> Result<SeedOutcome, DownstreamError> {
-    let head = FittedHead::new(facts.clone(), vec![member.clone()]);
-    let frozen = FrozenModel::read(&folder.join(&member.model))?;
-    let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
-    let said: BTreeMap<usize, f64> = predict_scans(&frozen, &head, &[0], cohort, &numbers, observer)?
-        .said
-        .into_iter()
-        .map(|(i, values)| (i, values[0]))
-        .collect();
-    let people: Vec<f64> =
-        test.scans.iter().map(|scans| scans.iter().map(|i| said[*i]).sum::<f64>() / scans.len() as f64).collect();
-    let units = member.units();
-    let in_units: Vec<f64> = people.iter().map(|x| units.to_loss(*x)).collect();
-    let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
-        subject: subject.clone(),
-        truth,
-        prediction,
-    };
-    Ok(SeedOutcome {
-        seed: member.seed,
-        split_blake3: member.split_blake3.clone(),
-        people: [train.people.len(), validation.people.len(), test.people.len()],
-        chosen: member.chosen.clone(),
-        validation: tried[chosen].validation,
-        test: test.score(&facts.task, &in_units, units),
-        tried: serde_json::json!(tried),
-        predictions: test.people.iter().zip(&test.labels).zip(&people).map(person).collect(),
-    })
 }
