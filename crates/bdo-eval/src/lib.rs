@@ -1,9 +1,29 @@
-//! What is computed and drawn from a cohort: connectivity, figures, pages.
+//! What features are worth: baseline features, closed-form probes, scores, statistics, comparisons, figures and pages.
+//!
+//! The array world after a cohort: plain slices in, plain numbers out, nothing printed.
 
 #![forbid(unsafe_code)]
 
+pub mod features;
 pub mod connectivity;
+pub mod target;
+pub mod confound;
+pub mod leak;
+pub mod combat;
+pub mod standardise;
+pub mod design;
+pub mod ridge;
+pub mod logistic;
+pub mod probe;
+pub mod metric;
+pub mod student;
+pub mod resample;
+pub mod method;
+pub mod reference;
+pub mod comparison;
+pub mod audit;
 pub mod heatmap;
 pub mod histogram;
 pub mod page;
+mod product;
 pub mod panel;

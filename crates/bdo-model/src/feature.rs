@@ -1,4 +1,5 @@
-//! One vector per scan for downstream tasks: the mean control over all frames, everything visible and noise off.
+//! What a scan looks like from downstream: the control at every frame, everything visible and noise off, and its mean,
+//! one vector a scan.
 
 use crate::batch::{BatchError, scan_grid};
 use crate::config::Pooling;
@@ -7,26 +8,44 @@ use crate::model::{Bdo, Role};
 use crate::objective::region_mask;
 use burn::tensor::{Tensor, TensorData};
 
+/// The control along scans of a batch.
+#[derive(Clone, Debug)]
+pub struct Controls {
+    /// [B, C, d]; the rows of a sample beyond its count hold unused values.
+    pub control: Tensor<3>,
+    /// Real frames of each sample.
+    pub counts: Vec<usize>,
+}
+
 impl Bdo {
-    /// series [B, K, N] -> [B, d]. Every valid frame counts as visible whatever its role. Differentiable, so the same
-    /// call serves frozen probes and fine-tuning.
-    pub fn feature(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Tensor<2>, BatchError> {
+    /// series [B, K, N] -> the control at every valid frame, whatever its role. Differentiable, so the same call serves
+    /// frozen probes and fine-tuning.
+    pub fn controls(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Controls, BatchError> {
         let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
         let grid = scan_grid(series, &visible, region_valid, self.config())?;
         let device = series.device();
         let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
         let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
-        let control = self.dynamics.control.forward(z); // [B, C, d]
+        Ok(Controls { control: self.dynamics.control.forward(z), counts: grid.context_count })
+    }
+
+    /// series [B, K, N] -> [B, d].
+    pub fn feature(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Tensor<2>, BatchError> {
+        let controls = self.controls(series, frames, region_valid)?;
         match self.config().pooling {
-            Pooling::Mean => {
-                let slots = grid.context_slots;
-                let share =
-                    |&count: &usize| (0..slots).map(move |slot| if slot < count { 1.0 / count as f32 } else { 0.0 });
-                let shares: Vec<f32> = grid.context_count.iter().flat_map(share).collect();
-                let shares =
-                    Tensor::<3>::from_data(TensorData::new(shares, [grid.batch, slots, 1]), (&device, series.dtype()));
-                Ok((control * shares).sum_dim(1).squeeze_dim(1)) // [B, d]
-            }
+            Pooling::Mean => Ok(controls.mean()),
         }
+    }
+}
+
+impl Controls {
+    /// The mean over the real frames: [B, d].
+    pub fn mean(self) -> Tensor<2> {
+        let [batch, slots, _] = self.control.dims();
+        let share = |&count: &usize| (0..slots).map(move |slot| if slot < count { 1.0 / count as f32 } else { 0.0 });
+        let shares: Vec<f32> = self.counts.iter().flat_map(share).collect();
+        let place = (&self.control.device(), self.control.dtype());
+        let shares = Tensor::<3>::from_data(TensorData::new(shares, [batch, slots, 1]), place);
+        (self.control * shares).sum_dim(1).squeeze_dim(1) // [B, d]
     }
 }

@@ -11,6 +11,7 @@ use bdo_model::ops::Kernels;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, encoder_table, parameter_table};
 use bdo_model::weights::{Problem, WeightsError, read_parameters, write_parameters};
 use burn::tensor::Device;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -187,7 +188,7 @@ impl Checkpoints {
 
     fn read_set(&self, folder: &Path, kernels: Kernels, device: &Device) -> Result<TrainState, CheckpointError> {
         let path = folder.join(MANIFEST_FILE);
-        let manifest = unsealed(&path, &durable::read(&path)?)?;
+        let manifest: Manifest = unsealed(&path, &durable::read(&path)?)?;
         if (manifest.format.as_str(), manifest.run_blake3.as_str()) != (FORMAT, self.run_blake3.as_str()) {
             let expected = format!("{FORMAT} of run {}", self.run_blake3);
             let found = format!("{} of run {}", manifest.format, manifest.run_blake3);
@@ -248,14 +249,15 @@ fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// The manifest as one line of JSON and a line with its BLAKE3: nothing else covers this file.
-fn sealed(manifest: &Manifest) -> String {
+/// A manifest as one line of JSON and a line with its BLAKE3: nothing else covers this file.
+pub fn sealed(manifest: &impl Serialize) -> String {
     let json = serde_json::to_string(manifest).expect("a manifest holds only words and finite numbers");
     let seal = hash(json.as_bytes());
     format!("{json}\n{seal}\n")
 }
 
-fn unsealed(path: &Path, bytes: &[u8]) -> Result<Manifest, CheckpointError> {
+/// Reads a sealed manifest back, or says how it is damaged.
+pub fn unsealed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, CheckpointError> {
     let damaged = |found: String| CheckpointError::Damaged {
         path: path.to_path_buf(),
         expected: "a manifest with its BLAKE3".into(),

@@ -30,8 +30,18 @@ impl AdamState {
     /// One step of every parameter that has a gradient, with gradients multiplied by `gradient_scale`. The module is
     /// taken by value so that its tensors are owned alone and can be changed where they are.
     pub fn apply<M: Module>(&mut self, module: M, gradients: &NamedGradients, adam: &Adam, gradient_scale: f64) -> M {
-        self.steps += 1;
         let adam = Adam { gradient_scale: gradient_scale as f32, ..*adam };
+        self.apply_each(module, gradients, &|_, _| adam)
+    }
+
+    /// The same with settings of their own for each parameter, by name and number of axes: what layer-wise decay needs.
+    pub fn apply_each<M: Module>(
+        &mut self,
+        module: M,
+        gradients: &NamedGradients,
+        adam: &dyn Fn(&str, usize) -> Adam,
+    ) -> M {
+        self.steps += 1;
         let mut mapper = Apply { path: Vec::new(), state: self, gradients, adam };
         module.map(&mut mapper)
     }
@@ -41,7 +51,7 @@ struct Apply<'a> {
     path: Vec<String>,
     state: &'a mut AdamState,
     gradients: &'a NamedGradients,
-    adam: Adam,
+    adam: &'a dyn Fn(&str, usize) -> Adam,
 }
 
 impl ModuleMapper for Apply<'_> {
@@ -59,8 +69,8 @@ impl ModuleMapper for Apply<'_> {
             return param;
         };
         let steps = self.state.steps;
+        let adam = (self.adam)(&name, D);
         let moments = self.state.moments.entry(name).or_default();
-        let adam = self.adam;
         let step = |values: &mut [f32]| {
             if moments.first.is_empty() {
                 moments.first.resize(values.len(), 0.0);

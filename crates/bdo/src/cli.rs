@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use bdo_data::clean::Band;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::downstream_args::{EmbedArgs, FinetuneArgs, PredictArgs, ProbeArgs};
+
 /// Brain dynamics from fMRI by stochastic optimal control.
 #[derive(Debug, Parser)]
 #[command(name = "bdo", version, propagate_version = true, arg_required_else_help = true)]
@@ -66,6 +68,22 @@ pub(crate) enum Verb {
         after_help = "Example:\n  bdo evaluate --model run/model --data cohort --mask-ratio 0.5 --mask-ratio 0.75 --other-timings"
     )]
     Evaluate(EvaluateArgs),
+    /// Turn scans into features, one vector each
+    #[command(after_help = "Example:\n  bdo embed --model run/model --data cohort --out features.parquet")]
+    Embed(EmbedArgs),
+    /// Find out what a frozen model's features say about a label
+    #[command(
+        after_help = "Examples:\n  bdo probe --model run/model --data cohort --target age --out probe-age\n  bdo probe --model run/model --data cohort --target sex --out probe-sex --test-data further-cohort"
+    )]
+    Probe(ProbeArgs),
+    /// Train a model further, end to end, on a label; run again to go on
+    #[command(
+        after_help = "Example:\n  bdo finetune --model run/model --data cohort --target sex --out tuned-sex --epochs 10 --frames 80"
+    )]
+    Finetune(FinetuneArgs),
+    /// Apply a fitted head, with its model, to new people
+    #[command(after_help = "Example:\n  bdo predict --head probe-age --data cohort --out predictions.tsv")]
+    Predict(PredictArgs),
     /// Measure how fast this machine trains, embeds and multiplies
     #[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
     Bench(BenchArgs),

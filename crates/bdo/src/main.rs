@@ -5,6 +5,7 @@
 mod cli;
 mod cohort_page;
 mod commands;
+mod downstream_args;
 mod pipeline;
 mod progress;
 

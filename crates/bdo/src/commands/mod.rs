@@ -2,12 +2,16 @@
 
 mod bench;
 mod demo;
+mod embed;
 mod evaluate;
+mod finetune;
 mod ingest;
 mod inspect;
 mod inspect_run;
 mod merge;
+mod predict;
 mod pretrain;
+mod probe;
 mod simulate;
 
 use crate::Outcome;
@@ -26,6 +30,10 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Inspect(args) => inspect::run(args, &cli.common),
         Verb::Pretrain(args) => pretrain::run(args, &cli.common),
         Verb::Evaluate(args) => evaluate::run(args, &cli.common),
+        Verb::Embed(args) => embed::run(args, &cli.common),
+        Verb::Probe(args) => probe::run(args, &cli.common),
+        Verb::Finetune(args) => finetune::run(args, &cli.common),
+        Verb::Predict(args) => predict::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }

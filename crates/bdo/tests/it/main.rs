@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod disk;
+mod downstream;
 mod kills;
 mod memory;
 mod messages;

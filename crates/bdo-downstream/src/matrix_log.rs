@@ -1,0 +1,68 @@
+//! The logarithm of a covariance matrix. A scan has fewer independent frames than a control has coordinates, so its
+//! covariance is shrunk towards a multiple of the identity first; without that the logarithm of zero would decide.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
+use faer::{Mat, Par, Spec};
+
+/// Weight of the identity.
+pub(crate) const SHRINKAGE: f64 = 0.1;
+/// A covariance whose mean variance is below this is that of a control that never moves.
+const LEAST_VARIANCE: f64 = 1e-12;
+
+/// Upper triangle with the diagonal -> upper triangle of the logarithm, off-diagonals times the root of 2.
+pub(crate) fn log_covariance(triangle: &[f32], d: usize) -> Vec<f32> {
+    let mut matrix = Mat::<f64>::zeros(d, d);
+    let mut values = triangle.iter();
+    for i in 0..d {
+        for j in i..d {
+            let value = values.next().copied().map_or(0.0, f64::from) * (1.0 - SHRINKAGE);
+            matrix[(i, j)] = value;
+            matrix[(j, i)] = value;
+        }
+    }
+    let mean = (0..d).map(|i| matrix[(i, i)]).sum::<f64>() / (d as f64 * (1.0 - SHRINKAGE));
+    for i in 0..d {
+        matrix[(i, i)] += SHRINKAGE * mean.max(LEAST_VARIANCE);
+    }
+    let mut eigenvalues = faer::diag::Diag::<f64>::zeros(d);
+    let mut vectors = Mat::<f64>::zeros(d, d);
+    let mut memory =
+        MemBuffer::new(self_adjoint_evd_scratch::<f64>(d, ComputeEigenvectors::Yes, Par::Seq, Spec::default()));
+    let stack = MemStack::new(&mut memory);
+    self_adjoint_evd(matrix.as_ref(), eigenvalues.as_mut(), Some(vectors.as_mut()), Par::Seq, stack, Spec::default())
+        .expect("a finite symmetric matrix has eigenvalues");
+    let smallest = SHRINKAGE * mean.max(LEAST_VARIANCE) * 0.5;
+    // log C = (V log S) V^T; rounding may push an eigenvalue below what shrinkage allows.
+    let scaled = Mat::from_fn(d, d, |i, k| vectors[(i, k)] * eigenvalues.column_vector()[k].max(smallest).ln());
+    let log = &scaled * vectors.transpose();
+    let mut out = Vec::with_capacity(triangle.len());
+    for i in 0..d {
+        for j in i..d {
+            out.push(if i == j { log[(i, j)] } else { log[(i, j)] * std::f64::consts::SQRT_2 } as f32);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_logarithm_of_a_known_matrix() {
+        // [[a, b], [b, a]] has eigenvalues a + b and a - b on the diagonals of the square.
+        let (a, b) = (2.0, 1.0);
+        let (shrunk_b, shrunk_a) = (b * (1.0 - SHRINKAGE), a);
+        let (high, low) = ((shrunk_a + shrunk_b as f64).ln(), (shrunk_a - shrunk_b).ln());
+        let found = log_covariance(&[a as f32, b as f32, a as f32], 2);
+        let expected = [(high + low) / 2.0, (high - low) / 2.0 * std::f64::consts::SQRT_2, (high + low) / 2.0];
+        // Rounding of f32 at values near 1.
+        assert!(found.iter().zip(expected).all(|(f, e)| (f64::from(*f) - e).abs() < 1e-6), "{found:?} {expected:?}");
+    }
+
+    #[test]
+    fn a_control_that_never_moves_is_finite() {
+        assert!(log_covariance(&[0.0; 6], 3).iter().all(|x| x.is_finite()));
+    }
+}

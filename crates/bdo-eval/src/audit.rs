@@ -1,0 +1,92 @@
+//! The confound audit: how well do features predict what they should not know?
+
+use bdo_data::cohort::Cohort;
+use bdo_data::split::{Scheme, Split, SplitSpec};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::comparison::{primary_metric, run_task};
+use crate::confound::Nuisance;
+use crate::features::FeatureTable;
+use crate::method::{FitOn, Method, MethodError, Outcome, Task};
+use crate::metric::Metrics;
+use crate::reference::closed_form;
+use crate::target::Target;
+
+/// How well features predict one nuisance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// What the features are called.
+    pub features: String,
+    /// `site`, `tr_seconds`, `span_seconds` or `mean_fd_mm`.
+    pub nuisance: String,
+    /// Number of classes; 0 for a number.
+    pub classes: usize,
+    /// People tested.
+    pub tested_people: usize,
+    /// Which score says it best.
+    pub primary: String,
+    /// The scores, none where the nuisance does not vary or is not known.
+    pub metrics: Option<Metrics>,
+}
+
+struct Audited<'a> {
+    name: &'a str,
+    table: &'a FeatureTable,
+}
+
+impl Method for Audited<'_> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        "audit".into()
+    }
+
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+        closed_form(self.name, task, self.table)
+    }
+}
+
+/// Predicts site, repetition time, scan length and head motion from features by the closed-form probe, on one random split a
+/// nuisance. People of one repetition time, or whose motion is not known, give a row without scores.
+pub fn audit(
+    name: &str,
+    table: &FeatureTable,
+    cohort: &Cohort,
+    nuisance: &Nuisance,
+    seed: u64,
+) -> Result<Vec<AuditRow>, MethodError> {
+    let labels = nuisance.as_labels();
+    let one = |column: &String| {
+        let empty = |classes| AuditRow {
+            features: name.to_owned(),
+            nuisance: column.clone(),
+            classes,
+            tested_people: 0,
+            primary: primary_metric(classes).to_owned(),
+            metrics: None,
+        };
+        let Ok(target) = Target::of(&labels, column) else { return Ok(empty(0)) };
+        let classes = target.classes().unwrap_or(0);
+        let spec = SplitSpec {
+            target: Some(column.clone()),
+            family_column: None,
+            site_column: None,
+            scheme: Scheme::Random,
+            seed,
+        };
+        let Ok(split) = Split::new(&labels, &spec) else { return Ok(empty(classes)) };
+        let task = Task { cohort, split: &split, target: &target, seed, fit_on: FitOn::TrainAndValidation };
+        match run_task(&Audited { name, table }, &task, "", &[]) {
+            Ok(result) => Ok(AuditRow {
+                tested_people: result.outcome.predictions.len(),
+                metrics: Some(result.metrics),
+                ..empty(classes)
+            }),
+            Err(error) => Err(MethodError::Other(Box::new(error))),
+        }
+    };
+    labels.columns().par_iter().map(one).collect()
+}

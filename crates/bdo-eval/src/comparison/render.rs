@@ -1,0 +1,225 @@
+//! The table for people (Markdown), for papers (LaTeX) and for programs (CSV; JSON is the summary itself).
+
+use std::fmt::Write;
+
+use super::summary::{Cell, Row, Summary};
+
+/// What a cell without a value shows.
+const NOTHING: &str = "-";
+
+/// The scores shown first, with the heading and factor they are shown by.
+fn shown(row: &Row) -> &'static [(&'static str, &'static str, f64)] {
+    if row.classes.is_empty() {
+        return &[("mse", "MSE", 1.0), ("rho", "rho", 1.0), ("r2", "R2", 1.0), ("mae", "MAE", 1.0)];
+    }
+    &[
+        ("accuracy", "ACC %", 100.0),
+        ("macro_f1", "F1 %", 100.0),
+        ("auc", "AUC %", 100.0),
+        ("balanced_accuracy", "balanced %", 100.0),
+        ("brier", "Brier", 1.0),
+        ("calibration_error", "ECE", 1.0),
+    ]
+}
+
+fn number(x: f64, factor: f64) -> String {
+    if factor > 1.0 { format!("{:.2}", x * factor) } else { format!("{x:.3}") }
+}
+
+fn mean_and_spread(cell: Option<&Cell>, factor: f64, sign: &str) -> String {
+    match cell.and_then(|c| Some((c.mean?, c.spread?))) {
+        Some((mean, spread)) => format!("{} {sign} {}", number(mean, factor), number(spread, factor)),
+        None => NOTHING.to_owned(),
+    }
+}
+
+fn chance(p: Option<f64>) -> String {
+    p.map_or_else(|| NOTHING.to_owned(), |p| if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") })
+}
+
+/// Rows of one scheme and target together, in order.
+fn tables(summary: &Summary) -> Vec<Vec<&Row>> {
+    let mut out: Vec<Vec<&Row>> = vec![];
+    for row in &summary.rows {
+        match out.iter_mut().find(|t| t[0].scheme == row.scheme && t[0].target == row.target) {
+            Some(table) => table.push(row),
+            None => out.push(vec![row]),
+        }
+    }
+    out
+}
+
+/// One table a scheme and target: mean and population spread, interval, chance, comparison, flags.
+pub fn to_markdown(summary: &Summary) -> String {
+    let settings = &summary.settings;
+    let mut out = String::new();
+    for table in tables(summary) {
+        let row = table[0];
+        let what = match (row.scheme.as_str(), row.classes.is_empty()) {
+            ("random", _) => format!("random splits, seeds {}", joined(&row.repetitions)),
+            ("leave_site_out", _) => format!("groups of sites left out, {} folds", row.repetitions.len()),
+            (other, _) => other.to_owned(),
+        };
+        let classes =
+            if row.classes.is_empty() { String::new() } else { format!(", classes {}", row.classes.join(", ")) };
+        let _ = writeln!(out, "### {}: {what}{classes}\n", row.target);
+        let _ =
+            writeln!(out, "{:.0} people fitted on, {:.0} tested a repetition.\n", row.fitted_people, row.tested_people);
+        let headings: Vec<&str> = shown(row).iter().map(|(_, heading, _)| *heading).collect();
+        let level = 100.0 * settings.level;
+        let _ = writeln!(
+            out,
+            "| method | {} | {level:.0} % interval of {} | p | q | against {} (p, q) | parameters | seconds | flags |",
+            headings.join(" | "),
+            row.primary,
+            settings.against
+        );
+        let _ = writeln!(out, "|---|{}", "---|".repeat(headings.len() + 7));
+        for row in table {
+            let cells: Vec<String> =
+                shown(row).iter().map(|(name, _, factor)| mean_and_spread(row.cell(name), *factor, "±")).collect();
+            let factor = shown(row).iter().find(|(name, ..)| *name == row.primary).map_or(1.0, |(_, _, f)| *f);
+            let interval = row.interval.map_or_else(
+                || NOTHING.to_owned(),
+                |i| format!("{} to {}", number(i.low, factor), number(i.high, factor)),
+            );
+            let against = row.comparison.map_or_else(
+                || NOTHING.to_owned(),
+                |c| {
+                    let sign = if c.difference >= 0.0 { "+" } else { "" };
+                    format!("{sign}{} ({}, {})", number(c.difference, factor), chance(c.p), chance(row.comparison_q))
+                },
+            );
+            let _ = writeln!(
+                out,
+                "| {} | {} | {interval} | {} | {} | {against} | {} | {:.1} | {} |",
+                escaped(&row.method),
+                cells.join(" | "),
+                chance(row.p),
+                chance(row.q),
+                row.parameters,
+                row.wall_seconds,
+                escaped(&row.flags.join("; "))
+            );
+        }
+        out.push('\n');
+    }
+    let _ = writeln!(
+        out,
+        "Mean ± population spread over repetitions. Intervals: {} resamples of people. p: {} permutations of the tested people's \
+         labels, without refitting. Against {}: corrected t-test over repeated splits (Nadeau and Bengio). q: Benjamini and \
+         Hochberg over the targets of a method.",
+        settings.bootstraps, settings.permutations, settings.against
+    );
+    out
+}
+
+fn joined(numbers: &[u64]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// One line a score: scheme, target, method, metric, mean, spread, the values, and for the primary score all that is known.
+pub fn to_csv(summary: &Summary) -> String {
+    let mut out = String::from(
+        "scheme,target,method,metric,mean,spread,values,interval_low,interval_high,p,q,difference,difference_p,difference_q,\
+         fitted_people,tested_people,parameters,wall_seconds,flags\n",
+    );
+    let text = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
+    for row in &summary.rows {
+        for cell in &row.cells {
+            let values: Vec<String> = cell.values.iter().map(|v| text(*v)).collect();
+            let primary = cell.metric == row.primary;
+            let only = |x: Option<f64>| if primary { text(x) } else { String::new() };
+            let fields = [
+                quoted(&row.scheme),
+                quoted(&row.target),
+                quoted(&row.method),
+                cell.metric.clone(),
+                text(cell.mean),
+                text(cell.spread),
+                values.join(" "),
+                only(row.interval.map(|i| i.low)),
+                only(row.interval.map(|i| i.high)),
+                only(row.p),
+                only(row.q),
+                only(row.comparison.map(|c| c.difference)),
+                only(row.comparison.and_then(|c| c.p)),
+                only(row.comparison_q),
+                row.fitted_people.to_string(),
+                row.tested_people.to_string(),
+                row.parameters.to_string(),
+                row.wall_seconds.to_string(),
+                quoted(&row.flags.join("; ")),
+            ];
+            let _ = writeln!(out, "{}", fields.join(","));
+        }
+    }
+    out
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// Methods by targets as papers print them, one table a scheme: accuracy and macro-F1, or error and correlation.
+pub fn to_latex(summary: &Summary) -> String {
+    let mut out = String::new();
+    let mut schemes: Vec<&str> = vec![];
+    for row in &summary.rows {
+        if !schemes.contains(&row.scheme.as_str()) {
+            schemes.push(&row.scheme);
+        }
+    }
+    for scheme in schemes {
+        let rows: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == scheme).collect();
+        let (mut targets, mut methods): (Vec<&Row>, Vec<&str>) = (vec![], vec![]);
+        for row in &rows {
+            if !targets.iter().any(|t| t.target == row.target) {
+                targets.push(row);
+            }
+            if !methods.contains(&row.method.as_str()) {
+                methods.push(&row.method);
+            }
+        }
+        let _ = writeln!(out, "% {scheme}: mean and population spread over repetitions");
+        let _ = writeln!(out, "\\begin{{tabular}}{{l{}}}\n\\hline", "cc".repeat(targets.len()));
+        let heads: Vec<String> =
+            targets.iter().map(|t| format!("\\multicolumn{{2}}{{c}}{{{}}}", latex(&t.target))).collect();
+        let _ = writeln!(out, " & {} \\\\", heads.join(" & "));
+        let names: Vec<String> =
+            targets.iter().flat_map(|t| shown(t)[..2].iter().map(|(_, heading, _)| latex(heading))).collect();
+        let _ = writeln!(out, "method & {} \\\\\n\\hline", names.join(" & "));
+        for method in methods {
+            let mut cells: Vec<String> = vec![];
+            for target in &targets {
+                let row = rows.iter().find(|r| r.method == method && r.target == target.target);
+                for (name, _, factor) in &shown(target)[..2] {
+                    let cell =
+                        row.map_or_else(|| NOTHING.to_owned(), |r| mean_and_spread(r.cell(name), *factor, "\\pm"));
+                    cells.push(if cell == NOTHING { cell } else { format!("${cell}$") });
+                }
+            }
+            let _ = writeln!(out, "{} & {} \\\\", latex(method), cells.join(" & "));
+        }
+        let _ = writeln!(out, "\\hline\n\\end{{tabular}}\n");
+    }
+    out
+}
+
+fn latex(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '_' | '%' | '&' | '#' | '$' | '{' | '}' => out.extend(['\\', c]),
+            '\\' => out.push_str("\\textbackslash{}"),
+            '~' => out.push_str("\\textasciitilde{}"),
+            '^' => out.push_str("\\textasciicircum{}"),
+            c => out.push(c),
+        }
+    }
+    out
+}

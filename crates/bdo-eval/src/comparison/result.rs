@@ -1,0 +1,178 @@
+//! One method on one task: scored, and kept as one file, so that a comparison that was stopped goes on where it was.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use bdo_data::durable::{self, FileError};
+use bdo_data::split::Scheme;
+use serde::{Deserialize, Serialize};
+
+use crate::method::{Method, MethodError, Outcome, Prediction, Task};
+use crate::metric::{Metrics, classification, regression};
+use crate::target::TargetValues;
+
+/// A scored outcome with everything that decided it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// The row.
+    pub method: String,
+    /// The label.
+    pub target: String,
+    /// Random, or a group of sites left out.
+    pub scheme: Scheme,
+    /// The repetition.
+    pub seed: u64,
+    /// BLAKE3 of cohort, split, method and who is fitted on: a stored result is used only if it is the same.
+    pub key: String,
+    /// BLAKE3 of the split.
+    pub split_blake3: String,
+    /// People a closed-form method is fitted on.
+    pub fitted_people: usize,
+    /// Names of the classes; empty for a number.
+    pub classes: Vec<String>,
+    /// Population spread of the training labels (1 for classes): the unit of the mean squared error.
+    pub label_spread: f64,
+    /// The scores.
+    pub metrics: Metrics,
+    /// Time of fitting and predicting.
+    pub wall_seconds: f64,
+    /// Predictions and provenance.
+    pub outcome: Outcome,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultError {
+    /// The method failed.
+    #[error("{method} on {target}: {source}")]
+    Method {
+        /// The row.
+        method: String,
+        /// The label.
+        target: String,
+        /// What happened.
+        source: MethodError,
+    },
+    /// Nobody was predicted.
+    #[error("{method} on {target}: expected predictions of test people, found none")]
+    Empty {
+        /// The row.
+        method: String,
+        /// The label.
+        target: String,
+    },
+    /// A file could not be written or read.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// Scores of predictions; `spread` is that of the training labels. None where there are no predictions.
+pub(super) fn score(predictions: &[(f64, &[f64])], classes: usize, spread: f64) -> Option<Metrics> {
+    if classes == 0 {
+        let (truth, said): (Vec<f64>, Vec<f64>) = predictions.iter().map(|(t, p)| (*t, p[0])).unzip();
+        return regression(&truth, &said, spread).map(Metrics::Regression);
+    }
+    let truth: Vec<usize> = predictions.iter().map(|(t, _)| *t as usize).collect();
+    let said: Vec<f64> = predictions.iter().flat_map(|(_, p)| p.iter().copied()).collect();
+    classification(&truth, &said, classes).map(Metrics::Classification)
+}
+
+/// What decides a result, as one hash.
+fn key(method: &dyn Method, task: &Task<'_>, cohort_blake3: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let parts = [cohort_blake3, &task.split.blake3, method.name(), &method.fingerprint()];
+    for part in parts {
+        hasher.update(part.as_bytes()).update(b"\0");
+    }
+    hasher.update(&task.seed.to_le_bytes()).update(format!("{:?}", task.fit_on).as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Runs a method on a task and scores it.
+pub fn run_task(
+    method: &dyn Method,
+    task: &Task<'_>,
+    cohort_blake3: &str,
+    flags: &[String],
+) -> Result<TaskResult, ResultError> {
+    let (name, target) = (method.name().to_owned(), task.target.name.clone());
+    let started = Instant::now();
+    let mut outcome = method.run(task).map_err(|source| ResultError::Method {
+        method: name.clone(),
+        target: target.clone(),
+        source,
+    })?;
+    let wall_seconds = started.elapsed().as_secs_f64();
+    outcome.flags.extend(flags.iter().cloned());
+    let (classes, label_spread) = match &task.target.values {
+        TargetValues::Number(_) => (vec![], task.label_scale().1),
+        TargetValues::Class { names, .. } => (names.clone(), 1.0),
+    };
+    let pairs: Vec<(f64, &[f64])> =
+        outcome.predictions.iter().map(|Prediction { truth, predicted, .. }| (*truth, predicted.as_slice())).collect();
+    let empty = || ResultError::Empty { method: name.clone(), target: target.clone() };
+    let metrics = score(&pairs, classes.len(), label_spread).ok_or_else(empty)?;
+    let everybody = task.split.train.subjects().iter().chain(task.split.validation.subjects());
+    Ok(TaskResult {
+        key: key(method, task, cohort_blake3),
+        split_blake3: task.split.blake3.clone(),
+        scheme: task.split.spec.scheme,
+        fitted_people: everybody.filter(|s| task.fits(s)).count(),
+        seed: task.seed,
+        method: name,
+        target,
+        classes,
+        label_spread,
+        metrics,
+        wall_seconds,
+        outcome,
+    })
+}
+
+/// A folder of results, one file each.
+#[derive(Debug, Clone)]
+pub struct ResultStore {
+    folder: PathBuf,
+}
+
+impl ResultStore {
+    /// Opens or makes the folder.
+    pub fn open(folder: &Path) -> Result<Self, FileError> {
+        durable::create_folder(folder)?;
+        Ok(Self { folder: folder.to_path_buf() })
+    }
+
+    /// The result of a method on a task if it is there and was decided by the same things.
+    pub fn find(&self, method: &dyn Method, task: &Task<'_>, cohort_blake3: &str) -> Option<TaskResult> {
+        let path = self.path(method.name(), &task.target.name, task.split.spec.scheme, task.seed);
+        let result: TaskResult = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        (result.key == key(method, task, cohort_blake3)).then_some(result)
+    }
+
+    /// Keeps a result.
+    pub fn keep(&self, result: &TaskResult) -> Result<(), FileError> {
+        let path = self.path(&result.method, &result.target, result.scheme, result.seed);
+        durable::create_folder(durable::parent(&path))?;
+        let json = serde_json::to_vec_pretty(result).expect("a result is plain data");
+        durable::write(&path, &json)
+    }
+
+    fn path(&self, method: &str, target: &str, scheme: Scheme, seed: u64) -> PathBuf {
+        let repetition = match scheme {
+            Scheme::Random => format!("random-{seed}"),
+            Scheme::HoldOut { percent } => format!("hold-out-{percent}-{seed}"),
+            Scheme::LeaveSiteOut { fold } => format!("site-group-{fold}-{seed}"),
+        };
+        self.folder.join(plain(method)).join(plain(target)).join(format!("{repetition}.json"))
+    }
+}
+
+/// A column may be called anything; a file may not. What is replaced is told apart by a hash.
+fn plain(name: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_+.".contains(c);
+    if !name.is_empty() && !name.starts_with('.') && name.chars().all(safe) {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().map(|c| if safe(c) { c } else { '_' }).collect();
+    format!("_{kept}-{}", &blake3::hash(name.as_bytes()).to_hex()[..8])
+}

@@ -1,0 +1,272 @@
+//! Results of repetitions into rows: mean and spread, intervals, chance, comparison, false discovery.
+
+use std::collections::BTreeMap;
+
+use bdo_data::split::Scheme;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::result::{TaskResult, score};
+use crate::resample::{Comparison, Interval, bootstrap, corrected_comparison, false_discovery, permutation_p};
+
+/// How much resampling there is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SummarySettings {
+    /// Resamples of people.
+    pub bootstraps: usize,
+    /// Permutations of labels.
+    pub permutations: usize,
+    /// Share of resamples inside the interval.
+    pub level: f64,
+    /// Seed of both.
+    pub seed: u64,
+    /// The row others are compared with.
+    pub against: String,
+}
+
+impl Default for SummarySettings {
+    fn default() -> Self {
+        Self { bootstraps: 2000, permutations: 2000, level: 0.95, seed: 0, against: "fc".into() }
+    }
+}
+
+/// A score over repetitions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The score.
+    pub metric: String,
+    /// Mean over the repetitions in which it is defined; none where it never is.
+    pub mean: Option<f64>,
+    /// Population spread over them.
+    pub spread: Option<f64>,
+    /// One value a repetition.
+    pub values: Vec<Option<f64>>,
+}
+
+/// A method on a target under one kind of split.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The method.
+    pub method: String,
+    /// The label.
+    pub target: String,
+    /// `random` or `leave_site_out`.
+    pub scheme: String,
+    /// Names of the classes; empty for a number.
+    pub classes: Vec<String>,
+    /// The repetitions (seeds, or groups of sites).
+    pub repetitions: Vec<u64>,
+    /// Mean number of people fitted on.
+    pub fitted_people: f64,
+    /// Mean number of people tested.
+    pub tested_people: f64,
+    /// All scores.
+    pub cells: Vec<Cell>,
+    /// The score that interval, chance and comparison are about.
+    pub primary: String,
+    /// Interval of the primary score over resamples of people.
+    pub interval: Option<Interval>,
+    /// Chance of as high a primary score without any relation of label and prediction.
+    pub p: Option<f64>,
+    /// The same, controlled for the false discovery rate over the targets of the method.
+    pub q: Option<f64>,
+    /// Difference of the primary score from the row compared with, over the same repetitions.
+    pub comparison: Option<Comparison>,
+    /// The p of it, controlled for the false discovery rate over the targets of the method.
+    pub comparison_q: Option<f64>,
+    /// Fitted numbers.
+    pub parameters: usize,
+    /// Time of fitting and predicting, all repetitions together.
+    pub wall_seconds: f64,
+    /// What a reader must know.
+    pub flags: Vec<String>,
+}
+
+impl Row {
+    /// A score by name.
+    pub fn cell(&self, metric: &str) -> Option<&Cell> {
+        self.cells.iter().find(|c| c.metric == metric)
+    }
+}
+
+/// All rows, with what made them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How much resampling.
+    pub settings: SummarySettings,
+    /// One a scheme, target and method.
+    pub rows: Vec<Row>,
+}
+
+/// The score that decides: correlation for a number, area under the curve for two classes, balanced accuracy for more.
+pub fn primary_metric(classes: usize) -> &'static str {
+    match classes {
+        0 => "rho",
+        2 => "auc",
+        _ => "balanced_accuracy",
+    }
+}
+
+/// Rows in the order in which schemes, targets and methods first appear.
+pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary {
+    let mut order: Vec<(String, String, String)> = vec![];
+    let mut groups: BTreeMap<(String, String, String), Vec<&TaskResult>> = BTreeMap::new();
+    for result in results {
+        let group = (scheme_name(result.scheme).to_owned(), result.target.clone(), result.method.clone());
+        if !groups.contains_key(&group) {
+            order.push(group.clone());
+        }
+        groups.entry(group).or_default().push(result);
+    }
+    let against = |(scheme, target, _): &(String, String, String)| {
+        groups.get(&(scheme.clone(), target.clone(), settings.against.clone()))
+    };
+    let mut rows: Vec<Row> = order.par_iter().map(|g| row(&groups[g], against(g), settings)).collect();
+    control(&mut rows, |r| r.p, |r, q| r.q = Some(q));
+    control(&mut rows, |r| r.comparison.and_then(|c| c.p), |r, q| r.comparison_q = Some(q));
+    Summary { settings: settings.clone(), rows }
+}
+
+fn scheme_name(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Random => "random",
+        Scheme::HoldOut { .. } => "hold_out",
+        Scheme::LeaveSiteOut { .. } => "leave_site_out",
+    }
+}
+
+/// Which repetition of its scheme a result is.
+fn repetition(result: &TaskResult) -> u64 {
+    match result.scheme {
+        Scheme::LeaveSiteOut { fold } => fold as u64,
+        _ => result.seed,
+    }
+}
+
+fn row(results: &[&TaskResult], against: Option<&Vec<&TaskResult>>, settings: &SummarySettings) -> Row {
+    let first = results[0];
+    let n = results.len() as f64;
+    let primary = primary_metric(first.classes.len());
+    let cells = first.metrics.named().into_iter().map(|(name, _)| cell(results, name)).collect();
+    let people = People::of(results);
+    let drawn = |drawn: &[usize]| people.score_drawn(results, drawn, primary);
+    let permuted = |order: &[usize]| people.score_permuted(results, order, primary);
+    // A score that does not vary with the labels (a constant prediction) has no chance level to be compared with.
+    let constant = results.iter().all(|r| r.outcome.predictions.windows(2).all(|w| w[0].predicted == w[1].predicted));
+    let tested: f64 = results.iter().map(|r| r.outcome.predictions.len() as f64).sum::<f64>() / n;
+    let fitted: f64 = results.iter().map(|r| r.fitted_people as f64).sum::<f64>() / n;
+    let comparison = against.filter(|a| a[0].method != first.method).and_then(|other| {
+        let value = |r: &TaskResult| r.metrics.get(primary);
+        let pairs = results.iter().filter_map(|r| {
+            let same = other.iter().find(|o| o.split_blake3 == r.split_blake3 && o.seed == r.seed)?;
+            Some(value(r)? - value(same)?)
+        });
+        corrected_comparison(&pairs.collect::<Vec<f64>>(), tested / fitted)
+    });
+    let mut flags: Vec<String> = vec![];
+    for flag in results.iter().flat_map(|r| &r.outcome.flags) {
+        if !flags.contains(flag) {
+            flags.push(flag.clone());
+        }
+    }
+    Row {
+        method: first.method.clone(),
+        target: first.target.clone(),
+        scheme: scheme_name(first.scheme).to_owned(),
+        classes: first.classes.clone(),
+        repetitions: results.iter().map(|r| repetition(r)).collect(),
+        fitted_people: fitted,
+        tested_people: tested,
+        cells,
+        primary: primary.to_owned(),
+        interval: if constant {
+            None
+        } else {
+            bootstrap(people.count, settings.bootstraps, settings.level, settings.seed, drawn)
+        },
+        p: if constant { None } else { permutation_p(people.count, settings.permutations, settings.seed, permuted) },
+        q: None,
+        comparison,
+        comparison_q: None,
+        parameters: results.iter().map(|r| r.outcome.parameters).max().unwrap_or(0),
+        wall_seconds: results.iter().map(|r| r.wall_seconds).sum(),
+        flags,
+    }
+}
+
+fn cell(results: &[&TaskResult], name: &str) -> Cell {
+    let values: Vec<Option<f64>> = results.iter().map(|r| r.metrics.get(name)).collect();
+    let known: Vec<f64> = values.iter().copied().flatten().collect();
+    let n = known.len() as f64;
+    let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / n);
+    let spread = mean.map(|m| (known.iter().map(|v| (v - m).powi(2)).sum::<f64>() / n).sqrt());
+    Cell { metric: name.to_owned(), mean, spread, values }
+}
+
+/// The tested people of all repetitions: somebody may be tested in several, and is then drawn, or relabelled, in all of them.
+struct People {
+    count: usize,
+    /// For every result, the number of each of its predictions' people.
+    numbers: Vec<Vec<usize>>,
+    truths: Vec<f64>,
+}
+
+impl People {
+    fn of(results: &[&TaskResult]) -> Self {
+        let mut truths: BTreeMap<&str, f64> = BTreeMap::new();
+        for p in results.iter().flat_map(|r| &r.outcome.predictions) {
+            truths.insert(&p.subject, p.truth);
+        }
+        let number: BTreeMap<&str, usize> = truths.keys().enumerate().map(|(k, s)| (*s, k)).collect();
+        let of = |r: &&TaskResult| r.outcome.predictions.iter().map(|p| number[p.subject.as_str()]).collect();
+        Self {
+            count: truths.len(),
+            numbers: results.iter().map(of).collect(),
+            truths: truths.values().copied().collect(),
+        }
+    }
+
+    /// Mean over repetitions of a score on people drawn with replacement.
+    fn score_drawn(&self, results: &[&TaskResult], drawn: &[usize], metric: &str) -> Option<f64> {
+        let mut times = vec![0usize; self.count];
+        drawn.iter().for_each(|i| times[*i] += 1);
+        self.mean_score(results, metric, |person, truth| (truth, times[person]))
+    }
+
+    /// Mean over repetitions of a score with everybody's label replaced by that of person `order[i]`.
+    fn score_permuted(&self, results: &[&TaskResult], order: &[usize], metric: &str) -> Option<f64> {
+        self.mean_score(results, metric, |person, _| (self.truths[order[person]], 1))
+    }
+
+    fn mean_score(
+        &self,
+        results: &[&TaskResult],
+        metric: &str,
+        change: impl Fn(usize, f64) -> (f64, usize),
+    ) -> Option<f64> {
+        let mut scores = vec![];
+        for (result, numbers) in results.iter().zip(&self.numbers) {
+            let mut pairs: Vec<(f64, &[f64])> = Vec::with_capacity(numbers.len());
+            for (p, number) in result.outcome.predictions.iter().zip(numbers) {
+                let (truth, times) = change(*number, p.truth);
+                pairs.extend(std::iter::repeat_n((truth, p.predicted.as_slice()), times));
+            }
+            scores.extend(score(&pairs, result.classes.len(), result.label_spread).and_then(|m| m.get(metric)));
+        }
+        (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
+    }
+}
+
+/// Adjusts a p-value of every row over the targets of the same method and scheme.
+fn control(rows: &mut [Row], p: impl Fn(&Row) -> Option<f64>, set: impl Fn(&mut Row, f64)) {
+    let mut families: BTreeMap<(String, String), Vec<(usize, f64)>> = BTreeMap::new();
+    for (i, row) in rows.iter().enumerate() {
+        if let Some(p) = p(row) {
+            families.entry((row.scheme.clone(), row.method.clone())).or_default().push((i, p));
+        }
+    }
+    for family in families.into_values() {
+        let adjusted = false_discovery(&family.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
+        family.iter().zip(adjusted).for_each(|((i, _), q)| set(&mut rows[*i], q));
+    }
+}

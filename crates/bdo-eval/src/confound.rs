@@ -1,0 +1,156 @@
+//! What should not explain a label: site, head motion, repetition time, scan length, age and sex, as tables of numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bdo_data::cohort::Cohort;
+use bdo_data::participants::{Label, Participants};
+
+use crate::features::{FeatureError, FeatureTable, Features};
+use crate::target::{Target, TargetValues};
+
+/// Columns that hold mean framewise displacement, where scans carry none of their own.
+const MOTION_COLUMNS: [&str; 5] =
+    ["mean_fd", "func_mean_fd", "mean_framewise_displacement", "MeanFD", "framewise_displacement_mean"];
+/// Columns of the site, where scans carry none of their own.
+const SITE_COLUMNS: [&str; 4] = ["site", "SITE_ID", "site_id", "scanner"];
+/// Columns of age.
+const AGE_COLUMNS: [&str; 5] = ["age", "AGE_AT_SCAN", "Age", "age_years", "AGE"];
+/// Columns of sex.
+const SEX_COLUMNS: [&str; 5] = ["sex", "SEX", "Sex", "gender", "Gender"];
+/// Columns of families.
+const FAMILY_COLUMNS: [&str; 4] = ["family_id", "Family_ID", "family", "FAMILY_ID"];
+
+/// The nuisance values of every scan of a cohort, in the order of its index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nuisance {
+    /// The person of every scan.
+    pub subjects: Vec<String>,
+    /// Where it was acquired.
+    pub site: Vec<Option<String>>,
+    /// Mean head motion.
+    pub mean_fd_mm: Vec<Option<f64>>,
+    /// Repetition time.
+    pub tr_seconds: Vec<f64>,
+    /// Time from the first kept frame to the last.
+    pub span_seconds: Vec<f64>,
+    /// Age and sex, where the participants table has them.
+    demographics: Vec<Target>,
+}
+
+impl Nuisance {
+    /// Collects from the index and the participants table.
+    pub fn of(cohort: &Cohort) -> Self {
+        let people = cohort.participants();
+        let motion = numbers(people, &MOTION_COLUMNS);
+        let site_column = column_of(people, &SITE_COLUMNS);
+        let listed_site = |subject: &str| {
+            let row = people.row_of(subject)?;
+            people.get(row, site_column?).map(str::to_owned)
+        };
+        let listed_motion = |subject: &str| motion.as_ref()?.get(people.row_of(subject)?).copied().flatten();
+        let index = cohort.index();
+        let demographics = [&AGE_COLUMNS, &SEX_COLUMNS].iter();
+        Self {
+            subjects: index.iter().map(|e| e.id.subject.clone()).collect(),
+            site: index.iter().map(|e| e.site.clone().or_else(|| listed_site(&e.id.subject))).collect(),
+            mean_fd_mm: index.iter().map(|e| e.mean_fd_mm.or_else(|| listed_motion(&e.id.subject))).collect(),
+            tr_seconds: index.iter().map(|e| e.tr_seconds).collect(),
+            span_seconds: index.iter().map(|e| e.span_seconds).collect(),
+            demographics: demographics
+                .filter_map(|names| Target::of(people, column_of(people, *names)?).ok())
+                .collect(),
+        }
+    }
+
+    /// One column a site; none where no scan has a site, or all have the same.
+    pub fn site_table(&self) -> Result<Option<FeatureTable>, FeatureError> {
+        let sites: BTreeSet<&String> = self.site.iter().flatten().collect();
+        if sites.len() < 2 {
+            return Ok(None);
+        }
+        let row = |site: &Option<String>| -> Vec<f64> {
+            sites.iter().map(|s| f64::from(u8::from(Some(*s) == site.as_ref()))).collect()
+        };
+        self.table(sites.len(), self.site.iter().flat_map(row).collect())
+    }
+
+    /// Mean head motion; none where it is not known of anybody.
+    pub fn motion_table(&self) -> Result<Option<FeatureTable>, FeatureError> {
+        if self.mean_fd_mm.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        self.table(1, self.mean_fd_mm.iter().map(|x| x.unwrap_or(f64::NAN)).collect())
+    }
+
+    /// Age and sex without the one that is to be predicted, however it is spelled; none where nothing is left.
+    pub fn demographic_table(&self, target: &Target) -> Result<Option<FeatureTable>, FeatureError> {
+        let kept: Vec<&Target> =
+            self.demographics.iter().filter(|d| d.name != target.name && !target.is_said_by(d)).collect();
+        // A class beyond two needs a column each; two need one.
+        let columns = |d: &Target| d.classes().map_or(1, |k| if k == 2 { 1 } else { k });
+        let width: usize = kept.iter().map(|d| columns(d)).sum();
+        if width == 0 {
+            return Ok(None);
+        }
+        let mut values = Vec::with_capacity(width * self.subjects.len());
+        for subject in &self.subjects {
+            for d in &kept {
+                match (&d.values, columns(d)) {
+                    (TargetValues::Number(_), _) | (_, 1) => values.push(d.value(subject).unwrap_or(f64::NAN)),
+                    (_, k) => values
+                        .extend((0..k).map(|c| d.code(subject).map_or(f64::NAN, |own| f64::from(u8::from(own == c))))),
+                }
+            }
+        }
+        self.table(width, values)
+    }
+
+    /// The nuisance of every person as labels (means over scans), for asking how well features predict them.
+    pub fn as_labels(&self) -> Participants {
+        let mut rows: BTreeMap<&String, Vec<usize>> = BTreeMap::new();
+        for (i, subject) in self.subjects.iter().enumerate() {
+            rows.entry(subject).or_default().push(i);
+        }
+        let mut out = Participants::with_columns(["site", "tr_seconds", "span_seconds", "mean_fd_mm"]);
+        for (subject, rows) in rows {
+            let mean = |value: &dyn Fn(usize) -> Option<f64>| {
+                let known: Vec<f64> = rows.iter().filter_map(|i| value(*i)).collect();
+                (!known.is_empty()).then(|| (known.iter().sum::<f64>() / known.len() as f64).to_string())
+            };
+            let labels = vec![
+                self.site[rows[0]].clone(),
+                mean(&|i| Some(self.tr_seconds[i])),
+                mean(&|i| Some(self.span_seconds[i])),
+                mean(&|i| self.mean_fd_mm[i]),
+            ];
+            out.insert(subject.clone(), labels);
+        }
+        out
+    }
+
+    fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, FeatureError> {
+        let features = Features::new(self.subjects.len(), width, values)?;
+        FeatureTable::new(self.subjects.clone(), features).map(Some)
+    }
+}
+
+/// The column of families of a table, where it has one under a usual name.
+pub fn family_column(people: &Participants) -> Option<&'static str> {
+    column_of(people, &FAMILY_COLUMNS)
+}
+
+/// The column of sites of a table, where it has one under a usual name.
+pub fn site_column(people: &Participants) -> Option<&'static str> {
+    column_of(people, &SITE_COLUMNS)
+}
+
+fn column_of<'a>(people: &Participants, names: &[&'a str]) -> Option<&'a str> {
+    names.iter().find(|name| people.columns().iter().any(|c| c == *name)).copied()
+}
+
+fn numbers(people: &Participants, names: &[&str]) -> Option<Vec<Option<f64>>> {
+    names.iter().find_map(|name| match people.label(name)? {
+        Label::Number(values) => Some(values),
+        Label::Category(_) => None,
+    })
+}

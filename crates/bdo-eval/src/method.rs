@@ -1,0 +1,130 @@
+//! The one signature that everything which predicts shares, and what it hands back.
+
+use std::collections::BTreeMap;
+
+use bdo_data::cohort::Cohort;
+use bdo_data::split::Split;
+use serde::{Deserialize, Serialize};
+
+use crate::design::DesignError;
+use crate::features::FeatureError;
+use crate::target::Target;
+
+/// Who a closed-form method is fitted on. Its penalty is always chosen inside these people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FitOn {
+    /// Training people: what a method that needs validation people for its selection has too.
+    #[default]
+    Train,
+    /// Training and validation people: all that are not tested.
+    TrainAndValidation,
+}
+
+/// One prediction problem: a label, and who may be fitted on and who is tested.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    /// The scans and people.
+    pub cohort: &'a Cohort,
+    /// Who is who.
+    pub split: &'a Split,
+    /// What is predicted.
+    pub target: &'a Target,
+    /// Seed of whatever a method draws.
+    pub seed: u64,
+    /// Who closed-form methods are fitted on.
+    pub fit_on: FitOn,
+}
+
+impl Task<'_> {
+    /// Whether a closed-form method may be fitted on a person.
+    pub fn fits(&self, subject: &str) -> bool {
+        let selects = self.fit_on == FitOn::TrainAndValidation && self.split.validation.contains(subject);
+        self.split.train.contains(subject) || selects
+    }
+
+    /// Mean and population spread of a number over the training people: by these the label is z-scored.
+    pub fn label_scale(&self) -> (f64, f64) {
+        let values: Vec<f64> = self.split.train.subjects().iter().filter_map(|s| self.target.value(s)).collect();
+        let n = values.len().max(1) as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        (mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt())
+    }
+}
+
+/// What is said of one test person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// The person.
+    pub subject: String,
+    /// The number, or the position of the class.
+    pub truth: f64,
+    /// The number in units of the label, or the probability of every class.
+    pub predicted: Vec<f64>,
+}
+
+/// What a method hands back for a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// One entry a test person; of several scans the mean.
+    pub predictions: Vec<Prediction>,
+    /// Fitted numbers.
+    pub parameters: usize,
+    /// BLAKE3 of what was fitted on.
+    pub fitted_on_blake3: String,
+    /// Choices that were made on the way (the penalty, the epoch).
+    pub chosen: BTreeMap<String, f64>,
+    /// What a reader of the table must know.
+    pub flags: Vec<String>,
+}
+
+/// Why a method has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum MethodError {
+    /// Features cannot be made.
+    #[error(transparent)]
+    Features(#[from] FeatureError),
+    /// A fit failed.
+    #[error(transparent)]
+    Design(#[from] DesignError),
+    /// Nobody to fit on, or nobody to test.
+    #[error("{method} on {target}: expected people {what}, found none with features and a value")]
+    Nobody {
+        /// The method.
+        method: String,
+        /// The label.
+        target: String,
+        /// What they are missing for.
+        what: &'static str,
+    },
+    /// Harmonisation failed.
+    #[error(transparent)]
+    Combat(#[from] crate::combat::CombatError),
+    /// Anything a method of another crate reports.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Anything that can be a row of the table.
+pub trait Method: Sync + Send {
+    /// The name of the row.
+    fn name(&self) -> &str;
+
+    /// Everything besides cohort, split and seed that decides the result (settings, the hash of a model): a stored result is
+    /// used again only if this is the same.
+    fn fingerprint(&self) -> String;
+
+    /// Fits on the task's training people and predicts its test people.
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError>;
+}
+
+/// The mean over each person's rows, people in order of their name; rows are `width` numbers each.
+pub fn mean_by_person(subjects: &[&str], rows: &[f64], width: usize) -> BTreeMap<String, Vec<f64>> {
+    let mut sums: BTreeMap<String, (Vec<f64>, f64)> = BTreeMap::new();
+    for (subject, row) in subjects.iter().zip(rows.chunks_exact(width)) {
+        let (sum, n) = sums.entry((*subject).to_owned()).or_insert_with(|| (vec![0.0; width], 0.0));
+        sum.iter_mut().zip(row).for_each(|(s, x)| *s += x);
+        *n += 1.0;
+    }
+    sums.into_iter().map(|(s, (sum, n))| (s, sum.into_iter().map(|x| x / n).collect())).collect()
+}

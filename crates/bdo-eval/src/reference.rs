@@ -1,0 +1,210 @@
+//! The rows every table has: connectivity, and what can be said without looking at a brain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::combat::{FittedCombat, UnseenSite};
+use crate::confound::Nuisance;
+use crate::features::{FeatureTable, Features};
+use crate::method::{FitOn, Method, MethodError, Outcome, Prediction, Task, mean_by_person};
+use crate::probe::{FittedProbe, Labels};
+
+/// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
+const CLOSED_FORM: &str = "closed-form/1";
+
+/// Ridge or logistic regression on a fixed table of features: connectivity, or the features of any frozen model.
+pub struct ClosedForm {
+    name: String,
+    table: Arc<FeatureTable>,
+    source: String,
+    harmonise: Option<(Arc<Nuisance>, UnseenSite)>,
+}
+
+impl ClosedForm {
+    /// `source` is what made the features (settings, the hash of a model); it decides whether stored results are reused.
+    pub fn new(name: &str, table: Arc<FeatureTable>, source: &str) -> Self {
+        Self { name: name.to_owned(), table, source: source.to_owned(), harmonise: None }
+    }
+
+    /// Harmonises the features over sites first, fitted on the training people of each task. Rows of the table must be the
+    /// scans of the cohort in its order.
+    pub fn harmonised(mut self, nuisance: Arc<Nuisance>, unseen: UnseenSite) -> Self {
+        self.harmonise = Some((nuisance, unseen));
+        self
+    }
+
+    fn harmonised_table(
+        &self,
+        nuisance: &Nuisance,
+        unseen: UnseenSite,
+        task: &Task<'_>,
+    ) -> Result<FeatureTable, MethodError> {
+        let features = self.table.features();
+        let site = |i: usize| nuisance.site[i].as_deref().unwrap_or("unknown");
+        let fitted: Vec<usize> = self.table.rows_of(|s| task.fits(s));
+        let sites: Vec<&str> = fitted.iter().map(|i| site(*i)).collect();
+        let combat = FittedCombat::fit(features, &fitted, &sites, None)?;
+        let all = self.table.rows_of(|s| task.fits(s) || task.split.test.contains(s));
+        let sites: Vec<&str> = all.iter().map(|i| site(*i)).collect();
+        let values = combat.apply(features, &all, &sites, None, unseen)?;
+        let subjects = all.iter().map(|i| self.table.subjects()[*i].clone()).collect();
+        Ok(FeatureTable::new(subjects, Features::new(all.len(), features.width(), values)?)?)
+    }
+}
+
+impl Method for ClosedForm {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        let harmonised = self.harmonise.as_ref().map_or(String::new(), |(_, unseen)| format!(" combat {unseen:?}"));
+        format!("{CLOSED_FORM} {}{harmonised}", self.source)
+    }
+
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+        match &self.harmonise {
+            None => closed_form(&self.name, task, &self.table),
+            Some((nuisance, unseen)) => closed_form(&self.name, task, &self.harmonised_table(nuisance, *unseen, task)?),
+        }
+    }
+}
+
+/// What can be predicted without the series: head motion, the site, age and sex, or nothing at all.
+pub struct NoBrain {
+    kind: NoBrainKind,
+    nuisance: Arc<Nuisance>,
+}
+
+/// What such a method may know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoBrainKind {
+    /// Mean framewise displacement.
+    Motion,
+    /// Where the scan was acquired.
+    Site,
+    /// Age and sex, without the one that is predicted.
+    AgeSex,
+    /// How frequent the classes are, or the mean.
+    Majority,
+}
+
+impl NoBrain {
+    /// A method that knows so much.
+    pub fn new(kind: NoBrainKind, nuisance: Arc<Nuisance>) -> Self {
+        Self { kind, nuisance }
+    }
+}
+
+impl Method for NoBrain {
+    fn name(&self) -> &str {
+        match self.kind {
+            NoBrainKind::Motion => "motion",
+            NoBrainKind::Site => "site",
+            NoBrainKind::AgeSex => "age-sex",
+            NoBrainKind::Majority => "majority",
+        }
+    }
+
+    fn fingerprint(&self) -> String {
+        CLOSED_FORM.to_owned()
+    }
+
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+        let (table, absent) = match self.kind {
+            NoBrainKind::Motion => (self.nuisance.motion_table()?, "head motion is not known: the majority"),
+            NoBrainKind::Site => (self.nuisance.site_table()?, "there is one site only: the majority"),
+            NoBrainKind::AgeSex => {
+                (self.nuisance.demographic_table(task.target)?, "nothing but the label is left: the majority")
+            }
+            NoBrainKind::Majority => return majority(task),
+        };
+        match table {
+            Some(table) => closed_form(self.name(), task, &table),
+            // The row is always there; what it could not know is said.
+            None => majority(task).map(|outcome| Outcome { flags: vec![absent.to_owned()], ..outcome }),
+        }
+    }
+}
+
+/// Ridge or logistic regression on a table: fitted on the task's people, the mean over scans predicted for each test person.
+pub fn closed_form(method: &str, task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, MethodError> {
+    let nobody = |what| MethodError::Nobody { method: method.to_owned(), target: task.target.name.clone(), what };
+    let known = |s: &str| task.target.value(s).is_some();
+    let fitted = table.rows_of(|s| task.fits(s) && known(s));
+    let tested = table.rows_of(|s| task.split.test.contains(s) && known(s));
+    if fitted.len() < 2 {
+        return Err(nobody("to fit on"));
+    }
+    if tested.is_empty() {
+        return Err(nobody("to test"));
+    }
+    let subjects = table.subjects();
+    let people: BTreeSet<&str> = fitted.iter().map(|i| subjects[*i].as_str()).collect();
+    let numbers: BTreeMap<&str, usize> = people.into_iter().enumerate().map(|(k, s)| (s, k)).collect();
+    let groups: Vec<usize> = fitted.iter().map(|i| numbers[subjects[*i].as_str()]).collect();
+    let (probe, width) = if let Some(classes) = task.target.classes() {
+        let codes: Vec<usize> = fitted.iter().filter_map(|i| task.target.code(&subjects[*i])).collect();
+        let labels = Labels::Class { codes: &codes, classes };
+        (FittedProbe::fit(table.features(), &fitted, labels, &groups, task.seed)?, classes)
+    } else {
+        let values: Vec<f64> = fitted.iter().filter_map(|i| task.target.value(&subjects[*i])).collect();
+        (FittedProbe::fit(table.features(), &fitted, Labels::Number(&values), &groups, task.seed)?, 1)
+    };
+    let rows = probe.predict(table.features(), &tested);
+    let people: Vec<&str> = tested.iter().map(|i| subjects[*i].as_str()).collect();
+    let predictions = predictions(task, mean_by_person(&people, &rows, width));
+    let missing = task.split.test.subjects().len() - predictions.len();
+    let flags = if missing == 0 { vec![] } else { vec![format!("{missing} test people have no features")] };
+    Ok(Outcome {
+        predictions,
+        parameters: probe.parameters(),
+        fitted_on_blake3: table.rows_blake3(&fitted),
+        chosen: BTreeMap::from([("penalty".to_owned(), probe.penalty)]),
+        flags,
+    })
+}
+
+/// Class frequencies, or the mean, of the people fitted on.
+fn majority(task: &Task<'_>) -> Result<Outcome, MethodError> {
+    let mut fitted: Vec<&String> = task.split.train.subjects().iter().collect();
+    if task.fit_on == FitOn::TrainAndValidation {
+        fitted.extend(task.split.validation.subjects());
+    }
+    fitted.retain(|s| task.target.value(s).is_some());
+    if fitted.is_empty() {
+        let target = task.target.name.clone();
+        return Err(MethodError::Nobody { method: "majority".into(), target, what: "to fit on" });
+    }
+    let n = fitted.len() as f64;
+    let said: Vec<f64> = match task.target.classes() {
+        Some(classes) => {
+            let count = |k: usize| fitted.iter().filter(|s| task.target.code(s) == Some(k)).count();
+            (0..classes).map(|k| count(k) as f64 / n).collect()
+        }
+        None => vec![fitted.iter().filter_map(|s| task.target.value(s)).sum::<f64>() / n],
+    };
+    let tested = task.split.test.subjects().iter().filter(|s| task.target.value(s).is_some());
+    let everybody: BTreeMap<String, Vec<f64>> = tested.map(|s| (s.clone(), said.clone())).collect();
+    let mut hasher = blake3::Hasher::new();
+    for s in &fitted {
+        hasher.update(s.as_bytes()).update(b"\0");
+    }
+    Ok(Outcome {
+        predictions: predictions(task, everybody),
+        parameters: said.len(),
+        fitted_on_blake3: hasher.finalize().to_hex().to_string(),
+        chosen: BTreeMap::new(),
+        flags: vec![],
+    })
+}
+
+/// Joins what was said with what is true.
+fn predictions(task: &Task<'_>, said: BTreeMap<String, Vec<f64>>) -> Vec<Prediction> {
+    said.into_iter()
+        .filter_map(|(subject, predicted)| {
+            let truth = task.target.value(&subject)?;
+            Some(Prediction { subject, truth, predicted })
+        })
+        .collect()
+}

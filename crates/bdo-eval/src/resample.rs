@@ -1,0 +1,166 @@
+//! How sure a score is: intervals by resampling people, chance by permuting labels, comparisons that respect overlap.
+
+use bdo_data::random;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::student::two_sided_p;
+
+/// An interval that holds the middle share of resampled scores.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The value below which a share `q` of the values lies, linear between neighbours (numpy's default); none without values.
+pub fn percentile(values: &[f64], q: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let at = q.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
+    let (below, part) = (at.floor() as usize, at.fract());
+    let above = (below + 1).min(sorted.len() - 1);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * part)
+}
+
+/// Percentile interval of a score over resamples of `people` with replacement.
+///
+/// `score` gets the drawn people (numbers below `people`, some several times) and says nothing where it is undefined.
+pub fn bootstrap(
+    people: usize,
+    resamples: usize,
+    level: f64,
+    seed: u64,
+    score: impl Fn(&[usize]) -> Option<f64> + Sync,
+) -> Option<Interval> {
+    if people == 0 {
+        return None;
+    }
+    let scores: Vec<f64> = (0..resamples)
+        .into_par_iter()
+        .filter_map(|k| {
+            let mut rng = random::stream("bootstrap", &[seed, k as u64]);
+            let drawn: Vec<usize> = (0..people).map(|_| random::below(&mut rng, people as u64) as usize).collect();
+            score(&drawn)
+        })
+        .collect();
+    // An interval of the few resamples in which a score happens to be defined would describe those, not the score.
+    if scores.len() * 2 < resamples {
+        return None;
+    }
+    let tail = (1.0 - level) / 2.0;
+    Some(Interval { low: percentile(&scores, tail)?, high: percentile(&scores, 1.0 - tail)? })
+}
+
+/// Chance of a score at least as high when labels have nothing to do with predictions: (1 + as high) / (1 + permutations).
+///
+/// `score` gets for every person whose label to use; higher is better. None where the observed score is undefined.
+pub fn permutation_p(
+    people: usize,
+    permutations: usize,
+    seed: u64,
+    score: impl Fn(&[usize]) -> Option<f64> + Sync,
+) -> Option<f64> {
+    let in_place: Vec<usize> = (0..people).collect();
+    let observed = score(&in_place)?;
+    let as_high: usize = (0..permutations)
+        .into_par_iter()
+        .filter(|k| {
+            let mut order = in_place.clone();
+            random::shuffle(&mut order, &mut random::stream("permutation", &[seed, *k as u64]));
+            // A sum in another order may round differently; equal up to that counts as equal.
+            score(&order).is_some_and(|s| s >= observed - 1e-12 * observed.abs())
+        })
+        .count();
+    Some((1 + as_high) as f64 / (1 + permutations) as f64)
+}
+
+/// Two methods compared over the same repeated splits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Mean difference, first minus second.
+    pub difference: f64,
+    /// Corrected t statistic; none where all differences are equal.
+    pub t: Option<f64>,
+    /// Two-sided p; 1 where all differences are zero, none where they are equal but not zero.
+    pub p: Option<f64>,
+}
+
+/// Nadeau and Bengio's corrected t-test: repeated splits share people, so the variance of the mean difference is that of the
+/// differences times 1/splits + test/train, not 1/splits alone. None with fewer than two splits.
+pub fn corrected_comparison(differences: &[f64], test_over_train: f64) -> Option<Comparison> {
+    let n = differences.len() as f64;
+    if differences.len() < 2 {
+        return None;
+    }
+    let mean = differences.iter().sum::<f64>() / n;
+    let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    if variance <= (mean.abs() * 1e-12).powi(2) {
+        return Some(Comparison { difference: mean, t: None, p: (mean == 0.0).then_some(1.0) });
+    }
+    let t = mean / (variance * (1.0 / n + test_over_train)).sqrt();
+    Some(Comparison { difference: mean, t: Some(t), p: Some(two_sided_p(t, n - 1.0)) })
+}
+
+/// Benjamini and Hochberg's adjusted p-values: the smallest false discovery rate at which each would be called.
+pub fn false_discovery(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*b].total_cmp(&p[*a]));
+    let mut adjusted = vec![0.0; p.len()];
+    let mut lowest = 1.0f64;
+    for (above, &i) in order.iter().enumerate() {
+        let rank = p.len() - above;
+        lowest = lowest.min(p[i] * p.len() as f64 / rank as f64);
+        adjusted[i] = lowest;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn bootstrap_of_a_mean_has_the_width_theory_says() {
+        let values: Vec<f64> = (0..400).map(|i| f64::from(i % 20)).collect();
+        let mean = |drawn: &[usize]| Some(drawn.iter().map(|i| values[*i]).sum::<f64>() / drawn.len() as f64);
+        let interval = bootstrap(values.len(), 4000, 0.95, 1, mean).unwrap();
+        // Uniform over 0..19: variance 33.25, so the mean of 400 has a standard error of 0.2883. The ends of an interval of
+        // 4000 resamples are known to about 0.0105 each; six of those on the width.
+        let width = 2.0 * 1.959_964 * (33.25f64 / 400.0).sqrt();
+        assert!((interval.high - interval.low - width).abs() < 0.09, "{interval:?}, expected width {width}");
+        assert!(interval.low < 9.5 && 9.5 < interval.high);
+    }
+
+    #[test]
+    fn permutations_find_what_is_there_and_nothing_else() {
+        let truth: Vec<f64> = (0..40).map(f64::from).collect();
+        let related: Vec<f64> = truth.iter().map(|t| t + (t * 1.7).sin() * 5.0).collect();
+        let p = |predicted: &[f64]| {
+            permutation_p(40, 999, 0, |order| {
+                let labels: Vec<f64> = order.iter().map(|i| truth[*i]).collect();
+                crate::metric::pearson(&labels, predicted)
+            })
+        };
+        assert_eq!(p(&related), Some(0.001));
+        assert_eq!(p(&[1.0; 40]), None);
+        // Under independence p is uniform: the mean of 200 is 0.5 +- 0.02.
+        let mean = (0..200).map(|s| {
+            let mut noise: Vec<f64> = truth.clone();
+            random::shuffle(&mut noise, &mut random::stream("test", &[s]));
+            p(&noise).unwrap()
+        });
+        let mean = mean.sum::<f64>() / 200.0;
+        assert!((mean - 0.5).abs() < 0.1, "{mean}");
+    }
+
+    #[test]
+    fn degenerate_comparisons_are_said() {
+        assert_eq!(corrected_comparison(&[0.1], 0.3), None);
+        assert_eq!(corrected_comparison(&[0.0, 0.0, 0.0], 0.3).unwrap().p, Some(1.0));
+        assert_eq!(corrected_comparison(&[0.1, 0.1], 0.3).unwrap().p, None);
+    }
+}

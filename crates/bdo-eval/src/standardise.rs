@@ -1,0 +1,82 @@
+//! Columns to mean 0 and spread 1, by the statistics of chosen rows only.
+
+use serde::{Deserialize, Serialize};
+
+use crate::features::Features;
+
+/// A column that varies less than this, relative to its largest value, is constant up to rounding.
+const LEAST_RELATIVE_SPREAD: f64 = 1e-12;
+
+/// Means and population spreads of columns, fitted on training rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedStandardiser {
+    means: Vec<f64>,
+    /// 0 marks a column that is constant or missing in the training rows; it becomes 0, since nothing can be learned from it.
+    spreads: Vec<f64>,
+}
+
+impl FittedStandardiser {
+    /// Fits on these rows; missing values are left out of the statistics.
+    pub fn fit(features: &Features, rows: &[usize]) -> Self {
+        let width = features.width();
+        let (mut sums, mut counts, mut largest) = (vec![0.0; width], vec![0.0f64; width], vec![0.0f64; width]);
+        for &i in rows {
+            for (j, x) in features.row(i).iter().enumerate().filter(|(_, x)| !x.is_nan()) {
+                sums[j] += x;
+                counts[j] += 1.0;
+                largest[j] = largest[j].max(x.abs());
+            }
+        }
+        let means: Vec<f64> = sums.iter().zip(&counts).map(|(s, n)| s / n.max(1.0)).collect();
+        let mut squares = vec![0.0; width];
+        for &i in rows {
+            for (j, x) in features.row(i).iter().enumerate().filter(|(_, x)| !x.is_nan()) {
+                squares[j] += (x - means[j]).powi(2);
+            }
+        }
+        let spread = |j: usize| (squares[j] / counts[j].max(1.0)).sqrt();
+        let usable = |j: usize| spread(j) > LEAST_RELATIVE_SPREAD * largest[j];
+        let spreads = (0..width).map(|j| if usable(j) { spread(j) } else { 0.0 }).collect();
+        Self { means, spreads }
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.means.len()
+    }
+
+    /// One value of column `j`; a missing one becomes the training mean, which is 0.
+    #[inline]
+    pub fn value(&self, j: usize, x: f64) -> f64 {
+        if x.is_nan() || self.spreads[j] == 0.0 { 0.0 } else { (x - self.means[j]) / self.spreads[j] }
+    }
+
+    /// Means of the columns.
+    pub fn means(&self) -> &[f64] {
+        &self.means
+    }
+
+    /// Spreads of the columns, 0 where constant.
+    pub fn spreads(&self) -> &[f64] {
+        &self.spreads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn statistics_come_from_the_given_rows_only() {
+        let values = vec![1.0, 5.0, f64::NAN, 3.0, 5.0, 2.0, 100.0, 7.0, 4.0];
+        let features = Features::new(3, 3, values).unwrap();
+        let fitted = FittedStandardiser::fit(&features, &[0, 1]);
+        assert_eq!(fitted.means(), [2.0, 5.0, 2.0]);
+        assert_eq!(fitted.spreads(), [1.0, 0.0, 0.0]);
+        assert_eq!(fitted.value(0, 100.0), 98.0);
+        assert_eq!(fitted.value(1, 7.0), 0.0, "a column without spread in training says nothing");
+        assert_eq!(fitted.value(0, f64::NAN), 0.0);
+    }
+}
