@@ -1,6 +1,7 @@
 //! One file a verb.
 
 mod bench;
+mod compare;
 mod demo;
 mod evaluate;
 mod ingest;
@@ -26,6 +27,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Inspect(args) => inspect::run(args, &cli.common),
         Verb::Pretrain(args) => pretrain::run(args, &cli.common),
         Verb::Evaluate(args) => evaluate::run(args, &cli.common),
+        Verb::Compare(args) => compare::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }
