@@ -32,7 +32,7 @@ use crate::progress::Progress;
 
 /// Rows that are in every table, asked for or not: without them the others cannot be judged.
 const ALWAYS: [&str; 5] = ["fc", "motion", "site", "age-sex", "majority"];
-/// Further rows.
+/// Further rows; a method that is added below is named here too.
 const OPTIONAL: [&str; 1] = ["fc-combat"];
 
 /// What methods are made of; computed once and shared.
@@ -52,12 +52,26 @@ fn method(name: &str, from: &Ingredients) -> anyhow::Result<Box<dyn Method>> {
         "site" => no_brain(NoBrainKind::Site),
         "age-sex" => no_brain(NoBrainKind::AgeSex),
         "majority" => no_brain(NoBrainKind::Majority),
-        other => bail!("--methods: expected one of {}, {}, found {other:?}", ALWAYS.join(", "), OPTIONAL.join(", ")),
+        other => bail!("--methods: expected a known method, found {other:?}"),
     })
+}
+
+/// The rows asked for, then those that are always there; checked before any scan is read.
+fn names(args: &CompareArgs) -> anyhow::Result<Vec<&str>> {
+    let known: Vec<&str> = ALWAYS.iter().chain(&OPTIONAL).copied().collect();
+    let mut names: Vec<&str> = args.methods.iter().map(String::as_str).collect();
+    if let Some(other) = names.iter().find(|name| !known.contains(name)) {
+        bail!("--methods: expected one of {}, found {other:?}", known.join(", "));
+    }
+    names.extend(ALWAYS);
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    Ok(names)
 }
 
 pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome> {
     let started = std::time::Instant::now();
+    let names = names(args)?;
     let cohort = Cohort::open(&args.data)?;
     let cohort_blake3 = cohort.content_blake3()?;
     let targets = args
@@ -73,10 +87,6 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
 
     let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
-    let mut names: Vec<&str> = args.methods.iter().map(String::as_str).collect();
-    names.extend(ALWAYS);
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(*name));
     let methods = names.iter().map(|name| method(name, &ingredients)).collect::<anyhow::Result<Vec<_>>>()?;
 
     durable::create_folder(&args.out)?;
