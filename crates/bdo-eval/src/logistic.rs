@@ -21,7 +21,7 @@ pub struct LogisticFit {
 /// How exactly a fit is solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exactness {
-    /// Until the objective is known to about 1e-6 of itself: enough to rank penalties.
+    /// Until the objective is known to about 1e-5 of itself: enough to rank penalties.
     Selecting,
     /// Until rounding.
     Final,
@@ -51,7 +51,7 @@ impl<'a> LogisticProblem<'a> {
         let size = self.outputs * self.width();
         let mut weights = start.map_or_else(|| vec![0.0; size], |s| s.weights.clone());
         let enough = match exactness {
-            Exactness::Selecting => 1e-6,
+            Exactness::Selecting => 1e-5,
             Exactness::Final => 1e-20,
         };
         let mut state = self.state(&weights, penalty);

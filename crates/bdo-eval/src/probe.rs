@@ -11,6 +11,8 @@ use crate::standardise::FittedStandardiser;
 
 /// Folds over people inside the training set that choose the penalty of a logistic fit.
 const FOLDS: usize = 5;
+/// Weaker penalties that are tried after the best one so far.
+const PAST_THE_BEST: usize = 3;
 
 /// What is to be predicted, one entry a training row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,20 +84,31 @@ impl FittedProbe {
         seed: u64,
     ) -> Self {
         let folds = person_folds(codes, groups, seed);
-        let mut losses = vec![0.0; penalties.len()];
-        for fold in 0..FOLDS {
-            let (held, kept): (Vec<usize>, Vec<usize>) = (0..design.rows()).partition(|i| folds[*i] == fold);
-            let problem = LogisticProblem::new(design, kept, codes, classes);
-            let mut fit: Option<LogisticFit> = None;
-            for (loss, penalty) in losses.iter_mut().zip(penalties) {
-                let next = problem.fit(*penalty, Exactness::Selecting, fit.as_ref());
+        let parts: Vec<(Vec<usize>, LogisticProblem<'_>)> = (0..FOLDS)
+            .map(|fold| {
+                let (held, kept): (Vec<usize>, Vec<usize>) = (0..design.rows()).partition(|i| folds[*i] == fold);
+                (held, LogisticProblem::new(design, kept, codes, classes))
+            })
+            .collect();
+        let mut fits: Vec<Option<LogisticFit>> = vec![None; FOLDS];
+        let mut tried: Vec<(f64, f64)> = vec![];
+        for &penalty in penalties {
+            let mut loss = 0.0;
+            for ((held, problem), fit) in parts.iter().zip(&mut fits) {
+                let next = problem.fit(penalty, Exactness::Selecting, fit.as_ref());
                 let own = |i: &usize| probabilities(&next, classes.max(2), design.row(*i))[codes[*i]];
-                *loss -= held.iter().map(|i| own(i).max(f64::EPSILON).ln()).sum::<f64>();
-                fit = Some(next);
+                loss -= held.iter().map(|i| own(i).max(f64::EPSILON).ln()).sum::<f64>();
+                *fit = Some(next);
+            }
+            tried.push((penalty, loss / design.rows().max(1) as f64));
+            // The loss falls and then rises as the penalty weakens; the weakest penalties cost the most and are not reached.
+            let lowest = tried.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
+            if tried.len() > PAST_THE_BEST
+                && tried[tried.len() - PAST_THE_BEST..].iter().all(|(_, loss)| *loss > lowest)
+            {
+                break;
             }
         }
-        let n = design.rows().max(1) as f64;
-        let tried: Vec<(f64, f64)> = penalties.iter().zip(&losses).map(|(p, l)| (*p, l / n)).collect();
         let penalty = best(&tried);
         let all = LogisticProblem::new(design, (0..design.rows()).collect(), codes, classes);
         let fit = all.fit(penalty, Exactness::Final, None);

@@ -84,6 +84,11 @@ pub(crate) enum Verb {
     /// Apply a fitted head, with its model, to new people
     #[command(after_help = "Example:\n  bdo predict --head probe-age --data cohort --out predictions.tsv")]
     Predict(PredictArgs),
+    /// Compare methods on labels of people under the same splits, beside what can be said without a brain
+    #[command(
+        after_help = "Examples:\n  bdo compare --data cohort --targets age,sex --out comparison\n  bdo compare --data cohort --targets diagnosis --methods fc,fc-combat --site-groups --out comparison"
+    )]
+    Compare(CompareArgs),
     /// Measure how fast this machine trains, embeds and multiplies
     #[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
     Bench(BenchArgs),
@@ -318,7 +323,7 @@ macro_rules! display_as_typed {
         }
     )*};
 }
-display_as_typed!(BenchTask, SizeName);
+display_as_typed!(BenchTask, SizeName, FitOnName);
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -445,6 +450,59 @@ pub(crate) enum People {
     Unseen,
     /// Everybody, training people too
     All,
+}
+
+/// Who closed-form methods are fitted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FitOnName {
+    /// The training people, as methods have that need the others for their selection
+    Train,
+    /// Training and validation people; the penalty is chosen inside them
+    TrainAndValidation,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The cohort
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// Columns of the participants table to predict
+    #[arg(long, value_name = "A,B", value_delimiter = ',', required = true)]
+    pub(crate) targets: Vec<String>,
+    /// Rows besides those every table has (fc, motion, site, age-sex, majority)
+    #[arg(long, value_name = "M,N", value_delimiter = ',')]
+    pub(crate) methods: Vec<String>,
+    /// Where results and tables go; what is there already is used again
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// A pre-trained model, for methods that need one; its training people among the tested are flagged
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: Option<PathBuf>,
+    /// Repetitions with random splits
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "0,1,2")]
+    pub(crate) seeds: Vec<u64>,
+    /// Also leave out groups of sites
+    #[arg(long)]
+    pub(crate) site_groups: bool,
+    /// Who closed-form methods are fitted on
+    #[arg(long, value_enum, default_value_t = FitOnName::Train)]
+    pub(crate) fit_on: FitOnName,
+    /// Column of families, whose members stay together [default: recognised]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) family_column: Option<String>,
+    /// Column of sites [default: recognised]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) site_column: Option<String>,
+    /// Resamples of people behind each interval
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = positive)]
+    pub(crate) bootstraps: usize,
+    /// Permutations of labels behind each p
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = positive)]
+    pub(crate) permutations: usize,
+    /// Do not ask how well connectivity predicts site, repetition time, scan length and head motion
+    #[arg(long)]
+    pub(crate) no_audit: bool,
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -1,6 +1,7 @@
 //! One file a verb.
 
 mod bench;
+mod compare;
 mod demo;
 mod embed;
 mod evaluate;
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Probe(args) => probe::run(args, &cli.common),
         Verb::Finetune(args) => finetune::run(args, &cli.common),
         Verb::Predict(args) => predict::run(args, &cli.common),
+        Verb::Compare(args) => compare::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }

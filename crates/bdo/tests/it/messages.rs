@@ -167,7 +167,9 @@ fn a_damaged_cohort_is_named_with_its_scan() {
 fn every_verb_has_help_with_an_example() {
     let dir = tempfile::tempdir().unwrap();
     let help = transcript(dir.path(), "--help");
-    for verb in ["demo", "simulate", "ingest", "merge", "inspect", "embed", "probe", "finetune", "predict"] {
+    for verb in
+        ["demo", "simulate", "ingest", "merge", "inspect", "embed", "probe", "finetune", "predict", "compare", "sweep"]
+    {
         assert!(help.contains(verb));
         let said = transcript(dir.path(), &format!("{verb} --help"));
         assert!(said.starts_with("exit 0\n") && said.contains("Example"), "{said}");

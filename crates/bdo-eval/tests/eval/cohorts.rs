@@ -1,0 +1,79 @@
+//! Small cohorts for the tests, made in scratch folders.
+
+use std::path::Path;
+
+use bdo_data::cohort::{self, Cohort, Observer, Plan, Provenance, Tables};
+use bdo_data::participants::Participants;
+use bdo_data::region::Region;
+use bdo_data::scan::{Scan, ScanId, Source};
+use bdo_data::synth::{Effects, Generator, SynthSpec};
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn advance(&self, _: usize, _: usize) {}
+
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
+
+/// What a simulated cohort should be like.
+pub(crate) fn spec(subjects: usize, effects: Effects) -> SynthSpec {
+    SynthSpec {
+        subjects,
+        regions: 32,
+        frames: 160,
+        sites: 2,
+        effects,
+        missing_label_fraction: 0.0,
+        ..SynthSpec::default()
+    }
+}
+
+/// Simulates a cohort; `change` may replace the scan that is stored at a position, after the person was named.
+pub(crate) fn simulate(spec: SynthSpec, folder: &Path, change: impl Fn(usize, Scan) -> Scan + Sync) -> Cohort {
+    let generator = Generator::new(spec).unwrap();
+    let plan = Plan {
+        provenance: Provenance::of("test", serde_json::json!({})),
+        atlas_name: "test".into(),
+        regions: generator.regions().iter().map(Region::from).collect(),
+        items: generator.scan_count(),
+        part_bytes: 1 << 24,
+    };
+    let produce = |i: usize| Ok(change(i, scan(&generator, i)));
+    let tables = |_: &cohort::BuildReport| Tables { participants: people(&generator), ..Tables::default() };
+    cohort::build(folder, &plan, produce, tables, &Nobody).unwrap();
+    Cohort::open(folder).unwrap()
+}
+
+pub(crate) fn scan(generator: &Generator, i: usize) -> Scan {
+    let made = generator.scan(i);
+    Scan {
+        id: ScanId { subject: made.subject, session: made.session, task: None, run: None },
+        site: Some(made.site),
+        tr_seconds: made.tr_seconds,
+        frame_times_seconds: made.frame_times_seconds,
+        series: made.series,
+        framewise_displacement_mm: Some(made.framewise_displacement_mm),
+        coverage: None,
+        source: Source { name: "simulated".into(), ..Source::default() },
+    }
+}
+
+fn people(generator: &Generator) -> Participants {
+    let mut people = Participants::with_columns(["age", "sex", "diagnosis", "site", "family_id"]);
+    for i in 0..generator.spec().subjects {
+        let person = generator.person(i);
+        let text = |x: Option<&str>| x.map(str::to_owned);
+        let labels = vec![
+            person.age_years.map(|x| x.to_string()),
+            text(person.sex),
+            text(person.diagnosis),
+            Some(person.site),
+            Some(person.family),
+        ];
+        people.insert(person.subject, labels);
+    }
+    people
+}

@@ -1,0 +1,111 @@
+//! Connectivity finds what was put in, the more the stronger it is, and nothing where there is nothing.
+
+use std::sync::Arc;
+
+use bdo_data::cohort::Cohort;
+use bdo_data::split::{Scheme, Split, SplitSpec};
+use bdo_data::synth::Effects;
+use bdo_eval::audit::audit;
+use bdo_eval::comparison::run_task;
+use bdo_eval::confound::Nuisance;
+use bdo_eval::connectivity::{Scale, connectivity_table};
+use bdo_eval::leak::{LeakReport, scan_contents};
+use bdo_eval::method::{FitOn, Task};
+use bdo_eval::reference::ClosedForm;
+use bdo_eval::target::Target;
+
+use crate::cohorts::{simulate, spec};
+
+fn split(cohort: &Cohort, target: &str, seed: u64) -> Split {
+    let spec = SplitSpec {
+        target: Some(target.to_owned()),
+        family_column: Some("family_id".into()),
+        site_column: Some("site".into()),
+        scheme: Scheme::Random,
+        seed,
+    };
+    Split::new(cohort.participants(), &spec).unwrap()
+}
+
+/// Mean score of connectivity over three seeds: area under the curve, or correlation.
+fn score(cohort: &Cohort, method: &ClosedForm, target: &str) -> f64 {
+    let label = Target::of(cohort.participants(), target).unwrap();
+    let scores = (0..3).map(|seed| {
+        let split = split(cohort, target, seed);
+        let task = Task { cohort, split: &split, target: &label, seed, fit_on: FitOn::Train };
+        let metrics = run_task(method, &task, "", &[]).unwrap().metrics;
+        if target == "age" { metrics.get("rho").unwrap_or(0.0) } else { metrics.get("auc").unwrap() }
+    });
+    scores.sum::<f64>() / 3.0
+}
+
+#[test]
+fn effects_are_found_in_order_of_their_size() {
+    let sized = |x: f64| Effects {
+        age_rate: x,
+        age_coupling: x,
+        age_motion: 0.0,
+        sex_coupling: 2.0 * x,
+        diagnosis_coupling: 1.5 * x,
+        diagnosis_between: 1.5 * x,
+        trait_coupling: 0.0,
+    };
+    let mut found: Vec<[f64; 3]> = vec![];
+    for size in [0.0, 0.5, 1.5] {
+        let folder = tempfile::tempdir().unwrap();
+        let cohort = simulate(spec(400, sized(size)), &folder.path().join("c"), |_, scan| scan);
+        let table = Arc::new(connectivity_table(&cohort, Scale::FisherZ).unwrap());
+        let method = ClosedForm::new("fc", table, "");
+        found.push(["age", "sex", "diagnosis"].map(|target| score(&cohort, &method, target)));
+    }
+    let [none, some, strong] = [found[0], found[1], found[2]];
+    // 80 test people a seed: the spread of an area at chance is 0.065, of a correlation 0.11; three seeds that share people are
+    // between one and three looks, so four spreads of a mean of two.
+    for (k, chance, limit) in [(0, 0.0, 0.31), (1, 0.5, 0.18), (2, 0.5, 0.18)] {
+        assert!((none[k] - chance).abs() < limit, "no effect, yet {found:?}");
+        assert!(strong[k] > some[k] && some[k] > none[k], "not in order: {found:?}");
+        assert!(strong[k] - chance > limit, "a strong effect is not found: {found:?}");
+    }
+}
+
+#[test]
+fn a_planted_duplicate_is_caught() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = spec(20, Effects::none());
+    let generator = bdo_data::synth::Generator::new(spec.clone()).unwrap();
+    let original = crate::cohorts::scan(&generator, 0);
+    // Person 7 is person 0 under another name.
+    let cohort = simulate(spec, &folder.path().join("c"), |i, scan| match i {
+        7 => bdo_data::scan::Scan { id: scan.id, ..original.clone() },
+        _ => scan,
+    });
+    let contents = scan_contents(&cohort).unwrap();
+    let names: Vec<&str> = contents.iter().map(|c| c.subject.as_str()).collect();
+    let report = LeakReport::between(&names[..7], &names[7..], None, &contents);
+    assert_eq!(report.duplicates, [(contents[0].scan.clone(), contents[7].scan.clone())]);
+    assert!(report.refuse().is_err());
+    let apart = LeakReport::between(&names[..7], &names[8..], None, &contents);
+    assert_eq!(apart.refuse(), Ok(()));
+    // The same guard for pre-training flags instead of refusing.
+    let split = split(&cohort, "sex", 0);
+    let tested = split.test.subjects()[0].clone();
+    let hashes = [blake3::hash(tested.as_bytes()).to_hex().to_string()].into();
+    let report = LeakReport::of_split(&split, None, &[]).with_pretraining(&split, &contents, &hashes, &[].into());
+    assert_eq!((report.refuse(), report.pretrained.clone()), (Ok(()), vec![tested]));
+    assert_eq!(report.flags(4), ["1 of 4 test people were pre-trained on"]);
+}
+
+#[test]
+fn the_audit_finds_the_scanner() {
+    let folder = tempfile::tempdir().unwrap();
+    let cohort = simulate(spec(120, Effects::none()), &folder.path().join("c"), |_, scan| scan);
+    let nuisance = Nuisance::of(&cohort);
+    // A feature that is the repetition time, beside one that is nothing.
+    let sites = nuisance.site_table().unwrap().unwrap();
+    let rows = audit("sites", &sites, &cohort, &nuisance, 0).unwrap();
+    let site = rows.iter().find(|r| r.nuisance == "site").unwrap();
+    assert_eq!(site.metrics.unwrap().get("accuracy"), Some(1.0));
+    assert_eq!(rows.len(), 4);
+    let motion = rows.iter().find(|r| r.nuisance == "mean_fd_mm").unwrap();
+    assert!(motion.metrics.is_some(), "head motion of simulated scans is known");
+}

@@ -1,0 +1,260 @@
+//! `bdo compare`: methods x targets x repetitions under one set of splits, and one honest table.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::bail;
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::durable;
+use bdo_data::split::{SITE_GROUPS, Scheme, Split, SplitError, SplitManifest, SplitSpec};
+use bdo_eval::audit::{AuditRow, audit};
+use bdo_eval::combat::UnseenSite;
+use bdo_eval::comparison::{
+    ResultStore, SummarySettings, TaskResult, run_task, summarise, to_csv, to_latex, to_markdown,
+};
+use bdo_eval::confound::{self, Nuisance};
+use bdo_eval::connectivity::{Scale, connectivity_table};
+use bdo_eval::features::FeatureTable;
+use bdo_eval::leak::{LeakReport, ScanContent, scan_contents};
+use bdo_eval::method::{FitOn, Method, Task};
+use bdo_eval::reference::{ClosedForm, NoBrain, NoBrainKind};
+use bdo_eval::target::Target;
+use bdo_model::weights::ModelDirectory;
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::{note, peak_rss_mib, print};
+use crate::Outcome;
+use crate::cli::{Common, CompareArgs, FitOnName};
+use crate::progress::Progress;
+
+/// Rows that are in every table, asked for or not: without them the others cannot be judged.
+const ALWAYS: [&str; 5] = ["fc", "motion", "site", "age-sex", "majority"];
+/// Further rows; a method that is added below is named here too.
+const OPTIONAL: [&str; 1] = ["fc-combat"];
+
+/// What methods are made of; computed once and shared.
+struct Ingredients {
+    connectivity: Arc<FeatureTable>,
+    nuisance: Arc<Nuisance>,
+}
+
+/// A method by its name in `--methods`. Methods that need a model are added here.
+fn method(name: &str, from: &Ingredients) -> anyhow::Result<Box<dyn Method>> {
+    let no_brain = |kind| Box::new(NoBrain::new(kind, from.nuisance.clone())) as Box<dyn Method>;
+    let connectivity = |name| ClosedForm::new(name, from.connectivity.clone(), "connectivity fisher-z");
+    Ok(match name {
+        "fc" => Box::new(connectivity("fc")),
+        "fc-combat" => Box::new(connectivity("fc-combat").harmonised(from.nuisance.clone(), UnseenSite::Pooled)),
+        "motion" => no_brain(NoBrainKind::Motion),
+        "site" => no_brain(NoBrainKind::Site),
+        "age-sex" => no_brain(NoBrainKind::AgeSex),
+        "majority" => no_brain(NoBrainKind::Majority),
+        other => bail!("--methods: expected a known method, found {other:?}"),
+    })
+}
+
+/// The rows asked for, then those that are always there; checked before any scan is read.
+fn names(args: &CompareArgs) -> anyhow::Result<Vec<&str>> {
+    let known: Vec<&str> = ALWAYS.iter().chain(&OPTIONAL).copied().collect();
+    let mut names: Vec<&str> = args.methods.iter().map(String::as_str).collect();
+    if let Some(other) = names.iter().find(|name| !known.contains(name)) {
+        bail!("--methods: expected one of {}, found {other:?}", known.join(", "));
+    }
+    names.extend(ALWAYS);
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    Ok(names)
+}
+
+pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let started = std::time::Instant::now();
+    let names = names(args)?;
+    let cohort = Cohort::open(&args.data)?;
+    let cohort_blake3 = cohort.content_blake3()?;
+    let targets = args
+        .targets
+        .iter()
+        .map(|name| Ok(Target::of(cohort.participants(), name)?))
+        .collect::<anyhow::Result<Vec<Target>>>()?;
+    let splits = splits(args, &cohort, &cohort_blake3)?;
+    let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
+    let contents = scan_contents(&cohort)?;
+    let hashes = pretrained.as_ref().map(|m| (&m.people.subjects, &m.people.scans));
+    let flags = guarded(&splits.splits, &cohort, &contents, hashes)?;
+
+    let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
+    let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
+    let methods = names.iter().map(|name| method(name, &ingredients)).collect::<anyhow::Result<Vec<_>>>()?;
+
+    durable::create_folder(&args.out)?;
+    durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
+    let store = ResultStore::open(&args.out.join("results"))?;
+    let fit_on = match args.fit_on {
+        FitOnName::Train => FitOn::Train,
+        FitOnName::TrainAndValidation => FitOn::TrainAndValidation,
+    };
+    let tasks: Vec<(&dyn Method, Task<'_>, &[String])> = methods
+        .iter()
+        .flat_map(|m| splits.splits.iter().zip(&flags).map(move |(split, flags)| (m.as_ref(), split, flags.as_slice())))
+        .filter_map(|(method, split, flags)| {
+            let target = targets.iter().find(|t| Some(&t.name) == split.spec.target.as_ref())?;
+            Some((method, Task { cohort: &cohort, split, target, seed: split.spec.seed, fit_on }, flags))
+        })
+        .collect();
+    let (results, reused) = run_all(&tasks, &store, &cohort_blake3, common)?;
+
+    let settings = SummarySettings {
+        bootstraps: args.bootstraps,
+        permutations: args.permutations,
+        seed: common.seed,
+        ..SummarySettings::default()
+    };
+    let summary = summarise(&results, &settings);
+    let audited = if args.no_audit {
+        vec![]
+    } else {
+        audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?
+    };
+    let fitted_on = args.fit_on.to_string().replace('-', " ");
+    let mut markdown = to_markdown(&summary);
+    writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {}.", splits.blake3)?;
+    markdown += &audit_markdown(&audited);
+    let seconds = started.elapsed().as_secs_f64();
+    let json = json!({
+        "cohort": args.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits.blake3, "fit_on": fit_on,
+        "model": args.model, "results": results.len(), "results_used_again": reused, "summary": summary,
+        "audit": audited, "seconds": seconds, "peak_rss_mib": peak_rss_mib(),
+    });
+    let files = [
+        ("table.md", markdown.clone()),
+        ("table.csv", to_csv(&summary)),
+        ("table.tex", to_latex(&summary)),
+        ("table.json", serde_json::to_string_pretty(&json)? + "\n"),
+    ];
+    for (name, text) in files {
+        durable::write(&args.out.join(name), text.as_bytes())?;
+    }
+    let text = format!(
+        "{markdown}\n{} results ({reused} of them from an earlier run) in {seconds:.1} s; tables in {}",
+        results.len(),
+        args.out.display()
+    );
+    print(common, &json, &text);
+    Ok(Outcome::Done)
+}
+
+/// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
+fn splits(args: &CompareArgs, cohort: &Cohort, cohort_blake3: &str) -> anyhow::Result<SplitManifest> {
+    let people = cohort.participants();
+    let family = args.family_column.clone().or_else(|| confound::family_column(people).map(str::to_owned));
+    let site = args.site_column.clone().or_else(|| confound::site_column(people).map(str::to_owned));
+    let mut specs = vec![];
+    for target in &args.targets {
+        let spec = |scheme, seed| SplitSpec {
+            target: Some(target.clone()),
+            family_column: family.clone(),
+            site_column: site.clone(),
+            scheme,
+            seed,
+        };
+        specs.extend(args.seeds.iter().map(|seed| spec(Scheme::Random, *seed)));
+        if args.site_groups {
+            for fold in 0..SITE_GROUPS {
+                let spec = spec(Scheme::LeaveSiteOut { fold }, args.seeds.first().copied().unwrap_or(0));
+                // Fewer sites than groups make fewer folds.
+                match Split::new(people, &spec) {
+                    Err(SplitError::NoSuchFold { .. }) => break,
+                    other => other.map(|_| specs.push(spec))?,
+                }
+            }
+        }
+    }
+    Ok(SplitManifest::new(cohort_blake3, people, &specs)?)
+}
+
+/// Refuses splits with anybody on both sides; says what a table must say about pre-training, split by split.
+fn guarded(
+    splits: &[Split],
+    cohort: &Cohort,
+    contents: &[ScanContent],
+    pretraining: Option<(&BTreeSet<String>, &BTreeSet<String>)>,
+) -> anyhow::Result<Vec<Vec<String>>> {
+    let mut flags = vec![];
+    for split in splits {
+        let families = split.spec.family_column.as_deref().map(|column| (cohort.participants(), column));
+        let mut report = LeakReport::of_split(split, families, contents);
+        report.refuse()?;
+        if let Some((subjects, scans)) = pretraining {
+            report = report.with_pretraining(split, contents, subjects, scans);
+        }
+        flags.push(report.flags(split.test.subjects().len()));
+    }
+    Ok(flags)
+}
+
+/// All tasks in parallel, those done before taken from the folder; also how many those were.
+fn run_all(
+    tasks: &[(&dyn Method, Task<'_>, &[String])],
+    store: &ResultStore,
+    cohort_blake3: &str,
+    common: &Common,
+) -> anyhow::Result<(Vec<TaskResult>, usize)> {
+    let progress = Progress::start("compare", tasks.len(), common.quiet)?;
+    let (done, reused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results = tasks
+        .par_iter()
+        .map(|(method, task, flags)| {
+            if progress.stop_requested() {
+                bail!(
+                    "interrupted after {} of {}; run the same command again to go on",
+                    done.load(Ordering::Relaxed),
+                    tasks.len()
+                );
+            }
+            let result = if let Some(mut found) = store.find(*method, task, cohort_blake3) {
+                reused.fetch_add(1, Ordering::Relaxed);
+                // Flags are about this run (the model that is given now), not about the one that stored the result.
+                found.outcome.flags.retain(|f| !f.ends_with("were pre-trained on"));
+                found.outcome.flags.extend(flags.iter().cloned());
+                found
+            } else {
+                let result = run_task(*method, task, cohort_blake3, flags)?;
+                store.keep(&result)?;
+                result
+            };
+            progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
+            Ok(result)
+        })
+        .collect::<anyhow::Result<Vec<_>>>();
+    progress.finish();
+    let reused = reused.into_inner();
+    if reused > 0 {
+        note(common, &format!("{reused} of {} results were there already", tasks.len()));
+    }
+    Ok((results?, reused))
+}
+
+fn audit_markdown(rows: &[AuditRow]) -> String {
+    let mut out = String::new();
+    if rows.is_empty() {
+        return out;
+    }
+    out += "\n### Confound audit: what features know that they should not\n\n";
+    out += "| features | nuisance | score | value | people tested |\n|---|---|---|---|---|\n";
+    for row in rows {
+        let value = row.metrics.and_then(|m| m.get(&row.primary)).map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
+        let chance = match row.classes {
+            0 => "chance 0".to_owned(),
+            2 => "chance 0.5".to_owned(),
+            k => format!("chance {:.3}", 1.0 / k as f64),
+        };
+        out += &format!(
+            "| {} | {} | {} ({chance}) | {value} | {} |\n",
+            row.features, row.nuisance, row.primary, row.tested_people
+        );
+    }
+    out
+}
