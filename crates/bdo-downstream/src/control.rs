@@ -7,13 +7,35 @@ use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::BatchError;
 use bdo_model::dynamics::Frames;
 use bdo_model::model::Bdo;
+use bdo_train::mask::MaskSettings;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
-/// A longer scan is encoded in windows: attention costs the square of the length, and no model has seen such lengths.
-pub const WHOLE_SCAN_FRAMES: usize = 2000;
-/// Frames of a window.
-pub const WINDOW_FRAMES: usize = 512;
+/// How scans are cut before they are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// A longer scan is encoded in windows.
+    pub longest_whole: usize,
+    /// Frames of a window.
+    pub frames: usize,
+    /// Whether a window's clock starts at its first frame.
+    pub own_clock: bool,
+}
+
+impl Windows {
+    /// For models trained on frames from whole scans: attention costs the square of the length, so very long ones are cut.
+    pub const WHOLE_SCANS: Self = Self { longest_whole: 2000, frames: 512, own_clock: false };
+
+    /// As the model has seen scans in training: stretches of them, if it was trained on stretches.
+    pub fn of_training(mask: &MaskSettings) -> Self {
+        if mask.stretch == 0.0 {
+            return Self::WHOLE_SCANS;
+        }
+        let frames = ((mask.frames as f64 * mask.stretch).ceil() as usize).clamp(2, Self::WHOLE_SCANS.frames);
+        Self { longest_whole: frames, frames, own_clock: true }
+    }
+}
+
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
 const FRAMES_AT_ONCE: usize = 2048;
 
@@ -33,7 +55,7 @@ impl ControlSequence {
     }
 }
 
-/// Encodes scans of a batch, padded at the end; no scan is longer than [`WHOLE_SCAN_FRAMES`].
+/// Encodes scans of a batch whole, padded at the end.
 pub fn encode(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
     let (series, frames, region_valid) = padded(scans, &Device::flex());
     let controls = model.controls(&series, &frames, &region_valid)?;
@@ -72,26 +94,33 @@ pub(crate) fn padded(scans: &[&ScaledScan], device: &Device) -> (Tensor<3>, Fram
 
 /// A scan too long to be encoded whole: half-overlapping windows, each frame taken from the window it lies most
 /// centrally in.
-fn encode_windows(model: &Bdo, scan: &ScaledScan) -> Result<ControlSequence, BatchError> {
-    let (frames, regions, half) = (scan.times_seconds.len(), scan.region_valid.len(), WINDOW_FRAMES / 2);
+fn encode_windows(model: &Bdo, scan: &ScaledScan, windows: Windows) -> Result<ControlSequence, BatchError> {
+    let (frames, regions, length) = (scan.times_seconds.len(), scan.region_valid.len(), windows.frames);
+    let half = (length / 2).max(1);
+    let starts: Vec<usize> =
+        (0..).map(|i| i * half).take_while(|start| *start == 0 || start + length < frames + half).collect();
     let mut out = ControlSequence { width: model.config().width, values: Vec::new() };
-    let mut start = 0;
-    loop {
-        let end = (start + WINDOW_FRAMES).min(frames);
-        let window = ScaledScan {
-            times_seconds: scan.times_seconds[start..end].to_vec(),
-            values: scan.values[start * regions..end * regions].to_vec(),
-            region_valid: scan.region_valid.clone(),
+    for some in starts.chunks((FRAMES_AT_ONCE / length).max(1)) {
+        let cut = |start: &usize| {
+            let end = (start + length).min(frames);
+            let origin = if windows.own_clock { scan.times_seconds[*start] } else { 0.0 };
+            ScaledScan {
+                times_seconds: scan.times_seconds[*start..end].iter().map(|t| t - origin).collect(),
+                values: scan.values[start * regions..end * regions].to_vec(),
+                region_valid: scan.region_valid.clone(),
+            }
         };
-        let control = encode(model, &[&window])?.swap_remove(0);
-        let from = if start == 0 { 0 } else { half / 2 };
-        let to = if end == frames { end - start } else { WINDOW_FRAMES - half / 2 };
-        out.values.extend_from_slice(&control.values[from * out.width..to * out.width]);
-        if end == frames {
-            return Ok(out);
+        let windows: Vec<ScaledScan> = some.iter().map(cut).collect();
+        let controls = encode(model, &windows.iter().collect::<Vec<_>>())?;
+        for (&start, control) in some.iter().zip(&controls) {
+            let end = (start + length).min(frames);
+            // Up to the middle of the overlap with the window before, and to the middle of that with the next one.
+            let from = out.values.len() / out.width;
+            let to = if end == frames { frames } else { start + length - half / 2 };
+            out.values.extend_from_slice(&control.values[(from - start) * out.width..(to - start) * out.width]);
         }
-        start += half;
     }
+    Ok(out)
 }
 
 /// Encodes scans of a cohort and hands each control on with its number; scans without a usable region are passed over
@@ -105,6 +134,7 @@ pub fn encode_cohort(
 ) -> Result<Vec<usize>, DownstreamError> {
     let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
     let intake = Intake::new(&frozen.contract, &names)?;
+    let windows = frozen.windows;
     let mut order = scans.to_vec();
     order.sort_by_key(|&i| (cohort.index()[i].frames, i));
     let (mut done, mut passed_over, mut rest) = (0, Vec::new(), order.as_slice());
@@ -112,7 +142,7 @@ pub fn encode_cohort(
         if observer.stop_requested() {
             return Err(DownstreamError::Interrupted);
         }
-        let (now, later) = rest.split_at(batch_size(rest, |i| cohort.index()[i].frames));
+        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |i| cohort.index()[i].frames));
         rest = later;
         let scaled: Vec<Option<ScaledScan>> =
             now.par_iter().map(|&i| Ok(intake.scale(&cohort.scan(i)?))).collect::<Result<_, CohortError>>()?;
@@ -128,7 +158,9 @@ pub fn encode_cohort(
         }
         let controls = match usable.first() {
             None => Vec::new(),
-            Some(scan) if scan.times_seconds.len() > WHOLE_SCAN_FRAMES => vec![encode_windows(&frozen.model, scan)?],
+            Some(scan) if scan.times_seconds.len() > windows.longest_whole => {
+                vec![encode_windows(&frozen.model, scan, windows)?]
+            }
             Some(_) => encode(&frozen.model, &usable)?,
         };
         for (i, control) in numbers.into_iter().zip(controls) {
@@ -141,10 +173,10 @@ pub fn encode_cohort(
 }
 
 /// How many of the scans, which come by length, are encoded together; a scan that needs windows goes alone.
-fn batch_size(scans: &[usize], frames: impl Fn(usize) -> usize) -> usize {
+fn batch_size(scans: &[usize], longest_whole: usize, frames: impl Fn(usize) -> usize) -> usize {
     let fits = |count: usize| {
         let longest = frames(scans[count - 1]);
-        longest <= WHOLE_SCAN_FRAMES && count * longest <= FRAMES_AT_ONCE
+        longest <= longest_whole && count * longest <= FRAMES_AT_ONCE
     };
     (1..=scans.len()).take_while(|&count| fits(count)).last().unwrap_or(1)
 }

@@ -1,5 +1,6 @@
 //! A trained model that is only looked through.
 
+use crate::control::Windows;
 use crate::error::DownstreamError;
 use bdo_data::durable;
 use bdo_data::scaler::ScaledScan;
@@ -9,6 +10,7 @@ use bdo_model::ops::{Kernels, Precision};
 use bdo_model::weights::{
     CONFIG_FILE, ContractError, ModelDirectory, PREPROCESSOR_FILE, PreprocessorConfig, TrainingPeople, WEIGHTS_FILE,
 };
+use bdo_train::publish::read_notes;
 use burn::tensor::Device;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +23,8 @@ pub struct FrozenModel {
     pub contract: PreprocessorConfig,
     /// Whom it was pre-trained on.
     pub people: TrainingPeople,
+    /// How scans are cut for it.
+    pub windows: Windows,
     /// BLAKE3 of configuration, contract and weights.
     pub blake3: String,
     /// Where it lies.
@@ -40,6 +44,7 @@ impl FrozenModel {
             model,
             contract: directory.preprocessor,
             people: directory.people,
+            windows: read_notes(folder).map_or(Windows::WHOLE_SCANS, |notes| Windows::of_training(&notes.mask)),
             blake3: model_blake3(folder)?,
             folder: folder.to_path_buf(),
         })

@@ -20,6 +20,9 @@ pub struct Identity {
     pub cohort_blake3: String,
     /// Seed of everything random.
     pub seed: u64,
+    /// Hash of the division of people, where it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_blake3: Option<String>,
     /// Instruction set of the kernels: results differ between them in the last bits.
     pub instruction_set: String,
     /// The configuration as asked for.
@@ -46,6 +49,8 @@ impl Identity {
         compare("version", &self.version, &asked.version);
         compare("cohort", &self.cohort_blake3, &asked.cohort_blake3);
         compare("seed", &self.seed.to_string(), &asked.seed.to_string());
+        let people = |split: &Option<String>| split.clone().unwrap_or_else(|| "that of the configuration".to_owned());
+        compare("division of people", &people(&self.split_blake3), &people(&asked.split_blake3));
         compare("instruction set", &self.instruction_set, &asked.instruction_set);
         let (here, there) = (self.settings.flat(), asked.settings.flat());
         let value = |list: &[(String, String)], key: &String| {

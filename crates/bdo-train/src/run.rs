@@ -16,6 +16,7 @@ use crate::validate::{ValidationError, ValidationPlan, validate};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::durable::FileError;
 use bdo_data::random::stream;
+use bdo_data::split::Split;
 use bdo_kernels::Isa;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::batch::{BatchError, MaskedBatch};
@@ -46,6 +47,9 @@ pub struct Request {
     pub seed: u64,
     /// Go on with a run that is there.
     pub resume: bool,
+    /// Who is trained on and who validates; `None` divides people as the configuration says. Test people of a split are
+    /// never read.
+    pub people: Option<Split>,
 }
 
 /// Who watches a run.
@@ -138,14 +142,15 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
     let config = settings.model_config(cohort.regions().len());
     let device = Device::flex().autodiff();
 
-    let source = ScanSource::new(
-        cohort,
-        Division {
-            held_out_percent: train.held_out_percent,
-            seed: train.split_seed,
-            data_fraction: train.data_fraction,
-        },
-    )?;
+    let division = Division {
+        held_out_percent: train.held_out_percent,
+        seed: train.split_seed,
+        data_fraction: train.data_fraction,
+    };
+    let source = match &request.people {
+        None => ScanSource::new(cohort, division)?,
+        Some(split) => ScanSource::of_split(cohort, split.clone(), division)?,
+    };
     let steps_per_epoch = source.steps_per_epoch(train.batch_size);
     if record.plan.is_none() && train.max_minutes == 0.0 {
         record.plan = Some(Plan::of_epochs(train.epochs, steps_per_epoch));
@@ -306,6 +311,7 @@ fn identify(request: &Request, folder: &RunFolder, cohort: &Cohort) -> Result<Ru
         seed: request.seed,
         instruction_set: Isa::current().to_string(),
         settings_blake3: settings.blake3(),
+        split_blake3: request.people.as_ref().map(|split| split.blake3.clone()),
         settings,
     };
     if let Some(record) = there {

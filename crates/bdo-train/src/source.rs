@@ -60,6 +60,11 @@ impl ScanSource {
             seed: division.seed,
         };
         let split = Split::new(people, &spec)?;
+        Self::of_split(cohort, split, division)
+    }
+
+    /// With the people of a split; of the division only the share of training people counts. Test people are never read.
+    pub fn of_split(cohort: Cohort, split: Split, division: Division) -> Result<Self, SourceError> {
         let scaler = FittedRobustScaler::fit(&cohort, &split.train)?;
         let mut trained: Vec<String> = split.train.subjects().to_vec();
         shuffle(&mut trained, &mut stream("data fraction", &[division.seed]));

@@ -89,6 +89,11 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  bdo compare --data cohort --targets age,sex --out comparison\n  bdo compare --data cohort --targets diagnosis --methods fc,fc-combat --site-groups --out comparison"
     )]
     Compare(CompareArgs),
+    /// Train once for each value of a setting, and see what it does
+    #[command(
+        after_help = "Examples:\n  bdo sweep --data cohort --vary mask.ratio=0.5,0.75,0.9 --max-minutes 2 --out sweep-ratio\n  bdo sweep --data cohort --vary loss.tau=0,0.03,0.3 --targets age --max-minutes 2 --out sweep-tau"
+    )]
+    Sweep(SweepArgs),
     /// Measure how fast this machine trains, embeds and multiplies
     #[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
     Bench(BenchArgs),
@@ -476,9 +481,29 @@ pub(crate) struct CompareArgs {
     /// Where results and tables go; what is there already is used again
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// A pre-trained model, for methods that need one; its training people among the tested are flagged
+    /// A pre-trained model for the rows bdo-probe, bdo-mean, bdo-mean-std, bdo-covariance, bdo-correlation,
+    /// bdo-log-covariance, bdo-correlation-combat and bdo-finetune; its training people among the tested are flagged
+    /// [default: one is pre-trained for every split, on its training people]
     #[arg(long, value_name = "DIR")]
     pub(crate) model: Option<PathBuf>,
+    /// Time for each pre-training where no model is given
+    #[arg(long, value_name = "M", default_value_t = 15.0)]
+    pub(crate) pretrain_minutes: f64,
+    /// Configuration of those pre-trainings (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One key of it
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Epochs of the row bdo-finetune; the protocol has 50
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
+    pub(crate) finetune_epochs: usize,
+    /// Frames of a training visit of that row; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 160)]
+    pub(crate) finetune_frames: usize,
+    /// Configurations of that row, of the grid's 36
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
+    pub(crate) finetune_budget: usize,
     /// Repetitions with random splits
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "0,1,2")]
     pub(crate) seeds: Vec<u64>,
@@ -503,6 +528,35 @@ pub(crate) struct CompareArgs {
     /// Do not ask how well connectivity predicts site, repetition time, scan length and head motion
     #[arg(long)]
     pub(crate) no_audit: bool,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// The cohort to learn from
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// The key of the configuration that is varied, and its values; several pairs move together, separated by `+`
+    #[arg(long, value_name = "KEY=V1,V2")]
+    pub(crate) vary: String,
+    /// Where runs, table and figure go; run again to go on
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Minutes of each run
+    #[arg(long, value_name = "M")]
+    pub(crate) max_minutes: Option<f64>,
+    /// Configuration (TOML) that is varied
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One more key for all runs
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Columns of the participants table that closed-form probes predict from the mean control
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) targets: Vec<String>,
+    /// Share of hidden frames at which all are scored
+    #[arg(long, value_name = "R", default_value_t = 0.75)]
+    pub(crate) mask_ratio: f64,
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

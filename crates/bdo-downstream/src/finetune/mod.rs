@@ -9,7 +9,7 @@ pub mod visit;
 pub use checkpoint::TuneOutcome;
 pub use grid::TunePoint;
 
-use crate::control::WHOLE_SCAN_FRAMES;
+use crate::control::Windows;
 use crate::error::DownstreamError;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
 use crate::folder::WorkFolder;
@@ -259,7 +259,10 @@ fn check(settings: &TuneSettings) -> Result<(), DownstreamError> {
 fn usable_scans(cohort: &Cohort, intake: &Intake<'_>) -> Result<(Vec<ScanRow>, Vec<usize>), DownstreamError> {
     let usable: Vec<bool> = (0..cohort.len())
         .into_par_iter()
-        .map(|i| Ok(cohort.index()[i].frames <= WHOLE_SCAN_FRAMES && intake.scale(&cohort.scan(i)?).is_some()))
+        .map(|i| {
+            Ok(cohort.index()[i].frames <= Windows::WHOLE_SCANS.longest_whole
+                && intake.scale(&cohort.scan(i)?).is_some())
+        })
         .collect::<Result<_, bdo_data::cohort::CohortError>>()?;
     let scans: Vec<usize> = (0..cohort.len()).filter(|i| usable[*i]).collect();
     if scans.is_empty() {

@@ -1,7 +1,7 @@
 //! Features do not depend on batching, threads or the order of regions, and reach disk as they are.
 
 use crate::fixture::{REGIONS, Silent, cohort, model, reordered_cohort, scan, shuffled};
-use bdo_downstream::control::{WINDOW_FRAMES, encode, encode_cohort};
+use bdo_downstream::control::{Windows, encode, encode_cohort};
 use bdo_downstream::export::TableFormat;
 use bdo_downstream::frozen::Intake;
 use bdo_downstream::pooling::Pooling;
@@ -102,10 +102,10 @@ fn a_very_long_scan_is_encoded_in_windows() {
     let width = frozen.model.config().width;
     assert_eq!(found.len(), 2100 * width);
     let mut first = scaled.clone();
-    first.times_seconds.truncate(WINDOW_FRAMES);
-    first.values.truncate(WINDOW_FRAMES * REGIONS);
+    first.times_seconds.truncate(Windows::WHOLE_SCANS.frames);
+    first.values.truncate(Windows::WHOLE_SCANS.frames * REGIONS);
     let window = encode(&frozen.model, &[&first]).unwrap();
-    let kept = WINDOW_FRAMES * 3 / 4 * width;
+    let kept = Windows::WHOLE_SCANS.frames * 3 / 4 * width;
     assert_eq!(found[..kept], window[0].values[..kept], "the first window gives its first three quarters");
     assert!(found.iter().all(|x| x.is_finite()));
 }

@@ -25,6 +25,7 @@ use bdo_model::weights::ModelDirectory;
 use rayon::prelude::*;
 use serde_json::json;
 
+use super::model_rows::{self, Models};
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
 use crate::cli::{Common, CompareArgs, FitOnName};
@@ -32,7 +33,7 @@ use crate::progress::Progress;
 
 /// Rows that are in every table, asked for or not: without them the others cannot be judged.
 const ALWAYS: [&str; 5] = ["fc", "motion", "site", "age-sex", "majority"];
-/// Further rows; a method that is added below is named here too.
+/// Further rows; a method that is added below is named here too. Those that need a model are in `model_rows`.
 const OPTIONAL: [&str; 1] = ["fc-combat"];
 
 /// What methods are made of; computed once and shared.
@@ -41,7 +42,7 @@ struct Ingredients {
     nuisance: Arc<Nuisance>,
 }
 
-/// A method by its name in `--methods`. Methods that need a model are added here.
+/// A method by its name in `--methods`, of those that need no model.
 fn method(name: &str, from: &Ingredients) -> anyhow::Result<Box<dyn Method>> {
     let no_brain = |kind| Box::new(NoBrain::new(kind, from.nuisance.clone())) as Box<dyn Method>;
     let connectivity = |name| ClosedForm::new(name, from.connectivity.clone(), "connectivity fisher-z");
@@ -58,7 +59,7 @@ fn method(name: &str, from: &Ingredients) -> anyhow::Result<Box<dyn Method>> {
 
 /// The rows asked for, then those that are always there; checked before any scan is read.
 fn names(args: &CompareArgs) -> anyhow::Result<Vec<&str>> {
-    let known: Vec<&str> = ALWAYS.iter().chain(&OPTIONAL).copied().collect();
+    let known: Vec<&str> = ALWAYS.iter().chain(&OPTIONAL).chain(&model_rows::NAMES).copied().collect();
     let mut names: Vec<&str> = args.methods.iter().map(String::as_str).collect();
     if let Some(other) = names.iter().find(|name| !known.contains(name)) {
         bail!("--methods: expected one of {}, found {other:?}", known.join(", "));
@@ -72,6 +73,7 @@ fn names(args: &CompareArgs) -> anyhow::Result<Vec<&str>> {
 pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome> {
     let started = std::time::Instant::now();
     let names = names(args)?;
+    model_rows::check(args, &names)?;
     let cohort = Cohort::open(&args.data)?;
     let cohort_blake3 = cohort.content_blake3()?;
     let targets = args
@@ -87,9 +89,18 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
 
     let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
-    let methods = names.iter().map(|name| method(name, &ingredients)).collect::<anyhow::Result<Vec<_>>>()?;
-
     durable::create_folder(&args.out)?;
+    let models = model_rows::needed(&names).then(|| Models::ready(args, &splits.splits, common)).transpose()?;
+    let methods = names
+        .iter()
+        .map(|name| match &models {
+            Some(models) if model_rows::NAMES.contains(name) => {
+                models.row(name, args, &cohort, &ingredients.nuisance, common)
+            }
+            _ => method(name, &ingredients),
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+
     durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
     let store = ResultStore::open(&args.out.join("results"))?;
     let fit_on = match args.fit_on {
@@ -113,11 +124,13 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
         ..SummarySettings::default()
     };
     let summary = summarise(&results, &settings);
-    let audited = if args.no_audit {
-        vec![]
-    } else {
-        audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?
-    };
+    let mut audited = vec![];
+    if !args.no_audit {
+        audited = audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?;
+        if let Some(table) = models.map(|m| m.audited(args, &cohort, common)).transpose()?.flatten() {
+            audited.extend(audit("bdo-mean", &table, &cohort, &ingredients.nuisance, common.seed)?);
+        }
+    }
     let fitted_on = args.fit_on.to_string().replace('-', " ");
     let mut markdown = to_markdown(&summary);
     writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {}.", splits.blake3)?;

@@ -1,11 +1,12 @@
 //! `bdo evaluate`: masked reconstruction beside simple predictors.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_model::model::Bdo;
-use bdo_model::weights::{ModelDirectory, TrainingPeople};
+use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingPeople};
 use bdo_train::evaluate::{Evaluation, RatioResult, Timing};
 use bdo_train::mask::MaskSettings;
 use bdo_train::publish::{TrainingNotes, read_notes};
@@ -18,13 +19,10 @@ use crate::Outcome;
 use crate::cli::{Common, EvaluateArgs, People};
 
 pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcome> {
-    let directory = ModelDirectory::read(&args.model)?;
-    let notes = read_notes(&args.model)
-        .with_context(|| format!("{}: expected training.json, which kriging needs", args.model.display()))?;
+    let trained = Trained::open(&args.model)?;
+    let notes = &trained.notes;
     let cohort = Cohort::open(&args.data)?;
-    let kernels = Settings::default().kernels();
-    let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;
-    let scans = choose(args.people, &cohort, &directory.people, &notes);
+    let scans = trained.scans_of(args.people, &cohort);
     if scans.is_empty() {
         bail!(
             "{}: expected scans of {} people, found none; --people unseen takes everybody the model was not trained on",
@@ -52,16 +50,7 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
             ..notes.mask
         };
         for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
-            let evaluation = Evaluation {
-                model: &model,
-                contract: &directory.preprocessor,
-                autocorrelation: &notes.autocorrelation,
-                cohort: &cohort,
-                scans: &scans,
-                seed: common.seed,
-                timing,
-            };
-            let result = evaluation.run(&mask)?;
+            let result = trained.score(&cohort, &scans, &mask, timing, common.seed)?;
             write_text(&mut text, &result, timing)?;
             let scores: serde_json::Map<String, serde_json::Value> =
                 result.scores.iter().map(|(name, score)| ((*name).to_owned(), json!(score))).collect();
@@ -70,7 +59,7 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
                                 "mean_square": result.mean_square, "loss": result.loss, "scores": scores}));
         }
     }
-    let regions = &directory.preprocessor.roi_names;
+    let regions = &trained.contract.roi_names;
     print(
         common,
         &json!({"model": args.model, "data": args.data, "regions": regions, "results": results}),
@@ -79,18 +68,58 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
     Ok(Outcome::Done)
 }
 
-/// The scans of the people that are asked for.
-fn choose(people: People, cohort: &Cohort, trained: &TrainingPeople, notes: &TrainingNotes) -> Vec<usize> {
-    let is_trained = |subject: &str| !trained.overlap([subject]).is_empty();
-    let is_validated = |subject: &str| notes.validation_people.contains(&TrainingPeople::subject_hash(subject));
-    let wanted = |subject: &str| match people {
-        People::Test => !is_trained(subject) && !is_validated(subject),
-        People::Validation => is_validated(subject),
-        People::Unseen => !is_trained(subject),
-        People::All => true,
-    };
-    let index = cohort.index();
-    (0..cohort.len()).filter(|&i| index[i].frames >= 2 && wanted(&index[i].id.subject)).collect()
+/// A model directory with what its training left for evaluation.
+pub(crate) struct Trained {
+    pub(crate) notes: TrainingNotes,
+    model: Bdo,
+    contract: PreprocessorConfig,
+    people: TrainingPeople,
+}
+
+impl Trained {
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+        let directory = ModelDirectory::read(folder)?;
+        let notes = read_notes(folder)
+            .with_context(|| format!("{}: expected training.json, which kriging needs", folder.display()))?;
+        let kernels = Settings::default().kernels();
+        let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;
+        Ok(Self { notes, model, contract: directory.preprocessor, people: directory.people })
+    }
+
+    /// The scans of the people that are asked for.
+    pub(crate) fn scans_of(&self, people: People, cohort: &Cohort) -> Vec<usize> {
+        let is_trained = |subject: &str| !self.people.overlap([subject]).is_empty();
+        let is_validated =
+            |subject: &str| self.notes.validation_people.contains(&TrainingPeople::subject_hash(subject));
+        let wanted = |subject: &str| match people {
+            People::Test => !is_trained(subject) && !is_validated(subject),
+            People::Validation => is_validated(subject),
+            People::Unseen => !is_trained(subject),
+            People::All => true,
+        };
+        let index = cohort.index();
+        (0..cohort.len()).filter(|&i| index[i].frames >= 2 && wanted(&index[i].id.subject)).collect()
+    }
+
+    pub(crate) fn score(
+        &self,
+        cohort: &Cohort,
+        scans: &[usize],
+        mask: &MaskSettings,
+        timing: Timing,
+        seed: u64,
+    ) -> anyhow::Result<RatioResult> {
+        let evaluation = Evaluation {
+            model: &self.model,
+            contract: &self.contract,
+            autocorrelation: &self.notes.autocorrelation,
+            cohort,
+            scans,
+            seed,
+            timing,
+        };
+        Ok(evaluation.run(mask)?)
+    }
 }
 
 fn write_text(text: &mut String, result: &RatioResult, timing: Timing) -> std::fmt::Result {

@@ -10,10 +10,12 @@ mod ingest;
 mod inspect;
 mod inspect_run;
 mod merge;
+mod model_rows;
 mod predict;
 mod pretrain;
 mod probe;
 mod simulate;
+mod sweep;
 
 use crate::Outcome;
 use crate::cli::{Cli, Common, Verb};
@@ -36,6 +38,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Finetune(args) => finetune::run(args, &cli.common),
         Verb::Predict(args) => predict::run(args, &cli.common),
         Verb::Compare(args) => compare::run(args, &cli.common),
+        Verb::Sweep(args) => sweep::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }

@@ -24,10 +24,11 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
         settings: settings(args)?,
         seed: common.seed,
         resume: args.resume,
+        people: None,
     };
     let watcher = Watcher::start(common.quiet)?;
     let summary = pretrain(&request, &watcher);
-    watcher.bar.finish_and_clear();
+    watcher.finish();
     let summary = summary?;
     let validation = summary.validation.as_ref();
     let json = json!({
@@ -65,20 +66,23 @@ fn settings(args: &PretrainArgs) -> anyhow::Result<Option<Settings>> {
     }
     let text = match &args.config {
         Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
-        None => String::new(),
+        None => DEFAULT_PRESET.to_owned(),
     };
     Ok(Some(Settings::resolve(&text, &sets)?))
 }
 
+/// What is trained with where no configuration is given.
+pub(crate) const DEFAULT_PRESET: &str = include_str!("../../../../configs/default.toml");
+
 /// The progress bar, and the signals that end a run early.
-struct Watcher {
+pub(crate) struct Watcher {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
     quiet: bool,
 }
 
 impl Watcher {
-    fn start(quiet: bool) -> anyhow::Result<Self> {
+    pub(crate) fn start(quiet: bool) -> anyhow::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGUSR1] {
             // The second signal ends the program at once: work that hangs must stay killable.
@@ -89,6 +93,10 @@ impl Watcher {
         let bar = if visible { ProgressBar::no_length() } else { ProgressBar::hidden() };
         bar.set_style(ProgressStyle::with_template("pretrain {bar:30} {pos}/{len} {eta} left {msg}")?);
         Ok(Self { bar, stop, quiet })
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -1,0 +1,224 @@
+//! The rows of a comparison that need a pre-trained model: the one that is given, or one for every split that has never
+//! seen its test people.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::split::Split;
+use bdo_downstream::cache::cached_features;
+use bdo_downstream::finetune::{TunePoint, TuneSettings};
+use bdo_downstream::fitted::HeadKind;
+use bdo_downstream::frozen::FrozenModel;
+use bdo_downstream::method::{FineTuning, GridProbe};
+use bdo_downstream::pooling::Pooling;
+use bdo_downstream::probe::ProbeSettings;
+use bdo_eval::combat::UnseenSite;
+use bdo_eval::confound::Nuisance;
+use bdo_eval::features::FeatureTable;
+use bdo_eval::method::{Method, MethodError, Outcome, Task};
+use bdo_eval::reference::ClosedForm;
+use bdo_train::run::{Request, pretrain};
+use bdo_train::settings::Settings;
+
+use super::note;
+use super::pretrain::{DEFAULT_PRESET, Watcher};
+use crate::cli::{Common, CompareArgs};
+use crate::progress::Progress;
+
+/// Names of the rows.
+pub(crate) const NAMES: [&str; 8] = [
+    "bdo-probe",
+    "bdo-mean",
+    "bdo-mean-std",
+    "bdo-covariance",
+    "bdo-correlation",
+    "bdo-log-covariance",
+    "bdo-correlation-combat",
+    "bdo-finetune",
+];
+
+/// One model for each split, by the hash of the split.
+pub(crate) struct Models {
+    by_split: BTreeMap<String, PathBuf>,
+}
+
+impl Models {
+    /// The given model for all splits, or one trained on the training people of each.
+    pub(crate) fn ready(args: &CompareArgs, splits: &[Split], common: &Common) -> anyhow::Result<Self> {
+        let mut by_split = BTreeMap::new();
+        for (i, split) in splits.iter().enumerate() {
+            let model = match &args.model {
+                Some(model) => model.clone(),
+                None => {
+                    note(common, &format!("pre-training {} of {}", i + 1, splits.len()));
+                    train(args, split, common)?
+                }
+            };
+            by_split.insert(split.blake3.clone(), model);
+        }
+        Ok(Self { by_split })
+    }
+
+    /// The row of this name.
+    pub(crate) fn row(
+        &self,
+        name: &str,
+        args: &CompareArgs,
+        cohort: &Cohort,
+        nuisance: &Arc<Nuisance>,
+        common: &Common,
+    ) -> anyhow::Result<Box<dyn Method>> {
+        let mut rows: BTreeMap<String, Box<dyn Method>> = BTreeMap::new();
+        let mut made: BTreeMap<&Path, Ingredients> = BTreeMap::new();
+        for (split, model) in &self.by_split {
+            let from = match made.get(model.as_path()) {
+                Some(from) => from.clone(),
+                None => Ingredients::of(name, model, args, cohort, common)?,
+            };
+            made.insert(model, from.clone());
+            rows.insert(split.clone(), from.row(name, args, nuisance)?);
+        }
+        Ok(Box::new(OfSplits { name: name.to_owned(), rows }))
+    }
+
+    /// Features for the confound audit: those of the first split's model.
+    pub(crate) fn audited(
+        &self,
+        args: &CompareArgs,
+        cohort: &Cohort,
+        common: &Common,
+    ) -> anyhow::Result<Option<FeatureTable>> {
+        let Some(model) = self.by_split.values().next() else { return Ok(None) };
+        Ok(Some(features(model, Pooling::Mean, args, cohort, common)?.shared()?))
+    }
+}
+
+fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
+    let out = args.out.join("pretraining").join(&split.blake3[..16]);
+    let mut sets = args.set.clone();
+    sets.push(format!("train.max_minutes={:?}", args.pretrain_minutes));
+    let text = match &args.config {
+        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
+        None => DEFAULT_PRESET.to_owned(),
+    };
+    let request = Request {
+        data: args.data.clone(),
+        resume: out.exists(),
+        out,
+        settings: Some(Settings::resolve(&text, &sets)?),
+        seed: split.spec.seed,
+        people: Some(split.clone()),
+    };
+    bdo_kernels::allocator::tune_allocator();
+    let watcher = Watcher::start(common.quiet)?;
+    let summary = pretrain(&request, &watcher);
+    watcher.finish();
+    Ok(summary?.model)
+}
+
+fn features(
+    model: &Path,
+    pooling: Pooling,
+    args: &CompareArgs,
+    cohort: &Cohort,
+    common: &Common,
+) -> anyhow::Result<bdo_downstream::table::FeatureTable> {
+    let frozen = FrozenModel::read(model)?;
+    let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+    let table = cached_features(&args.out.join("features"), &frozen, cohort, pooling, &progress);
+    progress.finish();
+    Ok(table?)
+}
+
+/// What a row is made of, for one model.
+#[derive(Clone)]
+struct Ingredients {
+    model: PathBuf,
+    source: String,
+    table: Option<Arc<bdo_downstream::table::FeatureTable>>,
+    shared: Option<Arc<FeatureTable>>,
+}
+
+impl Ingredients {
+    fn of(name: &str, model: &Path, args: &CompareArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Self> {
+        let pooling = match name {
+            "bdo-finetune" => None,
+            "bdo-mean-std" => Some(Pooling::MeanStd),
+            "bdo-covariance" => Some(Pooling::Covariance),
+            "bdo-correlation" | "bdo-correlation-combat" => Some(Pooling::Correlation),
+            "bdo-log-covariance" => Some(Pooling::LogCovariance),
+            _ => Some(Pooling::Mean),
+        };
+        let table = pooling.map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
+        let shared = match &table {
+            Some(table) if name != "bdo-probe" => Some(Arc::new(table.shared()?)),
+            _ => None,
+        };
+        let source = table.as_ref().map_or_else(String::new, |t| t.origin.blake3());
+        Ok(Self { model: model.to_path_buf(), source, table, shared })
+    }
+
+    fn row(&self, name: &str, args: &CompareArgs, nuisance: &Arc<Nuisance>) -> anyhow::Result<Box<dyn Method>> {
+        if let Some(shared) = &self.shared {
+            let row = ClosedForm::new(name, shared.clone(), &self.source);
+            let combat = name.ends_with("-combat");
+            return Ok(Box::new(if combat { row.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { row }));
+        }
+        if let Some(table) = &self.table {
+            return Ok(Box::new(GridProbe::new(name, table.clone(), ProbeSettings::protocol(""))));
+        }
+        let settings = TuneSettings {
+            target: String::new(),
+            head: HeadKind::Linear,
+            seeds: vec![0],
+            epochs: args.finetune_epochs,
+            frames: args.finetune_frames,
+            points: TunePoint::subset(args.finetune_budget),
+        };
+        Ok(Box::new(FineTuning::new(name, &self.model, &args.out.join("finetuning"), settings)?))
+    }
+}
+
+/// A row whose model depends on the split.
+struct OfSplits {
+    name: String,
+    rows: BTreeMap<String, Box<dyn Method>>,
+}
+
+impl Method for OfSplits {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for (split, row) in &self.rows {
+            hasher.update(split.as_bytes()).update(row.fingerprint().as_bytes()).update(b"\0");
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+        let Some(row) = self.rows.get(&task.split.blake3) else {
+            let known = format!("a model for each of {} splits, found none for {}", self.rows.len(), task.split.blake3);
+            return Err(MethodError::Other(format!("{}: expected {known}", self.name).into()));
+        };
+        row.run(task)
+    }
+}
+
+/// Whether any of the rows needs a model; a model that none needs is a mistake worth saying.
+pub(crate) fn needed(names: &[&str]) -> bool {
+    names.iter().any(|name| NAMES.contains(name))
+}
+
+/// Refuses what cannot be meant.
+pub(crate) fn check(args: &CompareArgs, names: &[&str]) -> anyhow::Result<()> {
+    if args.model.is_none() && needed(names) && args.pretrain_minutes <= 0.0 {
+        bail!("--pretrain-minutes: expected more than 0 where no --model is given, found {}", args.pretrain_minutes);
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! `bdo sweep`: one run for each value of a setting, scored alike, as a table and a figure.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use bdo_data::cohort::Cohort;
+use bdo_data::durable;
+use bdo_data::split::{Scheme, Split, SplitSpec};
+use bdo_downstream::cache::cached_features;
+use bdo_downstream::frozen::FrozenModel;
+use bdo_downstream::pooling::Pooling;
+use bdo_eval::comparison::{primary_metric, run_task};
+use bdo_eval::confound;
+use bdo_eval::method::{FitOn, Task};
+use bdo_eval::panel::{Panel, panels};
+use bdo_eval::reference::ClosedForm;
+use bdo_eval::target::Target;
+use bdo_train::evaluate::Timing;
+use bdo_train::mask::MaskSettings;
+use bdo_train::run::{Request, pretrain};
+use bdo_train::settings::Settings;
+use serde_json::{Value, json};
+
+use super::evaluate::Trained;
+use super::pretrain::{DEFAULT_PRESET, Watcher};
+use super::{note, print};
+use crate::Outcome;
+use crate::cli::{Common, People, SweepArgs};
+use crate::progress::Progress;
+
+/// Seeds of the random splits that probes are scored on.
+const SEEDS: [u64; 3] = [0, 1, 2];
+
+pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Outcome> {
+    bdo_kernels::allocator::tune_allocator();
+    let varied = Varied::parse(&args.vary)?;
+    let cohort = Cohort::open(&args.data)?;
+    let targets =
+        args.targets.iter().map(|t| Ok(Target::of(cohort.participants(), t)?)).collect::<anyhow::Result<Vec<_>>>()?;
+    let text = match &args.config {
+        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
+        None => DEFAULT_PRESET.to_owned(),
+    };
+    // All settings are looked at before the first run: a typing error in the last value must not cost a night.
+    let settings = varied.settings(&text, args)?;
+    durable::create_folder(&args.out)?;
+    let mut rows = Vec::new();
+    for (value, settings) in varied.values.iter().zip(settings) {
+        note(common, &format!("{} = {value}", varied.name));
+        let out = args.out.join(folder_name(value));
+        let request = Request {
+            data: args.data.clone(),
+            resume: out.exists(),
+            out,
+            settings: Some(settings),
+            seed: common.seed,
+            people: None,
+        };
+        let watcher = Watcher::start(common.quiet)?;
+        let summary = pretrain(&request, &watcher);
+        watcher.finish();
+        let summary = summary?;
+        let scored = reconstruction(&summary.model, args, &cohort, common)?;
+        let probes = probe(&summary.model, args, &cohort, &targets, common)?;
+        rows.push(json!({"value": value, "steps": summary.steps, "scans": summary.train_scans,
+                         "test_scans": scored["scans"], "mse": scored["mse"],
+                         "kriging_mse": scored["kriging_mse"], "rho": scored["rho"], "probes": probes}));
+    }
+    report(args, &varied, &targets, &rows, common)
+}
+
+/// What is varied and how.
+struct Varied {
+    name: String,
+    keys: Vec<String>,
+    values: Vec<String>,
+    /// One list a value, one entry a key.
+    settings: Vec<Vec<String>>,
+}
+
+impl Varied {
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let wrong = || anyhow::anyhow!("--vary: expected KEY=V1,V2 (several joined by `+`), found {text:?}");
+        let mut parsed = Self { name: String::new(), keys: vec![], values: vec![], settings: vec![] };
+        for part in text.split('+') {
+            let (key, values) = part.split_once('=').ok_or_else(wrong)?;
+            let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
+            if values.iter().any(String::is_empty) || (!parsed.keys.is_empty() && values.len() != parsed.settings.len())
+            {
+                return Err(wrong());
+            }
+            if parsed.keys.is_empty() {
+                parsed.name = key.trim().to_owned();
+                parsed.values.clone_from(&values);
+                parsed.settings = vec![vec![]; values.len()];
+            }
+            parsed.keys.push(key.trim().to_owned());
+            values.into_iter().zip(&mut parsed.settings).for_each(|(value, row)| row.push(value));
+        }
+        Ok(parsed)
+    }
+
+    fn settings(&self, text: &str, args: &SweepArgs) -> anyhow::Result<Vec<Settings>> {
+        let minutes = args.max_minutes.map(|m| format!("train.max_minutes={m:?}"));
+        let mut all = Vec::new();
+        for row in &self.settings {
+            let own = self.keys.iter().zip(row).map(|(key, value)| format!("{key}={value}"));
+            let sets: Vec<String> = args.set.iter().cloned().chain(minutes.clone()).chain(own).collect();
+            all.push(Settings::resolve(text, &sets)?);
+        }
+        Ok(all)
+    }
+}
+
+/// A value as a folder: no separators, no leading dots.
+fn folder_name(value: &str) -> String {
+    let safe: String = value.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    format!("run-{safe}")
+}
+
+/// Scores of the model and of kriging on masked frames of test people.
+fn reconstruction(model: &Path, args: &SweepArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Value> {
+    let trained = Trained::open(model)?;
+    let mask = MaskSettings { ratio: args.mask_ratio, ..trained.notes.mask };
+    let scans = trained.scans_of(People::Test, cohort);
+    let result = trained.score(cohort, &scans, &mask, Timing::AsScanned, common.seed)?;
+    let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| score);
+    Ok(json!({"scans": result.scans, "mse": of("model").map(|s| s.mse), "rho": of("model").map(|s| s.rho),
+              "kriging_mse": of("kriging").map(|s| s.mse)}))
+}
+
+/// The mean over random splits of a closed-form probe's score on test people, one entry a target.
+fn probe(
+    model: &Path,
+    args: &SweepArgs,
+    cohort: &Cohort,
+    targets: &[Target],
+    common: &Common,
+) -> anyhow::Result<Value> {
+    let mut found = serde_json::Map::new();
+    if targets.is_empty() {
+        return Ok(Value::Object(found));
+    }
+    let frozen = FrozenModel::read(model)?;
+    let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+    let table = cached_features(&args.out.join("features"), &frozen, cohort, Pooling::Mean, &progress);
+    progress.finish();
+    let table = table?;
+    let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table.shared()?), &table.origin.blake3());
+    let people = cohort.participants();
+    for target in targets {
+        let mut sum = 0.0;
+        for seed in SEEDS {
+            let spec = SplitSpec {
+                target: Some(target.name.clone()),
+                family_column: confound::family_column(people).map(str::to_owned),
+                site_column: confound::site_column(people).map(str::to_owned),
+                scheme: Scheme::Random,
+                seed,
+            };
+            let split = Split::new(people, &spec)?;
+            let task = Task { cohort, split: &split, target, seed, fit_on: FitOn::Train };
+            let result = run_task(&method, &task, "", &[])?;
+            let metric = primary_metric(target.classes().unwrap_or(0));
+            sum += result.metrics.get(metric).with_context(|| format!("{}: {metric} is undefined", target.name))?;
+        }
+        found.insert(target.name.clone(), json!(sum / SEEDS.len() as f64));
+    }
+    Ok(Value::Object(found))
+}
+
+fn report(
+    args: &SweepArgs,
+    varied: &Varied,
+    targets: &[Target],
+    rows: &[Value],
+    common: &Common,
+) -> anyhow::Result<Outcome> {
+    let number = |row: &Value, key: &str| row[key].as_f64();
+    let points = |key: &str| -> Vec<(String, Option<f64>)> {
+        rows.iter().map(|row| (row["value"].as_str().unwrap_or("").to_owned(), number(row, key))).collect()
+    };
+    let kriging: Vec<f64> = rows.iter().filter_map(|row| number(row, "kriging_mse")).collect();
+    let mut figure = vec![Panel {
+        title: format!("error at {} hidden", args.mask_ratio),
+        points: points("mse"),
+        reference: kriging.first().map(|first| ("kriging".to_owned(), *first)),
+    }];
+    let mut text = format!("| {} | steps | error | kriging | rho |", varied.name);
+    let mut line = "|---|---|---|---|---|".to_owned();
+    for target in targets {
+        let metric = primary_metric(target.classes().unwrap_or(0));
+        write!(text, " {} {metric} |", target.name)?;
+        line += "---|";
+        let score =
+            |row: &Value| (row["value"].as_str().unwrap_or("").to_owned(), row["probes"][&target.name].as_f64());
+        let title = format!("{}: {metric}", target.name);
+        figure.push(Panel { title, points: rows.iter().map(score).collect(), reference: None });
+    }
+    writeln!(text, "\n{line}")?;
+    for row in rows {
+        let cell = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), |x| format!("{x:.4}"));
+        let value = row["value"].as_str().unwrap_or("");
+        write!(
+            text,
+            "| {value} | {} | {} | {} | {} |",
+            row["steps"],
+            cell(&row["mse"]),
+            cell(&row["kriging_mse"]),
+            cell(&row["rho"])
+        )?;
+        for target in targets {
+            write!(text, " {} |", cell(&row["probes"][&target.name]))?;
+        }
+        writeln!(text)?;
+    }
+    if rows.is_empty() {
+        bail!("--vary: expected at least one value, found none");
+    }
+    let json = json!({"vary": varied.name, "data": args.data, "mask_ratio": args.mask_ratio, "rows": rows});
+    durable::write(&args.out.join("table.md"), text.as_bytes())?;
+    durable::write(&args.out.join("figure.svg"), panels(&varied.name, &figure).as_bytes())?;
+    durable::write(&args.out.join("table.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
+    print(common, &json, text.trim_end());
+    Ok(Outcome::Done)
+}
