@@ -44,6 +44,49 @@ pub fn scan_contents(cohort: &Cohort) -> Result<Vec<ScanContent>, CohortError> {
         .collect()
 }
 
+/// Column of a table made by [`kept_together`].
+pub const TOGETHER_COLUMN: &str = "kept_together";
+
+/// A participants table with a column that holds families and people with copies of one scan together, and those copies.
+///
+/// None where there are no copies between people: then the family column is all that is needed, and splits stay as they are.
+pub fn kept_together(
+    people: &Participants,
+    family: Option<&str>,
+    contents: &[ScanContent],
+) -> Option<(Participants, Vec<(String, String)>)> {
+    let mut first: BTreeMap<&str, &ScanContent> = BTreeMap::new();
+    let mut copies = vec![];
+    for content in contents {
+        for hash in [&content.series_blake3, &content.source_blake3].into_iter().filter(|h| !h.is_empty()) {
+            let original = *first.entry(hash).or_insert(content);
+            if original.subject != content.subject && !copies.contains(&(original, content)) {
+                copies.push((original, content));
+            }
+        }
+    }
+    if copies.is_empty() {
+        return None;
+    }
+    // Everybody starts as a group of his family or his own; each pair of copies joins two groups.
+    let own = |row: usize, subject: &str| {
+        let listed = family.and_then(|column| people.get(row, column));
+        listed.map_or_else(|| format!("person {subject}"), |f| format!("family {f}"))
+    };
+    let mut groups: Vec<String> = people.subjects().enumerate().map(|(row, s)| own(row, s)).collect();
+    for (a, b) in &copies {
+        if let (Some(a), Some(b)) = (people.row_of(&a.subject), people.row_of(&b.subject)) {
+            let (kept, gone) = (groups[a].clone(), groups[b].clone());
+            groups.iter_mut().filter(|g| **g == gone).for_each(|g| g.clone_from(&kept));
+        }
+    }
+    let mut table = people.clone();
+    let note = "Families, and people with copies of one scan".to_owned();
+    let note = bdo_data::participants::ColumnNote { description: Some(note), ..Default::default() };
+    table.derive(TOGETHER_COLUMN, note, |_, row| Some(groups[row].clone()));
+    Some((table, copies.iter().map(|(a, b)| (a.scan.clone(), b.scan.clone())).collect()))
+}
+
 /// What is on both sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeakReport {
@@ -161,6 +204,18 @@ mod tests {
             source_blake3: String::new(),
             batch_blake3: format!("batch of {subject}"),
         }
+    }
+
+    #[test]
+    fn copies_join_families() {
+        let table = Participants::parse("p", b"id\tfam\na\t1\nb\t2\nc\t1\nd\tn/a\ne\tn/a\n", &[]).unwrap();
+        let contents = [content("a", "x"), content("b", "y"), content("c", "z"), content("d", "y"), content("e", "z")];
+        let (joined, copies) = kept_together(&table, Some("fam"), &contents).unwrap();
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(copies, [pair("b", "d"), pair("c", "e")]);
+        let groups: Vec<&str> = (0..5).map(|row| joined.get(row, TOGETHER_COLUMN).unwrap()).collect();
+        assert_eq!(groups, ["family 1", "family 2", "family 1", "family 2", "family 1"]);
+        assert!(kept_together(&table, Some("fam"), &contents[..3]).is_none());
     }
 
     #[test]

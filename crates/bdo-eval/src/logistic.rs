@@ -255,9 +255,9 @@ mod tests {
                 let mut unit = vec![0.0; size];
                 unit[k] = 1.0;
                 let product = problem.hessian_product(&state, 0.8, &unit);
-                for j in 0..size {
+                for (j, found) in product.iter().enumerate() {
                     let curve = (above.gradient[j] - below.gradient[j]) / (2.0 * h);
-                    assert!((curve - product[j]).abs() < 1e-7, "{classes} classes, entry {k}, {j}");
+                    assert!((curve - found).abs() < 1e-7, "{classes} classes, entry {k}, {j}");
                 }
             }
             let fit = problem.fit(0.8, Exactness::Final, None);

@@ -114,6 +114,11 @@ pub trait Method: Sync + Send {
     /// used again only if this is the same.
     fn fingerprint(&self) -> String;
 
+    /// Whether it builds on a pre-trained model, so that tested people the model has seen must be flagged.
+    fn uses_pretraining(&self) -> bool {
+        false
+    }
+
     /// Fits on the task's training people and predicts its test people.
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError>;
 }

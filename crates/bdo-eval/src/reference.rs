@@ -18,12 +18,19 @@ pub struct ClosedForm {
     table: Arc<FeatureTable>,
     source: String,
     harmonise: Option<(Arc<Nuisance>, UnseenSite)>,
+    pretrained: bool,
 }
 
 impl ClosedForm {
     /// `source` is what made the features (settings, the hash of a model); it decides whether stored results are reused.
     pub fn new(name: &str, table: Arc<FeatureTable>, source: &str) -> Self {
-        Self { name: name.to_owned(), table, source: source.to_owned(), harmonise: None }
+        Self { name: name.to_owned(), table, source: source.to_owned(), harmonise: None, pretrained: false }
+    }
+
+    /// Says that the features come out of a pre-trained model.
+    pub fn of_pretrained(mut self) -> Self {
+        self.pretrained = true;
+        self
     }
 
     /// Harmonises the features over sites first, fitted on the training people of each task. Rows of the table must be the
@@ -60,6 +67,10 @@ impl Method for ClosedForm {
     fn fingerprint(&self) -> String {
         let harmonised = self.harmonise.as_ref().map_or(String::new(), |(_, unseen)| format!(" combat {unseen:?}"));
         format!("{CLOSED_FORM} {}{harmonised}", self.source)
+    }
+
+    fn uses_pretraining(&self) -> bool {
+        self.pretrained
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {

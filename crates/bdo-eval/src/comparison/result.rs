@@ -51,7 +51,7 @@ pub enum ResultError {
         /// The label.
         target: String,
         /// What happened.
-        source: MethodError,
+        source: Box<MethodError>,
     },
     /// Nobody was predicted.
     #[error("{method} on {target}: expected predictions of test people, found none")]
@@ -100,7 +100,7 @@ pub fn run_task(
     let mut outcome = method.run(task).map_err(|source| ResultError::Method {
         method: name.clone(),
         target: target.clone(),
-        source,
+        source: Box::new(source),
     })?;
     let wall_seconds = started.elapsed().as_secs_f64();
     outcome.flags.extend(flags.iter().cloned());

@@ -1,4 +1,4 @@
-//! scikit-learn, scipy, numpy and neuroCombat: see tools/reference/make_statistics_goldens.py.
+//! scikit-learn, scipy, numpy and neuroCombat: see `tools/reference/make_statistics_goldens.py`.
 
 use bdo_eval::combat::{FittedCombat, UnseenSite};
 use bdo_eval::design::Design;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::bail;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable;
+use bdo_data::participants::Participants;
 use bdo_data::split::{SITE_GROUPS, Scheme, Split, SplitError, SplitManifest, SplitSpec};
 use bdo_eval::audit::{AuditRow, audit};
 use bdo_eval::combat::UnseenSite;
@@ -17,7 +18,7 @@ use bdo_eval::comparison::{
 use bdo_eval::confound::{self, Nuisance};
 use bdo_eval::connectivity::{Scale, connectivity_table};
 use bdo_eval::features::FeatureTable;
-use bdo_eval::leak::{LeakReport, ScanContent, scan_contents};
+use bdo_eval::leak::{LeakReport, ScanContent, TOGETHER_COLUMN, kept_together, scan_contents};
 use bdo_eval::method::{FitOn, Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain, NoBrainKind};
 use bdo_eval::target::Target;
@@ -81,11 +82,23 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
         .iter()
         .map(|name| Ok(Target::of(cohort.participants(), name)?))
         .collect::<anyhow::Result<Vec<Target>>>()?;
-    let splits = splits(args, &cohort, &cohort_blake3)?;
-    let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let contents = scan_contents(&cohort)?;
+    let people = cohort.participants();
+    let family = args.family_column.clone().or_else(|| confound::family_column(people).map(str::to_owned));
+    let joined = kept_together(people, family.as_deref(), &contents);
+    let copies = joined.as_ref().map_or(&[][..], |(_, copies)| copies.as_slice());
+    let copied: Vec<String> = copies.iter().map(|(a, b)| format!("{a} = {b}")).collect();
+    if !copied.is_empty() {
+        note(common, &format!("copies of one scan under two names stay on one side: {}", copied.join(", ")));
+    }
+    let (people, family) = match &joined {
+        Some((table, _)) => (table, Some(TOGETHER_COLUMN.to_owned())),
+        None => (people, family),
+    };
+    let splits = splits(args, people, family, &cohort_blake3)?;
+    let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let hashes = pretrained.as_ref().map(|m| (&m.people.subjects, &m.people.scans));
-    let flags = guarded(&splits.splits, &cohort, &contents, hashes)?;
+    let flags = guarded(&splits.splits, people, &contents, hashes)?;
 
     let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
@@ -134,11 +147,14 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     let fitted_on = args.fit_on.to_string().replace('-', " ");
     let mut markdown = to_markdown(&summary);
     writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {}.", splits.blake3)?;
+    if !copied.is_empty() {
+        writeln!(markdown, "\nCopies of one scan under two names, kept on one side: {}.", copied.join(", "))?;
+    }
     markdown += &audit_markdown(&audited);
     let seconds = started.elapsed().as_secs_f64();
     let json = json!({
         "cohort": args.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits.blake3, "fit_on": fit_on,
-        "model": args.model, "results": results.len(), "results_used_again": reused, "summary": summary,
+        "model": args.model, "copies": copies, "results": results.len(), "results_used_again": reused, "summary": summary,
         "audit": audited, "seconds": seconds, "peak_rss_mib": peak_rss_mib(),
     });
     let files = [
@@ -160,9 +176,12 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
 }
 
 /// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
-fn splits(args: &CompareArgs, cohort: &Cohort, cohort_blake3: &str) -> anyhow::Result<SplitManifest> {
-    let people = cohort.participants();
-    let family = args.family_column.clone().or_else(|| confound::family_column(people).map(str::to_owned));
+fn splits(
+    args: &CompareArgs,
+    people: &Participants,
+    family: Option<String>,
+    cohort_blake3: &str,
+) -> anyhow::Result<SplitManifest> {
     let site = args.site_column.clone().or_else(|| confound::site_column(people).map(str::to_owned));
     let mut specs = vec![];
     for target in &args.targets {
@@ -191,13 +210,13 @@ fn splits(args: &CompareArgs, cohort: &Cohort, cohort_blake3: &str) -> anyhow::R
 /// Refuses splits with anybody on both sides; says what a table must say about pre-training, split by split.
 fn guarded(
     splits: &[Split],
-    cohort: &Cohort,
+    people: &Participants,
     contents: &[ScanContent],
     pretraining: Option<(&BTreeSet<String>, &BTreeSet<String>)>,
 ) -> anyhow::Result<Vec<Vec<String>>> {
     let mut flags = vec![];
     for split in splits {
-        let families = split.spec.family_column.as_deref().map(|column| (cohort.participants(), column));
+        let families = split.spec.family_column.as_deref().map(|column| (people, column));
         let mut report = LeakReport::of_split(split, families, contents);
         report.refuse()?;
         if let Some((subjects, scans)) = pretraining {
@@ -220,6 +239,7 @@ fn run_all(
     let results = tasks
         .par_iter()
         .map(|(method, task, flags)| {
+            let flags = if method.uses_pretraining() { *flags } else { &[] };
             if progress.stop_requested() {
                 bail!(
                     "interrupted after {} of {}; run the same command again to go on",
