@@ -1,4 +1,4 @@
-//! Feature tables as files other tools open: Parquet, TSV or NumPy, by extension.
+//! Feature tables as files other tools open: Parquet, TSV or `NumPy`, by extension.
 
 use crate::error::DownstreamError;
 use crate::table::FeatureTable;

@@ -71,7 +71,7 @@ struct Attended {
 }
 
 impl AttentionHead {
-    fn attend(&self, parameters: &[f64], input: &ControlSequence) -> Attended {
+    fn attend(self, parameters: &[f64], input: &ControlSequence) -> Attended {
         let d = self.width;
         let query = &parameters[d + 1..];
         let scale = 1.0 / (d as f64).sqrt();

@@ -52,11 +52,12 @@ mod tests {
     #[test]
     fn the_logarithm_of_a_known_matrix() {
         // [[a, b], [b, a]] has eigenvalues a + b and a - b on the diagonals of the square.
-        let (a, b) = (2.0, 1.0);
+        let (a, b) = (2.0f64, 1.0f64);
         let (shrunk_b, shrunk_a) = (b * (1.0 - SHRINKAGE), a);
-        let (high, low) = ((shrunk_a + shrunk_b as f64).ln(), (shrunk_a - shrunk_b).ln());
+        let (high, low): (f64, f64) = ((shrunk_a + shrunk_b).ln(), (shrunk_a - shrunk_b).ln());
         let found = log_covariance(&[a as f32, b as f32, a as f32], 2);
-        let expected = [(high + low) / 2.0, (high - low) / 2.0 * std::f64::consts::SQRT_2, (high + low) / 2.0];
+        let middle = f64::midpoint(high, low);
+        let expected = [middle, (high - low) * std::f64::consts::FRAC_1_SQRT_2, middle];
         // Rounding of f32 at values near 1.
         assert!(found.iter().zip(expected).all(|(f, e)| (f64::from(*f) - e).abs() < 1e-6), "{found:?} {expected:?}");
     }

@@ -23,7 +23,7 @@ use bdo_model::parameters::Parameters;
 use bdo_train::gradient::NamedGradients;
 use bdo_train::optimiser::AdamState;
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use rayon::prelude::*;
 
 /// Scans whose activations are held at once; the gradient is summed over such pieces of a batch.
@@ -144,7 +144,7 @@ impl SeedTuning<'_> {
             let seen = self
                 .read(&numbers, |number, scan| visit(scan, self.settings.frames, [self.seed, epoch, number as u64]))?;
             let labels: Vec<f64> = piece.iter().map(|&i| labels[i]).collect();
-            let output = self.output(tuned, &seen, &Device::flex().autodiff())?;
+            let output = output(tuned, &seen, &Device::flex().autodiff())?;
             let loss = summed_loss(loss_of(self.task), output, &labels) * (1.0 / batch.len() as f64);
             sum += f64::from(loss.clone().inner().into_scalar::<f32>());
             gradients = gradients.plus(NamedGradients::of_module(tuned, loss.backward()));
@@ -159,7 +159,7 @@ impl SeedTuning<'_> {
         let mut said = Vec::with_capacity(numbers.len());
         for piece in numbers.chunks(SCANS_AT_ONCE) {
             let scans = self.read(piece, |_, scan| scan)?;
-            let output = self.output(tuned, &scans, &Device::flex())?;
+            let output = output(tuned, &scans, &Device::flex())?;
             let values = output.into_data().try_to_vec::<f32>().expect("outputs are f32");
             said.extend(values.into_iter().map(|x| loss.prediction(f64::from(x))));
         }
@@ -167,17 +167,6 @@ impl SeedTuning<'_> {
         let mean = |scans: &Vec<&usize>| rest.by_ref().take(scans.len()).sum::<f64>() / scans.len() as f64;
         let people: Vec<f64> = self.validation.scans.iter().map(mean).collect();
         Ok(self.validation.score(self.task, &people, self.units))
-    }
-
-    fn output(
-        &self,
-        tuned: &Tuned,
-        scans: &[ScaledScan],
-        device: &Device,
-    ) -> Result<burn::tensor::Tensor<2>, DownstreamError> {
-        let scans: Vec<&ScaledScan> = scans.iter().collect();
-        let (series, frames, region_valid) = padded(&scans, device);
-        Ok(tuned.output(&series, &frames, &region_valid)?)
     }
 
     fn read(
@@ -191,4 +180,11 @@ impl SeedTuning<'_> {
         };
         scans.par_iter().map(one).collect()
     }
+}
+
+/// One output a scan: [B, 1].
+fn output(tuned: &Tuned, scans: &[ScaledScan], device: &Device) -> Result<Tensor<2>, DownstreamError> {
+    let scans: Vec<&ScaledScan> = scans.iter().collect();
+    let (series, frames, region_valid) = padded(&scans, device);
+    Ok(tuned.output(&series, &frames, &region_valid)?)
 }
