@@ -10,7 +10,12 @@ use std::f64::consts::TAU;
 
 /// Draws every parameter of the configured model.
 pub fn initial_parameters(config: &ModelConfig, seed: u64) -> Parameters {
-    Parameters(parameter_table(config).iter().map(|spec| (spec.name.clone(), draw(spec, seed))).collect())
+    draw_parameters(&parameter_table(config), seed)
+}
+
+/// Draws every parameter of a table.
+pub fn draw_parameters(table: &[ParameterSpec], seed: u64) -> Parameters {
+    Parameters(table.iter().map(|spec| (spec.name.clone(), draw(spec, seed))).collect())
 }
 
 fn draw(spec: &ParameterSpec, seed: u64) -> Array {
@@ -21,9 +26,20 @@ fn draw(spec: &ParameterSpec, seed: u64) -> Array {
         Start::Ones => vec![1.0; count],
         Start::Uniform(bound) => (0..count).map(|_| ((2.0 * stream.uniform() - 1.0) * bound) as f32).collect(),
         Start::Normal => (0..count).map(|_| stream.normal() as f32).collect(),
+        Start::TruncatedNormal(deviation) => (0..count).map(|_| (truncated(&mut stream) * deviation) as f32).collect(),
         Start::Orthogonal => random_orthogonal(spec.shape[0], &mut stream),
     };
     Array { shape: spec.shape.clone(), values }
+}
+
+/// A standard normal number, drawn again until it lies within two standard deviations.
+fn truncated(stream: &mut Stream) -> f64 {
+    loop {
+        let value = stream.normal();
+        if value.abs() <= 2.0 {
+            return value;
+        }
+    }
 }
 
 /// A seekable stream of uniform and normal numbers.

@@ -1,5 +1,6 @@
 //! One file a verb.
 
+mod baseline;
 mod bench;
 mod demo;
 mod evaluate;
@@ -26,6 +27,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Inspect(args) => inspect::run(args, &cli.common),
         Verb::Pretrain(args) => pretrain::run(args, &cli.common),
         Verb::Evaluate(args) => evaluate::run(args, &cli.common),
+        Verb::Baseline(args) => baseline::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }
