@@ -2,7 +2,8 @@
 
 Each twin is the literal form of the method (real convolutions, one kernel per region, nn.MultiheadAttention, loops over
 pairs), so that it shares no trick with the fast code. Parameters and inputs are rounded to f32 and computed from there in
-f64; parameters carry the names of the Rust networks. The last golden is scikit-learn's Ledoit-Wolf covariance.
+f64; parameters carry the names of the Rust networks. Beside them: scikit-learn's Ledoit-Wolf covariance, and a diffusion map
+by a dense eigensolver.
 """
 
 import argparse
@@ -294,6 +295,175 @@ def covariance_golden() -> dict[str, torch.Tensor]:
     return tensors
 
 
+def trunk_parameters(draw: Draw, name: str, width: int, blocks: int) -> None:
+    for i in range(blocks):
+        draw.norm(f"{name}.blocks.{i}.norm1", width)
+        draw.linear(f"{name}.blocks.{i}.attn.qkv", width, 3 * width)
+        draw.linear(f"{name}.blocks.{i}.attn.proj", width, width)
+        draw.norm(f"{name}.blocks.{i}.norm2", width)
+        draw.linear(f"{name}.blocks.{i}.ffn.linear1", width, 4 * width)
+        draw.linear(f"{name}.blocks.{i}.ffn.linear2", 4 * width, width)
+    draw.norm(f"{name}.norm", width)
+
+
+def trunk(p: dict, name: str, x: torch.Tensor, blocks: int, heads: int) -> torch.Tensor:
+    batch, tokens, width = x.shape
+
+    def norm(which: str, x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (width,), p[f"{which}.weight"], p[f"{which}.bias"], eps=1e-6)
+
+    for i in range(blocks):
+        block = f"{name}.blocks.{i}"
+        packed = affine(p, f"{block}.attn.qkv", norm(f"{block}.norm1", x))
+        q, k, v = packed.reshape(batch, tokens, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, tokens, width)
+        x = x + affine(p, f"{block}.attn.proj", mixed)
+        hidden = F.gelu(affine(p, f"{block}.ffn.linear1", norm(f"{block}.norm2", x)))
+        x = x + affine(p, f"{block}.ffn.linear2", hidden)
+    return norm(f"{name}.norm", x)
+
+
+def brainlm() -> dict[str, torch.Tensor]:
+    """Mask tokens are put back in the order of the grid before the decoder, as the original does."""
+    regions, windows, width, inner, batch = 5, 4, 16, 8, 3
+    tokens, keep = regions * windows, regions * windows // 4
+    draw = Draw(24)
+    draw.linear("encoder.patch", 16, width)
+    draw.linear("encoder.place.centre", 3, width)
+    draw.add("encoder.cls", width, scale=0.5)
+    trunk_parameters(draw, "encoder.trunk", width, 2)
+    draw.linear("decoder.embed", width, inner)
+    draw.add("decoder.mask_token", inner, scale=0.5)
+    draw.linear("decoder.place.centre", 3, inner)
+    trunk_parameters(draw, "decoder.trunk", inner, 1)
+    draw.linear("decoder.head1", inner, inner // 2)
+    draw.linear("decoder.head2", inner // 2, 16)
+    p = draw.parameters
+    patches, places = draw.normal(batch, tokens, 16), draw.normal(regions, 3)
+    order = torch.stack([torch.randperm(tokens, generator=draw.generator) for _ in range(batch)])
+    visible, masked = order[:, :keep].sort(1).values, order[:, keep:].sort(1).values
+
+    def codes(name: str, d: int) -> torch.Tensor:
+        place = affine(p, name, places)
+        window = torch.zeros(windows, d)
+        for w in range(windows):
+            for i in range(d):
+                angle = torch.tensor(w / 10000 ** (2 * (i // 2) / d))
+                window[w, i] = torch.sin(angle) if i % 2 == 0 else torch.cos(angle)
+        return torch.stack([place[t // windows] + window[t % windows] for t in range(tokens)])
+
+    def encode(which: torch.Tensor) -> torch.Tensor:
+        at = codes("encoder.place.centre", width)
+        x = torch.stack([affine(p, "encoder.patch", patches[b, which[b]]) + at[which[b]] for b in range(batch)])
+        x = torch.cat([p["encoder.cls"].expand(batch, 1, width), x], 1)
+        return trunk(p, "encoder.trunk", x, 2, 2)
+
+    z = affine(p, "decoder.embed", encode(visible))
+    at = codes("decoder.place.centre", inner)
+    rows = []
+    for b in range(batch):
+        place_of = {int(t): k for k, t in enumerate(visible[b])}
+        row = [z[b, 1 + place_of[t]] if t in place_of else p["decoder.mask_token"] for t in range(tokens)]
+        rows.append(torch.stack([z[b, 0], *[x + at[t] for t, x in enumerate(row)]]))
+    y = trunk(p, "decoder.trunk", torch.stack(rows), 1, 2)[:, 1:]
+    y = affine(p, "decoder.head2", F.leaky_relu(affine(p, "decoder.head1", y), 0.1))
+    hidden = torch.zeros(batch, tokens).scatter(1, masked, 1.0)
+    loss = ((y - patches).square().mean(2) * hidden).sum() / hidden.sum()
+    feature = encode(torch.arange(tokens).expand(batch, tokens))[:, 0]
+    inputs = {"patches": patches, "places": places, "visible": visible.double(), "masked": masked.double()}
+    return pretraining_golden("brainlm", p, inputs, loss, feature)
+
+
+def brainjepa() -> dict[str, torch.Tensor]:
+    regions, windows, width, inner, batch, gradients = 6, 4, 16, 8, 2, 30
+    tokens = regions * windows
+    draw = Draw(25)
+    draw.linear("encoder.patch", 16, width)
+    draw.linear("encoder.place", gradients, width // 2)
+    trunk_parameters(draw, "encoder.trunk", width, 2)
+    slow = {key: grid(value.detach() + 0.05 * draw.normal(*value.shape)) for key, value in draw.parameters.items()}
+    draw.linear("predictor.embed", width, inner)
+    draw.linear("predictor.place", gradients, inner // 2)
+    draw.add("predictor.mask_token", inner, scale=0.5)
+    trunk_parameters(draw, "predictor.trunk", inner, 1)
+    draw.linear("predictor.out", inner, width)
+    p = draw.parameters
+    patches, places = draw.normal(batch, tokens, 16), draw.normal(regions, gradients)
+    order = torch.stack([torch.randperm(tokens, generator=draw.generator) for _ in range(batch)])
+    # A target occurs twice in the first sample, as the masks allow.
+    context, target = order[:, :9], order[:, 9:17].clone()
+    target[0, 5] = target[0, 0]
+
+    def codes(p: dict, name: str) -> torch.Tensor:
+        space = affine(p, name, places).repeat_interleave(windows, 0)
+        space = (space - space.min()) / (space.max() - space.min()) * 2 - 1
+        half = space.shape[1]
+        omega = 1.0 / 10000 ** (torch.arange(half // 2) / (half / 2))
+        angle = torch.arange(windows).unsqueeze(1) * omega
+        time = torch.cat([torch.sin(angle), torch.cos(angle)], 1).repeat(regions, 1)
+        return torch.cat([time, space], 1)
+
+    def encode(p: dict, which: torch.Tensor) -> torch.Tensor:
+        at = codes(p, "encoder.place")
+        x = torch.stack([affine(p, "encoder.patch", patches[b, which[b]]) + at[which[b]] for b in range(batch)])
+        return trunk(p, "encoder.trunk", x, 2, 2)
+
+    everything = torch.arange(tokens).expand(batch, tokens)
+    with torch.no_grad():
+        slow_codes = encode(slow, everything)
+        wanted = F.layer_norm(slow_codes, (width,))
+        wanted = torch.stack([wanted[b, target[b]] for b in range(batch)])
+    at = codes(p, "predictor.place")
+    known = affine(p, "predictor.embed", encode(p, context)) + at[context]
+    unknown = p["predictor.mask_token"] + at[target]
+    x = trunk(p, "predictor.trunk", torch.cat([known, unknown], 1), 1, 2)
+    predicted = affine(p, "predictor.out", x[:, context.shape[1] :])
+    loss = F.smooth_l1_loss(predicted, wanted)
+    inputs = {"patches": patches, "places": places, "context": context.double(), "target": target.double()}
+    tensors = pretraining_golden("brainjepa", p, inputs, loss, slow_codes.mean(1))
+    return tensors | {f"teacher.{key}": value for key, value in slow.items()}
+
+
+def pretraining_golden(name: str, parameters: dict, inputs: dict, loss, feature) -> dict[str, torch.Tensor]:
+    tensors = {f"param.{key}": value for key, value in parameters.items()}
+    tensors |= {f"input.{key}": value for key, value in inputs.items()}
+    tensors |= {"out.loss": loss, "out.feature": feature}
+    for (key, _), gradient in zip(parameters.items(), torch.autograd.grad(loss, parameters.values()), strict=True):
+        assert gradient.abs().max() > 1e-7 and torch.isfinite(gradient).all(), (name, key)
+        tensors[f"grad.{key}"] = gradient
+    return tensors
+
+
+def diffusion_map_golden(n: int = 40, components: int = 6) -> dict[str, torch.Tensor]:
+    """The algorithm as published, with a dense solver for the unsymmetric walk."""
+    generator = np.random.default_rng(5)
+    series = generator.standard_normal((200, n)) @ (generator.standard_normal((n, n)) + 3 * np.eye(n))
+    connectivity = np.corrcoef(series.T).astype(np.float32).astype(np.float64)
+    kept = np.zeros_like(connectivity)
+    for i, row in enumerate(connectivity):
+        top = np.argsort(-row)[: n // 10]
+        kept[i, top] = np.maximum(row[top], 0)
+    length = np.linalg.norm(kept, axis=1)
+    cosine = np.clip(kept @ kept.T / np.outer(length, length), -1, 1)
+    affinity = 1 - np.arccos(cosine) / np.pi
+    np.fill_diagonal(affinity, 1.0)
+    density = affinity.sum(1) ** -0.5
+    walk = affinity * np.outer(density, density)
+    walk = walk / walk.sum(1, keepdims=True)
+    values, vectors = np.linalg.eig(walk)
+    values, vectors = values.real, vectors.real
+    order = np.argsort(-values)[: components + 1]
+    values, vectors = values[order] / values[order[0]], vectors[:, order] / vectors[:, [order[0]]]
+    values, vectors = values[1:], vectors[:, 1:]
+    # Length of an axis as the symmetric problem has it: unit vectors weighted by the stationary distribution.
+    degree = (affinity * np.outer(density, density)).sum(1)
+    vectors = vectors / np.sqrt((vectors**2 * (degree / degree.sum())[:, None]).sum(0))
+    vectors = vectors * (values / (1 - values))
+    vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(0), range(components)])
+    found = {"connectivity": connectivity, "gradients": vectors, "eigenvalues": values}
+    return {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in found.items()}
+
+
 MAKERS = {
     "brainnetcnn": brainnetcnn,
     "braingnn": braingnn,
@@ -309,13 +479,14 @@ if __name__ == "__main__":
     out = parser.parse_args().out
     torch.set_num_threads(1)
     goldens = {name: network_golden(name, make) for name, make in MAKERS.items()}
-    goldens["covariance"] = covariance_golden()
+    goldens |= {"brainlm": brainlm(), "brainjepa": brainjepa()}
+    goldens |= {"covariance": covariance_golden(), "diffusion_map": diffusion_map_golden()}
     for name, tensors in goldens.items():
         stored = {}
         for key, value in tensors.items():
             value = value.detach().reshape(1) if value.dim() == 0 else value.detach()
             stored[key] = value.to(torch.float32).contiguous().clone()
-            if key.startswith(("param.", "input.")) or key.endswith(".series"):
+            if key.startswith(("param.", "input.", "teacher.")) or key.endswith(".series"):
                 assert torch.equal(stored[key].double(), value), f"{key} is not exact in f32"
         path = out / f"baseline_{name}.safetensors"
         save_file(stored, path)

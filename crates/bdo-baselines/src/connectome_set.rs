@@ -5,7 +5,6 @@ use crate::train::example::{Example, Parts};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::split::Split;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Matrices of every usable scan, with whose they are.
@@ -14,7 +13,7 @@ pub struct ConnectomeSet {
     regions: usize,
     connectomes: Vec<Arc<Connectome>>,
     subjects: Vec<String>,
-    person: BTreeMap<String, usize>,
+    people: Vec<String>,
     left_out: Vec<String>,
 }
 
@@ -33,14 +32,18 @@ impl ConnectomeSet {
         let mut people = subjects.clone();
         people.sort();
         people.dedup();
-        let person = people.into_iter().enumerate().map(|(i, subject)| (subject, i)).collect();
         let left_out = others.iter().map(|i| cohort.index()[*i].id.to_string()).collect();
-        Ok(Self { regions, connectomes, subjects, person, left_out })
+        Ok(Self { regions, connectomes, subjects, people, left_out })
     }
 
     /// Regions of every matrix.
     pub fn regions(&self) -> usize {
         self.regions
+    }
+
+    /// Names of the people by their number in examples.
+    pub fn people(&self) -> &[String] {
+        &self.people
     }
 
     /// Scans that have too few frames or regions for a matrix.
@@ -54,7 +57,8 @@ impl ConnectomeSet {
             let scans = self.subjects.iter().zip(&self.connectomes).filter(|(subject, _)| chosen(subject));
             scans
                 .filter_map(|(subject, inputs)| {
-                    Some(Example { inputs: inputs.clone(), label: label(subject)?, person: self.person[subject] })
+                    let person = self.people.partition_point(|name| name < subject);
+                    Some(Example { inputs: inputs.clone(), label: label(subject)?, person })
                 })
                 .collect()
         };
@@ -63,17 +67,5 @@ impl ConnectomeSet {
             validation: select(&|s| split.validation.contains(s)),
             test: select(&|s| split.test.contains(s)),
         }
-    }
-
-    /// Mean prediction of each person of a part, by name.
-    pub fn by_person(&self, examples: &[Example], predictions: &[f32]) -> BTreeMap<String, f64> {
-        let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-        for (example, prediction) in examples.iter().zip(predictions) {
-            let entry = sums.entry(example.person).or_default();
-            entry.0 += f64::from(*prediction);
-            entry.1 += 1.0;
-        }
-        let mean = |(name, i): (&String, &usize)| sums.get(i).map(|(sum, count)| (name.clone(), sum / count));
-        self.person.iter().filter_map(mean).collect()
     }
 }

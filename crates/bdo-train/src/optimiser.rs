@@ -30,9 +30,19 @@ impl AdamState {
     /// One step of every parameter that has a gradient, with gradients multiplied by `gradient_scale`. The module is
     /// taken by value so that its tensors are owned alone and can be changed where they are.
     pub fn apply<M: Module>(&mut self, module: M, gradients: &NamedGradients, adam: &Adam, gradient_scale: f64) -> M {
-        self.steps += 1;
         let adam = Adam { gradient_scale: gradient_scale as f32, ..*adam };
-        let mut mapper = Apply { path: Vec::new(), state: self, gradients, adam };
+        self.apply_each(module, gradients, &|_| adam)
+    }
+
+    /// The same with settings that depend on the number of axes of a parameter: weight decay often spares vectors.
+    pub fn apply_each<M: Module>(
+        &mut self,
+        module: M,
+        gradients: &NamedGradients,
+        settings: &dyn Fn(usize) -> Adam,
+    ) -> M {
+        self.steps += 1;
+        let mut mapper = Apply { path: Vec::new(), state: self, gradients, settings };
         module.map(&mut mapper)
     }
 }
@@ -41,7 +51,7 @@ struct Apply<'a> {
     path: Vec<String>,
     state: &'a mut AdamState,
     gradients: &'a NamedGradients,
-    adam: Adam,
+    settings: &'a dyn Fn(usize) -> Adam,
 }
 
 impl ModuleMapper for Apply<'_> {
@@ -60,7 +70,7 @@ impl ModuleMapper for Apply<'_> {
         };
         let steps = self.state.steps;
         let moments = self.state.moments.entry(name).or_default();
-        let adam = self.adam;
+        let adam = (self.settings)(D);
         let step = |values: &mut [f32]| {
             if moments.first.is_empty() {
                 moments.first.resize(values.len(), 0.0);

@@ -274,7 +274,8 @@ pub(crate) enum BenchTask {
 }
 
 /// Sizes of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum SizeName {
     /// Width 192
     Tiny,
@@ -424,6 +425,10 @@ pub(crate) enum BaselineName {
     Braingnn,
     /// Transformer over regions with an orthonormal clustering readout
     Brainnettf,
+    /// Masked autoencoding of regions by windows, then a linear probe
+    Brainlm,
+    /// Prediction of codes of hidden regions and windows, then a linear probe
+    Brainjepa,
 }
 
 /// Arguments of `baseline`.
@@ -447,7 +452,7 @@ pub(crate) struct BaselineArgs {
     /// Passes over the training scans [default: that of the method's public code]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) epochs: Option<u32>,
-    /// One key of the training, e.g. `train.batch_size=32`
+    /// One key, e.g. `train.batch_size=32`; for brainlm and brainjepa also `model.size=tiny|small|base`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }

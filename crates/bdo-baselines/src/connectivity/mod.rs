@@ -26,7 +26,7 @@ pub enum ConnectivityKind {
 pub struct Connectome {
     /// Regions, N.
     pub regions: usize,
-    /// Features of each region: its row.
+    /// Features of each region: its row. (A row of any other length serves as well: a scan's feature vector is one region.)
     pub nodes: Vec<f32>,
     /// Weights of edges, 0 where there is none.
     pub edges: Option<Vec<f32>>,

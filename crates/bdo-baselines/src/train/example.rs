@@ -33,7 +33,8 @@ pub struct Parts {
 /// Matrices and labels of one step, on the host.
 #[derive(Clone, Debug)]
 pub(super) struct HostBatch {
-    regions: usize,
+    rows: usize,
+    columns: usize,
     nodes: Vec<f32>,
     edges: Option<Arc<Vec<f32>>>,
     pub(super) labels: Vec<f32>,
@@ -41,8 +42,9 @@ pub(super) struct HostBatch {
 
 impl HostBatch {
     pub(super) fn of(examples: &[&Example]) -> Self {
-        let regions = examples[0].inputs.regions;
-        let mut nodes = Vec::with_capacity(examples.len() * regions * regions);
+        let rows = examples[0].inputs.regions;
+        let columns = examples[0].inputs.nodes.len() / rows.max(1);
+        let mut nodes = Vec::with_capacity(examples.len() * rows * columns);
         let mut edges = examples[0].inputs.edges.is_some().then(|| Vec::with_capacity(nodes.capacity()));
         for example in examples {
             nodes.extend_from_slice(&example.inputs.nodes);
@@ -51,7 +53,7 @@ impl HostBatch {
             }
         }
         let labels = examples.iter().map(|example| example.label).collect();
-        Self { regions, nodes, edges: edges.map(Arc::new), labels }
+        Self { rows, columns, nodes, edges: edges.map(Arc::new), labels }
     }
 
     /// Mixup: every sample and label becomes `share` of itself and the rest of another one of the batch.
@@ -69,14 +71,14 @@ impl HostBatch {
             };
             partner.iter().enumerate().flat_map(blend).collect()
         };
-        self.nodes = mix(&self.nodes, self.regions * self.regions);
-        self.edges = self.edges.map(|edges| Arc::new(mix(&edges, self.regions * self.regions)));
+        self.nodes = mix(&self.nodes, self.rows * self.columns);
+        self.edges = self.edges.map(|edges| Arc::new(mix(&edges, self.rows * self.rows)));
         self.labels = mix(&self.labels, 1);
         self
     }
 
     pub(super) fn on(&self, device: &Device) -> Batch {
-        let shape = [self.labels.len(), self.regions, self.regions];
+        let shape = [self.labels.len(), self.rows, self.columns];
         Batch {
             nodes: Tensor::from_data(TensorData::new(self.nodes.clone(), shape), device),
             edges: self.edges.clone(),

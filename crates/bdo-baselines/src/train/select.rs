@@ -22,7 +22,7 @@ pub struct Score {
 impl Score {
     /// Scores predictions of scans, averaged over the scans of a person.
     pub fn of(task: Task, examples: &[Example], predictions: &[f32]) -> Self {
-        let people = by_person(examples, predictions);
+        let people: Vec<(f64, f64)> = by_person(examples, predictions).into_values().collect();
         let count = people.len().max(1) as f64;
         let mean = |cost: &dyn Fn(f64, f64) -> f64| people.iter().map(|(y, p)| cost(*y, *p)).sum::<f64>() / count;
         match task {
@@ -56,15 +56,15 @@ impl Score {
     }
 }
 
-/// Label and mean prediction of each person.
-fn by_person(examples: &[Example], predictions: &[f32]) -> Vec<(f64, f64)> {
+/// Label and mean prediction of each person, by number.
+pub fn by_person(examples: &[Example], predictions: &[f32]) -> BTreeMap<usize, (f64, f64)> {
     let mut sums: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
     for (example, prediction) in examples.iter().zip(predictions) {
         let entry = sums.entry(example.person).or_insert((f64::from(example.label), 0.0, 0.0));
         entry.1 += f64::from(*prediction);
         entry.2 += 1.0;
     }
-    sums.into_values().map(|(label, sum, count)| (label, sum / count)).collect()
+    sums.into_iter().map(|(person, (label, sum, count))| (person, (label, sum / count))).collect()
 }
 
 fn correlation(people: &[(f64, f64)]) -> Option<f64> {

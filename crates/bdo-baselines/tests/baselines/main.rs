@@ -7,3 +7,4 @@ mod golden;
 mod learning;
 mod pairwise;
 mod reference;
+mod token;

@@ -1,32 +1,37 @@
 //! `bdo baseline`: a method BDO is compared with, trained and scored on the shared splits.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bdo_baselines::connectome_set::ConnectomeSet;
+use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
 use bdo_baselines::label::Labels;
-use bdo_baselines::method::{ConnectivityMethod, Run};
+use bdo_baselines::method::{ConnectivityMethod, Outcome as MethodOutcome, Run};
+use bdo_baselines::pretrain::recipe::TokenRecipe;
 use bdo_baselines::train::checkpoint::Checkpoints;
+use bdo_baselines::train::example::Parts;
 use bdo_baselines::train::objective::Task;
 use bdo_baselines::train::recipe::Recipe;
-use bdo_baselines::train::select::Score;
+use bdo_baselines::train::select::{Score, by_person};
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
 use bdo_data::random::stream;
 use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
 use bdo_model::ops::Kernels;
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::rand_core::Rng;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
-use crate::cli::{BaselineArgs, BaselineName, Common};
+use crate::cli::{BaselineArgs, BaselineName, Common, SizeName};
 
 /// What one split gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,52 +47,120 @@ struct SeedResult {
     predictions: Vec<(String, f64, f64)>,
 }
 
+/// A method with all that decides its training.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+enum Plan {
+    Connectivity { method: ConnectivityMethod, train: Recipe },
+    Foundation { method: FoundationMethod, size: SizeName, train: TokenRecipe },
+}
+
 pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Outcome> {
     bdo_kernels::allocator::tune_allocator();
-    let method = match args.name {
-        BaselineName::Brainnetcnn => ConnectivityMethod::BrainNetCnn,
-        BaselineName::Braingnn => ConnectivityMethod::BrainGnn,
-        BaselineName::Brainnettf => ConnectivityMethod::BrainNetTf,
-    };
-    let recipe = recipe(method, args)?;
+    let plan = Plan::of(args)?;
     let cohort = Cohort::open(&args.data)?;
     let labels = Labels::of(cohort.participants(), &args.target)?;
     let splits = splits(&cohort, args)?;
     let identity = json!({
-        "method": method, "target": args.target, "recipe": recipe, "seed": common.seed,
-        "cohort": splits.cohort_blake3,
+        "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
     });
     claim(&args.out, &identity, &splits)?;
     let started = Instant::now();
-    let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
-    if !set.left_out().is_empty() {
-        note(common, &format!("{} scans have too few frames or regions and are left out", set.left_out().len()));
-    }
-    let watcher = Watcher::start(common.quiet, (recipe.epochs * splits.splits.len()) as u64)?;
-    let mut results = Vec::new();
-    for split in &splits.splits {
-        results.push(one_seed(args, common, method, &recipe, &labels, &set, split, &watcher)?);
-    }
+    let regions = cohort.regions().len();
+    let watcher = Watcher::start(common.quiet, (plan.epochs() * splits.splits.len()) as u64)?;
+    let set = match &plan {
+        Plan::Connectivity { method, .. } => {
+            let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
+            if !set.left_out().is_empty() {
+                note(
+                    common,
+                    &format!("{} scans have too few frames or regions and are left out", set.left_out().len()),
+                );
+            }
+            Some(set)
+        }
+        Plan::Foundation { .. } => None,
+    };
+    let work =
+        Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set: set.as_ref(), watcher: &watcher };
+    let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
     watcher.bar.finish_and_clear();
     let summary = summary(&results, labels.task);
     let json = json!({
-        "method": method, "target": args.target, "task": labels.task, "classes": labels.classes,
-        "data": args.data, "regions": set.regions(), "parameters": method.parameter_count(set.regions()),
-        "recipe": recipe, "splits_blake3": splits.blake3, "summary": summary,
+        "method": plan.name(), "target": args.target, "task": labels.task, "classes": labels.classes,
+        "data": args.data, "regions": regions, "parameters": plan.parameter_count(regions),
+        "plan": plan, "splits_blake3": splits.blake3, "summary": summary,
         "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
         "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
     });
     durable::write(&args.out.join("predictions.tsv"), predictions(&results).as_bytes())?;
     durable::write(&args.out.join("result.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
-    print(common, &json, &text(method, args, &results, &summary));
+    print(common, &json, &text(plan.name(), args, &results, &summary));
     Ok(Outcome::Done)
 }
 
-/// The method's own training, then `--epochs`, then `--set`.
-fn recipe(method: ConnectivityMethod, args: &BaselineArgs) -> anyhow::Result<Recipe> {
-    let mut table = serde_json::to_value(method.recipe())?;
-    let mut sets: Vec<String> = args.epochs.iter().map(|epochs| format!("train.epochs={epochs}")).collect();
-    sets.extend(args.set.iter().cloned());
+impl Plan {
+    /// The method's own training, then `--epochs`, then `--set`.
+    fn of(args: &BaselineArgs) -> anyhow::Result<Self> {
+        let mut sets: Vec<String> = args.epochs.iter().map(|epochs| format!("train.epochs={epochs}")).collect();
+        sets.extend(args.set.iter().cloned());
+        let connectivity =
+            |method: ConnectivityMethod| Ok(Self::Connectivity { method, train: changed(&method.recipe(), &sets)? });
+        let foundation = |method: FoundationMethod| {
+            let mut size = SizeName::Tiny;
+            let mut train = Vec::new();
+            for set in &sets {
+                match set.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+                    Some(("model.size", value)) => {
+                        size = SizeName::from_str(value, true).map_err(|e| anyhow::anyhow!("--set {set}: {e}"))?;
+                    }
+                    _ => train.push(set.clone()),
+                }
+            }
+            Ok(Self::Foundation { method, size, train: changed(&method.recipe(), &train)? })
+        };
+        match args.name {
+            BaselineName::Brainnetcnn => connectivity(ConnectivityMethod::BrainNetCnn),
+            BaselineName::Braingnn => connectivity(ConnectivityMethod::BrainGnn),
+            BaselineName::Brainnettf => connectivity(ConnectivityMethod::BrainNetTf),
+            BaselineName::Brainlm => foundation(FoundationMethod::BrainLm),
+            BaselineName::Brainjepa => foundation(FoundationMethod::BrainJepa),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Connectivity { method, .. } => method.name(),
+            Self::Foundation { method, .. } => method.name(),
+        }
+    }
+
+    fn epochs(&self) -> usize {
+        match self {
+            Self::Connectivity { train, .. } => train.epochs,
+            Self::Foundation { train, .. } => train.epochs,
+        }
+    }
+
+    fn parameter_count(&self, regions: usize) -> usize {
+        match self {
+            Self::Connectivity { method, .. } => method.parameter_count(regions),
+            Self::Foundation { method, size, .. } => method.parameter_count(regions, width(*size)),
+        }
+    }
+}
+
+fn width(size: SizeName) -> usize {
+    match size {
+        SizeName::Tiny => 192,
+        SizeName::Small => 384,
+        SizeName::Base => 768,
+    }
+}
+
+/// A recipe with some of its keys, written `train.NAME=VALUE`, changed.
+fn changed<T: Serialize + DeserializeOwned>(recipe: &T, sets: &[String]) -> anyhow::Result<T> {
+    let mut table = serde_json::to_value(recipe)?;
     for set in sets {
         let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
         let known: Vec<String> =
@@ -97,11 +170,12 @@ fn recipe(method: ConnectivityMethod, args: &BaselineArgs) -> anyhow::Result<Rec
         let value = value.trim();
         table[name] = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
     }
-    let recipe: Recipe = serde_json::from_value(table).context("--set: a value does not fit its key")?;
-    if recipe.epochs == 0 || recipe.batch_size == 0 {
-        bail!("--set: expected train.epochs and train.batch_size of at least 1");
+    for key in ["epochs", "batch_size"] {
+        if table[key].as_u64() == Some(0) {
+            bail!("train.{key}: expected at least 1, found 0");
+        }
     }
-    Ok(recipe)
+    serde_json::from_value(table).context("--set: a value does not fit its key")
 }
 
 fn splits(cohort: &Cohort, args: &BaselineArgs) -> anyhow::Result<SplitManifest> {
@@ -136,62 +210,96 @@ fn claim(out: &Path, identity: &serde_json::Value, splits: &SplitManifest) -> an
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)]
-fn one_seed(
-    args: &BaselineArgs,
-    common: &Common,
-    method: ConnectivityMethod,
-    recipe: &Recipe,
-    labels: &Labels,
-    set: &ConnectomeSet,
-    split: &Split,
-    watcher: &Watcher,
-) -> anyhow::Result<SeedResult> {
-    let seed = split.spec.seed;
-    let file = args.out.join(format!("seed-{seed}.json"));
-    if file.exists()
-        && let Ok(done) = serde_json::from_slice::<SeedResult>(&durable::read(&file)?)
-        && done.split_blake3 == split.blake3
-    {
-        watcher.bar.inc(recipe.epochs as u64);
-        return Ok(done);
-    }
-    let started = Instant::now();
-    let scale = labels.scale(&split.train);
-    let parts = set.parts(split, |subject| labels.value(subject).map(|y| scale.to_loss(y) as f32));
-    let folder = args.out.join(format!("checkpoints-{seed}"));
-    let checkpoints = Checkpoints::new(&folder, split.blake3.clone());
-    let run = Run {
-        recipe,
-        task: labels.task,
+/// What every seed of a run shares.
+struct Work<'a> {
+    args: &'a BaselineArgs,
+    common: &'a Common,
+    plan: &'a Plan,
+    cohort: &'a Cohort,
+    labels: &'a Labels,
+    set: Option<&'a ConnectomeSet>,
+    watcher: &'a Watcher,
+}
+
+impl Work<'_> {
+    /// Trains and predicts for one split, unless its result is there.
+    fn one_seed(&self, split: &Split) -> anyhow::Result<SeedResult> {
+        let seed = split.spec.seed;
+        let file = self.args.out.join(format!("seed-{seed}.json"));
+        if file.exists()
+            && let Ok(done) = serde_json::from_slice::<SeedResult>(&durable::read(&file)?)
+            && done.split_blake3 == split.blake3
+        {
+            self.watcher.bar.inc(self.plan.epochs() as u64);
+            return Ok(done);
+        }
+        let started = Instant::now();
+        let scale = self.labels.scale(&split.train);
         // Every split has its own weights, order and masks, and another --seed gives others again.
-        seed: stream("baseline run", &[common.seed, seed]).next_u64(),
-        kernels: Kernels::default(),
-        checkpoints: Some(&checkpoints),
-    };
-    let outcome = method.run(set.regions(), &parts, &run, &mut |record| {
-        watcher.bar.inc(1);
-        watcher.bar.set_message(format!("seed {seed}, validation loss {:.4}", record.validation.loss));
-        !watcher.stop.load(Ordering::Relaxed)
-    })?;
-    let people = set.by_person(&parts.test, &outcome.test);
-    let predictions = people
-        .into_iter()
-        .filter_map(|(subject, p)| Some((subject.clone(), labels.value(&subject)?, scale.to_label(p))))
-        .collect::<Vec<_>>();
-    let result = SeedResult {
-        seed,
-        split_blake3: split.blake3.clone(),
-        epoch: outcome.epoch,
-        validation: outcome.score,
-        test: Score::of(labels.task, &parts.test, &outcome.test),
-        test_people: predictions.len(),
-        seconds: started.elapsed().as_secs_f64(),
-        predictions,
-    };
-    durable::write(&file, serde_json::to_string(&result)?.as_bytes())?;
-    checkpoints.remove()?;
-    Ok(result)
+        let run_seed = stream("baseline run", &[self.common.seed, seed]).next_u64();
+        let label = |subject: &str| self.labels.value(subject).map(|y| scale.to_loss(y) as f32);
+        let (outcome, parts, people) = match self.plan {
+            Plan::Connectivity { method, train } => self.connectivity(*method, train, split, run_seed, &label)?,
+            Plan::Foundation { method, size, train } => {
+                let task = self.labels.task;
+                let run =
+                    FoundationRun { width: width(*size), recipe: train, task, seed: run_seed, kernels: kernels() };
+                let found = method
+                    .run(self.cohort, split, &run, &label, &mut |_, loss| self.watcher.step(seed, "loss", loss))?;
+                found.notes.iter().for_each(|text| note(self.common, text));
+                (found.outcome, found.parts, found.people)
+            }
+        };
+        let predictions = by_person(&parts.test, &outcome.test)
+            .into_iter()
+            .filter_map(|(person, (_, predicted))| {
+                let name = &people[person];
+                Some((name.clone(), self.labels.value(name)?, scale.to_label(predicted)))
+            })
+            .collect::<Vec<_>>();
+        let result = SeedResult {
+            seed,
+            split_blake3: split.blake3.clone(),
+            epoch: outcome.epoch,
+            validation: outcome.score,
+            test: Score::of(self.labels.task, &parts.test, &outcome.test),
+            test_people: predictions.len(),
+            seconds: started.elapsed().as_secs_f64(),
+            predictions,
+        };
+        durable::write(&file, serde_json::to_string(&result)?.as_bytes())?;
+        Checkpoints::new(&self.checkpoints(seed), "").remove()?;
+        Ok(result)
+    }
+
+    fn checkpoints(&self, seed: u64) -> PathBuf {
+        self.args.out.join(format!("checkpoints-{seed}"))
+    }
+
+    fn connectivity(
+        &self,
+        method: ConnectivityMethod,
+        recipe: &Recipe,
+        split: &Split,
+        run_seed: u64,
+        label: &dyn Fn(&str) -> Option<f32>,
+    ) -> anyhow::Result<(MethodOutcome, Parts, Vec<String>)> {
+        let set = self.set.context("connectomes are computed for methods that use them")?;
+        let parts = set.parts(split, label);
+        let seed = split.spec.seed;
+        let checkpoints = Checkpoints::new(&self.checkpoints(seed), split.blake3.clone());
+        let (task, kernels) = (self.labels.task, kernels());
+        let run = Run { recipe, task, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };
+        let outcome = method.run(set.regions(), &parts, &run, &mut |record| {
+            self.watcher.step(seed, "validation loss", record.validation.loss)
+        })?;
+        Ok((outcome, parts, set.people().to_vec()))
+    }
+}
+
+/// Operands of linear layers in full precision: the networks are small, and some of their inputs nearly equal.
+fn kernels() -> Kernels {
+    Kernels::default()
 }
 
 fn without_predictions(result: &SeedResult) -> serde_json::Value {
@@ -233,12 +341,12 @@ fn predictions(results: &[SeedResult]) -> String {
 }
 
 fn text(
-    method: ConnectivityMethod,
+    method: &str,
     args: &BaselineArgs,
     results: &[SeedResult],
     summary: &serde_json::Value,
 ) -> String {
-    let mut text = format!("{} on {}, {} splits, test people:", method.name(), args.target, results.len());
+    let mut text = format!("{method} on {}, {} splits, test people:", args.target, results.len());
     for (name, found) in summary.as_object().into_iter().flatten() {
         if let (Some(mean), Some(spread)) = (found["mean"].as_f64(), found["spread"].as_f64()) {
             text.push_str(&format!("\n  {name:<18} {mean:.4} +- {spread:.4}"));
@@ -265,5 +373,12 @@ impl Watcher {
         let bar = if visible { ProgressBar::new(epochs) } else { ProgressBar::hidden() };
         bar.set_style(ProgressStyle::with_template("baseline {bar:30} {pos}/{len} epochs {eta} left {msg}")?);
         Ok(Self { bar, stop })
+    }
+
+    /// Shows an epoch; false once the run should end.
+    fn step(&self, seed: u64, what: &str, value: f64) -> bool {
+        self.bar.inc(1);
+        self.bar.set_message(format!("seed {seed}, {what} {value:.4}"));
+        !self.stop.load(Ordering::Relaxed)
     }
 }
