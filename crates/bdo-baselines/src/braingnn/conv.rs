@@ -9,7 +9,7 @@ use bdo_model::parameters::{ParameterError, Start};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData, activation};
 
-/// x_r' = x_r W_r with W_r = sum_k relu(membership[k, r]) kernel_k + shared, then a weighted mean over neighbours.
+/// `x_r' = x_r W_r` with `W_r = sum_k relu(membership[k, r]) kernel_k + shared`, then a weighted mean over neighbours.
 #[derive(Module, Debug)]
 pub struct RegionConv {
     /// [8, N] membership of regions in communities.

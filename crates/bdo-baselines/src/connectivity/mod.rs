@@ -115,12 +115,12 @@ impl StandardSeries {
     }
 }
 
-/// -P_ij / sqrt(P_ii P_jj) with P the inverse of an n x n covariance, 1 on the diagonal.
+/// `-P_ij / sqrt(P_ii P_jj)` with P the inverse of an n x n covariance, 1 on the diagonal.
 pub fn partial_correlation(covariance: &[f64], n: usize) -> Vec<f64> {
     normalised(&inverse(covariance, n), n, -1.0)
 }
 
-/// sign M_ij / sqrt(M_ii M_jj), 1 on the diagonal.
+/// `sign M_ij / sqrt(M_ii M_jj)`, 1 on the diagonal.
 fn normalised(matrix: &[f64], n: usize, sign: f64) -> Vec<f64> {
     let root: Vec<f64> = (0..n).map(|i| matrix[i * n + i].sqrt()).collect();
     let mut out = vec![0.0; n * n];

@@ -1,7 +1,7 @@
 //! The pair sum without the pairs.
 //!
-//! For one channel, `sum_j w_j leaky(r + c_j)` is a linear function of r between two neighbouring values of -c_j: with P and
-//! Q the sums of w_j and w_j c_j over the j with r + c_j > 0, and T and S the same over all j, it is
+//! For one channel, `sum_j w_j leaky(r + c_j)` is a linear function of r between two neighbouring values of `-c_j`: with P
+//! and Q the sums of `w_j` and `w_j c_j` over the j with `r + c_j > 0`, and T and S the same over all j, it is
 //! `slope (r T + S) + (1 - slope) (r P + Q)`. Going through the r in ascending order, P and Q only ever gain terms. That
 //! makes N O work a channel of what would be N N O, and nothing of size N x N exists, forward or backward.
 

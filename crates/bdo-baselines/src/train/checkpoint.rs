@@ -168,11 +168,11 @@ impl Checkpoints {
 /// The manifest of a set all of whose files are as they were written.
 fn whole(set: &Path) -> Option<Manifest> {
     let manifest: Manifest = serde_json::from_slice(&durable::read(&set.join(MANIFEST)).ok()?).ok()?;
-    let intact = |file: &&str| {
+    let intact = |file: &str| {
         let found = durable::read(&set.join(file)).ok().map(|bytes| blake3::hash(&bytes).to_hex().to_string());
-        found.is_some() && found.as_ref() == manifest.files.get(*file)
+        found.is_some() && found.as_ref() == manifest.files.get(file)
     };
-    FILES.iter().all(|file| intact(&file)).then_some(manifest)
+    FILES.iter().all(|file| intact(file)).then_some(manifest)
 }
 
 /// A parameter that has had no gradient yet has moments of zero.

@@ -340,12 +340,7 @@ fn predictions(results: &[SeedResult]) -> String {
     table
 }
 
-fn text(
-    method: &str,
-    args: &BaselineArgs,
-    results: &[SeedResult],
-    summary: &serde_json::Value,
-) -> String {
+fn text(method: &str, args: &BaselineArgs, results: &[SeedResult], summary: &serde_json::Value) -> String {
     let mut text = format!("{method} on {}, {} splits, test people:", args.target, results.len());
     for (name, found) in summary.as_object().into_iter().flatten() {
         if let (Some(mean), Some(spread)) = (found["mean"].as_f64(), found["spread"].as_f64()) {

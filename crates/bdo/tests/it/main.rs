@@ -1,6 +1,7 @@
 //! Tests of the program as users run it: one binary.
 #![allow(clippy::unwrap_used)]
 
+mod baselines;
 mod disk;
 mod kills;
 mod memory;
