@@ -32,8 +32,11 @@ pub struct BrainLmConfig {
     pub decoder: TrunkShape,
     /// Whether regions are placed by their centres; if not, each has a learned code.
     pub centres: bool,
-    /// Dropout of tokens and of attention, training only.
+    /// Dropout of tokens, training only.
     pub dropout: f64,
+    /// Dropout of attention, training only. The public code has 0.1; it makes every pair of tokens be stored, which no
+    /// workstation holds for 4500 tokens, so it is off unless asked for.
+    pub attention_dropout: f64,
     /// Share of tokens that are hidden.
     pub mask_ratio: f64,
 }
@@ -47,7 +50,7 @@ impl BrainLmConfig {
             TrunkShape { width: 192, blocks: 4, heads: 3 }
         };
         let encoder = TrunkShape { width, blocks: 12, heads: (width / 64).max(1) };
-        Self { grid, encoder, decoder, centres, dropout: 0.1, mask_ratio: 0.75 }
+        Self { grid, encoder, decoder, centres, dropout: 0.1, attention_dropout: 0.0, mask_ratio: 0.75 }
     }
 }
 
@@ -208,11 +211,17 @@ impl BrainLm {
         let device = patches.device();
         let codes = self.encoder.place.codes(self.config.grid, width, places, &device);
         let mut x = self.encoder.patch.forward(patches) + shared_rows(codes, tokens);
-        if let Some(dropout) = dropout {
+        if let Some(dropout) = dropout.filter(|dropout| dropout.rate > 0.0) {
             x = dropout.apply(TOKEN_SITE, x);
         }
         let cls = self.encoder.cls.val().reshape([1, 1, width]).expand([samples, 1, width]);
-        self.encoder.trunk.forward(Tensor::cat(vec![cls, x], 1), dropout)
+        self.encoder.trunk.forward(Tensor::cat(vec![cls, x], 1), self.of_attention(dropout))
+    }
+
+    /// The dropout of attention that goes with a dropout of tokens.
+    fn of_attention(&self, dropout: Option<Dropout>) -> Option<Dropout> {
+        let rate = self.config.attention_dropout;
+        dropout.filter(|_| rate > 0.0).map(|dropout| Dropout { rate, ..dropout })
     }
 
     /// Frames of the hidden tokens: [B, M, 16].
@@ -237,7 +246,7 @@ impl BrainLm {
         let known = x.narrow(1, 1, seen - 1) + shared_rows(table.clone(), visible);
         let unknown = token + shared_rows(table, masked);
         // Sites of the decoder's dropout follow those of the encoder.
-        let dropout = dropout.map(|d| Dropout { key: d.key.map(|byte| !byte), ..d });
+        let dropout = self.of_attention(dropout).map(|d| Dropout { key: d.key.map(|byte| !byte), ..d });
         let x = decoder.trunk.forward(Tensor::cat(vec![cls, known, unknown], 1), dropout);
         let x = x.narrow(1, seen, hidden);
         decoder.head2.forward(activation::leaky_relu(decoder.head1.forward(x), SLOPE))

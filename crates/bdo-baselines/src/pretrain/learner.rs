@@ -113,7 +113,7 @@ impl Learner for LmLearner {
             (0..samples).map(|_| UniformMask::draw(config.grid.tokens(), config.mask_ratio, rng)).collect();
         let mut key = [0; 32];
         rng.fill_bytes(&mut key);
-        let dropout = (config.dropout > 0.0).then_some(Dropout { rate: config.dropout, key });
+        let dropout = Some(Dropout { rate: config.dropout, key });
         self.net.loss(patches, &masks, self.places.as_ref(), dropout)
     }
 

@@ -257,6 +257,7 @@ fn brainlm_overfits_eight_scans() {
         decoder: trunk,
         centres: false,
         dropout: 0.0,
+        attention_dropout: 0.0,
         mask_ratio: 0.5,
     };
     let recipe = TokenRecipe { epochs: 700, rate: [0.0, 2e-3, 0.0], ..TokenRecipe::brain_lm(8) };
