@@ -14,7 +14,7 @@ pub struct Dropout {
 
 impl Dropout {
     /// x times a mask that is 0 with probability `rate`, else 1 / (1 - rate). `site` separates layers.
-    pub(crate) fn apply<const D: usize>(&self, site: usize, x: Tensor<D>) -> Tensor<D> {
+    pub fn apply<const D: usize>(&self, site: usize, x: Tensor<D>) -> Tensor<D> {
         let shape = x.dims();
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&(site as u64).to_le_bytes());

@@ -10,12 +10,16 @@ use std::f64::consts::TAU;
 
 /// Draws every parameter of the configured model.
 pub fn initial_parameters(config: &ModelConfig, seed: u64) -> Parameters {
-    let mut parameters =
-        Parameters(parameter_table(config).iter().map(|spec| (spec.name.clone(), draw(spec, seed))).collect());
+    let mut parameters = draw_parameters(&parameter_table(config), seed);
     if config.attention_start == AttentionStart::Local {
         (0..config.blocks).for_each(|block| start_locally(&mut parameters, config, block));
     }
     parameters
+}
+
+/// Draws every parameter of a table.
+pub fn draw_parameters(table: &[ParameterSpec], seed: u64) -> Parameters {
+    Parameters(table.iter().map(|spec| (spec.name.clone(), draw(spec, seed))).collect())
 }
 
 /// Square of the gain of initial queries and keys: at 3 the frame at a head's lag has about 8 more than a far one before
@@ -65,9 +69,20 @@ fn draw(spec: &ParameterSpec, seed: u64) -> Array {
         Start::Ones => vec![1.0; count],
         Start::Uniform(bound) => (0..count).map(|_| ((2.0 * stream.uniform() - 1.0) * bound) as f32).collect(),
         Start::Normal => (0..count).map(|_| stream.normal() as f32).collect(),
+        Start::TruncatedNormal(deviation) => (0..count).map(|_| (truncated(&mut stream) * deviation) as f32).collect(),
         Start::Orthogonal => random_orthogonal(spec.shape[0], &mut stream),
     };
     Array { shape: spec.shape.clone(), values }
+}
+
+/// A standard normal number, drawn again until it lies within two standard deviations.
+fn truncated(stream: &mut Stream) -> f64 {
+    loop {
+        let value = stream.normal();
+        if value.abs() <= 2.0 {
+            return value;
+        }
+    }
 }
 
 /// A seekable stream of uniform and normal numbers.

@@ -29,28 +29,24 @@ pub struct LayerNorm {
 }
 
 /// Where layers take their values from while a model is put together.
-pub(crate) struct Source<'a> {
-    pub(crate) parameters: &'a mut Parameters,
-    pub(crate) device: &'a Device,
-    pub(crate) kernels: Kernels,
+#[derive(Debug)]
+pub struct Source<'a> {
+    /// Values by name; what is taken is gone.
+    pub parameters: &'a mut Parameters,
+    /// Where they go.
+    pub device: &'a Device,
+    /// What the layers run.
+    pub kernels: Kernels,
 }
 
 impl Source<'_> {
-    pub(crate) fn take<const D: usize>(
-        &mut self,
-        name: &str,
-        shape: [usize; D],
-    ) -> Result<Param<Tensor<D>>, ParameterError> {
+    /// One parameter of the given shape.
+    pub fn take<const D: usize>(&mut self, name: &str, shape: [usize; D]) -> Result<Param<Tensor<D>>, ParameterError> {
         self.parameters.take(name, shape, self.device)
     }
 
-    pub(crate) fn linear(
-        &mut self,
-        name: &str,
-        inputs: usize,
-        outputs: usize,
-        bias: bool,
-    ) -> Result<Linear, ParameterError> {
+    /// `name.weight` [outputs, inputs] and, if asked for, `name.bias` [outputs].
+    pub fn linear(&mut self, name: &str, inputs: usize, outputs: usize, bias: bool) -> Result<Linear, ParameterError> {
         Ok(Linear {
             weight: self.take(&format!("{name}.weight"), [outputs, inputs])?,
             bias: if bias { Some(self.take(&format!("{name}.bias"), [outputs])?) } else { None },
@@ -58,7 +54,8 @@ impl Source<'_> {
         })
     }
 
-    pub(crate) fn norm(&mut self, name: &str, width: usize, eps: f64) -> Result<LayerNorm, ParameterError> {
+    /// `name.weight` and `name.bias` [width].
+    pub fn norm(&mut self, name: &str, width: usize, eps: f64) -> Result<LayerNorm, ParameterError> {
         Ok(LayerNorm {
             weight: self.take(&format!("{name}.weight"), [width])?,
             bias: self.take(&format!("{name}.bias"), [width])?,

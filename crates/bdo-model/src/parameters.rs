@@ -30,6 +30,8 @@ pub enum Start {
     Uniform(f64),
     /// Standard normal.
     Normal,
+    /// Normal with this standard deviation, cut off at two of them.
+    TruncatedNormal(f64),
     /// Haar-distributed orthogonal matrix.
     Orthogonal,
 }
@@ -76,7 +78,7 @@ pub struct Parameters(pub BTreeMap<String, Array>);
 
 impl Parameters {
     /// Takes one parameter out and puts it on a device.
-    pub(crate) fn take<const D: usize>(
+    pub fn take<const D: usize>(
         &mut self,
         name: &str,
         expected: [usize; D],
@@ -95,7 +97,7 @@ impl Parameters {
     }
 
     /// Fails if anything has not been taken: an unknown name is a mistake, not a detail.
-    pub(crate) fn finish(self) -> Result<(), ParameterError> {
+    pub fn finish(self) -> Result<(), ParameterError> {
         match self.0.into_keys().next() {
             Some(name) => Err(ParameterError::Unknown { name }),
             None => Ok(()),

@@ -94,6 +94,11 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  bdo sweep --data cohort --vary mask.ratio=0.5,0.75,0.9 --max-minutes 2 --out sweep-ratio\n  bdo sweep --data cohort --vary loss.tau=0,0.03,0.3 --targets age --max-minutes 2 --out sweep-tau"
     )]
     Sweep(SweepArgs),
+    /// Train a method BDO is compared with, and score it on people it has not seen
+    #[command(
+        after_help = "Examples:\n  bdo baseline brainnetcnn --data cohort --target sex --out cnn-sex\n  bdo baseline braingnn --data cohort --target age --out gnn-age --set train.epochs=20"
+    )]
+    Baseline(BaselineArgs),
     /// Measure how fast this machine trains, embeds and multiplies
     #[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
     Bench(BenchArgs),
@@ -297,7 +302,8 @@ pub(crate) enum BenchTask {
 }
 
 /// Sizes of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum SizeName {
     /// Width 192
     Tiny,
@@ -557,6 +563,47 @@ pub(crate) struct SweepArgs {
     /// Share of hidden frames at which all are scored
     #[arg(long, value_name = "R", default_value_t = 0.75)]
     pub(crate) mask_ratio: f64,
+}
+
+/// Methods BDO is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BaselineName {
+    /// Edge-to-edge convolutions of the correlation matrix
+    Brainnetcnn,
+    /// Region-aware graph convolutions of shrunk correlations and partial correlations
+    Braingnn,
+    /// Transformer over regions with an orthonormal clustering readout
+    Brainnettf,
+    /// Masked autoencoding of regions by windows, then a linear probe
+    Brainlm,
+    /// Prediction of codes of hidden regions and windows, then a linear probe
+    Brainjepa,
+}
+
+/// Arguments of `baseline`.
+#[derive(Debug, Args)]
+pub(crate) struct BaselineArgs {
+    /// The method
+    #[arg(value_enum)]
+    pub(crate) name: BaselineName,
+    /// The cohort
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+    /// The label to predict: a number or two classes
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target: String,
+    /// Folder for the result and the predictions; one that is there is continued
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Seeds of the splits, 6:2:2
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [0, 1, 2])]
+    pub(crate) seeds: Vec<u64>,
+    /// Passes over the training scans [default: that of the method's public code]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) epochs: Option<u32>,
+    /// One key, e.g. `train.batch_size=32`; for brainlm and brainjepa also `model.size=tiny|small|base`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -44,10 +44,39 @@ pub struct FeedForward {
     pub linear2: Linear,
 }
 
+/// What decides a block besides its values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockShape {
+    /// Width of a token, d.
+    pub width: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Width of the feed-forward layer as a multiple of `width`.
+    pub ffn_ratio: usize,
+    /// Added to the variance inside every layer norm.
+    pub layer_norm_eps: f64,
+    /// Bias of the query, key and value projections.
+    pub qkv_bias: bool,
+    /// The extra layer norm between attention and its output projection.
+    pub attention_norm: bool,
+}
+
 impl Block {
     pub(crate) fn take(config: &ModelConfig, index: usize, source: &mut Source) -> Result<Self, ParameterError> {
+        let shape = BlockShape {
+            width: config.width,
+            heads: config.heads,
+            ffn_ratio: config.ffn_ratio,
+            layer_norm_eps: config.layer_norm_eps,
+            qkv_bias: config.qkv_bias,
+            attention_norm: config.attention_norm,
+        };
+        Self::build(&format!("encoder.blocks.{index}"), shape, source)
+    }
+
+    /// A block whose parameters are named `name.*`.
+    pub fn build(name: &str, config: BlockShape, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, eps) = (config.width, config.layer_norm_eps);
-        let name = format!("encoder.blocks.{index}");
         let norm1 = source.norm(&format!("{name}.norm1"), d, eps)?;
         let attn = Attention {
             qkv: source.linear(&format!("{name}.attn.qkv"), d, 3 * d, config.qkv_bias)?,

@@ -4,7 +4,7 @@ mod block;
 mod embed;
 mod time;
 
-pub use block::{Attention, Block, FeedForward};
+pub use block::{Attention, Block, BlockShape, FeedForward};
 pub use embed::Embed;
 pub use time::time_code;
 

@@ -23,6 +23,8 @@ pub use softmax::softmax;
 
 pub use bdo_kernels::Precision;
 
+use burn::tensor::Tensor;
+
 /// Which implementation of the hot layers a model runs. Carried by every layer, never global.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernels {
@@ -34,6 +36,12 @@ pub enum Kernels {
 }
 
 impl Kernels {
+    /// Whether a hand-written kernel may work on this tensor: fused ones are asked for, and it holds 32-bit floats in the
+    /// memory of the CPU.
+    pub fn run_fused<const D: usize>(self, x: &Tensor<D>) -> bool {
+        fused::applies(self, x).is_some()
+    }
+
     /// The same path with operands in full precision: for layers whose cost does not matter and whose accuracy does.
     pub(crate) fn full_precision(self) -> Self {
         match self {

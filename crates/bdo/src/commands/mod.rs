@@ -1,5 +1,6 @@
 //! One file a verb.
 
+mod baseline;
 mod bench;
 mod compare;
 mod demo;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Predict(args) => predict::run(args, &cli.common),
         Verb::Compare(args) => compare::run(args, &cli.common),
         Verb::Sweep(args) => sweep::run(args, &cli.common),
+        Verb::Baseline(args) => baseline::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod compare;
+mod baselines;
 mod disk;
 mod downstream;
 mod kills;

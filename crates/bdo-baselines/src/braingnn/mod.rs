@@ -1,0 +1,179 @@
+//! BrainGNN: graph convolutions whose kernels depend on the region, with pooling that keeps the best half of the nodes.
+
+mod batch_norm;
+mod conv;
+mod graph;
+mod penalty;
+mod pool;
+
+pub use batch_norm::BatchNorm;
+pub use conv::RegionConv;
+pub use penalty::{group_consistency, top_k_separation};
+pub use pool::TopK;
+
+use crate::network::{Batch, Network, Pass, Training};
+use crate::table::Table;
+use bdo_model::layer::{Linear, Source};
+use bdo_model::ops::Epilogue;
+use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
+use burn::module::Module;
+use burn::tensor::{Tensor, activation};
+use graph::Graphs;
+use serde::{Deserialize, Serialize};
+
+const WIDTH: usize = 32;
+const COMMUNITIES: usize = 8;
+const HIDDEN: usize = 512;
+
+/// Sizes, weights of the penalties, and the oddities of the public code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrainGnnConfig {
+    /// Regions, N.
+    pub regions: usize,
+    /// Numbers predicted.
+    pub outputs: usize,
+    /// Rate of dropout before the last two layers.
+    pub dropout: f64,
+    /// Weight of the penalty that pushes scores of kept and dropped nodes apart.
+    pub top_k_weight: f64,
+    /// Weight of the penalty that makes scores of one class alike.
+    pub consistency_weight: f64,
+    /// As in the public code: a second sigmoid before the first penalty, a third before the second.
+    pub repeat_sigmoid: bool,
+    /// As in the public code: penalties see the kept scores in rank order, not all scores in the order of the regions.
+    pub penalise_kept_only: bool,
+}
+
+impl BrainGnnConfig {
+    /// One output, no oddities.
+    pub fn new(regions: usize) -> Self {
+        Self {
+            regions,
+            outputs: 1,
+            dropout: 0.5,
+            top_k_weight: 0.1,
+            consistency_weight: 0.1,
+            repeat_sigmoid: false,
+            penalise_kept_only: false,
+        }
+    }
+}
+
+/// The network.
+#[derive(Module, Debug)]
+pub struct BrainGnn {
+    /// N -> 32.
+    pub conv1: RegionConv,
+    /// Keeps half of the regions.
+    pub pool1: TopK,
+    /// 32 -> 32.
+    pub conv2: RegionConv,
+    /// Keeps half of those.
+    pub pool2: TopK,
+    /// 128 -> 32.
+    pub linear1: Linear,
+    /// After the first layer.
+    pub norm1: BatchNorm,
+    /// 32 -> 512.
+    pub linear2: Linear,
+    /// After the second layer.
+    pub norm2: BatchNorm,
+    /// 512 -> outputs.
+    pub linear3: Linear,
+    #[module(skip)]
+    config: BrainGnnConfig,
+}
+
+impl Network for BrainGnn {
+    type Config = BrainGnnConfig;
+
+    fn table(config: &Self::Config) -> Vec<ParameterSpec> {
+        let mut table = Table::default();
+        for (name, inputs) in [("conv1", config.regions), ("conv2", WIDTH)] {
+            RegionConv::describe(&mut table, name, config.regions, inputs);
+        }
+        for name in ["pool1", "pool2"] {
+            let bound = Start::Uniform(1.0 / (WIDTH as f64).sqrt());
+            table.push(&format!("{name}.weight"), &[WIDTH], bound);
+        }
+        table.linear("linear1", 4 * WIDTH, WIDTH);
+        BatchNorm::describe(&mut table, "norm1", WIDTH);
+        table.linear("linear2", WIDTH, HIDDEN);
+        BatchNorm::describe(&mut table, "norm2", HIDDEN);
+        table.linear("linear3", HIDDEN, config.outputs);
+        table.rows()
+    }
+
+    fn build(config: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
+        Ok(Self {
+            conv1: RegionConv::build("conv1", config.regions, config.regions, source)?,
+            pool1: TopK { weight: source.take("pool1.weight", [WIDTH])? },
+            conv2: RegionConv::build("conv2", config.regions, WIDTH, source)?,
+            pool2: TopK { weight: source.take("pool2.weight", [WIDTH])? },
+            linear1: source.linear("linear1", 4 * WIDTH, WIDTH, true)?,
+            norm1: BatchNorm::build("norm1", WIDTH, source)?,
+            linear2: source.linear("linear2", WIDTH, HIDDEN, true)?,
+            norm2: BatchNorm::build("norm2", HIDDEN, source)?,
+            linear3: source.linear("linear3", HIDDEN, config.outputs, true)?,
+            config: config.clone(),
+        })
+    }
+
+    fn pass(&self, batch: &Batch, training: Option<&Training>) -> Pass {
+        let [samples, regions, _] = batch.nodes.dims();
+        let edges = batch.edges.as_ref().expect("the loop gives a network that uses edges its edges");
+        let graphs = Graphs::whole(samples, regions, edges);
+        let x = self.conv1.forward(batch.nodes.clone(), &graphs); // [B, N, 32]
+        let first = self.pool1.forward(x);
+        let readout1 = readout(first.nodes.clone());
+        let graphs = graphs.induced(&first.kept).two_hops();
+        let x = self.conv2.forward(first.nodes.clone(), &graphs);
+        let second = self.pool2.forward(x);
+        let features = Tensor::cat(vec![readout1, readout(second.nodes.clone())], 2); // [B, 1, 128]
+
+        let hidden = self.linear1.forward_then(features, Epilogue::Relu);
+        let (hidden, statistics1) = self.norm1.forward(hidden, training.is_some());
+        let drop = |site: usize, x: Tensor<3>| match training.and_then(|training| training.dropout(self.config.dropout))
+        {
+            Some(dropout) => dropout.apply(site, x),
+            None => x,
+        };
+        let hidden = self.linear2.forward_then(drop(0, hidden), Epilogue::Relu);
+        let (hidden, statistics2) = self.norm2.forward(hidden, training.is_some());
+        let output = self.linear3.forward(drop(1, hidden)).reshape([samples, self.config.outputs]);
+        let penalty = training.map(|training| self.penalty([&first, &second], training.classes.as_deref()));
+        Pass { output, penalty, statistics: [statistics1, statistics2].into_iter().flatten().flatten().collect() }
+    }
+
+    fn absorb(mut self, statistics: &[Vec<f32>]) -> Self {
+        if let [mean1, variance1, mean2, variance2] = statistics {
+            self.norm1 = self.norm1.absorb(mean1, variance1);
+            self.norm2 = self.norm2.absorb(mean2, variance2);
+        }
+        self
+    }
+}
+
+impl BrainGnn {
+    /// Weighted sum of both penalties; the one that compares people of a class needs classes.
+    fn penalty(&self, pools: [&pool::Pooled; 2], classes: Option<&[usize]>) -> Tensor<1> {
+        let scores = pools.map(|pool| {
+            let chosen = if self.config.penalise_kept_only { &pool.kept_scores } else { &pool.scores };
+            if self.config.repeat_sigmoid { activation::sigmoid(chosen.clone()) } else { chosen.clone() }
+        });
+        let [first, second] = scores;
+        let separation = top_k_separation(first.clone()) + top_k_separation(second);
+        let mut penalty = separation * self.config.top_k_weight;
+        if let Some(classes) = classes {
+            let scores = if self.config.repeat_sigmoid { activation::sigmoid(first) } else { first };
+            penalty = penalty + group_consistency(scores, classes) * self.config.consistency_weight;
+        }
+        penalty
+    }
+}
+
+/// Largest and mean value over nodes: [B, n, 32] -> [B, 1, 64].
+fn readout(nodes: Tensor<3>) -> Tensor<3> {
+    Tensor::cat(vec![nodes.clone().max_dim(1), nodes.mean_dim(1)], 2)
+}

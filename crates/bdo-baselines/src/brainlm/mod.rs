@@ -1,0 +1,262 @@
+//! BrainLM: masked autoencoding of regions by windows.
+
+mod mask;
+
+pub use mask::UniformMask;
+
+use crate::table::Table;
+use crate::token::grid::{Grid, PATCH, rows, shared_rows};
+use crate::token::place::{Places, alternating_code, for_all_regions, for_all_windows};
+use crate::token::trunk::{Trunk, TrunkShape, WeightStart};
+use bdo_model::dropout::Dropout;
+use bdo_model::layer::{Linear, Source};
+use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, activation};
+use serde::{Deserialize, Serialize};
+
+/// Slope of the LeakyReLU in the head.
+const SLOPE: f64 = 0.1;
+/// Site of the dropout of tokens, apart from those of the blocks.
+const TOKEN_SITE: usize = 1000;
+
+/// Sizes and rates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrainLmConfig {
+    /// Regions by windows.
+    pub grid: Grid,
+    /// The encoder.
+    pub encoder: TrunkShape,
+    /// The decoder.
+    pub decoder: TrunkShape,
+    /// Whether regions are placed by their centres; if not, each has a learned code.
+    pub centres: bool,
+    /// Dropout of tokens, training only.
+    pub dropout: f64,
+    /// Dropout of attention, training only. The public code has 0.1; it makes every pair of tokens be stored, which no
+    /// workstation holds for 4500 tokens, so it is off unless asked for.
+    pub attention_dropout: f64,
+    /// Share of tokens that are hidden.
+    pub mask_ratio: f64,
+}
+
+impl BrainLmConfig {
+    /// The size whose encoder has this width: 192, 384 or 768.
+    pub fn of_width(grid: Grid, width: usize, centres: bool) -> Self {
+        let decoder = if width >= 768 {
+            TrunkShape { width: 512, blocks: 8, heads: 16 }
+        } else {
+            TrunkShape { width: 192, blocks: 4, heads: 3 }
+        };
+        let encoder = TrunkShape { width, blocks: 12, heads: (width / 64).max(1) };
+        Self { grid, encoder, decoder, centres, dropout: 0.1, attention_dropout: 0.0, mask_ratio: 0.75 }
+    }
+}
+
+/// Encoder and decoder.
+#[derive(Module, Debug)]
+pub struct BrainLm {
+    /// Visible tokens to codes.
+    pub encoder: LmEncoder,
+    /// Codes to the frames of hidden tokens.
+    pub decoder: LmDecoder,
+    #[module(skip)]
+    config: BrainLmConfig,
+}
+
+/// Where a region is.
+#[derive(Module, Debug)]
+pub struct LmPlace {
+    /// Centre to code.
+    pub centre: Option<Linear>,
+    /// [N, d] a code for every region, where centres are not known.
+    pub learned: Option<Param<Tensor<2>>>,
+}
+
+/// The encoder.
+#[derive(Module, Debug)]
+pub struct LmEncoder {
+    /// 16 -> d.
+    pub patch: Linear,
+    /// Places of regions.
+    pub place: LmPlace,
+    /// [d] a token that belongs to no place.
+    pub cls: Param<Tensor<1>>,
+    /// The blocks.
+    pub trunk: Trunk,
+}
+
+/// The decoder.
+#[derive(Module, Debug)]
+pub struct LmDecoder {
+    /// d -> decoder width.
+    pub embed: Linear,
+    /// [decoder width] stands for what is hidden.
+    pub mask_token: Param<Tensor<1>>,
+    /// Places of regions.
+    pub place: LmPlace,
+    /// The blocks.
+    pub trunk: Trunk,
+    /// decoder width -> half of it.
+    pub head1: Linear,
+    /// -> 16.
+    pub head2: Linear,
+}
+
+impl LmPlace {
+    fn describe(table: &mut Table, name: &str, config: &BrainLmConfig, width: usize) {
+        if config.centres {
+            table.xavier_linear(&format!("{name}.centre"), 3, width);
+        } else {
+            table.push(&format!("{name}.learned"), &[config.grid.regions, width], Start::TruncatedNormal(0.02));
+        }
+    }
+
+    fn build(name: &str, config: &BrainLmConfig, width: usize, source: &mut Source) -> Result<Self, ParameterError> {
+        Ok(if config.centres {
+            Self { centre: Some(source.linear(&format!("{name}.centre"), 3, width, true)?), learned: None }
+        } else {
+            let learned = source.take(&format!("{name}.learned"), [config.grid.regions, width])?;
+            Self { centre: None, learned: Some(learned) }
+        })
+    }
+
+    /// Codes of all tokens: place of the region plus sinusoid of the window, [N * W, width].
+    fn codes(&self, grid: Grid, width: usize, places: Option<&Places>, device: &Device) -> Tensor<2> {
+        let table = match (&self.centre, &self.learned) {
+            (Some(centre), _) => {
+                let places = places.expect("a model with centres is given them").on(device);
+                let [regions, three] = places.dims();
+                centre.forward(places.reshape([1, regions, three])).reshape([regions, width])
+            }
+            (None, Some(learned)) => learned.val(),
+            (None, None) => Tensor::zeros([grid.regions, width], device),
+        };
+        let windows = for_all_regions(&alternating_code(grid.windows, width), grid.regions, width, device);
+        for_all_windows(table, grid.windows) + windows
+    }
+}
+
+impl BrainLm {
+    /// Every parameter.
+    pub fn table(config: &BrainLmConfig) -> Vec<ParameterSpec> {
+        let (e, d) = (config.encoder, config.decoder);
+        let mut table = Table::default();
+        table.xavier_linear("encoder.patch", PATCH, e.width);
+        LmPlace::describe(&mut table, "encoder.place", config, e.width);
+        table.push("encoder.cls", &[e.width], Start::TruncatedNormal(0.02));
+        Trunk::describe(&mut table, "encoder.trunk", e, WeightStart::Xavier);
+        table.xavier_linear("decoder.embed", e.width, d.width);
+        table.push("decoder.mask_token", &[d.width], Start::TruncatedNormal(0.02));
+        LmPlace::describe(&mut table, "decoder.place", config, d.width);
+        Trunk::describe(&mut table, "decoder.trunk", d, WeightStart::Xavier);
+        table.xavier_linear("decoder.head1", d.width, d.width / 2);
+        table.xavier_linear("decoder.head2", d.width / 2, PATCH);
+        table.rows()
+    }
+
+    /// Takes its values out of a source.
+    pub fn build(config: &BrainLmConfig, source: &mut Source) -> Result<Self, ParameterError> {
+        let (e, d) = (config.encoder, config.decoder);
+        Ok(Self {
+            encoder: LmEncoder {
+                patch: source.linear("encoder.patch", PATCH, e.width, true)?,
+                place: LmPlace::build("encoder.place", config, e.width, source)?,
+                cls: source.take("encoder.cls", [e.width])?,
+                trunk: Trunk::build("encoder.trunk", e, source)?,
+            },
+            decoder: LmDecoder {
+                embed: source.linear("decoder.embed", e.width, d.width, true)?,
+                mask_token: source.take("decoder.mask_token", [d.width])?,
+                place: LmPlace::build("decoder.place", config, d.width, source)?,
+                trunk: Trunk::build("decoder.trunk", d, source)?,
+                head1: source.linear("decoder.head1", d.width, d.width / 2, true)?,
+                head2: source.linear("decoder.head2", d.width / 2, PATCH, true)?,
+            },
+            config: config.clone(),
+        })
+    }
+
+    /// What it was built from.
+    pub fn config(&self) -> &BrainLmConfig {
+        &self.config
+    }
+
+    /// Mean squared error of hidden tokens; patches [B, N * W, 16].
+    pub fn loss(
+        &self,
+        patches: Tensor<3>,
+        masks: &[UniformMask],
+        places: Option<&Places>,
+        dropout: Option<Dropout>,
+    ) -> Tensor<1> {
+        let visible: Vec<Vec<usize>> = masks.iter().map(|mask| mask.visible.clone()).collect();
+        let masked: Vec<Vec<usize>> = masks.iter().map(|mask| mask.masked.clone()).collect();
+        let codes = self.encode(rows(patches.clone(), &visible), &visible, places, dropout);
+        let predicted = self.decode(codes, &visible, &masked, places, dropout);
+        (predicted - rows(patches, &masked)).square().mean()
+    }
+
+    /// Codes of the CLS token and the given tokens: [B, K, 16] -> [B, 1 + K, d].
+    fn encode(
+        &self,
+        patches: Tensor<3>,
+        tokens: &[Vec<usize>],
+        places: Option<&Places>,
+        dropout: Option<Dropout>,
+    ) -> Tensor<3> {
+        let [samples, _, _] = patches.dims();
+        let width = self.config.encoder.width;
+        let device = patches.device();
+        let codes = self.encoder.place.codes(self.config.grid, width, places, &device);
+        let mut x = self.encoder.patch.forward(patches) + shared_rows(codes, tokens);
+        if let Some(dropout) = dropout.filter(|dropout| dropout.rate > 0.0) {
+            x = dropout.apply(TOKEN_SITE, x);
+        }
+        let cls = self.encoder.cls.val().reshape([1, 1, width]).expand([samples, 1, width]);
+        self.encoder.trunk.forward(Tensor::cat(vec![cls, x], 1), self.of_attention(dropout))
+    }
+
+    /// The dropout of attention that goes with a dropout of tokens.
+    fn of_attention(&self, dropout: Option<Dropout>) -> Option<Dropout> {
+        let rate = self.config.attention_dropout;
+        dropout.filter(|_| rate > 0.0).map(|dropout| Dropout { rate, ..dropout })
+    }
+
+    /// Frames of the hidden tokens: [B, M, 16].
+    fn decode(
+        &self,
+        codes: Tensor<3>,
+        visible: &[Vec<usize>],
+        masked: &[Vec<usize>],
+        places: Option<&Places>,
+        dropout: Option<Dropout>,
+    ) -> Tensor<3> {
+        let decoder = &self.decoder;
+        let width = self.config.decoder.width;
+        let (samples, hidden) = (masked.len(), masked.first().map_or(0, Vec::len));
+        let x = decoder.embed.forward(codes); // [B, 1 + K, width]
+        let seen = x.dims()[1];
+        let device = x.device();
+        let table = decoder.place.codes(self.config.grid, width, places, &device);
+        let token = decoder.mask_token.val().reshape([1, 1, width]).expand([samples, hidden, width]);
+        // Attention does not care about the order of tokens, so hidden ones simply follow the visible ones.
+        let cls = x.clone().narrow(1, 0, 1);
+        let known = x.narrow(1, 1, seen - 1) + shared_rows(table.clone(), visible);
+        let unknown = token + shared_rows(table, masked);
+        // Sites of the decoder's dropout follow those of the encoder.
+        let dropout = self.of_attention(dropout).map(|d| Dropout { key: d.key.map(|byte| !byte), ..d });
+        let x = decoder.trunk.forward(Tensor::cat(vec![cls, known, unknown], 1), dropout);
+        let x = x.narrow(1, seen, hidden);
+        decoder.head2.forward(activation::leaky_relu(decoder.head1.forward(x), SLOPE))
+    }
+
+    /// Code of the CLS token with every token visible: patches [B, N * W, 16] -> [B, d].
+    pub fn feature(&self, patches: Tensor<3>, places: Option<&Places>) -> Tensor<2> {
+        let [samples, tokens, _] = patches.dims();
+        let all: Vec<Vec<usize>> = vec![(0..tokens).collect(); samples];
+        let width = self.config.encoder.width;
+        self.encode(patches, &all, places, None).narrow(1, 0, 1).reshape([samples, width])
+    }
+}

@@ -1,0 +1,130 @@
+//! How a network is trained: the settings of its public code, all of them fields.
+
+use super::objective::Reduction;
+use bdo_train::schedule::{Plan, RateSettings};
+use serde::{Deserialize, Serialize};
+
+/// Settings of one training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Passes over the training scans.
+    pub epochs: usize,
+    /// Scans a step.
+    pub batch_size: usize,
+    /// Leave out the last, smaller batch of an epoch.
+    pub drop_last: bool,
+    /// Step length.
+    pub rate: Rate,
+    /// L2 penalty added to the gradient of every parameter.
+    pub weight_decay: f64,
+    /// Mix pairs of scans.
+    pub mixup: bool,
+    /// Sum or mean over a batch.
+    pub reduction: Reduction,
+    /// How the epoch is chosen.
+    pub selection: Selection,
+}
+
+/// Step length over a training.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// Half a cosine, step by step, without a warm-up.
+    Cosine {
+        /// At the first step.
+        from: f64,
+        /// At the last.
+        to: f64,
+    },
+    /// Multiplied by a factor every so many epochs.
+    Steps {
+        /// At first.
+        from: f64,
+        /// The factor.
+        factor: f64,
+        /// Epochs between two changes.
+        every: usize,
+    },
+}
+
+/// How the best epoch is chosen on the validation people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Selection {
+    /// As for every method: accuracy, then macro-F1, then loss for classes; squared error for numbers.
+    Protocol,
+    /// The smallest loss among epochs after this many, as BrainGNN's code has it.
+    LossAfter(usize),
+}
+
+impl Recipe {
+    /// BrainNetCNN and BrainNetTF.
+    pub fn brain_network_transformer() -> Self {
+        Self {
+            epochs: 200,
+            batch_size: 16,
+            drop_last: true,
+            rate: Rate::Cosine { from: 1e-4, to: 1e-5 },
+            weight_decay: 1e-4,
+            mixup: true,
+            reduction: Reduction::Sum,
+            selection: Selection::Protocol,
+        }
+    }
+
+    /// BrainGNN.
+    pub fn brain_gnn() -> Self {
+        Self {
+            epochs: 100,
+            batch_size: 100,
+            drop_last: false,
+            rate: Rate::Steps { from: 0.01, factor: 0.5, every: 20 },
+            weight_decay: 5e-3,
+            mixup: false,
+            reduction: Reduction::Mean,
+            selection: Selection::Protocol,
+        }
+    }
+
+    /// Where batches of an epoch begin and end. Batch statistics need two scans, so a rest of one is always left out; with
+    /// fewer scans than a batch, all of them are one.
+    pub(super) fn batches(&self, scans: usize) -> Vec<std::ops::Range<usize>> {
+        let size = self.batch_size.clamp(1, scans.max(1));
+        let least = if self.drop_last { size } else { 2.min(size) };
+        let starts = (0..scans).step_by(size);
+        starts.map(|from| from..(from + size).min(scans)).filter(|range| range.len() >= least).collect()
+    }
+
+    /// Step length at a step of an epoch, of `total` steps.
+    pub(super) fn rate_at(&self, step: u64, epoch: usize, total: u64) -> f64 {
+        match self.rate {
+            Rate::Cosine { from, to } => {
+                // The plan of pre-training without its warm-up: one step more than it lasts is too short for any.
+                let plan = Plan { total_steps: total, steps_per_epoch: 0, calibration_steps: 0 };
+                plan.learning_rate(step, &RateSettings { start: from, peak: from, end: to })
+            }
+            Rate::Steps { from, factor, every } => from * factor.powi((epoch / every.max(1)) as i32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_batches_are_those_of_the_public_code() {
+        let cosine = Recipe::brain_network_transformer();
+        assert_eq!(cosine.rate_at(0, 0, 101), 1e-4);
+        assert!((cosine.rate_at(50, 0, 101) - 5.5e-5).abs() < 1e-12);
+        assert!((cosine.rate_at(100, 0, 101) - 1e-5).abs() < 1e-12);
+        let steps = Recipe::brain_gnn();
+        assert_eq!([0, 19, 20, 40].map(|e| steps.rate_at(0, e, 1)), [0.01, 0.01, 0.005, 0.0025]);
+        assert_eq!(cosine.batches(35), [0..16, 16..32]);
+        assert_eq!(cosine.batches(9).len(), 1);
+        assert_eq!(cosine.batches(9)[0], 0..9);
+        assert_eq!(steps.batches(201), [0..100, 100..200]);
+        assert_eq!(steps.batches(250), [0..100, 100..200, 200..250]);
+    }
+}

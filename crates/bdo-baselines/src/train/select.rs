@@ -1,0 +1,107 @@
+//! How good an epoch is on the validation people.
+
+use super::example::Example;
+use super::objective::Task;
+use super::recipe::Selection;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the validation people say about an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Mean cross-entropy, or mean squared error.
+    pub loss: f64,
+    /// Share of people whose class is right; none for numbers.
+    pub accuracy: Option<f64>,
+    /// Mean of the F1 of both classes; none for numbers.
+    pub macro_f1: Option<f64>,
+    /// Pearson correlation; none for classes, or where nothing varies.
+    pub rho: Option<f64>,
+}
+
+impl Score {
+    /// Scores predictions of scans, averaged over the scans of a person.
+    pub fn of(task: Task, examples: &[Example], predictions: &[f32]) -> Self {
+        let people: Vec<(f64, f64)> = by_person(examples, predictions).into_values().collect();
+        let count = people.len().max(1) as f64;
+        let mean = |cost: &dyn Fn(f64, f64) -> f64| people.iter().map(|(y, p)| cost(*y, *p)).sum::<f64>() / count;
+        match task {
+            Task::Number => {
+                let loss = mean(&|y, p| (y - p).powi(2));
+                Self { loss, accuracy: None, macro_f1: None, rho: correlation(&people) }
+            }
+            Task::Class => {
+                let log = |p: f64| p.max(1e-12).ln();
+                let right = |y: f64, p: f64| f64::from(u8::from((p >= 0.5) == (y >= 0.5)));
+                Self {
+                    loss: mean(&|y, p| -y * log(p) - (1.0 - y) * log(1.0 - p)),
+                    accuracy: Some(mean(&right)),
+                    macro_f1: Some(f64::midpoint(f1(&people, true), f1(&people, false))),
+                    rho: None,
+                }
+            }
+        }
+    }
+
+    /// Whether this epoch is to be chosen over the best one so far.
+    pub fn beats(&self, best: &Self, selection: Selection) -> bool {
+        let by_loss = self.loss < best.loss;
+        match selection {
+            Selection::LossAfter(_) => by_loss,
+            Selection::Protocol => match (self.accuracy, best.accuracy, self.macro_f1, best.macro_f1) {
+                (Some(a), Some(b), Some(f), Some(g)) => (a, f) > (b, g) || ((a, f) == (b, g) && by_loss),
+                _ => by_loss,
+            },
+        }
+    }
+}
+
+/// Label and mean prediction of each person, by number.
+pub fn by_person(examples: &[Example], predictions: &[f32]) -> BTreeMap<usize, (f64, f64)> {
+    let mut sums: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
+    for (example, prediction) in examples.iter().zip(predictions) {
+        let entry = sums.entry(example.person).or_insert((f64::from(example.label), 0.0, 0.0));
+        entry.1 += f64::from(*prediction);
+        entry.2 += 1.0;
+    }
+    sums.into_iter().map(|(person, (label, sum, count))| (person, (label, sum / count))).collect()
+}
+
+fn correlation(people: &[(f64, f64)]) -> Option<f64> {
+    let count = people.len() as f64;
+    let (y, p) = people.iter().fold((0.0, 0.0), |(y, p), pair| (y + pair.0 / count, p + pair.1 / count));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| people.iter().map(|pair| of(pair.0 - y, pair.1 - p)).sum::<f64>();
+    let rho = sum(&|a, b| a * b) / (sum(&|a, _| a * a) * sum(&|_, b| b * b)).sqrt();
+    rho.is_finite().then_some(rho)
+}
+
+fn f1(people: &[(f64, f64)], positive: bool) -> f64 {
+    let count = |truth: bool, said: bool| {
+        people.iter().filter(|(y, p)| ((*y >= 0.5) == truth) && ((*p >= 0.5) == said)).count() as f64
+    };
+    let (hit, wrong, missed) = (count(positive, positive), count(!positive, positive), count(positive, !positive));
+    let all = 2.0 * hit + wrong + missed;
+    if all == 0.0 { 0.0 } else { 2.0 * hit / all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connectivity::Connectome;
+    use std::sync::Arc;
+
+    #[test]
+    fn people_count_once_and_ties_go_by_f1_then_loss() {
+        let inputs = Arc::new(Connectome { regions: 0, nodes: vec![], edges: None });
+        let example = |label: f32, person: usize| Example { inputs: inputs.clone(), label, person };
+        let examples = [example(1.0, 0), example(1.0, 0), example(0.0, 1), example(0.0, 2)];
+        let score = Score::of(Task::Class, &examples, &[0.2, 0.9, 0.1, 0.7]);
+        assert!((score.accuracy.unwrap_or(0.0) - 2.0 / 3.0).abs() < 1e-12, "{score:?}");
+        // One of two said positive is: F1 2/3; one of two negatives found and no other said: 2/3.
+        assert!((score.macro_f1.unwrap_or(0.0) - 2.0 / 3.0).abs() < 1e-12, "{score:?}");
+        let better = Score { loss: score.loss - 0.1, ..score };
+        assert!(better.beats(&score, Selection::Protocol) && !score.beats(&better, Selection::Protocol));
+        let surer = Score { accuracy: Some(0.9), loss: 9.0, ..score };
+        assert!(surer.beats(&better, Selection::Protocol) && !surer.beats(&better, Selection::LossAfter(5)));
+    }
+}

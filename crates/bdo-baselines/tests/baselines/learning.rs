@@ -1,0 +1,276 @@
+//! Each network learns what there is to learn, and nothing where there is nothing; a training taken up again is the same.
+
+use bdo_baselines::braingnn::{BrainGnn, BrainGnnConfig};
+use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS};
+use bdo_baselines::brainlm::BrainLmConfig;
+use bdo_baselines::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
+use bdo_baselines::brainnettf::{BrainNetTf, BrainNetTfConfig};
+use bdo_baselines::connectivity::{Connectome, StandardSeries};
+use bdo_baselines::head::{LinearHead, probe_recipes};
+use bdo_baselines::network::Network;
+use bdo_baselines::pretrain::learner::{JepaLearner, Learner, LmLearner};
+use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::pretrain::run::{TokenScan, features, pretrain};
+use bdo_baselines::token::grid::Grid;
+use bdo_baselines::token::place::Places;
+use bdo_baselines::token::trunk::TrunkShape;
+use bdo_baselines::train::checkpoint::Checkpoints;
+use bdo_baselines::train::example::{Example, Parts};
+use bdo_baselines::train::fit::{FitError, Fitted, Request, fit};
+use bdo_baselines::train::objective::Task;
+use bdo_baselines::train::recipe::{Rate, Recipe};
+use bdo_baselines::train::select::Score;
+use bdo_data::scaler::ScaledScan;
+use bdo_model::init::Stream;
+use bdo_model::ops::Kernels;
+use std::sync::Arc;
+
+const REGIONS: usize = 10;
+const FRAMES: usize = 60;
+
+/// A scan whose first five regions share a signal to the degree `coupling`.
+fn example(person: usize, coupling: f64, label: f32, edges: bool) -> Example {
+    let mut stream = Stream::named(person as u64, "scan");
+    let series: Vec<f32> = (0..FRAMES)
+        .flat_map(|_| {
+            let shared = stream.normal();
+            (0..REGIONS)
+                .map(|r| (stream.normal() + if r < 5 { coupling * shared } else { 0.0 }) as f32)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let series = StandardSeries::new(&series, FRAMES, &[true; REGIONS]);
+    let (nodes, edges) = if edges {
+        let (nodes, edges) = series.shrunk_fisher();
+        (nodes, Some(edges))
+    } else {
+        (series.pearson(), None)
+    };
+    Example { inputs: Arc::new(Connectome { regions: REGIONS, nodes, edges }), label, person }
+}
+
+fn people(
+    range: std::ops::Range<usize>,
+    edges: bool,
+    label: impl Fn(usize) -> f32,
+    coupling: impl Fn(usize) -> f64,
+) -> Vec<Example> {
+    range.map(|i| example(i, coupling(i), label(i), edges)).collect()
+}
+
+fn quick(recipe: Recipe, epochs: usize, rate: f64) -> Recipe {
+    Recipe {
+        epochs,
+        batch_size: 8,
+        drop_last: false,
+        rate: Rate::Cosine { from: rate, to: rate / 10.0 },
+        weight_decay: 0.0,
+        mixup: false,
+        ..recipe
+    }
+}
+
+fn run<N: Network>(config: &N::Config, recipe: &Recipe, task: Task, parts: &Parts) -> Fitted<N> {
+    let request = Request { config, recipe, task, parts, seed: 3, kernels: Kernels::default(), checkpoints: None };
+    fit::<N>(&request, &mut |_| true).unwrap()
+}
+
+/// Eight scans with labels that have nothing to do with them: only a network that can be trained learns them by heart.
+/// (Coupled regions, or shrinkage would leave nothing of some scans' matrices and make them equal.)
+fn overfits<N: Network>(config: &N::Config, edges: bool, rate: f64, epochs: usize) {
+    let eight = |label: fn(usize) -> f32| people(0..8, edges, label, |_| 1.2);
+    for (task, examples) in [
+        (Task::Class, eight(|i| (i * 5 / 3 % 2) as f32)),
+        (Task::Number, eight(|i| [0.3, -1.4, 1.2, -0.2, 0.9, -0.8, 1.1, -1.1][i])),
+    ] {
+        let parts = Parts { train: examples.clone(), validation: examples.clone(), test: vec![] };
+        let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), epochs, rate), task, &parts);
+        let score = Score::of(task, &examples, &fitted.predict(&examples));
+        match task {
+            Task::Class => assert_eq!(score.accuracy, Some(1.0), "{score:?}"),
+            Task::Number => assert!(score.loss < 0.05, "{score:?}"),
+        }
+    }
+}
+
+#[test]
+fn brainnetcnn_overfits_eight_scans() {
+    overfits::<BrainNetCnn>(&BrainNetCnnConfig { dropout: 0.0, ..BrainNetCnnConfig::new(REGIONS) }, false, 1e-3, 150);
+}
+
+#[test]
+fn braingnn_overfits_eight_scans() {
+    let config = BrainGnnConfig { dropout: 0.0, ..BrainGnnConfig::new(REGIONS) };
+    overfits::<BrainGnn>(&config, true, 2e-3, 300);
+}
+
+#[test]
+fn brainnettf_overfits_eight_scans() {
+    let config = BrainNetTfConfig { dropout: 0.0, ffn: 32, ..BrainNetTfConfig::new(REGIONS) };
+    overfits::<BrainNetTf>(&config, false, 1e-3, 150);
+}
+
+/// A planted effect is found in people not trained on; shuffled labels are not.
+fn generalises<N: Network>(config: &N::Config, edges: bool, rate: f64) {
+    let parts = |label: fn(usize) -> f32| {
+        let part = |range| people(range, edges, label, |i| if i % 2 == 0 { 0.2 } else { 1.2 });
+        Parts { train: part(0..48), validation: part(48..64), test: part(64..124) }
+    };
+    let test = |parts: &Parts| {
+        let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), 15, rate), Task::Class, parts);
+        Score::of(Task::Class, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
+    };
+    // Of 60 people, guessing is right for 30 with a standard deviation of 3.9: three of them each way.
+    let planted = test(&parts(|i| (i % 2) as f32));
+    assert!(planted > 0.8, "planted effect: {planted}");
+    let shuffled = test(&parts(|i| ((i * 2_654_435_761) >> 7 & 1) as f32));
+    assert!((shuffled - 0.5).abs() < 0.2, "shuffled labels: {shuffled}");
+}
+
+#[test]
+fn brainnetcnn_finds_a_planted_effect_only() {
+    generalises::<BrainNetCnn>(&BrainNetCnnConfig::new(REGIONS), false, 1e-3);
+}
+
+#[test]
+fn braingnn_finds_a_planted_effect_only() {
+    generalises::<BrainGnn>(&BrainGnnConfig::new(REGIONS), true, 1e-2);
+}
+
+#[test]
+fn brainnettf_finds_a_planted_effect_only() {
+    generalises::<BrainNetTf>(&BrainNetTfConfig { ffn: 32, ..BrainNetTfConfig::new(REGIONS) }, false, 1e-3);
+}
+
+#[test]
+fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = BrainGnnConfig::new(REGIONS);
+    let part = |range| people(range, true, |i| (i % 2) as f32, |i| (i % 2) as f64);
+    let parts = Parts { train: part(0..12), validation: part(12..18), test: part(18..24) };
+    let recipe = Recipe { epochs: 4, batch_size: 5, ..Recipe::brain_gnn() };
+    let checkpoints = Checkpoints::new(&folder.path().join("states"), "a");
+    let request = |seed, checkpoints| Request {
+        config: &config,
+        recipe: &recipe,
+        task: Task::Class,
+        parts: &parts,
+        seed,
+        kernels: Kernels::default(),
+        checkpoints,
+    };
+    let predicted = |fitted: Fitted<BrainGnn>| (fitted.predict(&parts.test), fitted.history);
+    let whole = predicted(fit(&request(1, None), &mut |_| true).unwrap());
+    let stopped = fit::<BrainGnn>(&request(1, Some(&checkpoints)), &mut |record| record.epoch < 1);
+    assert!(matches!(stopped, Err(FitError::Interrupted { epochs: 2 })));
+    let mut epochs = 0;
+    let resumed = fit(&request(1, Some(&checkpoints)), &mut |_| {
+        epochs += 1;
+        true
+    });
+    assert_eq!(predicted(resumed.unwrap()), whole);
+    assert_eq!(epochs, 2);
+    let other = predicted(fit(&request(2, None), &mut |_| true).unwrap());
+    assert_ne!(other, whole);
+    let foreign = Checkpoints::new(&folder.path().join("states"), "b");
+    let refused = fit::<BrainGnn>(&request(1, Some(&foreign)), &mut |_| true).unwrap_err().to_string();
+    assert!(refused.contains("expected the states of training b, found those of a"), "{refused}");
+}
+
+#[test]
+fn too_few_people_are_refused() {
+    let parts = Parts { train: people(0..1, false, |_| 0.0, |_| 0.0), validation: vec![], test: vec![] };
+    let recipe = Recipe::brain_network_transformer();
+    let config = BrainNetCnnConfig::new(REGIONS);
+    let request = Request {
+        config: &config,
+        recipe: &recipe,
+        task: Task::Class,
+        parts: &parts,
+        seed: 0,
+        kernels: Kernels::default(),
+        checkpoints: None,
+    };
+    let error = fit::<BrainNetCnn>(&request, &mut |_| true).unwrap_err().to_string();
+    assert_eq!(error, "expected at least two scans to train on and one to select with, found 1 and 0");
+}
+
+/// Eight scans of rhythms that differ from scan to scan, in eight regions.
+fn rhythms() -> Vec<TokenScan> {
+    (0..8)
+        .map(|i| {
+            let values = (0..64)
+                .flat_map(|t| {
+                    (0..8).map(move |r| (f64::from(t) * (0.2 + 0.05 * f64::from(i)) + f64::from(r)).sin() as f32)
+                })
+                .collect();
+            let times_seconds = (0..64).map(f64::from).collect();
+            TokenScan { scan: ScaledScan { times_seconds, values, region_valid: vec![true; 8] }, tr_seconds: 2.0 }
+        })
+        .collect()
+}
+
+const SMALL_GRID: Grid = Grid { regions: 8, windows: 4 };
+
+/// Columns with mean 0 and variance 1.
+fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
+    let count = rows.len() as f32;
+    for k in 0..rows[0].len() {
+        let mean = rows.iter().map(|row| row[k]).sum::<f32>() / count;
+        let spread = (rows.iter().map(|row| (row[k] - mean).powi(2)).sum::<f32>() / count).sqrt().max(1e-12);
+        rows.iter_mut().for_each(|row| row[k] = (row[k] - mean) / spread);
+    }
+    rows
+}
+
+/// Trains, checks that the loss falls to a share of what it was, then learns random labels from the features by heart.
+fn token_model_learns<L: Learner>(learner: L, recipe: &TokenRecipe, share: f64) {
+    let scans = rhythms();
+    let scans: Vec<&TokenScan> = scans.iter().collect();
+    let mut losses = Vec::new();
+    let learner = pretrain(learner, &scans, recipe, 5, &mut |_, loss| {
+        losses.push(loss);
+        true
+    })
+    .unwrap();
+    let last = losses[losses.len() - 10..].iter().sum::<f64>() / 10.0;
+    assert!(last < share * losses[0], "from {} to {last}", losses[0]);
+    let rows = standardised(features(&learner, &scans, 3));
+    let width = rows[0].len();
+    let example = |(i, row): (usize, Vec<f32>)| Example {
+        inputs: Arc::new(Connectome { regions: 1, nodes: row, edges: None }),
+        label: (i * 5 / 3 % 2) as f32,
+        person: i,
+    };
+    let examples: Vec<Example> = rows.into_iter().enumerate().map(example).collect();
+    let parts = Parts { train: examples.clone(), validation: examples, test: vec![] };
+    let fitted = run::<LinearHead>(&width, &quick(probe_recipes()[0].clone(), 2000, 5e-2), Task::Class, &parts);
+    assert_eq!(fitted.score.accuracy, Some(1.0), "{:?}", fitted.score);
+}
+
+#[test]
+fn brainlm_overfits_eight_scans() {
+    let trunk = TrunkShape { width: 32, blocks: 2, heads: 2 };
+    let config = BrainLmConfig {
+        grid: SMALL_GRID,
+        encoder: trunk,
+        decoder: trunk,
+        centres: false,
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        mask_ratio: 0.5,
+    };
+    let recipe = TokenRecipe { epochs: 700, rate: [0.0, 2e-3, 0.0], ..TokenRecipe::brain_lm(8) };
+    // The rhythms have mean square one half; predicting the mean costs that.
+    token_model_learns(LmLearner::fresh(&config, None, 1, Kernels::default()).unwrap(), &recipe, 0.3);
+}
+
+#[test]
+fn brain_jepa_overfits_eight_scans() {
+    let trunk = TrunkShape { width: 32, blocks: 2, heads: 2 };
+    let config = BrainJepaConfig { grid: SMALL_GRID, encoder: trunk, predictor: trunk };
+    let places =
+        Places { width: GRADIENTS, values: (0..8 * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect() };
+    let recipe = TokenRecipe { epochs: 250, rate: [1e-4, 3e-3, 1e-5], ..TokenRecipe::brain_jepa(8) };
+    token_model_learns(JepaLearner::fresh(&config, places, 1, Kernels::default()).unwrap(), &recipe, 0.5);
+}

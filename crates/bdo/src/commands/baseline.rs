@@ -1,0 +1,379 @@
+//! `bdo baseline`: a method BDO is compared with, trained and scored on the shared splits.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use bdo_baselines::connectome_set::ConnectomeSet;
+use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
+use bdo_baselines::label::Labels;
+use bdo_baselines::method::{ConnectivityMethod, Outcome as MethodOutcome, Run};
+use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::train::checkpoint::Checkpoints;
+use bdo_baselines::train::example::Parts;
+use bdo_baselines::train::objective::Task;
+use bdo_baselines::train::recipe::Recipe;
+use bdo_baselines::train::select::{Score, by_person};
+use bdo_data::cohort::Cohort;
+use bdo_data::durable;
+use bdo_data::random::stream;
+use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
+use bdo_model::ops::Kernels;
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use rand_chacha::rand_core::Rng;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{note, peak_rss_mib, print};
+use crate::Outcome;
+use crate::cli::{BaselineArgs, BaselineName, Common, SizeName};
+
+/// What one split gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SeedResult {
+    seed: u64,
+    split_blake3: String,
+    epoch: usize,
+    validation: Score,
+    test: Score,
+    test_people: usize,
+    seconds: f64,
+    /// Person, true value, predicted value (in units of the label, or the probability of the second class).
+    predictions: Vec<(String, f64, f64)>,
+}
+
+/// A method with all that decides its training.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+enum Plan {
+    Connectivity { method: ConnectivityMethod, train: Recipe },
+    Foundation { method: FoundationMethod, size: SizeName, train: TokenRecipe },
+}
+
+pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Outcome> {
+    bdo_kernels::allocator::tune_allocator();
+    let plan = Plan::of(args)?;
+    let cohort = Cohort::open(&args.data)?;
+    let labels = Labels::of(cohort.participants(), &args.target)?;
+    let splits = splits(&cohort, args)?;
+    let identity = json!({
+        "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
+    });
+    claim(&args.out, &identity, &splits)?;
+    let started = Instant::now();
+    let regions = cohort.regions().len();
+    let watcher = Watcher::start(common.quiet, (plan.epochs() * splits.splits.len()) as u64)?;
+    let set = match &plan {
+        Plan::Connectivity { method, .. } => {
+            let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
+            if !set.left_out().is_empty() {
+                note(
+                    common,
+                    &format!("{} scans have too few frames or regions and are left out", set.left_out().len()),
+                );
+            }
+            Some(set)
+        }
+        Plan::Foundation { .. } => None,
+    };
+    let work =
+        Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set: set.as_ref(), watcher: &watcher };
+    let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
+    watcher.bar.finish_and_clear();
+    let summary = summary(&results, labels.task);
+    let json = json!({
+        "method": plan.name(), "target": args.target, "task": labels.task, "classes": labels.classes,
+        "data": args.data, "regions": regions, "parameters": plan.parameter_count(regions),
+        "plan": plan, "splits_blake3": splits.blake3, "summary": summary,
+        "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
+        "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
+    });
+    durable::write(&args.out.join("predictions.tsv"), predictions(&results).as_bytes())?;
+    durable::write(&args.out.join("result.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
+    print(common, &json, &text(plan.name(), args, &results, &summary));
+    Ok(Outcome::Done)
+}
+
+impl Plan {
+    /// The method's own training, then `--epochs`, then `--set`.
+    fn of(args: &BaselineArgs) -> anyhow::Result<Self> {
+        let mut sets: Vec<String> = args.epochs.iter().map(|epochs| format!("train.epochs={epochs}")).collect();
+        sets.extend(args.set.iter().cloned());
+        let connectivity =
+            |method: ConnectivityMethod| Ok(Self::Connectivity { method, train: changed(&method.recipe(), &sets)? });
+        let foundation = |method: FoundationMethod| {
+            let mut size = SizeName::Tiny;
+            let mut train = Vec::new();
+            for set in &sets {
+                match set.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+                    Some(("model.size", value)) => {
+                        size = SizeName::from_str(value, true).map_err(|e| anyhow::anyhow!("--set {set}: {e}"))?;
+                    }
+                    _ => train.push(set.clone()),
+                }
+            }
+            Ok(Self::Foundation { method, size, train: changed(&method.recipe(), &train)? })
+        };
+        match args.name {
+            BaselineName::Brainnetcnn => connectivity(ConnectivityMethod::BrainNetCnn),
+            BaselineName::Braingnn => connectivity(ConnectivityMethod::BrainGnn),
+            BaselineName::Brainnettf => connectivity(ConnectivityMethod::BrainNetTf),
+            BaselineName::Brainlm => foundation(FoundationMethod::BrainLm),
+            BaselineName::Brainjepa => foundation(FoundationMethod::BrainJepa),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Connectivity { method, .. } => method.name(),
+            Self::Foundation { method, .. } => method.name(),
+        }
+    }
+
+    fn epochs(&self) -> usize {
+        match self {
+            Self::Connectivity { train, .. } => train.epochs,
+            Self::Foundation { train, .. } => train.epochs,
+        }
+    }
+
+    fn parameter_count(&self, regions: usize) -> usize {
+        match self {
+            Self::Connectivity { method, .. } => method.parameter_count(regions),
+            Self::Foundation { method, size, .. } => method.parameter_count(regions, width(*size)),
+        }
+    }
+}
+
+fn width(size: SizeName) -> usize {
+    match size {
+        SizeName::Tiny => 192,
+        SizeName::Small => 384,
+        SizeName::Base => 768,
+    }
+}
+
+/// A recipe with some of its keys, written `train.NAME=VALUE`, changed.
+fn changed<T: Serialize + DeserializeOwned>(recipe: &T, sets: &[String]) -> anyhow::Result<T> {
+    let mut table = serde_json::to_value(recipe)?;
+    for set in sets {
+        let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
+        let known: Vec<String> =
+            table.as_object().map(|o| o.keys().map(|k| format!("train.{k}")).collect()).unwrap_or_default();
+        let name = key.trim().strip_prefix("train.").filter(|name| table.get(*name).is_some());
+        let name = name.with_context(|| format!("--set {key}: expected one of {}", known.join(", ")))?;
+        let value = value.trim();
+        table[name] = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+    }
+    for key in ["epochs", "batch_size"] {
+        if table[key].as_u64() == Some(0) {
+            bail!("train.{key}: expected at least 1, found 0");
+        }
+    }
+    serde_json::from_value(table).context("--set: a value does not fit its key")
+}
+
+fn splits(cohort: &Cohort, args: &BaselineArgs) -> anyhow::Result<SplitManifest> {
+    let people = cohort.participants();
+    let column = |name: &str| people.columns().iter().find(|c| *c == name).cloned();
+    let spec = |&seed: &u64| SplitSpec {
+        target: Some(args.target.clone()),
+        family_column: column("family_id"),
+        site_column: None,
+        scheme: Scheme::Random,
+        seed,
+    };
+    let specs: Vec<SplitSpec> = args.seeds.iter().map(spec).collect();
+    Ok(SplitManifest::new(&cohort.content_blake3()?, people, &specs)?)
+}
+
+/// Makes the folder this run's own; one that holds another run is refused.
+fn claim(out: &Path, identity: &serde_json::Value, splits: &SplitManifest) -> anyhow::Result<()> {
+    let path = out.join("request.json");
+    if path.exists() {
+        let found: serde_json::Value = serde_json::from_slice(&durable::read(&path)?)
+            .with_context(|| format!("{}: expected JSON", path.display()))?;
+        if found != *identity {
+            bail!("{} holds another run; give another --out, or remove it", out.display());
+        }
+    } else if out.is_dir() && std::fs::read_dir(out)?.next().is_some() {
+        bail!("{} exists and is not a baseline run; give another --out", out.display());
+    }
+    durable::create_folder(out)?;
+    durable::write(&path, serde_json::to_string_pretty(identity)?.as_bytes())?;
+    durable::write(&out.join("splits.json"), serde_json::to_string_pretty(splits)?.as_bytes())?;
+    Ok(())
+}
+
+/// What every seed of a run shares.
+struct Work<'a> {
+    args: &'a BaselineArgs,
+    common: &'a Common,
+    plan: &'a Plan,
+    cohort: &'a Cohort,
+    labels: &'a Labels,
+    set: Option<&'a ConnectomeSet>,
+    watcher: &'a Watcher,
+}
+
+impl Work<'_> {
+    /// Trains and predicts for one split, unless its result is there.
+    fn one_seed(&self, split: &Split) -> anyhow::Result<SeedResult> {
+        let seed = split.spec.seed;
+        let file = self.args.out.join(format!("seed-{seed}.json"));
+        if file.exists()
+            && let Ok(done) = serde_json::from_slice::<SeedResult>(&durable::read(&file)?)
+            && done.split_blake3 == split.blake3
+        {
+            self.watcher.bar.inc(self.plan.epochs() as u64);
+            return Ok(done);
+        }
+        let started = Instant::now();
+        let scale = self.labels.scale(&split.train);
+        // Every split has its own weights, order and masks, and another --seed gives others again.
+        let run_seed = stream("baseline run", &[self.common.seed, seed]).next_u64();
+        let label = |subject: &str| self.labels.value(subject).map(|y| scale.to_loss(y) as f32);
+        let (outcome, parts, people) = match self.plan {
+            Plan::Connectivity { method, train } => self.connectivity(*method, train, split, run_seed, &label)?,
+            Plan::Foundation { method, size, train } => {
+                let task = self.labels.task;
+                let run =
+                    FoundationRun { width: width(*size), recipe: train, task, seed: run_seed, kernels: kernels() };
+                let found = method
+                    .run(self.cohort, split, &run, &label, &mut |_, loss| self.watcher.step(seed, "loss", loss))?;
+                found.notes.iter().for_each(|text| note(self.common, text));
+                (found.outcome, found.parts, found.people)
+            }
+        };
+        let predictions = by_person(&parts.test, &outcome.test)
+            .into_iter()
+            .filter_map(|(person, (_, predicted))| {
+                let name = &people[person];
+                Some((name.clone(), self.labels.value(name)?, scale.to_label(predicted)))
+            })
+            .collect::<Vec<_>>();
+        let result = SeedResult {
+            seed,
+            split_blake3: split.blake3.clone(),
+            epoch: outcome.epoch,
+            validation: outcome.score,
+            test: Score::of(self.labels.task, &parts.test, &outcome.test),
+            test_people: predictions.len(),
+            seconds: started.elapsed().as_secs_f64(),
+            predictions,
+        };
+        durable::write(&file, serde_json::to_string(&result)?.as_bytes())?;
+        Checkpoints::new(&self.checkpoints(seed), "").remove()?;
+        Ok(result)
+    }
+
+    fn checkpoints(&self, seed: u64) -> PathBuf {
+        self.args.out.join(format!("checkpoints-{seed}"))
+    }
+
+    fn connectivity(
+        &self,
+        method: ConnectivityMethod,
+        recipe: &Recipe,
+        split: &Split,
+        run_seed: u64,
+        label: &dyn Fn(&str) -> Option<f32>,
+    ) -> anyhow::Result<(MethodOutcome, Parts, Vec<String>)> {
+        let set = self.set.context("connectomes are computed for methods that use them")?;
+        let parts = set.parts(split, label);
+        let seed = split.spec.seed;
+        let checkpoints = Checkpoints::new(&self.checkpoints(seed), split.blake3.clone());
+        let (task, kernels) = (self.labels.task, kernels());
+        let run = Run { recipe, task, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };
+        let outcome = method.run(set.regions(), &parts, &run, &mut |record| {
+            self.watcher.step(seed, "validation loss", record.validation.loss)
+        })?;
+        Ok((outcome, parts, set.people().to_vec()))
+    }
+}
+
+/// Operands of linear layers in full precision: the networks are small, and some of their inputs nearly equal.
+fn kernels() -> Kernels {
+    Kernels::default()
+}
+
+fn without_predictions(result: &SeedResult) -> serde_json::Value {
+    let mut value = json!(result);
+    if let Some(object) = value.as_object_mut() {
+        object.remove("predictions");
+    }
+    value
+}
+
+/// Mean and population spread of each test metric over the seeds.
+fn summary(results: &[SeedResult], task: Task) -> serde_json::Value {
+    let over = |pick: &dyn Fn(&Score) -> Option<f64>| {
+        let found: Option<Vec<f64>> = results.iter().map(|r| pick(&r.test)).collect();
+        found.map(|values| {
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
+            json!({"mean": mean, "spread": spread})
+        })
+    };
+    match task {
+        Task::Class => json!({
+            "accuracy_percent": over(&|s| s.accuracy.map(|x| 100.0 * x)),
+            "macro_f1_percent": over(&|s| s.macro_f1.map(|x| 100.0 * x)),
+        }),
+        Task::Number => json!({"mse": over(&|s| Some(s.loss)), "rho": over(&|s| s.rho)}),
+    }
+}
+
+fn predictions(results: &[SeedResult]) -> String {
+    let mut table = String::from("seed\tparticipant_id\ttruth\tpredicted\n");
+    for result in results {
+        for (subject, truth, predicted) in &result.predictions {
+            table.push_str(&format!("{}\t{subject}\t{truth}\t{predicted}\n", result.seed));
+        }
+    }
+    table
+}
+
+fn text(method: &str, args: &BaselineArgs, results: &[SeedResult], summary: &serde_json::Value) -> String {
+    let mut text = format!("{method} on {}, {} splits, test people:", args.target, results.len());
+    for (name, found) in summary.as_object().into_iter().flatten() {
+        if let (Some(mean), Some(spread)) = (found["mean"].as_f64(), found["spread"].as_f64()) {
+            text.push_str(&format!("\n  {name:<18} {mean:.4} +- {spread:.4}"));
+        }
+    }
+    text
+}
+
+/// The progress bar, and the signals that end a run early.
+struct Watcher {
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    fn start(quiet: bool, epochs: u64) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // The second signal ends the program at once: work that hangs must stay killable.
+            signal_hook::flag::register_conditional_shutdown(signal, 2, stop.clone())?;
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        let visible = !quiet && std::io::stderr().is_terminal();
+        let bar = if visible { ProgressBar::new(epochs) } else { ProgressBar::hidden() };
+        bar.set_style(ProgressStyle::with_template("baseline {bar:30} {pos}/{len} epochs {eta} left {msg}")?);
+        Ok(Self { bar, stop })
+    }
+
+    /// Shows an epoch; false once the run should end.
+    fn step(&self, seed: u64, what: &str, value: f64) -> bool {
+        self.bar.inc(1);
+        self.bar.set_message(format!("seed {seed}, {what} {value:.4}"));
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
