@@ -510,6 +510,9 @@ pub(crate) struct CompareArgs {
     /// Configurations of that row, of the grid's 36
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
     pub(crate) finetune_budget: usize,
+    /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
+    #[arg(long, value_name = "N")]
+    pub(crate) baseline_epochs: Option<usize>,
     /// Repetitions with random splits
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "0,1,2")]
     pub(crate) seeds: Vec<u64>,

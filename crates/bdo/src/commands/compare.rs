@@ -26,6 +26,7 @@ use bdo_model::weights::ModelDirectory;
 use rayon::prelude::*;
 use serde_json::json;
 
+use super::baseline_rows::{self, Baselines};
 use super::model_rows::{self, Models};
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
@@ -60,7 +61,8 @@ fn method(name: &str, from: &Ingredients) -> anyhow::Result<Box<dyn Method>> {
 
 /// The rows asked for, then those that are always there; checked before any scan is read.
 fn names(args: &CompareArgs) -> anyhow::Result<Vec<&str>> {
-    let known: Vec<&str> = ALWAYS.iter().chain(&OPTIONAL).chain(&model_rows::NAMES).copied().collect();
+    let known: Vec<&str> =
+        ALWAYS.iter().chain(&OPTIONAL).chain(&model_rows::NAMES).chain(&baseline_rows::NAMES).copied().collect();
     let mut names: Vec<&str> = args.methods.iter().map(String::as_str).collect();
     if let Some(other) = names.iter().find(|name| !known.contains(name)) {
         bail!("--methods: expected one of {}, found {other:?}", known.join(", "));
@@ -104,13 +106,17 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
     durable::create_folder(&args.out)?;
     let models = model_rows::needed(&names).then(|| Models::ready(args, &splits.splits, common)).transpose()?;
+    let baselines = Baselines::default();
     let methods = names
         .iter()
         .map(|name| match &models {
             Some(models) if model_rows::NAMES.contains(name) => {
                 models.row(name, args, &cohort, &ingredients.nuisance, common)
             }
-            _ => method(name, &ingredients),
+            _ => match baselines.row(name, args.baseline_epochs, &cohort)? {
+                Some(row) => Ok(row),
+                None => method(name, &ingredients),
+            },
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
 

@@ -1,6 +1,7 @@
 //! One file a verb.
 
 mod baseline;
+mod baseline_rows;
 mod bench;
 mod compare;
 mod demo;

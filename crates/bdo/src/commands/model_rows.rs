@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::cohort::Cohort;
 use bdo_data::split::Split;
 use bdo_downstream::cache::cached_features;
 use bdo_downstream::finetune::{TunePoint, TuneSettings};
