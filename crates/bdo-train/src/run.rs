@@ -335,7 +335,7 @@ fn step_settings(settings: &Settings, plan: &Plan, state: &TrainState) -> StepSe
         clip_norm: train.clip_norm,
         ema_momentum: plan.ema_momentum(step),
         weights: LossWeights {
-            tau: settings.loss.tau * plan.ramp(step, train.tau_warmup),
+            tau: settings.loss.tau * plan.ramp_from(step, train.tau_start, train.tau_warmup),
             ..state.model.loss_weights()
         },
         loss_limit: state.guard.loss_limit(),
@@ -468,13 +468,23 @@ impl Timer {
     fn plan(&self, settings: &Settings, steps_per_epoch: u64, step: u64) -> Plan {
         let mean = self.steps.iter().sum::<f64>() / self.steps.len() as f64;
         let between = steps_per_epoch.max(settings.train.validation_steps) as f64;
-        let cost = mean + self.validation / between;
+        let cost = mean * later_cost(settings) + self.validation / between;
         let left = settings.train.max_minutes * 60.0 * (1.0 - RESERVE)
             - self.started.elapsed().as_secs_f64()
             - self.validation;
         let more = (left / cost).max(0.0) as u64;
         Plan { total_steps: (step + more).max(1), steps_per_epoch, calibration_steps: step }
     }
+}
+
+/// How much longer the mean step of the run takes than the timed ones, which had no latent target if it enters later: it is
+/// one pass over the targets, beside three over the context.
+fn later_cost(settings: &Settings) -> f64 {
+    if settings.loss.tau == 0.0 || settings.train.tau_start == 0.0 {
+        return 1.0;
+    }
+    let ratio = settings.mask.ratio;
+    1.0 + (1.0 - settings.train.tau_start) * ratio / (3.0 * (1.0 - ratio))
 }
 
 fn wall_seconds() -> f64 {

@@ -57,6 +57,12 @@ impl Plan {
         bdo_model::ema::ema_momentum(self.counted(step), self.total_steps)
     }
 
+    /// The same, beginning when `start` of all steps are over; 0 before.
+    pub fn ramp_from(&self, step: u64, start: f64, share: f64) -> f64 {
+        let first = (start * self.total_steps as f64) as u64;
+        if step < first { 0.0 } else { self.ramp(step - first, share) }
+    }
+
     /// Linear up to 1 over a share of all steps; a share of 0 is 1 at once. Never 0, because a weight of zero would
     /// switch the teacher off and the steps timed at the start would not cost what later ones do.
     pub fn ramp(&self, step: u64, share: f64) -> f64 {

@@ -121,7 +121,10 @@ pub struct TrainSettings {
     pub adam_eps: f64,
     /// Largest gradient norm.
     pub clip_norm: f64,
-    /// Share of all steps over which the weight of the latent target grows from 0.
+    /// Share of all steps that are over when the latent target enters. Before that it is not even computed, which halves
+    /// the cost of a step.
+    pub tau_start: f64,
+    /// Share of all steps over which the weight of the latent target grows from 0 when it has entered.
     pub tau_warmup: f64,
     /// Share of all steps over which the drawn noise grows from 0.
     pub noise_warmup: f64,
@@ -159,6 +162,7 @@ impl Default for TrainSettings {
             beta2: 0.999,
             adam_eps: 1e-8,
             clip_norm: 1.0,
+            tau_start: 0.0,
             tau_warmup: 0.0,
             noise_warmup: 0.0,
             data_fraction: 1.0,
@@ -240,7 +244,11 @@ impl Settings {
         {
             range(key, "at least 0 and below 1", found, (0.0..1.0).contains(&found))?;
         }
-        for (key, found) in [("train.tau_warmup", train.tau_warmup), ("train.noise_warmup", train.noise_warmup)] {
+        for (key, found) in [
+            ("train.tau_start", train.tau_start),
+            ("train.tau_warmup", train.tau_warmup),
+            ("train.noise_warmup", train.noise_warmup),
+        ] {
             range(key, "from 0 to 1", found, (0.0..=1.0).contains(&found))?;
         }
         range(
