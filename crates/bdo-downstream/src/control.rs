@@ -97,8 +97,8 @@ pub(crate) fn padded(scans: &[&ScaledScan], device: &Device) -> (Tensor<3>, Fram
 fn encode_windows(model: &Bdo, scan: &ScaledScan, windows: Windows) -> Result<ControlSequence, BatchError> {
     let (frames, regions, length) = (scan.times_seconds.len(), scan.region_valid.len(), windows.frames);
     let half = (length / 2).max(1);
-    let starts: Vec<usize> =
-        (0..).map(|i| i * half).take_while(|start| *start == 0 || start + length < frames + half).collect();
+    let count = if frames <= length { 1 } else { (frames - length).div_ceil(half) + 1 };
+    let starts: Vec<usize> = (0..count).map(|i| i * half).collect();
     let mut out = ControlSequence { width: model.config().width, values: Vec::new() };
     for some in starts.chunks((FRAMES_AT_ONCE / length).max(1)) {
         let cut = |start: &usize| {

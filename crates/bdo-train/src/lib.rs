@@ -21,6 +21,7 @@ pub mod optimiser;
 
 pub mod schedule;
 
+mod lanes;
 pub mod step;
 
 pub mod state;

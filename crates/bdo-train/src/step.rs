@@ -2,12 +2,14 @@
 //! is not finite leaves every number of the state as it was.
 
 use crate::gradient::{NamedGradients, clip_scale};
+use crate::lanes::side_by_side;
 use crate::optimiser::AdamState;
 use bdo_kernels::adam::Adam;
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
 use bdo_model::model::{Bdo, TrainPass};
 use bdo_model::objective::LossWeights;
+use burn::module::Module;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -108,19 +110,36 @@ pub fn train_step_accumulated(
     let scans: usize = batches.iter().map(|batch| batch.frames.batch).sum();
     let mut report =
         StepReport { loss: LossValues::default(), gradient_norm: 0.0, spread: LatentSpread::default(), skipped: None };
-    let mut gradients = NamedGradients::default();
-    for batch in batches {
+    let device = batches.first().map(|batch| batch.series.device());
+    let slow: &EmaEncoder = teacher;
+    let passes = side_by_side(batches, |batch| -> Result<(StepReport, NamedGradients), BatchError> {
+        // Leaves of its own, so that tapes of different threads have nothing in common.
+        let twin = match (&device, batches.len()) {
+            (Some(device), 2..) => model.clone().fork(device),
+            _ => model.clone(),
+        };
         let share = batch.frames.batch as f64 / scans as f64;
-        let pass = model.train_pass(teacher, batch, settings.weights)?;
-        report.add(&pass, share);
-        if let Some(reason) = refused(report.loss.total, settings.loss_limit) {
-            report.skipped = Some(reason);
-            return Ok((model, report));
+        let pass = twin.train_pass(slow, batch, settings.weights)?;
+        let mut part = StepReport { skipped: None, ..report };
+        part.add(&pass, share);
+        // Its share of the loss; what is not finite here is not finite in the sum.
+        if !part.loss.total.is_finite() {
+            return Ok((part, NamedGradients::default()));
         }
         let total = pass.loss.total.clone();
         // The tape must be the only owner of what it saved; the rest of the pass would keep it alive.
         drop(pass);
-        gradients = gradients.plus(NamedGradients::of_module(&model, total.backward()).scaled(share));
+        Ok((part, NamedGradients::of_module(&twin, total.backward()).scaled(share)))
+    });
+    let mut gradients = NamedGradients::default();
+    for pass in passes {
+        let (part, found) = pass?;
+        report.join(&part);
+        gradients = gradients.plus(found);
+    }
+    if let Some(reason) = refused(report.loss.total, settings.loss_limit) {
+        report.skipped = Some(reason);
+        return Ok((model, report));
     }
     report.gradient_norm = gradients.norm();
     if !report.gradient_norm.is_finite() {
@@ -141,6 +160,16 @@ fn refused(loss: f64, limit: f64) -> Option<Skipped> {
 }
 
 impl StepReport {
+    /// Adds the share of another micro-batch.
+    fn join(&mut self, part: &Self) {
+        self.loss.total += part.loss.total;
+        self.loss.energy += part.loss.energy;
+        self.loss.reconstruction += part.loss.reconstruction;
+        self.loss.latent += part.loss.latent;
+        self.spread.over_time += part.spread.over_time;
+        self.spread.over_scans += part.spread.over_scans;
+    }
+
     fn add(&mut self, pass: &TrainPass, share: f64) {
         for (sum, term) in [
             (&mut self.loss.total, &pass.loss.total),
