@@ -148,3 +148,44 @@ fn random_orthogonal(d: usize, stream: &mut Stream) -> Vec<f32> {
     );
     (0..d * d).map(|k| (q[(k / d, k % d)] * a[(k % d, k % d)].signum()) as f32).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Products of initial queries and keys for frames at these times, from the time code alone.
+    fn scores(config: &ModelConfig, block: usize, head: usize, times: &[f64], query: usize) -> Vec<f64> {
+        let d = config.width;
+        let parameters = initial_parameters(config, 3);
+        let qkv = &parameters.0[&format!("encoder.blocks.{block}.attn.qkv.weight")].values;
+        let code = |t: f64| -> Vec<f64> {
+            let angle = |i: usize| t * config.time_code_rate() / 10000f64.powf((2 * (i / 2)) as f64 / d as f64);
+            (0..d).map(|i| if i % 2 == 0 { angle(i).sin() } else { angle(i).cos() }).collect()
+        };
+        let rows = |from: usize, t: f64| -> Vec<f64> {
+            let code = code(t);
+            let row = |r: usize| (0..d).map(|c| f64::from(qkv[(from + r) * d + c]) * code[c]).sum();
+            (head * d / config.heads..(head + 1) * d / config.heads).map(row).collect()
+        };
+        let q = rows(0, times[query]);
+        times.iter().map(|t| q.iter().zip(rows(d, *t)).map(|(a, b)| a * b).sum()).collect()
+    }
+
+    #[test]
+    fn heads_that_start_locally_look_at_the_frame_at_their_lag() {
+        let config = ModelConfig {
+            regions: 5,
+            time_scale: 0.3,
+            time_encoding_rate: 6.0,
+            attention_start: AttentionStart::Local,
+            ..ModelConfig::tiny()
+        };
+        let times: Vec<f64> = (0..60).map(f64::from).collect();
+        for (block, head) in [(0, 0), (0, 1), (0, 2), (2, 1), (4, 2)] {
+            let found = scores(&config, block, head, &times, 30);
+            let best = (0..60).max_by(|a, b| found[*a].total_cmp(&found[*b])).expect("sixty frames");
+            let lag = head_lag_seconds(block * config.heads + head);
+            assert!((times[best] - (30.0 + lag)).abs() < 0.5, "block {block}, head {head}: {best}, lag {lag}");
+        }
+    }
+}

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn results_come_in_order_and_each_lane_has_one_thread() {
-        let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        let pool = ThreadPoolBuilder::new().num_threads(3).build().expect("three threads");
         let items: Vec<usize> = (0..10).collect();
         let found = pool.install(|| side_by_side(&items, |i| (*i, rayon::current_num_threads())));
         assert_eq!(found, items.iter().map(|i| (*i, 1)).collect::<Vec<_>>());

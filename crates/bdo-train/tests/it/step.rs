@@ -79,6 +79,20 @@ fn accumulation_gives_the_gradient_of_the_whole_batch() {
 }
 
 #[test]
+fn micro_batches_side_by_side_give_the_bytes_of_one_after_the_other() {
+    let after = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let (state, _) = step(fresh(), host(7), 2);
+            let (state, report) = step(state, host(6), 2);
+            (state.model.parameters(), state.teacher.parameters(), report.loss)
+        })
+    };
+    let alone = after(1);
+    assert!(alone == after(2) && alone == after(3));
+}
+
+#[test]
 fn fifty_injected_nans_leave_every_number_as_it_was() {
     let (mut state, _) = step(fresh(), host(3), 3);
     let (parameters, average, adam) = (state.model.parameters(), state.teacher.parameters(), state.adam.clone());

@@ -73,6 +73,28 @@ fn names(args: &CompareArgs) -> anyhow::Result<Vec<&str>> {
     Ok(names)
 }
 
+/// The rows by their names, with what they need computed.
+fn methods(
+    names: &[&str],
+    args: &CompareArgs,
+    cohort: &Cohort,
+    ingredients: &Ingredients,
+    models: Option<&Models>,
+    common: &Common,
+) -> anyhow::Result<Vec<Box<dyn Method>>> {
+    let baselines = Baselines::default();
+    let row = |name: &&str| match models {
+        Some(models) if model_rows::NAMES.contains(name) => {
+            models.row(name, args, cohort, &ingredients.nuisance, common)
+        }
+        _ => match baselines.row(name, args.baseline_epochs, cohort)? {
+            Some(row) => Ok(row),
+            None => method(name, ingredients),
+        },
+    };
+    names.iter().map(row).collect()
+}
+
 pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome> {
     let started = std::time::Instant::now();
     let names = names(args)?;
@@ -106,20 +128,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
     durable::create_folder(&args.out)?;
     let models = model_rows::needed(&names).then(|| Models::ready(args, &splits.splits, common)).transpose()?;
-    let baselines = Baselines::default();
-    let methods = names
-        .iter()
-        .map(|name| match &models {
-            Some(models) if model_rows::NAMES.contains(name) => {
-                models.row(name, args, &cohort, &ingredients.nuisance, common)
-            }
-            _ => match baselines.row(name, args.baseline_epochs, &cohort)? {
-                Some(row) => Ok(row),
-                None => method(name, &ingredients),
-            },
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-
+    let methods = methods(&names, args, &cohort, &ingredients, models.as_ref(), common)?;
     durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
     let store = ResultStore::open(&args.out.join("results"))?;
     let fit_on = match args.fit_on {

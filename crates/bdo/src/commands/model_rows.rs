@@ -50,12 +50,11 @@ impl Models {
     pub(crate) fn ready(args: &CompareArgs, splits: &[Split], common: &Common) -> anyhow::Result<Self> {
         let mut by_split = BTreeMap::new();
         for (i, split) in splits.iter().enumerate() {
-            let model = match &args.model {
-                Some(model) => model.clone(),
-                None => {
-                    note(common, &format!("pre-training {} of {}", i + 1, splits.len()));
-                    train(args, split, common)?
-                }
+            let model = if let Some(model) = &args.model {
+                model.clone()
+            } else {
+                note(common, &format!("pre-training {} of {}", i + 1, splits.len()));
+                train(args, split, common)?
             };
             by_split.insert(split.blake3.clone(), model);
         }
@@ -199,6 +198,10 @@ impl Method for OfSplits {
             hasher.update(split.as_bytes()).update(row.fingerprint().as_bytes()).update(b"\0");
         }
         hasher.finalize().to_hex().to_string()
+    }
+
+    fn uses_pretraining(&self) -> bool {
+        true
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {

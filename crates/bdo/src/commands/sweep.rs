@@ -91,7 +91,7 @@ impl Varied {
                 return Err(wrong());
             }
             if parsed.keys.is_empty() {
-                parsed.name = key.trim().to_owned();
+                key.trim().clone_into(&mut parsed.name);
                 parsed.values.clone_from(&values);
                 parsed.settings = vec![vec![]; values.len()];
             }

@@ -162,3 +162,53 @@ fn runs_and_models_are_described_and_evaluated() {
         assert!(mse("kriging") < mse("hold"), "the best linear predictor must beat holding: {result}");
     }
 }
+
+#[test]
+fn a_sweep_scores_each_value_and_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    run_json(dir.path(), "simulate c --subjects 40 --regions 8 --frames 60 --sites 1 --missing-labels 0");
+    let sweep = |vary: &str| {
+        let small = "--set model.width=16 --set model.blocks=1 --set train.epochs=1";
+        run_json(dir.path(), &format!("sweep --data c --out s --vary {vary} --targets age {small} --quiet"))
+    };
+    let found = sweep("mask.ratio=0.5,0.75");
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert!(row["mse"].as_f64().unwrap() > 0.0 && row["kriging_mse"].as_f64().unwrap() > 0.0);
+        assert!(row["probes"]["age"].as_f64().is_some());
+    }
+    let figure = std::fs::read_to_string(dir.path().join("s/figure.svg")).unwrap();
+    assert_eq!(figure.matches("<circle").count(), 4);
+    let more = sweep("mask.ratio=0.5,0.75,0.9");
+    assert_eq!(more["rows"][0], rows[0]);
+    assert_eq!(more["rows"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_comparison_pre_trains_for_every_split_and_never_on_its_test_people() {
+    let dir = tempfile::tempdir().unwrap();
+    run_json(dir.path(), "simulate c --subjects 40 --regions 8 --frames 60 --sites 1 --missing-labels 0");
+    let small = "--set model.width=16 --set model.blocks=1 --pretrain-minutes 0.02 --bootstraps 20 --permutations 19";
+    let found = run_json(
+        dir.path(),
+        &format!(
+            "compare --data c --targets sex --seeds 0,1 --methods bdo-mean,bdo-probe --out r --no-audit {small} --quiet"
+        ),
+    );
+    // Seven methods, two seeds.
+    assert_eq!(found["results"], 14);
+    let splits: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("r/splits.json")).unwrap()).unwrap();
+    for split in splits["splits"].as_array().unwrap() {
+        let hash = split["blake3"].as_str().unwrap();
+        let people = dir.path().join("r/pretraining").join(&hash[..16]).join("model/training_people.json");
+        let trained = std::fs::read_to_string(people).unwrap();
+        let hashes = |part: &str| -> Vec<String> {
+            let list = split[part].as_array().unwrap_or_else(|| panic!("{split}"));
+            list.iter().map(|s| bdo_model::weights::TrainingPeople::subject_hash(s.as_str().unwrap())).collect()
+        };
+        assert!(hashes("train").iter().all(|hash| trained.contains(hash)));
+        assert!(hashes("test").iter().all(|hash| !trained.contains(hash)));
+    }
+}

@@ -2,13 +2,14 @@
 
 use bdo_data::scaler::ScaledScan;
 use bdo_kernels::adam::{Adam, WeightDecay};
+use bdo_model::batch::MaskedBatch;
 use bdo_model::ema::EmaEncoder;
 use bdo_model::model::Bdo;
 use bdo_model::ops::Precision;
 use bdo_train::batch::{HostBatch, NoiseShape, Sample, VisitKey};
 use bdo_train::mask::MaskSettings;
 use bdo_train::optimiser::AdamState;
-use bdo_train::step::{StepSettings, train_step};
+use bdo_train::step::{StepSettings, train_step_accumulated};
 use burn::tensor::Device;
 
 use super::{Step, workload};
@@ -87,8 +88,12 @@ impl Step for TrainStep {
             draws: config.loss.monte_carlo_samples,
             sample_latent: config.sample_latent,
         };
-        let batch = HostBatch::draw(&self.samples, &self.mask, noise).into_masked(&self.device);
-        let (model, report) = train_step(model, &mut self.teacher, &mut self.state, &batch, &self.settings)?;
+        // One part for each thread, side by side, as a run trains.
+        let part = self.samples.len().div_ceil(rayon::current_num_threads());
+        let batch = HostBatch::draw(&self.samples, &self.mask, noise).micro_batches(part);
+        let batches: Vec<MaskedBatch> = batch.into_iter().map(|part| part.into_masked(&self.device)).collect();
+        let (model, report) =
+            train_step_accumulated(model, &mut self.teacher, &mut self.state, &batches, &self.settings)?;
         self.model = Some(model);
         anyhow::ensure!(report.skipped.is_none(), "expected a step that is taken, found {:?}", report.skipped);
         Ok(())
