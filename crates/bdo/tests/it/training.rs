@@ -150,7 +150,10 @@ fn runs_and_models_are_described_and_evaluated() {
     assert_eq!(described["identity"]["settings"]["train"]["epochs"], 8.0);
     let model = run_json(dir.path(), "inspect r/model");
     assert_eq!((model["kind"].as_str(), model["training_people"].as_u64()), (Some("model"), Some(20)));
-    let scores = run_json(dir.path(), "evaluate --model r/model --data c --mask-ratio 0.5 --mask-ratio 0.75 --quiet");
+    let scores = run_json(
+        dir.path(),
+        "evaluate --model r/model --data c --mask-ratio 0.5 --mask-ratio 0.75 --people unseen --quiet",
+    );
     let results = scores["results"].as_array().unwrap();
     assert_eq!(results.len(), 2);
     for result in results {
@@ -160,7 +163,18 @@ fn runs_and_models_are_described_and_evaluated() {
         }
         let mse = |name: &str| result["scores"][name]["mse"].as_f64().unwrap();
         assert!(mse("kriging") < mse("hold"), "the best linear predictor must beat holding: {result}");
+        let loss = &result["loss"];
+        let parts = ["reconstruction", "latent", "energy"].map(|term| loss[term].as_f64().unwrap());
+        assert!((parts.iter().sum::<f64>() - loss["total"].as_f64().unwrap()).abs() < 1e-5, "{loss}");
     }
+    let scans = |people: &str, more: &str| {
+        let found =
+            run_json(dir.path(), &format!("evaluate --model r/model --data c --people {people} {more} --quiet"));
+        let results = found["results"].as_array().unwrap().clone();
+        (results.len(), results[0]["scans"].as_u64().unwrap())
+    };
+    assert_eq!((scans("test", ""), scans("validation", "")), ((1, 2), (1, 2)));
+    assert_eq!(scans("all", "--other-timings"), (4, 24));
 }
 
 #[test]
