@@ -19,7 +19,9 @@ use crate::target::{Target, Task};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
+use bdo_eval::confound::family_column;
 use bdo_eval::features::Features;
+use bdo_eval::leak::{TOGETHER_COLUMN, kept_together, scan_contents};
 use bdo_eval::probe::{FittedProbe, Labels};
 use bdo_model::weights::TrainingPeople;
 use rayon::prelude::*;
@@ -96,10 +98,16 @@ pub struct ProbeRequest {
     pub settings: ProbeSettings,
 }
 
-/// Splits of a target over the people of a cohort, one for each seed; families stay together where they are known.
+/// Splits of a target over the people of a cohort, one for each seed; families stay together where they are known, and so
+/// do people whose scans are copies of each other.
 pub fn splits(cohort: &Cohort, target: &str, seeds: &[u64]) -> Result<SplitManifest, DownstreamError> {
     let people = cohort.participants();
-    let family_column = people.columns().iter().find(|c| *c == "family_id").cloned();
+    let family = family_column(people).map(str::to_owned);
+    let joined = kept_together(people, family.as_deref(), &scan_contents(cohort)?);
+    let (people, family_column) = match &joined {
+        Some((table, _)) => (table, Some(TOGETHER_COLUMN.to_owned())),
+        None => (people, family),
+    };
     let spec = |&seed: &u64| SplitSpec {
         target: Some(target.to_owned()),
         family_column: family_column.clone(),
