@@ -108,6 +108,26 @@ fn a_very_long_scan_is_encoded_in_windows() {
     let kept = Windows::WHOLE_SCANS.frames * 3 / 4 * width;
     assert_eq!(found[..kept], window[0].values[..kept], "the first window gives its first three quarters");
     assert!(found.iter().all(|x| x.is_finite()));
+
+    // A model trained on stretches of 160 frames sees the scan so: the last window starts at 2,000 (25 steps of 80), has a
+    // clock of its own, and gives what lies past the middle of its overlap with the one before.
+    let stretch = bdo_train::mask::MaskSettings { stretch: 1.0, ..bdo_train::mask::MaskSettings::default() };
+    let trained = bdo_downstream::frozen::FrozenModel { windows: Windows::of_training(&stretch), ..frozen };
+    let mut found = Vec::new();
+    encode_cohort(&trained, &cohort, &[0], &Silent, |_, control| found = control.values).unwrap();
+    assert_eq!(found.len(), 2100 * width);
+    let start = (2100usize - 160).div_ceil(80) * 80;
+    let last = bdo_data::scaler::ScaledScan {
+        times_seconds: scaled.times_seconds[start..].iter().map(|t| t - scaled.times_seconds[start]).collect(),
+        values: scaled.values[start * REGIONS..].to_vec(),
+        region_valid: scaled.region_valid.clone(),
+    };
+    let window = encode(&trained.model, &[&last]).unwrap();
+    let from = start + 80 - 40;
+    // In a batch with longer windows, so the last bits may differ.
+    for (x, y) in found[from * width..].iter().zip(&window[0].values[(from - start) * width..]) {
+        assert!((x - y).abs() < 1e-5, "{x} {y}");
+    }
 }
 
 #[test]
