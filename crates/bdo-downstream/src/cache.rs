@@ -33,18 +33,46 @@ pub fn cached_features(
     pooling: Pooling,
     observer: &dyn Observer,
 ) -> Result<FeatureTable, DownstreamError> {
-    let origin = TableOrigin::of(frozen, cohort, pooling.per_scan())?;
-    let (numbers, sidecar) = paths(folder, &origin);
-    if let Some(table) = read(&numbers, &sidecar, &origin) {
-        return Ok(table);
+    Ok(cached_features_each(folder, frozen, cohort, &[pooling], observer)?.swap_remove(0))
+}
+
+/// One table for each pooling; those that are missing are embedded together.
+pub fn cached_features_each(
+    folder: &Path,
+    frozen: &FrozenModel,
+    cohort: &Cohort,
+    poolings: &[Pooling],
+    observer: &dyn Observer,
+) -> Result<Vec<FeatureTable>, DownstreamError> {
+    let mut tables = Vec::new();
+    for pooling in poolings {
+        let origin = TableOrigin::of(frozen, cohort, pooling.per_scan())?;
+        let (numbers, sidecar) = paths(folder, &origin);
+        tables.push(read(&numbers, &sidecar, &origin));
     }
-    let table = FeatureTable::embed(frozen, cohort, pooling, observer)?;
+    let missing: Vec<Pooling> =
+        poolings.iter().zip(&tables).filter(|(_, table)| table.is_none()).map(|(pooling, _)| *pooling).collect();
+    if missing.is_empty() {
+        return Ok(tables.into_iter().flatten().collect());
+    }
+    let mut made = FeatureTable::embed_each(frozen, cohort, &missing, observer)?.into_iter();
     durable::create_folder(folder)?;
+    for table in tables.iter_mut().filter(|table| table.is_none()) {
+        *table = made.next();
+        if let Some(table) = table {
+            store(folder, table)?;
+        }
+    }
+    Ok(tables.into_iter().flatten().collect())
+}
+
+fn store(folder: &Path, table: &FeatureTable) -> Result<(), DownstreamError> {
+    let (numbers, sidecar) = paths(folder, &table.origin);
     let array = Array { shape: vec![table.rows.len(), table.width], values: table.values.clone() };
     let parameters = Parameters(BTreeMap::from([("features".to_owned(), array)]));
     write_parameters(&numbers, &layout(table.rows.len(), table.width), &parameters)?;
     let note = Sidecar {
-        origin,
+        origin: table.origin.clone(),
         rows: table.rows.clone(),
         width: table.width,
         passed_over: table.passed_over.clone(),
@@ -52,7 +80,7 @@ pub fn cached_features(
     };
     let text = serde_json::to_string(&note).expect("a sidecar holds only words and numbers") + "\n";
     durable::write(&sidecar, text.as_bytes())?;
-    Ok(table)
+    Ok(())
 }
 
 fn paths(folder: &Path, origin: &TableOrigin) -> (PathBuf, PathBuf) {

@@ -74,25 +74,45 @@ impl FeatureTable {
         pooling: Pooling,
         observer: &dyn Observer,
     ) -> Result<Self, DownstreamError> {
-        let pooling = pooling.per_scan();
-        let width = pooling.width(frozen.model.config().width);
+        Ok(Self::embed_each(frozen, cohort, &[pooling], observer)?.swap_remove(0))
+    }
+
+    /// One table for each pooling; scans are encoded once, which is nearly all of the work.
+    pub fn embed_each(
+        frozen: &FrozenModel,
+        cohort: &Cohort,
+        poolings: &[Pooling],
+        observer: &dyn Observer,
+    ) -> Result<Vec<Self>, DownstreamError> {
         let scans: Vec<usize> = (0..cohort.len()).collect();
-        let mut found: Vec<Option<Vec<f32>>> = vec![None; cohort.len()];
+        let mut found: Vec<Vec<Option<Vec<f32>>>> = vec![vec![None; cohort.len()]; poolings.len()];
         let passed_over = encode_cohort(frozen, cohort, &scans, observer, |i, control| {
-            found[i] = Some(pooling.apply(&control));
+            for (features, pooling) in found.iter_mut().zip(poolings) {
+                features[i] = Some(pooling.per_scan().apply(&control));
+            }
         })?;
-        let origin = TableOrigin::of(frozen, cohort, pooling)?;
-        let passed_over = passed_over.into_iter().map(|i| cohort.index()[i].id.to_string()).collect();
-        let mut table = Self { rows: Vec::new(), width, values: Vec::new(), origin, passed_over };
-        for (entry, feature) in cohort.index().iter().zip(found) {
-            let Some(feature) = feature else { continue };
-            table.rows.push(scan_row(entry));
-            table.values.extend(feature);
+        let passed_over: Vec<String> = passed_over.into_iter().map(|i| cohort.index()[i].id.to_string()).collect();
+        let mut tables = Vec::new();
+        for (features, pooling) in found.into_iter().zip(poolings) {
+            let pooling = pooling.per_scan();
+            let mut table = Self {
+                rows: Vec::new(),
+                width: pooling.width(frozen.model.config().width),
+                values: Vec::new(),
+                origin: TableOrigin::of(frozen, cohort, pooling)?,
+                passed_over: passed_over.clone(),
+            };
+            for (entry, feature) in cohort.index().iter().zip(features) {
+                let Some(feature) = feature else { continue };
+                table.rows.push(scan_row(entry));
+                table.values.extend(feature);
+            }
+            if table.rows.is_empty() {
+                return Err(DownstreamError::NoScans { cohort: cohort.folder().to_path_buf() });
+            }
+            tables.push(table);
         }
-        if table.rows.is_empty() {
-            return Err(DownstreamError::NoScans { cohort: cohort.folder().to_path_buf() });
-        }
-        Ok(table)
+        Ok(tables)
     }
 
     /// The vector of one row.

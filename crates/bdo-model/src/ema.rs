@@ -45,11 +45,15 @@ impl EmaEncoder {
         if momentum == 1.0 {
             return;
         }
-        let mut collect = Collect(VecDeque::new());
-        online.visit(&mut collect);
-        let mut blend = Blend { online: collect.0, momentum, kernels: self.encoder.kernels() };
-        self.encoder = self.encoder.clone().map(&mut blend);
+        self.encoder = blended(self.encoder.clone(), online, momentum, self.encoder.kernels());
     }
+}
+
+/// momentum slow + (1 - momentum) online, for every parameter of two modules of one shape.
+pub fn blended<M: Module>(slow: M, online: &M, momentum: f64, kernels: Kernels) -> M {
+    let mut collect = Collect(VecDeque::new());
+    online.visit(&mut collect);
+    slow.map(&mut Blend { online: collect.0, momentum, kernels })
 }
 
 /// Linear from 0.996 at the first step to 1 at the last.

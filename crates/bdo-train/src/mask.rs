@@ -84,16 +84,6 @@ impl Visit {
         let origin_seconds = if whole { 0.0 } else { times_seconds[frames[0]] };
         Self { frames, context: draw_context(settings.ratio, count, rng), origin_seconds, centre: settings.centre }
     }
-
-    /// Every frame of the scan, some of them hidden: what evaluation looks at.
-    pub fn whole(ratio: f64, count: usize, rng: &mut impl Rng) -> Self {
-        Self {
-            frames: (0..count).collect(),
-            context: draw_context(ratio, count, rng),
-            origin_seconds: 0.0,
-            centre: Centre::Scan,
-        }
-    }
 }
 
 /// Number of targets among `count` frames: rounded half up, at least one, and at least one context frame left.

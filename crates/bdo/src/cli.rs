@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use bdo_data::clean::Band;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::comparison_args::{BaselineArgs, CompareArgs, FitOnName};
 use crate::downstream_args::{EmbedArgs, FinetuneArgs, PredictArgs, ProbeArgs};
+use crate::training_args::{EvaluateArgs, PretrainArgs, SweepArgs};
 
 /// Brain dynamics from fMRI by stochastic optimal control.
 #[derive(Debug, Parser)]
@@ -374,7 +376,7 @@ pub(crate) struct BenchArgs {
     pub(crate) serve: bool,
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n > 0 && n <= 1_000_000 => Ok(n),
         _ => Err("expected a number from 1 to 1000000".to_owned()),
@@ -399,214 +401,6 @@ fn band(text: &str) -> Result<Band, String> {
 fn share(text: &str) -> Result<f64, String> {
     let parsed = text.parse::<f64>().ok().filter(|x| (0.0..=1.0).contains(x));
     parsed.ok_or_else(|| "expected a share from 0 to 1".to_owned())
-}
-
-/// Arguments of `pretrain`.
-#[derive(Debug, Args)]
-pub(crate) struct PretrainArgs {
-    /// The cohort to learn from
-    #[arg(long, value_name = "COHORT")]
-    pub(crate) data: PathBuf,
-    /// The run folder to make; RUN/model is the model
-    #[arg(long, value_name = "RUN")]
-    pub(crate) out: PathBuf,
-    /// Configuration (TOML)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// One key of the configuration, e.g. `loss.tau=0`
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Choose the number of epochs so that the run ends within this time
-    #[arg(long, value_name = "M")]
-    pub(crate) max_minutes: Option<f64>,
-    /// Go on with the run that is there
-    #[arg(long)]
-    pub(crate) resume: bool,
-}
-
-/// Arguments of `evaluate`.
-#[derive(Debug, Args)]
-pub(crate) struct EvaluateArgs {
-    /// The model directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) model: PathBuf,
-    /// The cohort
-    #[arg(long, value_name = "COHORT")]
-    pub(crate) data: PathBuf,
-    /// Share of hidden frames; may be given several times [default: that of the training]
-    #[arg(long, value_name = "R")]
-    pub(crate) mask_ratio: Vec<f64>,
-    /// Draw frames from a stretch of this length, 0 for the whole scan [default: that of the training]
-    #[arg(long, value_name = "S")]
-    pub(crate) window_seconds: Option<f64>,
-    /// Frames drawn a visit [default: that of the training]
-    #[arg(long, value_name = "N")]
-    pub(crate) frames: Option<usize>,
-    /// Whom to score
-    #[arg(long, value_enum, default_value_t = People::Test)]
-    pub(crate) people: People,
-    /// Also with frames left out: every second one, one of two at random, 30 % dropped
-    #[arg(long)]
-    pub(crate) other_timings: bool,
-}
-
-/// Whom `evaluate` scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum People {
-    /// Neither trained on nor validated on
-    Test,
-    /// Those the run was validated on
-    Validation,
-    /// Everybody the model was not trained on
-    Unseen,
-    /// Everybody, training people too
-    All,
-}
-
-/// Who closed-form methods are fitted on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FitOnName {
-    /// The training people, as methods have that need the others for their selection
-    Train,
-    /// Training and validation people; the penalty is chosen inside them
-    TrainAndValidation,
-}
-
-/// Arguments of `compare`.
-#[derive(Debug, Args)]
-pub(crate) struct CompareArgs {
-    /// The cohort
-    #[arg(long, value_name = "COHORT")]
-    pub(crate) data: PathBuf,
-    /// Columns of the participants table to predict
-    #[arg(long, value_name = "A,B", value_delimiter = ',', required = true)]
-    pub(crate) targets: Vec<String>,
-    /// Rows besides those every table has (fc, motion, site, age-sex, majority)
-    #[arg(long, value_name = "M,N", value_delimiter = ',')]
-    pub(crate) methods: Vec<String>,
-    /// Where results and tables go; what is there already is used again
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// A pre-trained model for the rows bdo-probe, bdo-mean, bdo-mean-std, bdo-covariance, bdo-correlation,
-    /// bdo-log-covariance, bdo-correlation-combat and bdo-finetune; its training people among the tested are flagged
-    /// [default: one is pre-trained for every split, on its training people]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) model: Option<PathBuf>,
-    /// Time for each pre-training where no model is given
-    #[arg(long, value_name = "M", default_value_t = 15.0)]
-    pub(crate) pretrain_minutes: f64,
-    /// Configuration of those pre-trainings (TOML)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// One key of it
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Epochs of the row bdo-finetune; the protocol has 50
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
-    pub(crate) finetune_epochs: usize,
-    /// Frames of a training visit of that row; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 160)]
-    pub(crate) finetune_frames: usize,
-    /// Configurations of that row, of the grid's 36
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
-    pub(crate) finetune_budget: usize,
-    /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
-    #[arg(long, value_name = "N")]
-    pub(crate) baseline_epochs: Option<usize>,
-    /// Repetitions with random splits
-    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "0,1,2")]
-    pub(crate) seeds: Vec<u64>,
-    /// Also leave out groups of sites
-    #[arg(long)]
-    pub(crate) site_groups: bool,
-    /// Who closed-form methods are fitted on
-    #[arg(long, value_enum, default_value_t = FitOnName::Train)]
-    pub(crate) fit_on: FitOnName,
-    /// Column of families, whose members stay together [default: recognised]
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) family_column: Option<String>,
-    /// Column of sites [default: recognised]
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) site_column: Option<String>,
-    /// Resamples of people behind each interval
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = positive)]
-    pub(crate) bootstraps: usize,
-    /// Permutations of labels behind each p
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = positive)]
-    pub(crate) permutations: usize,
-    /// Do not ask how well connectivity predicts site, repetition time, scan length and head motion
-    #[arg(long)]
-    pub(crate) no_audit: bool,
-}
-
-/// Arguments of `sweep`.
-#[derive(Debug, Args)]
-pub(crate) struct SweepArgs {
-    /// The cohort to learn from
-    #[arg(long, value_name = "COHORT")]
-    pub(crate) data: PathBuf,
-    /// The key of the configuration that is varied, and its values; several pairs move together, separated by `+`
-    #[arg(long, value_name = "KEY=V1,V2")]
-    pub(crate) vary: String,
-    /// Where runs, table and figure go; run again to go on
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// Minutes of each run
-    #[arg(long, value_name = "M")]
-    pub(crate) max_minutes: Option<f64>,
-    /// Configuration (TOML) that is varied
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// One more key for all runs
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Columns of the participants table that closed-form probes predict from the mean control
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) targets: Vec<String>,
-    /// Share of hidden frames at which all are scored
-    #[arg(long, value_name = "R", default_value_t = 0.75)]
-    pub(crate) mask_ratio: f64,
-}
-
-/// Methods BDO is compared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BaselineName {
-    /// Edge-to-edge convolutions of the correlation matrix
-    Brainnetcnn,
-    /// Region-aware graph convolutions of shrunk correlations and partial correlations
-    Braingnn,
-    /// Transformer over regions with an orthonormal clustering readout
-    Brainnettf,
-    /// Masked autoencoding of regions by windows, then a linear probe
-    Brainlm,
-    /// Prediction of codes of hidden regions and windows, then a linear probe
-    Brainjepa,
-}
-
-/// Arguments of `baseline`.
-#[derive(Debug, Args)]
-pub(crate) struct BaselineArgs {
-    /// The method
-    #[arg(value_enum)]
-    pub(crate) name: BaselineName,
-    /// The cohort
-    #[arg(long, value_name = "COHORT")]
-    pub(crate) data: PathBuf,
-    /// The label to predict: a number or two classes
-    #[arg(long, value_name = "NAME")]
-    pub(crate) target: String,
-    /// Folder for the result and the predictions; one that is there is continued
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// Seeds of the splits, 6:2:2
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [0, 1, 2])]
-    pub(crate) seeds: Vec<u64>,
-    /// Passes over the training scans [default: that of the method's public code]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) epochs: Option<u32>,
-    /// One key, e.g. `train.batch_size=32`; for brainlm and brainjepa also `model.size=tiny|small|base`
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
 }
 
 fn shard(text: &str) -> Result<(usize, usize), String> {

@@ -5,9 +5,11 @@
 mod cli;
 mod cohort_page;
 mod commands;
+mod comparison_args;
 mod downstream_args;
 mod pipeline;
 mod progress;
+mod training_args;
 
 use std::process::ExitCode;
 

@@ -8,13 +8,13 @@ use crate::table::Table;
 use crate::token::grid::{Grid, PATCH, rows, shared_rows};
 use crate::token::place::{Places, for_all_regions, for_all_windows, split_code};
 use crate::token::trunk::{Trunk, TrunkShape, WeightStart};
+use bdo_model::ema::blended;
 use bdo_model::layer::{Linear, Source};
-use bdo_model::ops::{self, Kernels};
+use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
 /// Functional gradients a region is placed by.
 pub const GRADIENTS: usize = 30;
@@ -189,33 +189,7 @@ impl JepaTeacher {
 
     /// slow <- momentum slow + (1 - momentum) online, for every parameter.
     pub fn update(&mut self, online: &JepaEncoder, momentum: f64) {
-        struct Collect(VecDeque<Tensor<1>>);
-        impl ModuleVisitor for Collect {
-            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let value = param.val().inner();
-                let count = value.shape().num_elements();
-                self.0.push_back(value.reshape([count]));
-            }
-        }
-        struct Blend {
-            online: VecDeque<Tensor<1>>,
-            momentum: f64,
-            kernels: Kernels,
-        }
-        impl ModuleMapper for Blend {
-            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-                let online = self.online.pop_front().expect("both encoders come from one configuration");
-                let (kernels, momentum) = (self.kernels, self.momentum);
-                param.map(|slow| {
-                    let shape = slow.dims();
-                    ops::blend(kernels, slow, online.reshape(shape), momentum)
-                })
-            }
-        }
-        let mut collect = Collect(VecDeque::new());
-        online.visit(&mut collect);
-        let mut blend = Blend { online: collect.0, momentum, kernels: self.0.kernels };
-        self.0 = self.0.clone().map(&mut blend);
+        self.0 = blended(self.0.clone(), online, momentum, self.0.kernels);
     }
 }
 

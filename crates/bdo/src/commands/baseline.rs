@@ -31,7 +31,8 @@ use serde_json::json;
 
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
-use crate::cli::{BaselineArgs, BaselineName, Common, SizeName};
+use crate::cli::{Common, SizeName};
+use crate::comparison_args::{BaselineArgs, BaselineName};
 
 /// What one split gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]

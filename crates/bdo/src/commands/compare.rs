@@ -30,7 +30,8 @@ use super::baseline_rows::{self, Baselines};
 use super::model_rows::{self, Models};
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
-use crate::cli::{Common, CompareArgs, FitOnName};
+use crate::cli::Common;
+use crate::comparison_args::{CompareArgs, FitOnName};
 use crate::progress::Progress;
 
 /// Rows that are in every table, asked for or not: without them the others cannot be judged.
@@ -82,6 +83,9 @@ fn methods(
     models: Option<&Models>,
     common: &Common,
 ) -> anyhow::Result<Vec<Box<dyn Method>>> {
+    if let Some(models) = models {
+        models.embed(names, args, cohort, common)?;
+    }
     let baselines = Baselines::default();
     let row = |name: &&str| match models {
         Some(models) if model_rows::NAMES.contains(name) => {

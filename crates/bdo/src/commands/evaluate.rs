@@ -16,7 +16,8 @@ use serde_json::json;
 
 use super::{note, print};
 use crate::Outcome;
-use crate::cli::{Common, EvaluateArgs, People};
+use crate::cli::Common;
+use crate::training_args::{EvaluateArgs, People};
 
 pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcome> {
     let trained = Trained::open(&args.model)?;

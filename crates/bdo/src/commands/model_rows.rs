@@ -1,14 +1,14 @@
 //! The rows of a comparison that need a pre-trained model: the one that is given, or one for every split that has never
 //! seen its test people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use bdo_data::cohort::Cohort;
 use bdo_data::split::Split;
-use bdo_downstream::cache::cached_features;
+use bdo_downstream::cache::{cached_features, cached_features_each};
 use bdo_downstream::finetune::{TunePoint, TuneSettings};
 use bdo_downstream::fitted::HeadKind;
 use bdo_downstream::frozen::FrozenModel;
@@ -24,8 +24,9 @@ use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 
 use super::note;
-use super::pretrain::{DEFAULT_PRESET, Watcher};
-use crate::cli::{Common, CompareArgs};
+use super::pretrain::{Watcher, preset};
+use crate::cli::Common;
+use crate::comparison_args::CompareArgs;
 use crate::progress::Progress;
 
 /// Names of the rows.
@@ -59,6 +60,31 @@ impl Models {
             by_split.insert(split.blake3.clone(), model);
         }
         Ok(Self { by_split })
+    }
+
+    /// Features for all the rows, each scan encoded once for each model; the rows then find them.
+    pub(crate) fn embed(
+        &self,
+        names: &[&str],
+        args: &CompareArgs,
+        cohort: &Cohort,
+        common: &Common,
+    ) -> anyhow::Result<()> {
+        let mut poolings: Vec<Pooling> = Vec::new();
+        for pooling in names.iter().filter(|name| NAMES.contains(name)).filter_map(|name| pooling(name)) {
+            if !poolings.contains(&pooling) {
+                poolings.push(pooling);
+            }
+        }
+        let models: BTreeSet<&PathBuf> = self.by_split.values().collect();
+        for model in models {
+            let frozen = FrozenModel::read(model)?;
+            let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+            let tables = cached_features_each(&args.out.join("features"), &frozen, cohort, &poolings, &progress);
+            progress.finish();
+            tables?;
+        }
+        Ok(())
     }
 
     /// The row of this name.
@@ -99,10 +125,7 @@ fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<P
     let out = args.out.join("pretraining").join(&split.blake3[..16]);
     let mut sets = args.set.clone();
     sets.push(format!("train.max_minutes={:?}", args.pretrain_minutes));
-    let text = match &args.config {
-        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
-        None => DEFAULT_PRESET.to_owned(),
-    };
+    let text = preset(args.config.as_deref())?;
     let request = Request {
         data: args.data.clone(),
         resume: out.exists(),
@@ -132,6 +155,18 @@ fn features(
     Ok(table?)
 }
 
+/// How a row pools the control; fine-tuning does it inside.
+fn pooling(name: &str) -> Option<Pooling> {
+    match name {
+        "bdo-finetune" => None,
+        "bdo-mean-std" => Some(Pooling::MeanStd),
+        "bdo-covariance" => Some(Pooling::Covariance),
+        "bdo-correlation" | "bdo-correlation-combat" => Some(Pooling::Correlation),
+        "bdo-log-covariance" => Some(Pooling::LogCovariance),
+        _ => Some(Pooling::Mean),
+    }
+}
+
 /// What a row is made of, for one model.
 #[derive(Clone)]
 struct Ingredients {
@@ -143,15 +178,7 @@ struct Ingredients {
 
 impl Ingredients {
     fn of(name: &str, model: &Path, args: &CompareArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Self> {
-        let pooling = match name {
-            "bdo-finetune" => None,
-            "bdo-mean-std" => Some(Pooling::MeanStd),
-            "bdo-covariance" => Some(Pooling::Covariance),
-            "bdo-correlation" | "bdo-correlation-combat" => Some(Pooling::Correlation),
-            "bdo-log-covariance" => Some(Pooling::LogCovariance),
-            _ => Some(Pooling::Mean),
-        };
-        let table = pooling.map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
+        let table = pooling(name).map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
         let shared = match &table {
             Some(table) if name != "bdo-probe" => Some(Arc::new(table.shared()?)),
             _ => None,

@@ -1,6 +1,7 @@
 //! `bdo pretrain`: a cohort into a model.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +15,8 @@ use serde_json::json;
 
 use super::{peak_rss_mib, print};
 use crate::Outcome;
-use crate::cli::{Common, PretrainArgs};
+use crate::cli::Common;
+use crate::training_args::PretrainArgs;
 
 pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcome> {
     bdo_kernels::allocator::tune_allocator();
@@ -64,15 +66,16 @@ fn settings(args: &PretrainArgs) -> anyhow::Result<Option<Settings>> {
     if args.resume && args.config.is_none() && sets.is_empty() {
         return Ok(None);
     }
-    let text = match &args.config {
-        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
-        None => DEFAULT_PRESET.to_owned(),
-    };
-    Ok(Some(Settings::resolve(&text, &sets)?))
+    Ok(Some(Settings::resolve(&preset(args.config.as_deref())?, &sets)?))
 }
 
-/// What is trained with where no configuration is given.
-pub(crate) const DEFAULT_PRESET: &str = include_str!("../../../../configs/default.toml");
+/// The configuration that is given, or what is trained with where none is.
+pub(crate) fn preset(file: Option<&Path>) -> anyhow::Result<String> {
+    match file {
+        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display())),
+        None => Ok(include_str!("../../../../configs/default.toml").to_owned()),
+    }
+}
 
 /// The progress bar, and the signals that end a run early.
 pub(crate) struct Watcher {

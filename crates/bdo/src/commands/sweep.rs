@@ -23,11 +23,12 @@ use bdo_train::settings::Settings;
 use serde_json::{Value, json};
 
 use super::evaluate::Trained;
-use super::pretrain::{DEFAULT_PRESET, Watcher};
+use super::pretrain::{Watcher, preset};
 use super::{note, print};
 use crate::Outcome;
-use crate::cli::{Common, People, SweepArgs};
+use crate::cli::Common;
 use crate::progress::Progress;
+use crate::training_args::{People, SweepArgs};
 
 /// Seeds of the random splits that probes are scored on.
 const SEEDS: [u64; 3] = [0, 1, 2];
@@ -38,10 +39,7 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Outcome> 
     let cohort = Cohort::open(&args.data)?;
     let targets =
         args.targets.iter().map(|t| Ok(Target::of(cohort.participants(), t)?)).collect::<anyhow::Result<Vec<_>>>()?;
-    let text = match &args.config {
-        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
-        None => DEFAULT_PRESET.to_owned(),
-    };
+    let text = preset(args.config.as_deref())?;
     // All settings are looked at before the first run: a typing error in the last value must not cost a night.
     let settings = varied.settings(&text, args)?;
     durable::create_folder(&args.out)?;
