@@ -68,6 +68,14 @@ pub fn encode(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>
     Ok(controls.counts.iter().enumerate().map(cut).collect())
 }
 
+/// The control of one scan, whole or in windows as the model is used.
+pub fn control_of(frozen: &FrozenModel, scan: &ScaledScan) -> Result<ControlSequence, BatchError> {
+    if scan.times_seconds.len() > frozen.windows.longest_whole {
+        return encode_windows(&frozen.model, scan, frozen.windows);
+    }
+    Ok(encode(&frozen.model, &[scan])?.swap_remove(0))
+}
+
 /// Scans side by side on a device: series [B, K, N], their frames, and the valid regions.
 pub(crate) fn padded(scans: &[&ScaledScan], device: &Device) -> (Tensor<3>, Frames, Vec<bool>) {
     let longest = scans.iter().map(|s| s.times_seconds.len()).max().unwrap_or(0);

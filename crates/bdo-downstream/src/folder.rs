@@ -4,6 +4,7 @@
 use crate::error::DownstreamError;
 use bdo_data::durable::{self, InFile};
 use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
+use bdo_train::publish::TRAINING_FILE;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -67,9 +68,9 @@ impl WorkFolder {
         let folder = self.join(name);
         durable::create_folder(&folder)?;
         // The configuration last, because a reader starts with it.
-        for file in [WEIGHTS_FILE, PREPROCESSOR_FILE, PEOPLE_FILE, README_FILE, CONFIG_FILE] {
+        for file in [WEIGHTS_FILE, PREPROCESSOR_FILE, PEOPLE_FILE, TRAINING_FILE, README_FILE, CONFIG_FILE] {
             let (from, to) = (model.join(file), folder.join(file));
-            if to.is_file() || (file == README_FILE && !from.is_file()) {
+            if to.is_file() || ([README_FILE, TRAINING_FILE].contains(&file) && !from.is_file()) {
                 continue;
             }
             if fs::hard_link(&from, &to).is_err() {

@@ -9,6 +9,7 @@ use crate::score::{Summary, score, summarise};
 use crate::table::{ScanRow, scan_row};
 use crate::target::{Target, Task};
 use bdo_data::cohort::{Cohort, Observer};
+use bdo_eval::conformal::Conformal;
 use bdo_eval::metric::Metrics;
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
@@ -119,12 +120,18 @@ pub(crate) fn predict_scans(
 
 impl Predictions {
     /// One row a scan: what the head says, what each member says, and whether the person was trained on.
-    pub fn to_tsv(&self, head: &FittedHead) -> String {
+    /// With a calibrated head also an interval, or the set of classes that cannot be ruled out and whether to abstain.
+    pub fn to_tsv(&self, head: &FittedHead, conformal: Option<&Conformal>) -> String {
         let mut out = String::from("scan\tsubject\tprediction");
         if let Task::Classification { classes } = &head.task {
             classes.iter().for_each(|class| out.push_str(&format!("\tprobability_{}", class.replace('\t', " "))));
         }
         head.members.iter().for_each(|member| out.push_str(&format!("\tseed{}", member.seed)));
+        match (conformal, &head.task) {
+            (None, _) => {}
+            (Some(_), Task::Regression) => out.push_str("\tlower\tupper"),
+            (Some(_), Task::Classification { .. }) => out.push_str("\tclasses\tabstain"),
+        }
         out.push_str("\tseen\n");
         for scan in &self.scans {
             let mean = scan.mean();
@@ -136,6 +143,9 @@ impl Predictions {
             };
             out.push_str(&format!("{}\t{}\t{said}", scan.row.scan, scan.row.subject));
             scan.members.iter().for_each(|value| out.push_str(&format!("\t{value}")));
+            if let Some(conformal) = conformal {
+                out.push_str(&bounds(conformal, &head.task, mean));
+            }
             let seen = match (scan.seen_by_head, scan.seen_by_model) {
                 (false, false) => "no",
                 (true, false) => "head",
@@ -188,6 +198,24 @@ impl Predictions {
             members,
             together: scored(units, &ScanPrediction::mean),
         })
+    }
+}
+
+/// The cells of a calibrated prediction.
+fn bounds(conformal: &Conformal, task: &Task, mean: f64) -> String {
+    match task {
+        Task::Regression => {
+            let [low, high] = conformal.interval(mean);
+            let cell = |x: f64| if x.is_finite() { x.to_string() } else { "n/a".to_owned() };
+            format!("\t{}\t{}", cell(low), cell(high))
+        }
+        Task::Classification { classes } => {
+            let set = conformal.set(mean);
+            let held: Vec<String> =
+                (0..2).filter(|i| set.holds(*i == 1)).map(|i| classes[i].replace(['\t', ','], " ")).collect();
+            let held = if held.is_empty() { "n/a".to_owned() } else { held.join(",") };
+            format!("\t{held}\t{}", if set.is_decided() { "no" } else { "yes" })
+        }
     }
 }
 

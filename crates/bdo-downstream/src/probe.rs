@@ -192,7 +192,7 @@ pub(crate) fn score_further(
         seen_by_head,
         seen_by_model,
         score: predictions.score(head, &target),
-        tsv: predictions.to_tsv(head),
+        tsv: predictions.to_tsv(head, None),
     })
 }
 

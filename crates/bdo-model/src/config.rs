@@ -44,6 +44,8 @@ pub struct ModelConfig {
     /// Factor on the initial weights of the output projections of attention. At 1 the norm before that projection
     /// starts every block with a vector as large as the token and nearly the same for all frames, which buries the data.
     pub attention_output_init: f64,
+    /// How the layers that read region values begin.
+    pub embed_start: EmbedStart,
     /// Whether training draws the context latents around the encoder output.
     pub sample_latent: bool,
     /// How frames become one feature vector.
@@ -84,6 +86,19 @@ pub enum AttentionStart {
     /// Every head begins as a look at the frames around one lag, from 16 s before to 16 s after its own, and hands their
     /// content on as it is. Attention drawn at random takes thousands of steps to find a frame's neighbours.
     Local,
+}
+
+/// The initial layers from region values to tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmbedStart {
+    /// Weights and biases drawn independently, as the method says.
+    #[default]
+    Independent,
+    /// Biases spread wider than the data, and weights to match: the units then pass the data on nearly as they are, and the
+    /// layer norms divide by what is nearly a constant. Drawn at random, they divide every frame by its own size, and
+    /// how strong a frame is has to be found again from what little is left of it.
+    Affine,
 }
 
 /// Reduction of per-frame controls to one vector.
@@ -327,6 +342,7 @@ impl Default for ModelConfig {
             time_scale: 0.1,
             attention_start: AttentionStart::Independent,
             attention_output_init: 1.0,
+            embed_start: EmbedStart::Independent,
             sample_latent: true,
             pooling: Pooling::Mean,
             dynamics: DynamicsConfig::default(),

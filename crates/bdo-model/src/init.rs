@@ -1,7 +1,7 @@
 //! A fresh model from a seed. Each parameter has its own random stream, derived from the seed and its name, so
 //! adding a parameter never changes another one.
 
-use crate::config::{AttentionStart, ModelConfig};
+use crate::config::{AttentionStart, EmbedStart, ModelConfig};
 use crate::parameters::{Array, ParameterSpec, Parameters, Start, parameter_table};
 use faer::linalg::qr::no_pivoting::factor as qr;
 use rand_chacha::ChaCha12Rng;
@@ -14,7 +14,27 @@ pub fn initial_parameters(config: &ModelConfig, seed: u64) -> Parameters {
     if config.attention_start == AttentionStart::Local {
         (0..config.blocks).for_each(|block| start_locally(&mut parameters, config, block));
     }
+    if config.embed_start == EmbedStart::Affine {
+        start_affine(&mut parameters, seed);
+    }
     parameters
+}
+
+/// Factor on the weights of the two layers that read region values, and largest bias: data of about unit size then have a
+/// spread of one half beside that of the biases, and nine units in ten are on.
+const AFFINE_START: [(&str, f32, f64); 2] = [("encoder.embed.linear1", 2.0, 6.0), ("encoder.embed.linear2", 1.7, 4.0)];
+
+fn start_affine(parameters: &mut Parameters, seed: u64) {
+    for (layer, gain, most) in AFFINE_START {
+        if let Some(weight) = parameters.0.get_mut(&format!("{layer}.weight")) {
+            weight.values.iter_mut().for_each(|w| *w *= gain);
+        }
+        let name = format!("{layer}.bias");
+        if let Some(bias) = parameters.0.get_mut(&name) {
+            let mut stream = Stream::named(seed, &format!("{name} affine"));
+            bias.values.iter_mut().for_each(|b| *b = (most * stream.uniform()) as f32);
+        }
+    }
 }
 
 /// Draws every parameter of a table.

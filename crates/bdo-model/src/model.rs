@@ -71,6 +71,10 @@ pub struct Reconstruction {
     pub state: Tensor<3>,
     /// Moments in the eigenbasis.
     pub moments: Moments,
+    /// What drives the process.
+    pub latents: Latents,
+    /// Which token drives which row, for how long.
+    pub grid: UnionGrid,
 }
 
 impl Bdo {
@@ -208,9 +212,10 @@ impl Bdo {
         let grid = scan_grid(series, frames, region_valid, &self.config)?;
         let series = series.clone() * region_mask(region_valid, grid.batch, (&series.device(), series.dtype()));
         let encoded = self.encoder.forward(self.tokens(&series, frames, &grid, Role::Context), None);
-        let moments = self.dynamics.moments(&self.dynamics.latents(encoded), &grid);
+        let latents = self.dynamics.latents(encoded);
+        let moments = self.dynamics.moments(&latents, &grid);
         let state = self.dynamics.rotate(self.dynamics.basis(), moments.mean.clone());
-        Ok(Reconstruction { series: self.decoder.forward(state.clone(), None), state, moments })
+        Ok(Reconstruction { series: self.decoder.forward(state.clone(), None), state, moments, latents, grid })
     }
 
     /// The visible tokens of one role, gathered and padded.

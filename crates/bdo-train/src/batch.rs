@@ -3,7 +3,7 @@
 
 use crate::mask::{Centre, MaskSettings, Visit};
 use crate::noise::fill_normal;
-use bdo_data::random::stream;
+use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::MaskedBatch;
 use bdo_model::dynamics::Frames;
@@ -69,7 +69,25 @@ impl HostBatch {
             .iter()
             .map(|s| Visit::draw(mask, &s.scan.times_seconds, &mut stream("visit", &s.key.position())))
             .collect();
-        Self::of_visits(samples, &visits, noise)
+        let mut host = Self::of_visits(samples, &visits, noise);
+        if mask.region_ratio > 0.0 {
+            host.hide_regions(samples, mask.region_ratio);
+        }
+        host
+    }
+
+    /// Takes regions out of what the encoder sees, as if they lay outside the field of view; they stay in the loss. Each
+    /// sample loses its share at random and keeps at least one valid region.
+    fn hide_regions(&mut self, samples: &[Sample], ratio: f64) {
+        let (k, n) = (self.frames.frames, self.regions);
+        for (b, sample) in samples.iter().enumerate() {
+            let mut regions: Vec<usize> = (0..n).filter(|&r| sample.scan.region_valid[r]).collect();
+            shuffle(&mut regions, &mut stream("hidden regions", &sample.key.position()));
+            let hidden = ((ratio * regions.len() as f64).round() as usize).min(regions.len().saturating_sub(1));
+            for row in (b * k..(b + 1) * k).filter(|&row| self.frames.context[row]) {
+                regions[..hidden].iter().for_each(|region| self.series[row * n + region] = 0.0);
+            }
+        }
     }
 
     /// The batch of visits already drawn.
@@ -225,4 +243,35 @@ fn dropout_key(key: VisitKey) -> [u8; 32] {
     let mut bytes = [0; 32];
     rand_chacha::rand_core::Rng::fill_bytes(&mut stream("dropout", &key.position()), &mut bytes);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_regions_are_gone_from_what_is_seen_and_stay_in_what_is_asked() {
+        let regions = 10;
+        let scan = ScaledScan {
+            times_seconds: (0..40).map(f64::from).collect(),
+            values: vec![1.0; 40 * regions],
+            region_valid: (0..regions).map(|r| r != 3).collect(),
+        };
+        let sample = |number| Sample { scan: scan.clone(), key: VisitKey { seed: 1, epoch: 2, scan: number } };
+        let samples = [sample(0), sample(1)];
+        let mask = MaskSettings { ratio: 0.5, frames: 20, region_ratio: 1.0 / 3.0, ..MaskSettings::default() };
+        let noise = NoiseShape { width: 4, draws: 1, sample_latent: false };
+        let (host, again) = (HostBatch::draw(&samples, &mask, noise), HostBatch::draw(&samples, &mask, noise));
+        assert_eq!(host, again);
+        let hidden =
+            |row: usize| -> Vec<usize> { (0..regions).filter(|r| host.series[row * regions + r] == 0.0).collect() };
+        for b in 0..2 {
+            let rows = b * 20..(b + 1) * 20;
+            let seen: Vec<Vec<usize>> = rows.clone().filter(|&row| host.frames.context[row]).map(hidden).collect();
+            // Three of nine valid regions.
+            assert!(seen.iter().all(|regions| regions.len() == 3 && *regions == seen[0]), "{seen:?}");
+            assert!(rows.filter(|&row| !host.frames.context[row]).all(|row| hidden(row).is_empty()));
+        }
+        assert_ne!(hidden(host.frames.context.iter().position(|c| *c).unwrap_or(0)).len(), 0);
+    }
 }

@@ -21,11 +21,22 @@ pub struct MaskSettings {
     pub centre: Centre,
     /// Draw frames from a random stretch of this length; 0 means the whole scan, or what `stretch` says.
     pub window_seconds: f64,
+    /// Share of the regions that are hidden from the encoder in every visible frame of a training visit, others in every
+    /// visit: teaches the model to fill in regions that a scan does not cover.
+    pub region_ratio: f64,
 }
 
 impl Default for MaskSettings {
     fn default() -> Self {
-        Self { ratio: 0.75, frames: 160, fewest_frames: 0, stretch: 0.0, centre: Centre::Scan, window_seconds: 0.0 }
+        Self {
+            ratio: 0.75,
+            frames: 160,
+            fewest_frames: 0,
+            stretch: 0.0,
+            centre: Centre::Scan,
+            window_seconds: 0.0,
+            region_ratio: 0.0,
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::mask::MaskSettings;
 use crate::schedule::RateSettings;
-use bdo_model::config::{AttentionStart, ConfigError, DynamicsConfig, LossConfig, ModelConfig, TimeEncoding};
+use bdo_model::config::{
+    AttentionStart, ConfigError, DynamicsConfig, EmbedStart, LossConfig, ModelConfig, TimeEncoding,
+};
 use bdo_model::ops::{Kernels, Precision};
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +80,8 @@ pub struct ModelSettings {
     pub attention_start: Option<AttentionStart>,
     /// Factor on the initial weights of the output projections of attention.
     pub attention_output_init: Option<f64>,
+    /// How the layers that read region values begin.
+    pub embed_start: Option<EmbedStart>,
     /// Whether training draws the context latents.
     pub sample_latent: Option<bool>,
 }
@@ -239,9 +243,12 @@ impl Settings {
         ] {
             range(key, "finite and at least 0", found, found.is_finite() && found >= 0.0)?;
         }
-        for (key, found) in
-            [("train.beta1", train.beta1), ("train.beta2", train.beta2), ("mask.ratio", self.mask.ratio)]
-        {
+        for (key, found) in [
+            ("train.beta1", train.beta1),
+            ("train.beta2", train.beta2),
+            ("mask.ratio", self.mask.ratio),
+            ("mask.region_ratio", self.mask.region_ratio),
+        ] {
             range(key, "at least 0 and below 1", found, (0.0..1.0).contains(&found))?;
         }
         for (key, found) in [
@@ -301,6 +308,7 @@ impl Settings {
             time_scale: keys.time_scale.unwrap_or(base.time_scale),
             attention_start: keys.attention_start.unwrap_or(base.attention_start),
             attention_output_init: keys.attention_output_init.unwrap_or(base.attention_output_init),
+            embed_start: keys.embed_start.unwrap_or(base.embed_start),
             sample_latent: keys.sample_latent.unwrap_or(base.sample_latent),
             dynamics: self.dynamics.clone(),
             loss: self.loss.clone(),

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::comparison_args::{BaselineArgs, CompareArgs, FitOnName};
 use crate::downstream_args::{EmbedArgs, FinetuneArgs, PredictArgs, ProbeArgs};
+use crate::infer_args::InferVerb;
 use crate::training_args::{EvaluateArgs, PretrainArgs, SweepArgs};
 
 /// Brain dynamics from fMRI by stochastic optimal control.
@@ -86,6 +87,9 @@ pub(crate) enum Verb {
     /// Apply a fitted head, with its model, to new people
     #[command(after_help = "Example:\n  bdo predict --head probe-age --data cohort --out predictions.tsv")]
     Predict(PredictArgs),
+    /// Put the posterior to work: reconstruct, impute, forecast, with uncertainty that was checked
+    #[command(subcommand)]
+    Infer(InferVerb),
     /// Compare methods on labels of people under the same splits, beside what can be said without a brain
     #[command(
         after_help = "Examples:\n  bdo compare --data cohort --targets age,sex --out comparison\n  bdo compare --data cohort --targets diagnosis --methods fc,fc-combat --site-groups --out comparison"

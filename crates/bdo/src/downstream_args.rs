@@ -121,6 +121,10 @@ pub(crate) struct PredictArgs {
     /// The table to make (TSV)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
+    /// Also intervals, or sets of classes, that hold for new people (`bdo infer conformal`); a set that does not name one
+    /// class is an abstention
+    #[arg(long, value_name = "FILE")]
+    pub(crate) conformal: Option<PathBuf>,
 }
 
 /// Arguments of `finetune`.

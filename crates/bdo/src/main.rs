@@ -7,6 +7,7 @@ mod cohort_page;
 mod commands;
 mod comparison_args;
 mod downstream_args;
+mod infer_args;
 mod pipeline;
 mod progress;
 mod training_args;

@@ -66,7 +66,7 @@ fn classes_that_can_be_told_apart_are_and_shuffled_ones_are_not() {
     assert!(accuracy >= 0.95, "{accuracy}");
     assert_eq!(found.people, [120, 40, 40]);
     let quick = ProbeSettings { epochs: 5, grid: ProbePoint::grid()[..2].to_vec(), ..settings };
-    let runs = 40;
+    let runs = 100;
     let mean = (0..runs)
         .map(|seed| {
             let shuffled = target.shuffled(seed);
@@ -76,8 +76,8 @@ fn classes_that_can_be_told_apart_are_and_shuffled_ones_are_not() {
         })
         .sum::<f64>()
         / runs as f64;
-    // One AUC of 20 against 20 people has a spread of sqrt(41 / 4800) = 0.092; the mean of 40, of 0.015. Five of those.
-    assert!((mean - 0.5).abs() < 0.075, "{mean}");
+    // One AUC of 20 against 20 people has a spread of sqrt(41 / 4800) = 0.092; the mean of 100, of 0.0092.
+    assert!((mean - 0.5).abs() < 0.03, "{mean}");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_head_read_back_says_the_very_same() {
                 fitted.members.iter().flat_map(|m| m.train_people.iter()).collect();
             trained.len()
         });
-        let tsv = said.to_tsv(&fitted);
+        let tsv = said.to_tsv(&fitted, None);
         let header = tsv.lines().next().unwrap();
         let expected = if target == "age" {
             "scan\tsubject\tprediction\tseed0\tseed1\tseen"

@@ -5,7 +5,7 @@ mod predictor;
 mod score;
 mod timing;
 
-pub use predictor::Predictor;
+pub use predictor::{Predictor, kriging_variance};
 pub use score::Score;
 pub use timing::Timing;
 
@@ -21,6 +21,7 @@ use bdo_model::ema::EmaEncoder;
 use bdo_model::model::Bdo;
 use bdo_model::weights::{ContractError, PreprocessorConfig};
 use burn::tensor::{Device, Tensor, TensorData};
+use rand_chacha::rand_core::Rng;
 use score::Tally;
 use serde::Serialize;
 
@@ -74,11 +75,16 @@ pub enum EvaluationError {
 }
 
 /// One visit, centred on what is visible: rows are drawn frames.
-struct Masked {
-    times_seconds: Vec<f64>,
-    context: Vec<bool>,
-    values: Vec<f32>,
-    region_valid: Vec<bool>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Masked {
+    /// Since the clock of the visit began, increasing.
+    pub times_seconds: Vec<f64>,
+    /// Whether a row is visible.
+    pub context: Vec<bool>,
+    /// Row-major [rows, regions], in the units of the model, hidden rows included: what predictions are compared with.
+    pub values: Vec<f32>,
+    /// False at regions without a signal, whose values are 0.
+    pub region_valid: Vec<bool>,
 }
 
 impl Evaluation<'_> {
@@ -92,7 +98,11 @@ impl Evaluation<'_> {
         let mut loss = LossValues::default();
         let teacher = EmaEncoder::new(&self.model.encoder);
         for &i in self.scans {
-            let Some(masked) = self.mask(&self.cohort.scan(i)?, &columns, mask, i as u64) else { continue };
+            let mut rng = stream("evaluation", &[self.seed, i as u64, mask.ratio.to_bits()]);
+            let scan = self.cohort.scan(i)?;
+            let Some(masked) = Masked::draw(&scan, &columns, self.contract, self.timing, mask, &mut rng) else {
+                continue;
+            };
             let predicted = self.predict(&masked)?;
             self.add_loss(&masked, &teacher, &mut loss)?;
             mean_square += tallies[0].add(&predicted, &masked);
@@ -109,31 +119,6 @@ impl Evaluation<'_> {
             loss: loss.scaled(1.0 / scored.max(1) as f64),
             scores: labels.zip(tallies.iter().map(Tally::score)).collect(),
         })
-    }
-
-    /// Draws a visit and scales it by the contract; `None` if no region is usable.
-    fn mask(&self, scan: &Scan, columns: &[usize], mask: &MaskSettings, number: u64) -> Option<Masked> {
-        let mut rng = stream("evaluation", &[self.seed, number, mask.ratio.to_bits()]);
-        let first = scan.frame_times_seconds[0];
-        let kept = self.timing.kept(scan.frames(), &mut rng);
-        let times: Vec<f64> = kept.iter().map(|&frame| scan.frame_times_seconds[frame] - first).collect();
-        let visit = Visit::draw(mask, &times, &mut rng);
-        let width = scan.series.len() / scan.frames();
-        let usable = scan.valid_regions();
-        let contract = self.contract;
-        let region_valid: Vec<bool> =
-            columns.iter().enumerate().map(|(r, &column)| usable[column] && contract.iqrs[r] > 0.0).collect();
-        let mut values = vec![0.0; visit.frames.len() * columns.len()];
-        for (r, &column) in columns.iter().enumerate().filter(|(r, _)| region_valid[*r]) {
-            let value = |row: usize| f64::from(scan.series[kept[visit.frames[row]] * width + column]);
-            let visible: Vec<usize> = (0..visit.frames.len()).filter(|&row| visit.context[row]).collect();
-            let mean = visible.iter().map(|&row| value(row)).sum::<f64>() / visible.len() as f64;
-            for row in 0..visit.frames.len() {
-                values[row * columns.len() + r] = ((value(row) - mean - contract.medians[r]) / contract.iqrs[r]) as f32;
-            }
-        }
-        let times_seconds = visit.frames.iter().map(|&frame| times[frame] - visit.origin_seconds).collect();
-        region_valid.contains(&true).then_some(Masked { times_seconds, context: visit.context, values, region_valid })
     }
 
     fn predict(&self, masked: &Masked) -> Result<Vec<f32>, BatchError> {
@@ -164,6 +149,50 @@ impl Evaluation<'_> {
 }
 
 impl Masked {
+    /// Draws a visit; `None` if no region is usable. `columns` says where each region of the model is in the data.
+    pub fn draw(
+        scan: &Scan,
+        columns: &[usize],
+        contract: &PreprocessorConfig,
+        timing: Timing,
+        mask: &MaskSettings,
+        rng: &mut impl Rng,
+    ) -> Option<Self> {
+        let first = scan.frame_times_seconds[0];
+        let kept = timing.kept(scan.frames(), rng);
+        let times: Vec<f64> = kept.iter().map(|&frame| scan.frame_times_seconds[frame] - first).collect();
+        let visit = Visit::draw(mask, &times, rng);
+        let frames: Vec<usize> = visit.frames.iter().map(|&frame| kept[frame]).collect();
+        let origin_seconds = first + visit.origin_seconds;
+        Self::of_frames(scan, columns, contract, &frames, visit.context, origin_seconds)
+    }
+
+    /// The given frames of a scan, scaled by the contract around the mean of the visible ones.
+    pub fn of_frames(
+        scan: &Scan,
+        columns: &[usize],
+        contract: &PreprocessorConfig,
+        frames: &[usize],
+        context: Vec<bool>,
+        origin_seconds: f64,
+    ) -> Option<Self> {
+        let width = scan.series.len() / scan.frames();
+        let usable = scan.valid_regions();
+        let region_valid: Vec<bool> =
+            columns.iter().enumerate().map(|(r, &column)| usable[column] && contract.iqrs[r] > 0.0).collect();
+        let visible: Vec<usize> = (0..frames.len()).filter(|&row| context[row]).collect();
+        let mut values = vec![0.0; frames.len() * columns.len()];
+        for (r, &column) in columns.iter().enumerate().filter(|(r, _)| region_valid[*r]) {
+            let value = |row: usize| f64::from(scan.series[frames[row] * width + column]);
+            let mean = visible.iter().map(|&row| value(row)).sum::<f64>() / visible.len().max(1) as f64;
+            for row in 0..frames.len() {
+                values[row * columns.len() + r] = ((value(row) - mean - contract.medians[r]) / contract.iqrs[r]) as f32;
+            }
+        }
+        let times_seconds = frames.iter().map(|&frame| scan.frame_times_seconds[frame] - origin_seconds).collect();
+        region_valid.contains(&true).then_some(Self { times_seconds, context, values, region_valid })
+    }
+
     fn series(&self) -> Tensor<3> {
         let data = TensorData::new(self.values.clone(), [1, self.context.len(), self.region_valid.len()]);
         Tensor::from_data(data, &Device::flex())

@@ -31,7 +31,7 @@ impl Predictor {
     }
 
     /// Row-major predictions for every row, as weighted sums of visible rows.
-    pub(super) fn predict(self, masked: &Masked, regions: usize, correlation: &Autocorrelation) -> Vec<f32> {
+    pub fn predict(self, masked: &Masked, regions: usize, correlation: &Autocorrelation) -> Vec<f32> {
         let visible: Vec<usize> = (0..masked.context.len()).filter(|&row| masked.context[row]).collect();
         let times: Vec<f64> = visible.iter().map(|&row| masked.times_seconds[row]).collect();
         let count = visible.len();
@@ -68,6 +68,18 @@ impl Predictor {
         }
         out
     }
+}
+
+/// How little the visible frames say about other times: the variance kriging leaves, as a share of the whole, at each of
+/// `times_seconds`. 0 at a visible frame, 1 far from all of them.
+pub fn kriging_variance(visible_seconds: &[f64], times_seconds: &[f64], correlation: &Autocorrelation) -> Vec<f64> {
+    let factor = factor(visible_seconds, correlation);
+    let left = |now: &f64| {
+        let right: Vec<f64> = visible_seconds.iter().map(|t| correlation.at(now - t)).collect();
+        let weights = solve(&factor, right.clone());
+        (1.0 - weights.iter().zip(&right).map(|(w, r)| w * r).sum::<f64>()).clamp(0.0, 1.0)
+    };
+    times_seconds.iter().map(left).collect()
 }
 
 /// Lower Cholesky factor of the correlation of visible frames. An estimated autocorrelation need not be positive

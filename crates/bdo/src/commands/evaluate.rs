@@ -89,17 +89,7 @@ impl Trained {
 
     /// The scans of the people that are asked for.
     pub(crate) fn scans_of(&self, people: People, cohort: &Cohort) -> Vec<usize> {
-        let is_trained = |subject: &str| !self.people.overlap([subject]).is_empty();
-        let is_validated =
-            |subject: &str| self.notes.validation_people.contains(&TrainingPeople::subject_hash(subject));
-        let wanted = |subject: &str| match people {
-            People::Test => !is_trained(subject) && !is_validated(subject),
-            People::Validation => is_validated(subject),
-            People::Unseen => !is_trained(subject),
-            People::All => true,
-        };
-        let index = cohort.index();
-        (0..cohort.len()).filter(|&i| index[i].frames >= 2 && wanted(&index[i].id.subject)).collect()
+        scans_of(people, &self.people, Some(&self.notes), cohort)
     }
 
     pub(crate) fn score(
@@ -121,6 +111,27 @@ impl Trained {
         };
         Ok(evaluation.run(mask)?)
     }
+}
+
+/// The scans of people as a model knows them. A model without notes has no validation people.
+pub(crate) fn scans_of(
+    wanted: People,
+    trained: &TrainingPeople,
+    notes: Option<&TrainingNotes>,
+    cohort: &Cohort,
+) -> Vec<usize> {
+    let is_trained = |subject: &str| !trained.overlap([subject]).is_empty();
+    let is_validated = |subject: &str| {
+        notes.is_some_and(|notes| notes.validation_people.contains(&TrainingPeople::subject_hash(subject)))
+    };
+    let is_wanted = |subject: &str| match wanted {
+        People::Test => !is_trained(subject) && !is_validated(subject),
+        People::Validation => is_validated(subject),
+        People::Unseen => !is_trained(subject),
+        People::All => true,
+    };
+    let index = cohort.index();
+    (0..cohort.len()).filter(|&i| index[i].frames >= 2 && is_wanted(&index[i].id.subject)).collect()
 }
 
 fn write_text(text: &mut String, result: &RatioResult, timing: Timing) -> std::fmt::Result {

@@ -8,6 +8,7 @@ mod demo;
 mod embed;
 mod evaluate;
 mod finetune;
+mod infer;
 mod ingest;
 mod inspect;
 mod inspect_run;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Probe(args) => probe::run(args, &cli.common),
         Verb::Finetune(args) => finetune::run(args, &cli.common),
         Verb::Predict(args) => predict::run(args, &cli.common),
+        Verb::Infer(verb) => infer::run(verb, &cli.common),
         Verb::Compare(args) => compare::run(args, &cli.common),
         Verb::Sweep(args) => sweep::run(args, &cli.common),
         Verb::Baseline(args) => baseline::run(args, &cli.common),

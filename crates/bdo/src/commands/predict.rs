@@ -7,6 +7,7 @@ use bdo_downstream::predict::predict;
 use bdo_downstream::target::Target;
 use serde_json::json;
 
+use super::infer::read_conformal;
 use super::{note, print};
 use crate::Outcome;
 use crate::cli::Common;
@@ -16,12 +17,13 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Outcome> {
     bdo_kernels::allocator::tune_allocator();
     let head = FittedHead::read(&args.head)?;
+    let conformal = args.conformal.as_ref().map(|path| read_conformal(path, &head)).transpose()?;
     let cohort = Cohort::open(&args.data)?;
     let progress = Progress::start("predict", cohort.len(), common.quiet)?;
     let predictions = predict(&args.head, &head, &cohort, &progress);
     progress.finish();
     let predictions = predictions?;
-    durable::write(&args.out, predictions.to_tsv(&head).as_bytes())?;
+    durable::write(&args.out, predictions.to_tsv(&head, conformal.as_ref()).as_bytes())?;
     for scan in &predictions.passed_over {
         note(common, &format!("{scan} has no usable region and no prediction"));
     }

@@ -5,6 +5,7 @@ mod compare;
 mod baselines;
 mod disk;
 mod downstream;
+mod infer;
 mod kills;
 mod memory;
 mod messages;

@@ -1,0 +1,256 @@
+//! When not to trust the model: how far a scan lies from those it was trained on, in what was measured and in what the
+//! model makes of it.
+
+use bdo_data::random::stream;
+use bdo_train::noise::fill_normal;
+use serde::{Deserialize, Serialize};
+
+/// Directions in which features are compared; the rest counts as one more.
+const DIRECTIONS: usize = 16;
+/// Rounds of subspace iteration: directions need not be exact, only the same every time.
+const ROUNDS: usize = 30;
+/// A scan farther than this share of the known ones is looked at, farther than the second is not trusted.
+const FAR: [f64; 2] = [0.95, 0.995];
+/// How far a repetition time or a length may lie outside the known range, as a factor.
+const SLACK: f64 = 1.25;
+
+/// What is known about a scan before anything is predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScanFacts {
+    /// The universal feature.
+    pub feature: Vec<f32>,
+    /// Repetition time.
+    pub tr_seconds: f64,
+    /// Kept frames.
+    pub frames: usize,
+    /// Mean square of the scaled values.
+    pub variance: f64,
+    /// Mean framewise displacement, where known.
+    pub motion_mm: Option<f64>,
+}
+
+/// The scans a model knows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Familiarity {
+    mean: Vec<f64>,
+    directions: Vec<Vec<f64>>,
+    spread: Vec<f64>,
+    rest: f64,
+    /// Distances of scans of validation people, increasing.
+    distances: Vec<f64>,
+    /// Shortest and longest repetition time of training scans.
+    pub tr_seconds: [f64; 2],
+    /// Fewest and most frames of training scans.
+    pub frames: [usize; 2],
+    /// Mean square of scaled values: where the middle 99 % of training scans lie.
+    pub variance: [f64; 2],
+    /// Motion that 99 % of training scans stay below, where known.
+    pub motion_mm: Option<f64>,
+}
+
+/// What to make of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// Like those the model knows.
+    Usual,
+    /// At the edge of them.
+    Unusual,
+    /// Outside: what the model says of it was never checked.
+    Outside,
+}
+
+impl Trust {
+    /// As tables call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usual => "usual",
+            Self::Unusual => "unusual",
+            Self::Outside => "outside",
+        }
+    }
+}
+
+/// How far a scan is from known ones, and why that matters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Distance in the space of features.
+    pub distance: f64,
+    /// Share of known scans that are nearer.
+    pub percentile: f64,
+    /// What to make of it.
+    pub trust: Trust,
+    /// What is unusual, in words.
+    pub reasons: Vec<String>,
+}
+
+impl Familiarity {
+    /// From scans of training people; distances are learned from people the model was not trained on. `None` under ten
+    /// scans of either.
+    pub fn fit(training: &[ScanFacts], validation: &[ScanFacts]) -> Option<Self> {
+        if training.len() < 10 || validation.len() < 10 {
+            return None;
+        }
+        let width = training[0].feature.len();
+        let n = training.len() as f64;
+        let mut mean = vec![0.0; width];
+        for facts in training {
+            mean.iter_mut().zip(&facts.feature).for_each(|(m, x)| *m += f64::from(*x) / n);
+        }
+        let centred: Vec<Vec<f64>> = training.iter().map(|f| minus(&f.feature, &mean)).collect();
+        let directions = leading_directions(&centred, DIRECTIONS.min(training.len() / 4));
+        let square = |x: &[f64]| x.iter().map(|v| v * v).sum::<f64>();
+        let along = |direction: &Vec<f64>| centred.iter().map(|row| dot(row, direction).powi(2)).sum::<f64>() / n;
+        let spread: Vec<f64> = directions.iter().map(|d| along(d).max(f64::MIN_POSITIVE)).collect();
+        let rest = centred.iter().map(|row| square(row)).sum::<f64>() / n - spread.iter().sum::<f64>();
+        let column = |pick: fn(&ScanFacts) -> f64| {
+            let mut values: Vec<f64> = training.iter().map(pick).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let (tr, frames, variance) = (column(|f| f.tr_seconds), column(|f| f.frames as f64), column(|f| f.variance));
+        let motion = column(|f| f.motion_mm.unwrap_or(f64::NAN));
+        let at = |values: &[f64], share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
+        let mut found = Self {
+            mean,
+            directions,
+            spread,
+            rest: rest.max(f64::MIN_POSITIVE),
+            distances: Vec::new(),
+            tr_seconds: [tr[0], tr[tr.len() - 1]],
+            frames: [frames[0] as usize, frames[frames.len() - 1] as usize],
+            variance: [at(&variance, 0.005), at(&variance, 0.995)],
+            motion_mm: motion.iter().all(|m| m.is_finite()).then(|| at(&motion, 0.99)),
+        };
+        let mut distances: Vec<f64> = validation.iter().map(|f| found.distance(&f.feature)).collect();
+        distances.sort_by(f64::total_cmp);
+        found.distances = distances;
+        Some(found)
+    }
+
+    /// Whether there is anything to compare with.
+    pub fn is_known(&self) -> bool {
+        !self.distances.is_empty()
+    }
+
+    fn distance(&self, feature: &[f32]) -> f64 {
+        let centred = minus(feature, &self.mean);
+        let along: Vec<f64> = self.directions.iter().map(|d| dot(&centred, d).powi(2)).collect();
+        let rest = (dot(&centred, &centred) - along.iter().sum::<f64>()).max(0.0);
+        (along.iter().zip(&self.spread).map(|(a, s)| a / s).sum::<f64>() + rest / self.rest).sqrt()
+    }
+
+    /// What to make of a scan; `None` where nothing is known to compare with.
+    pub fn judge(&self, facts: &ScanFacts) -> Option<Verdict> {
+        if !self.is_known() || facts.feature.len() != self.mean.len() {
+            return None;
+        }
+        let distance = self.distance(&facts.feature);
+        let percentile = self.distances.partition_point(|d| *d < distance) as f64 / self.distances.len() as f64;
+        let mut reasons = Vec::new();
+        let mut trust = Trust::Usual;
+        if percentile > FAR[0] {
+            reasons.push(format!("its feature is farther out than {:.1} % of known scans", 100.0 * percentile));
+            trust = Trust::Unusual;
+        }
+        // Beyond all known ones by half as much again: the percentile cannot say more.
+        let farthest = self.distances[self.distances.len() - 1];
+        if percentile > FAR[1] && distance > 1.5 * farthest {
+            trust = Trust::Outside;
+        }
+        let mut outside = |name: &str, found: f64, low: f64, high: f64, unit: &str| {
+            if found < low / SLACK || found > high * SLACK {
+                reasons.push(format!("{name} {found:.3}{unit}, known are {low:.3} to {high:.3}{unit}"));
+                trust = Trust::Outside;
+            }
+        };
+        outside("repetition time", facts.tr_seconds, self.tr_seconds[0], self.tr_seconds[1], " s");
+        outside("variance", facts.variance, self.variance[0], self.variance[1], "");
+        if (facts.frames as f64) < self.frames[0] as f64 / SLACK {
+            reasons.push(format!("{} frames, known are {} or more", facts.frames, self.frames[0]));
+            trust = trust.max_of(Trust::Unusual);
+        }
+        if let (Some(found), Some(known)) = (facts.motion_mm, self.motion_mm)
+            && found > known
+        {
+            reasons.push(format!("motion {found:.2} mm, 99 % of known scans have less than {known:.2} mm"));
+            trust = trust.max_of(Trust::Unusual);
+        }
+        Some(Verdict { distance, percentile, trust, reasons })
+    }
+}
+
+impl Trust {
+    fn max_of(self, other: Self) -> Self {
+        if (self as u8) < (other as u8) { other } else { self }
+    }
+}
+
+fn minus(feature: &[f32], mean: &[f64]) -> Vec<f64> {
+    feature.iter().zip(mean).map(|(x, m)| f64::from(*x) - m).collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// Orthonormal directions of largest spread, by subspace iteration from a fixed start.
+fn leading_directions(rows: &[Vec<f64>], count: usize) -> Vec<Vec<f64>> {
+    let width = rows[0].len();
+    let count = count.min(width);
+    let start = |i: usize| {
+        let mut values = vec![0.0f32; width];
+        fill_normal(&mut stream("familiarity", &[i as u64]), &mut values);
+        values.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>()
+    };
+    let mut directions: Vec<Vec<f64>> = (0..count).map(start).collect();
+    for _ in 0..ROUNDS {
+        for direction in &mut directions {
+            let mut next = vec![0.0; width];
+            for row in rows {
+                let weight = dot(row, direction);
+                next.iter_mut().zip(row).for_each(|(n, x)| *n += weight * x);
+            }
+            *direction = next;
+        }
+        for i in 0..count {
+            let (done, rest) = directions.split_at_mut(i);
+            for other in done.iter() {
+                let share = dot(&rest[0], other);
+                rest[0].iter_mut().zip(other).for_each(|(x, o)| *x -= share * o);
+            }
+            let length = dot(&rest[0], &rest[0]).sqrt().max(f64::MIN_POSITIVE);
+            rest[0].iter_mut().for_each(|x| *x /= length);
+        }
+    }
+    directions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(seed: u64, shift: f32) -> ScanFacts {
+        let mut feature = vec![0.0f32; 24];
+        fill_normal(&mut stream("familiarity test", &[seed]), &mut feature);
+        feature[0] = 5.0 * feature[0] + shift;
+        ScanFacts { feature, tr_seconds: 2.0, frames: 150, variance: 1.0, motion_mm: Some(0.1) }
+    }
+
+    #[test]
+    fn what_lies_outside_is_named() {
+        let training: Vec<ScanFacts> = (0..80).map(|i| facts(i, 0.0)).collect();
+        let validation: Vec<ScanFacts> = (100..160).map(|i| facts(i, 0.0)).collect();
+        let known = Familiarity::fit(&training, &validation).unwrap();
+        let usual = (200..300).filter(|i| known.judge(&facts(*i, 0.0)).unwrap().trust == Trust::Usual).count();
+        // 95 % are expected; Binomial(100, 0.95) has a standard deviation of 2.2, the estimate of the quantile adds 2.8.
+        assert!(usual >= 80, "{usual}");
+        assert_eq!(known.judge(&facts(1, 500.0)).unwrap().trust, Trust::Outside);
+        let other = known.judge(&ScanFacts { tr_seconds: 0.7, ..facts(1, 0.0) }).unwrap();
+        assert!(other.trust == Trust::Outside && other.reasons[0].starts_with("repetition time 0.700 s"), "{other:?}");
+        let moved = known.judge(&ScanFacts { motion_mm: Some(2.0), ..facts(201, 0.0) }).unwrap();
+        assert!(moved.trust != Trust::Usual && moved.reasons.iter().any(|r| r.starts_with("motion 2.00 mm")));
+        assert!(Familiarity::fit(&training[..5], &validation).is_none());
+    }
+}

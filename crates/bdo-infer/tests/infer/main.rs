@@ -1,0 +1,6 @@
+//! What must hold for any model, trained or not.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+mod theory;
+mod spreads;

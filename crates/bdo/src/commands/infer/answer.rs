@@ -1,0 +1,424 @@
+//! Answers for every scan: reconstruct, impute, forecast, trajectory.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::bail;
+use bdo_data::cohort::{IndexEntry, Observer};
+use bdo_data::durable;
+use bdo_data::region::Region;
+use bdo_data::scan::Scan;
+use bdo_infer::InferError;
+use bdo_infer::calibration::Ignorance;
+use bdo_infer::engine::{Engine, Piece};
+use bdo_infer::familiarity::{ScanFacts, Trust};
+use bdo_infer::output::{Block, TableWriter, TsvWriter, bids_stem};
+use bdo_infer::rows::{RowKind, Rows, Units, missing_times};
+use bdo_infer::spread::decoded_variance;
+use bdo_infer::trajectory::NetworkWeights;
+use serde_json::json;
+
+use super::super::{note, print};
+use super::{Setup, calibrate};
+use crate::Outcome;
+use crate::cli::Common;
+use crate::infer_args::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, TrajectoryArgs};
+use crate::progress::Progress;
+
+/// Most rows a scan may be asked for: beyond any use, short of filling a disk by a slip of the hand.
+const MOST_ROWS: f64 = 5e6;
+
+/// What is asked of one scan.
+struct Plan {
+    hidden: Vec<bool>,
+    unseen: Vec<bool>,
+    further: Vec<(f64, RowKind)>,
+}
+
+impl Plan {
+    /// All of a scan as it is.
+    fn whole(scan: &Scan, regions: usize) -> Self {
+        Self { hidden: vec![false; scan.frames()], unseen: vec![false; regions], further: Vec::new() }
+    }
+}
+
+pub(super) fn reconstruct(args: &ReconstructArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let setup = Setup::new(&args.asked, "reconstruct", &json!({"every": args.every}), common)?;
+    let plan = |scan: &Scan| {
+        let mut plan = Plan::whole(scan, setup.columns.len());
+        if let Some(step) = args.every {
+            let span = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
+            if span / step > MOST_ROWS {
+                bail!(
+                    "--every {step}: expected at most {MOST_ROWS} rows a scan, found {:.0} in {}",
+                    span / step,
+                    scan.id
+                );
+            }
+            plan.further = (0..=(span / step) as usize).map(|i| (i as f64 * step, RowKind::Asked)).collect();
+        }
+        Ok(plan)
+    };
+    answer(&setup, &args.asked, "reconstruction", plan, false, common)
+}
+
+pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let details = json!({"fd_above": args.fd_above, "coverage_below": args.coverage_below});
+    let setup = Setup::new(&args.asked, "impute", &details, common)?;
+    let plan = |scan: &Scan| {
+        let mut plan = Plan::whole(scan, setup.columns.len());
+        if let (Some(limit), Some(motion)) = (args.fd_above, &scan.framewise_displacement_mm) {
+            plan.hidden = motion.iter().map(|fd| f64::from(*fd) > limit).collect();
+        }
+        if let (Some(limit), Some(coverage)) = (args.coverage_below, &scan.coverage) {
+            plan.unseen = setup.columns.iter().map(|&c| f64::from(coverage[c]) < limit).collect();
+        }
+        plan.further = missing_times(&scan.frame_times_seconds, scan.tr_seconds)
+            .into_iter()
+            .map(|t| (t, RowKind::Missing))
+            .collect();
+        Ok(plan)
+    };
+    answer(&setup, &args.asked, "imputed", plan, true, common)
+}
+
+pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon}), common)?;
+    let plan = |scan: &Scan| {
+        let mut plan = Plan::whole(scan, setup.columns.len());
+        let last = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
+        plan.further = (1..=args.horizon).map(|i| (last + i as f64 * scan.tr_seconds, RowKind::Asked)).collect();
+        Ok(plan)
+    };
+    answer(&setup, &args.asked, "forecast", plan, false, common)
+}
+
+/// Where the answers of one scan go besides the common table.
+struct ScanTables {
+    mean: TsvWriter,
+    sd: TsvWriter,
+}
+
+impl ScanTables {
+    fn create(setup: &Setup, scan: &Scan, description: &str) -> anyhow::Result<Self> {
+        let (folder, stem) = bids_stem(&scan.id);
+        let folder = setup.folder.join(&folder.to_string_lossy());
+        std::fs::create_dir_all(&folder)?;
+        let mut columns = vec!["time_seconds".to_owned(), "kind".to_owned()];
+        columns.extend(setup.frozen.contract.roi_names.iter().cloned());
+        let name = |stat: &str| folder.join(format!("{stem}_desc-{description}_stat-{stat}_timeseries.tsv"));
+        let sidecar = json!({
+            "Description": format!("{description} by bdo infer, mean and standard deviation of every region"),
+            "Sources": [scan.source.name],
+            "RepetitionTime": scan.tr_seconds,
+            "StartTime": scan.frame_times_seconds[0],
+            "Units": "as the ingested series; a region that the scan does not cover is given around 0",
+            "Columns": {"time_seconds": "since the first kept frame", "kind":
+                "visible: the model looked at this frame; hidden: kept from it; missing: no frame there; asked: another time"},
+            "ModelBlake3": setup.frozen.blake3,
+            "Calibrated": setup.calibration.is_some(),
+        });
+        let text = serde_json::to_string_pretty(&sidecar)? + "\n";
+        durable::write(&folder.join(format!("{stem}_desc-{description}_timeseries.json")), text.as_bytes())?;
+        Ok(Self { mean: TsvWriter::create(&name("mean"), &columns)?, sd: TsvWriter::create(&name("std"), &columns)? })
+    }
+
+    fn add(&mut self, block: &Block, regions: usize) -> Result<(), InferError> {
+        for (row, (time, kind)) in block.times_seconds.iter().zip(&block.kinds).enumerate() {
+            for (writer, values) in [(&mut self.mean, &block.lists[0]), (&mut self.sd, &block.lists[1])] {
+                let mut line = format!("{time}\t{kind}");
+                for x in &values[row * regions..(row + 1) * regions] {
+                    line.push('\t');
+                    if x.is_nan() { line.push_str("n/a") } else { line.push_str(&x.to_string()) }
+                }
+                writer.line(&line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), InferError> {
+        self.mean.finish()?;
+        self.sd.finish()
+    }
+}
+
+/// Answers all scans; with `keep_observed`, what was measured stays as it is.
+fn answer(
+    setup: &Setup,
+    asked: &Asked,
+    description: &str,
+    plan: impl Fn(&Scan) -> anyhow::Result<Plan>,
+    keep_observed: bool,
+    common: &Common,
+) -> anyhow::Result<Outcome> {
+    let started = Instant::now();
+    let regions = setup.columns.len();
+    let engine = setup.engine();
+    let facts = [
+        ("model_blake3", setup.frozen.blake3.clone()),
+        ("cohort_blake3", setup.cohort.content_blake3()?),
+        ("regions", serde_json::to_string(&setup.frozen.contract.roi_names)?),
+        ("calibrated", setup.calibration.is_some().to_string()),
+    ];
+    let path = setup.folder.join("posterior.parquet");
+    let mut table = TableWriter::create(&path, &[("mean", regions), ("sd", regions)], &facts)?;
+    let progress = Progress::start(description, setup.scans.len(), common.quiet)?;
+    let (mut rows_written, mut filled, mut passed_over) = (0usize, 0usize, Vec::new());
+    let mut familiar = Familiar::start(setup)?;
+    for (done, &i) in setup.scans.iter().enumerate() {
+        if progress.stop_requested() {
+            return Err(InferError::Interrupted.into());
+        }
+        let scan = setup.cohort.scan(i)?;
+        let Plan { hidden, unseen, further } = plan(&scan)?;
+        let ready = Rows::of_scan(&scan, &setup.columns, &setup.frozen.contract, &hidden, &unseen, &further);
+        let Some((rows, units)) = ready else {
+            passed_over.push(scan.id.to_string());
+            continue;
+        };
+        let mut tables = if asked.no_bids { None } else { Some(ScanTables::create(setup, &scan, description)?) };
+        let spreads = Spreads::of(setup, &rows);
+        engine.infer(&rows, |piece| {
+            let block = spreads.block(&engine, setup, &rows, &units, &piece, keep_observed, [common.seed, i as u64]);
+            rows_written += block.times_seconds.len();
+            filled += piece.rows.clone().filter(|&row| !rows.is_visible(row)).count();
+            table.add(&scan.id, &block)?;
+            tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))
+        })?;
+        if let Some(tables) = tables {
+            tables.finish()?;
+        }
+        familiar.add(setup, i, &setup.cohort.index()[i])?;
+        progress.advance(done + 1, passed_over.len());
+    }
+    progress.finish();
+    table.finish()?;
+    let unfamiliar = familiar.finish(&setup.folder.join("familiarity.tsv"))?;
+    if !asked.no_bids {
+        write_description(setup.folder.path())?;
+    }
+    for scan in &passed_over {
+        note(common, &format!("{scan} has no usable region or no frame to look at, and no answer"));
+    }
+    if unfamiliar > 0 {
+        note(common, &format!("{unfamiliar} scans are not like those the model knows; see familiarity.tsv"));
+    }
+    let facts = json!({
+        "verb": description, "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
+        "calibrated": setup.calibration.is_some(), "uncertainty": setup.uncertainty, "scans": setup.scans.len() - passed_over.len(),
+        "rows": rows_written, "rows_not_seen": filled, "passed_over": passed_over, "unfamiliar": unfamiliar,
+        "seconds": started.elapsed().as_secs_f64(), "out": asked.out,
+    });
+    setup.folder.write_json("inference.json", &facts)?;
+    let text = format!(
+        "{}: {rows_written} rows of {} scans ({filled} of them not seen by the model), {}, in {:.1} s",
+        path.display(),
+        setup.scans.len() - passed_over.len(),
+        if setup.calibration.is_some() { "with calibrated spreads" } else { "spreads NOT calibrated" },
+        started.elapsed().as_secs_f64()
+    );
+    print(common, &facts, &text);
+    Ok(if passed_over.is_empty() { Outcome::Done } else { Outcome::SomeRejected })
+}
+
+/// What turns the spread of the state into that of a measurement, for one scan.
+struct Spreads {
+    ignorance: Option<Ignorance>,
+}
+
+impl Spreads {
+    fn of(setup: &Setup, rows: &Rows) -> Self {
+        let ignorance = match (&setup.calibration, &setup.notes) {
+            (Some(calibration), Some(notes)) => {
+                Some(Ignorance::of(rows, &calibration.region_variance, &notes.autocorrelation))
+            }
+            _ => None,
+        };
+        Self { ignorance }
+    }
+
+    /// Values and spreads of a piece in the units of the scan.
+    #[allow(clippy::too_many_arguments)]
+    fn block(
+        &self,
+        engine: &Engine<'_>,
+        setup: &Setup,
+        rows: &Rows,
+        units: &Units,
+        piece: &Piece,
+        keep_observed: bool,
+        seed: [u64; 2],
+    ) -> Block {
+        let regions = rows.regions();
+        let variance = decoded_variance(engine, piece, setup.uncertainty, &seed);
+        let (mut mean, mut sd) = (Vec::with_capacity(variance.len()), Vec::with_capacity(variance.len()));
+        for (place, row) in piece.rows.clone().enumerate() {
+            for region in 0..regions {
+                let at = place * regions + region;
+                let observed = keep_observed && rows.is_visible(row) && rows.region_valid[region];
+                let (value, spread) = if observed {
+                    (rows.values[row * regions + region], 0.0)
+                } else {
+                    let total = match (&self.ignorance, &setup.calibration) {
+                        (Some(ignorance), Some(calibration)) => {
+                            // A region that was never seen is as uncertain as it is variable.
+                            let unknown = if rows.region_valid[region] { ignorance.unknown[row] } else { 1.0 };
+                            calibration.variance(f64::from(variance[at]), ignorance.region_variance[region], unknown)
+                        }
+                        _ => f64::from(variance[at]),
+                    };
+                    (piece.decoded[at], total.sqrt() as f32)
+                };
+                let known = setup.frozen.contract.iqrs[region] > 0.0;
+                mean.push(if known { units.value(region, value) } else { f32::NAN });
+                sd.push(if known { units.spread(region, spread) } else { f32::NAN });
+            }
+        }
+        Block {
+            times_seconds: rows.times_seconds[piece.rows.clone()].to_vec(),
+            kinds: rows.kinds[piece.rows.clone()].iter().map(|kind| kind.name()).collect(),
+            lists: vec![mean, sd],
+        }
+    }
+}
+
+/// Whether each scan is like those the model knows.
+struct Familiar {
+    lines: String,
+    unusual: usize,
+    is_known: bool,
+}
+
+impl Familiar {
+    fn start(setup: &Setup) -> anyhow::Result<Self> {
+        let is_known = setup.calibration.as_ref().is_some_and(|c| c.familiarity.is_known());
+        Ok(Self { lines: "scan\tdistance\tpercentile\ttrust\treasons\n".to_owned(), unusual: 0, is_known })
+    }
+
+    fn add(&mut self, setup: &Setup, number: usize, entry: &IndexEntry) -> anyhow::Result<()> {
+        if !self.is_known {
+            return Ok(());
+        }
+        let facts: Vec<ScanFacts> = calibrate::facts(&setup.frozen, &setup.cohort, &[number])?;
+        let verdict = facts.first().and_then(|f| setup.calibration.as_ref()?.familiarity.judge(f));
+        if let Some(verdict) = verdict {
+            self.unusual += usize::from(verdict.trust != Trust::Usual);
+            self.lines.push_str(&format!(
+                "{}\t{:.4}\t{:.4}\t{}\t{}\n",
+                entry.id,
+                verdict.distance,
+                verdict.percentile,
+                verdict.trust.name(),
+                if verdict.reasons.is_empty() { "n/a".to_owned() } else { verdict.reasons.join("; ") }
+            ));
+        }
+        Ok(())
+    }
+
+    fn finish(self, path: &Path) -> anyhow::Result<usize> {
+        if self.is_known {
+            durable::write(path, self.lines.as_bytes())?;
+        }
+        Ok(self.unusual)
+    }
+}
+
+/// The file that makes a folder a BIDS derivative.
+fn write_description(folder: &Path) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(&json!({
+        "Name": "bdo inference", "BIDSVersion": "1.9.0", "DatasetType": "derivative",
+        "GeneratedBy": [{"Name": "bdo", "Version": env!("CARGO_PKG_VERSION")}],
+    }))? + "\n";
+    Ok(durable::write(&folder.join("dataset_description.json"), text.as_bytes())?)
+}
+
+pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let setup = Setup::new(&args.asked, "trajectory", &json!({}), common)?;
+    let width = setup.frozen.model.config().width;
+    let engine = setup.engine();
+    let facts = [("model_blake3", setup.frozen.blake3.clone()), ("cohort_blake3", setup.cohort.content_blake3()?)];
+    let path = setup.folder.join("latent.parquet");
+    let mut table = TableWriter::create(&path, &[("mean", width), ("variance", width)], &facts)?;
+    let regions: Vec<Region> = setup.columns.iter().map(|&c| setup.cohort.regions()[c].clone()).collect();
+    let progress = Progress::start("trajectory", setup.scans.len(), common.quiet)?;
+    let mut summary = Vec::new();
+    let mut names = Vec::new();
+    for (done, &i) in setup.scans.iter().enumerate() {
+        if progress.stop_requested() {
+            return Err(InferError::Interrupted.into());
+        }
+        let scan = setup.cohort.scan(i)?;
+        let plan = Plan::whole(&scan, setup.columns.len());
+        let contract = &setup.frozen.contract;
+        let Some((rows, _)) = Rows::of_scan(&scan, &setup.columns, contract, &plan.hidden, &plan.unseen, &[]) else {
+            continue;
+        };
+        let (folder, stem) = bids_stem(&scan.id);
+        let folder = setup.folder.join(&folder.to_string_lossy());
+        std::fs::create_dir_all(&folder)?;
+        let mut writer: Option<TsvWriter> = None;
+        let mut weights: Option<NetworkWeights> = None;
+        let (mut energy, mut times, mut count) = (0.0, Vec::new(), 0usize);
+        engine.infer(&rows, |piece| {
+            table.add(
+                &scan.id,
+                &Block {
+                    times_seconds: rows.times_seconds[piece.rows.clone()].to_vec(),
+                    kinds: rows.kinds[piece.rows.clone()].iter().map(|kind| kind.name()).collect(),
+                    lists: vec![piece.mean.clone(), piece.variance.clone()],
+                },
+            )?;
+            let weights = weights.get_or_insert_with(|| NetworkWeights::of(&engine, &piece, &regions));
+            if writer.is_none() {
+                let mut columns = vec!["time_seconds".to_owned(), "control_energy".to_owned()];
+                columns.extend(weights.names.iter().map(|name| format!("time_constant_seconds_{name}")));
+                let file = folder.join(format!("{stem}_desc-trajectory_timeseries.tsv"));
+                writer = Some(TsvWriter::create(&file, &columns)?);
+                names.clone_from(&weights.names);
+                times = vec![0.0; weights.names.len()];
+            }
+            for (place, row) in piece.rows.clone().enumerate() {
+                let found = weights.path_row(&piece, place);
+                let mut line = format!("{}\t{}", rows.times_seconds[row], found.control_energy);
+                found.time_constant_seconds.iter().for_each(|t| line.push_str(&format!("\t{t}")));
+                if let Some(writer) = &mut writer {
+                    writer.line(&line)?;
+                }
+                energy += found.control_energy;
+                times.iter_mut().zip(&found.time_constant_seconds).for_each(|(sum, t)| *sum += t);
+                count += 1;
+            }
+            Ok(())
+        })?;
+        if let Some(writer) = writer {
+            writer.finish()?;
+        }
+        let n = count.max(1) as f64;
+        summary.push((scan.id.to_string(), energy / n, times.iter().map(|t| t / n).collect::<Vec<f64>>()));
+        progress.advance(done + 1, 0);
+    }
+    progress.finish();
+    table.finish()?;
+    write_description(setup.folder.path())?;
+    let mut text = format!(
+        "scan\tcontrol_energy\t{}\n",
+        names.iter().map(|n| format!("time_constant_seconds_{n}")).collect::<Vec<_>>().join("\t")
+    );
+    for (scan, energy, times) in &summary {
+        let times: Vec<String> = times.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("{scan}\t{energy}\t{}\n", times.join("\t")));
+    }
+    durable::write(&setup.folder.join("summary.tsv"), text.as_bytes())?;
+    let facts = json!({
+        "verb": "trajectory", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
+        "scans": summary.len(), "networks": names, "out": args.asked.out,
+    });
+    setup.folder.write_json("inference.json", &facts)?;
+    print(
+        common,
+        &facts,
+        &format!("{}: latent paths of {} scans; means in summary.tsv", path.display(), summary.len()),
+    );
+    Ok(Outcome::Done)
+}

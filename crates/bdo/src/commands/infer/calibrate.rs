@@ -1,0 +1,209 @@
+//! `bdo infer calibrate`: bands that hold, fitted on validation people and checked on test people.
+
+use anyhow::{Context, bail};
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_downstream::control::control_of;
+use bdo_downstream::frozen::{FrozenModel, Intake};
+use bdo_downstream::pooling::Pooling;
+use bdo_infer::InferError;
+use bdo_infer::calibration::{Calibration, region_variances, residuals};
+use bdo_infer::engine::Engine;
+use bdo_infer::familiarity::{Familiarity, ScanFacts};
+use bdo_infer::score::{FillScore, Question, visits};
+use bdo_infer::spread::Uncertainty;
+use bdo_train::evaluate::Masked;
+use bdo_train::mask::MaskSettings;
+use bdo_train::publish::{TrainingNotes, read_notes};
+use serde_json::json;
+
+use super::super::evaluate::scans_of;
+use super::super::{note, print};
+use super::uncertainty;
+use crate::Outcome;
+use crate::cli::Common;
+use crate::infer_args::CalibrateArgs;
+use crate::progress::Progress;
+use crate::training_args::People;
+
+/// Shares of missing frames the bands are fitted for.
+pub(super) const RATIOS: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
+/// Frames at the end of a scan that are forecast while fitting.
+const HORIZON: usize = 10;
+/// Scans the bands are fitted on, and training scans that say what is familiar: enough for two digits, quick enough to wait for.
+const MOST_SCANS: usize = 60;
+const MOST_KNOWN: usize = 300;
+
+pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let frozen = FrozenModel::read(&args.model)?;
+    let notes = read_notes(&args.model).context("expected a model with training.json")?;
+    let cohort = Cohort::open(&args.data)?;
+    if !has_people(&frozen, &notes, &cohort) {
+        bail!(
+            "{}: expected people the model was validated on (the cohort of its training), found none",
+            args.data.display()
+        );
+    }
+    let calibration = fit(&frozen, &notes, &cohort, uncertainty(args.uncertainty, args.draws), common)?;
+    calibration.write(&args.out)?;
+    let scans = scans_of(People::Test, &frozen.people, Some(&notes), &cohort);
+    let mut text = format!(
+        "{}: fitted on {} visits of validation people; temperature {}, bands reach {:.3}, {:.3} and {:.3} standard deviations",
+        args.out.display(),
+        calibration.scans,
+        calibration.temperature,
+        calibration.half_widths[0],
+        calibration.half_widths[1],
+        calibration.half_widths[2],
+    );
+    let mut checked = Vec::new();
+    if scans.is_empty() {
+        note(common, "nobody is left to check the bands on");
+    } else {
+        checked = check(&frozen, &notes, &calibration, &cohort, &scans, common)?;
+        text.push_str(&format!("\nchecked on {} scans of test people:\n{}", scans.len(), coverage_table(&checked)));
+    }
+    let json = json!({"out": args.out, "calibration": calibration, "test_people": checked});
+    print(common, &json, text.trim_end());
+    Ok(Outcome::Done)
+}
+
+/// Whether a cohort holds people the model was validated on.
+pub(super) fn has_people(frozen: &FrozenModel, notes: &TrainingNotes, cohort: &Cohort) -> bool {
+    !scans_of(People::Validation, &frozen.people, Some(notes), cohort).is_empty()
+}
+
+/// Visits of validation people, at several shares of missing frames and at the end of scans, decide everything.
+pub(super) fn fit(
+    frozen: &FrozenModel,
+    notes: &TrainingNotes,
+    cohort: &Cohort,
+    how: Uncertainty,
+    common: &Common,
+) -> anyhow::Result<Calibration> {
+    let engine = Engine::new(frozen);
+    let mut scans = scans_of(People::Validation, &frozen.people, Some(notes), cohort);
+    let step = scans.len().div_ceil(MOST_SCANS).max(1);
+    scans = scans.into_iter().step_by(step).collect();
+    let mut all: Vec<(u64, Masked)> = Vec::new();
+    for ratio in RATIOS {
+        let mask = MaskSettings { ratio, ..notes.mask };
+        all.extend(visits(cohort, &scans, &frozen.contract, &mask, common.seed)?);
+    }
+    all.extend(tails(frozen, notes, cohort, &scans)?);
+    if all.is_empty() {
+        return Err(InferError::TooFew { what: "calibration", expected: 1, found: 0 }.into());
+    }
+    let population = region_variances(&all.iter().map(|(_, visit)| visit.clone()).collect::<Vec<_>>());
+    let progress = Progress::start("calibrate", all.len(), common.quiet)?;
+    let mut found = Vec::new();
+    for (done, (number, visit)) in all.iter().enumerate() {
+        if progress.stop_requested() {
+            return Err(InferError::Interrupted.into());
+        }
+        let seed = [common.seed, *number];
+        found.extend(residuals(&engine, visit, &population, &notes.autocorrelation, how, &seed)?);
+        progress.advance(done + 1, 0);
+    }
+    progress.finish();
+    let mut known = scans_of(People::All, &frozen.people, Some(notes), cohort);
+    known.retain(|i| !frozen.people.overlap([cohort.index()[*i].id.subject.as_str()]).is_empty());
+    let step = known.len().div_ceil(MOST_KNOWN).max(1);
+    let known: Vec<usize> = known.into_iter().step_by(step).collect();
+    let familiarity = Familiarity::fit(&facts(frozen, cohort, &known)?, &facts(frozen, cohort, &scans)?);
+    if familiarity.is_none() {
+        note(common, "too few training or validation scans to say what is familiar to the model");
+    }
+    Ok(Calibration::fit(
+        frozen.blake3.clone(),
+        cohort.content_blake3()?,
+        all.len(),
+        how,
+        population,
+        &found,
+        familiarity.unwrap_or_default(),
+    ))
+}
+
+/// The last stretch of each scan with its end hidden.
+fn tails(
+    frozen: &FrozenModel,
+    notes: &TrainingNotes,
+    cohort: &Cohort,
+    scans: &[usize],
+) -> anyhow::Result<Vec<(u64, Masked)>> {
+    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
+    let columns = frozen.contract.match_regions(&names)?;
+    let mut found = Vec::new();
+    for &i in scans {
+        let scan = cohort.scan(i)?;
+        let visit = bdo_infer::forecast::tail_visit(&frozen.contract, &scan, &columns, HORIZON, notes.mask.frames);
+        found.extend(visit.map(|visit| (i as u64, visit)));
+    }
+    Ok(found)
+}
+
+/// What is known about scans before anything is predicted.
+pub(super) fn facts(frozen: &FrozenModel, cohort: &Cohort, scans: &[usize]) -> anyhow::Result<Vec<ScanFacts>> {
+    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
+    let intake = Intake::new(&frozen.contract, &names)?;
+    let mut found = Vec::new();
+    for &i in scans {
+        let entry = &cohort.index()[i];
+        let Some(scan) = intake.scale(&cohort.scan(i)?) else { continue };
+        let valid = scan.region_valid.iter().filter(|v| **v).count() * scan.times_seconds.len();
+        found.push(ScanFacts {
+            feature: Pooling::Mean.apply(&control_of(frozen, &scan)?),
+            tr_seconds: entry.tr_seconds,
+            frames: entry.frames,
+            variance: scan.values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / valid.max(1) as f64,
+            motion_mm: entry.mean_fd_mm,
+        });
+    }
+    Ok(found)
+}
+
+/// Coverage on people nothing was fitted on.
+fn check(
+    frozen: &FrozenModel,
+    notes: &TrainingNotes,
+    calibration: &Calibration,
+    cohort: &Cohort,
+    scans: &[usize],
+    common: &Common,
+) -> anyhow::Result<Vec<FillScore>> {
+    let engine = Engine::new(frozen);
+    let question = Question {
+        engine: &engine,
+        calibration,
+        correlation: &notes.autocorrelation,
+        cohort,
+        scans,
+        seed: common.seed,
+    };
+    let progress = Progress::start("check", scans.len(), common.quiet)?;
+    let fill = |&ratio: &f64| question.fill(&MaskSettings { ratio, ..notes.mask }, &progress);
+    let scores: Result<Vec<FillScore>, InferError> = RATIOS.iter().map(fill).collect();
+    progress.finish();
+    Ok(scores?)
+}
+
+/// One line a share of missing frames.
+pub(super) fn coverage_table(scores: &[FillScore]) -> String {
+    let mut text =
+        String::from("missing   model   kriging  interpol.    hold    mean    crps   in 50 %  in 80 %  in 95 %\n");
+    for score in scores {
+        let other = |name: &str| score.others.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, mse)| *mse);
+        let [half, most, nearly] = score.model.coverage.map(|share| 100.0 * share);
+        text.push_str(&format!(
+            "{:>6.0} %  {:.4}  {:.4}   {:.4}   {:.4}  {:.4}  {:.4}   {half:5.1}    {most:5.1}    {nearly:5.1}\n",
+            100.0 * score.missing,
+            score.model.mse,
+            other("kriging"),
+            other("interpolation"),
+            other("hold"),
+            other("mean"),
+            score.model.crps,
+        ));
+    }
+    text
+}

@@ -1,0 +1,179 @@
+//! `bdo infer conformal`: intervals and sets around a head's predictions that hold for new people.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use bdo_data::cohort::Cohort;
+use bdo_data::durable;
+use bdo_data::random::{shuffle, stream};
+use bdo_data::split::SplitManifest;
+use bdo_downstream::fitted::FittedHead;
+use bdo_downstream::predict::predict;
+use bdo_downstream::target::{Target, Task};
+use bdo_eval::conformal::Conformal;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::super::print;
+use crate::Outcome;
+use crate::cli::Common;
+use crate::infer_args::ConformalArgs;
+use crate::progress::Progress;
+
+const FORMAT: &str = "bdo-conformal/1";
+
+/// A calibrated head.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CalibratedHead {
+    format: String,
+    target: String,
+    numbers_blake3: String,
+    cohort_blake3: String,
+    pub(crate) conformal: Conformal,
+}
+
+/// Reads the file of `bdo infer conformal`, which must be of this head.
+pub(crate) fn read(path: &Path, head: &FittedHead) -> anyhow::Result<Conformal> {
+    let found: CalibratedHead = serde_json::from_slice(&durable::read(path)?)
+        .with_context(|| format!("{}: expected the file of bdo infer conformal", path.display()))?;
+    if found.format != FORMAT || found.numbers_blake3 != head.numbers_blake3 {
+        bail!(
+            "{}: expected {FORMAT} for the head with BLAKE3 {}, found {} for {}",
+            path.display(),
+            head.numbers_blake3,
+            found.format,
+            found.numbers_blake3
+        );
+    }
+    Ok(found.conformal)
+}
+
+pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Outcome> {
+    if !(args.level > 0.0 && args.level < 1.0) {
+        bail!("--level: expected a chance above 0 and below 1, found {}", args.level);
+    }
+    let head = FittedHead::read(&args.head)?;
+    let cohort = Cohort::open(&args.data)?;
+    let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
+    let progress = Progress::start("predict", cohort.len(), common.quiet)?;
+    let predictions = predict(&args.head, &head, &cohort, &progress);
+    progress.finish();
+    let used = used_people(&args.head);
+    let mut people: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let predictions = predictions?;
+    for scan in predictions.scans.iter().filter(|s| !s.seen_by_head) {
+        let subject = scan.row.subject.as_str();
+        if target.values.contains_key(subject) && !used.iter().any(|u| u == subject) {
+            people.entry(subject).or_default().push(scan.mean());
+        }
+    }
+    let (mut said, mut truths) = (Vec::new(), Vec::new());
+    for (subject, values) in &people {
+        said.push(values.iter().sum::<f64>() / values.len() as f64);
+        truths.push(target.values[*subject]);
+    }
+    let least = (1.0 / (1.0 - args.level)).ceil() as usize;
+    if said.len() < least {
+        bail!(
+            "{}: expected at least {least} labelled people whom the head was neither fitted nor chosen on, found {}; a head of \
+             one seed (bdo probe --seeds 0) leaves a fifth of its cohort",
+            args.data.display(),
+            said.len()
+        );
+    }
+    let all: Vec<usize> = (0..said.len()).collect();
+    let conformal = calibrate(&head.task, args.level, &said, &truths, &all);
+    let file = CalibratedHead {
+        format: FORMAT.to_owned(),
+        target: head.target.clone(),
+        numbers_blake3: head.numbers_blake3.clone(),
+        cohort_blake3: cohort.content_blake3()?,
+        conformal,
+    };
+    durable::write(&args.out, (serde_json::to_string_pretty(&file)? + "\n").as_bytes())?;
+    let checked = halvings(&head.task, args, &said, &truths, common.seed);
+    let wide = match &head.task {
+        Task::Regression => format!("intervals reach {:.3} to either side", file.conformal.threshold),
+        Task::Classification { .. } => {
+            format!("classes with a chance of {:.3} or more stay in the set", 1.0 - file.conformal.threshold)
+        }
+    };
+    let mut text = format!("{}: {} of {} people, {wide}", args.out.display(), head.target, said.len());
+    if let Some(checked) = &checked {
+        text.push_str(&format!(
+            "\n{} random halves: {:.1} % inside where {:.1} % was asked for (binomial error of one half {:.1} %), {:.1} % decided",
+            args.splits,
+            100.0 * checked.coverage,
+            100.0 * args.level,
+            100.0 * checked.binomial_error,
+            100.0 * checked.decided
+        ));
+    }
+    let json = json!({"out": args.out, "target": head.target, "people": said.len(), "conformal": file.conformal, "halves": checked});
+    print(common, &json, &text);
+    Ok(Outcome::Done)
+}
+
+/// Validation people of the head's own splits: nothing was fitted on them, but its settings were chosen by them.
+fn used_people(head: &Path) -> Vec<String> {
+    let manifest = durable::read(&head.join("splits.json")).ok();
+    let manifest: Option<SplitManifest> = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let splits = manifest.map(|m| m.splits).unwrap_or_default();
+    splits.iter().flat_map(|s| s.validation.subjects().iter().chain(s.train.subjects()).cloned()).collect()
+}
+
+fn calibrate(task: &Task, level: f64, said: &[f64], truths: &[f64], people: &[usize]) -> Conformal {
+    let pick = |values: &[f64]| -> Vec<f64> { people.iter().map(|&i| values[i]).collect() };
+    match task {
+        Task::Regression => Conformal::of_numbers(level, &pick(said), &pick(truths)),
+        Task::Classification { .. } => {
+            let second: Vec<bool> = people.iter().map(|&i| truths[i] > 0.5).collect();
+            Conformal::of_classes(level, &pick(said), &second)
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Halvings {
+    coverage: f64,
+    binomial_error: f64,
+    decided: f64,
+}
+
+/// Calibrates on random halves and looks at the others.
+fn halvings(task: &Task, args: &ConformalArgs, said: &[f64], truths: &[f64], seed: u64) -> Option<Halvings> {
+    let half = said.len() / 2;
+    if half < 2 || args.splits == 0 {
+        return None;
+    }
+    let (mut inside, mut decided, mut count) = (0usize, 0usize, 0usize);
+    for split in 0..args.splits {
+        let mut order: Vec<usize> = (0..said.len()).collect();
+        shuffle(&mut order, &mut stream("conformal halves", &[seed, split]));
+        let conformal = calibrate(task, args.level, said, truths, &order[..half]);
+        for &i in &order[half..] {
+            count += 1;
+            match task {
+                Task::Regression => {
+                    let [low, high] = conformal.interval(said[i]);
+                    inside += usize::from(low <= truths[i] && truths[i] <= high);
+                    decided += usize::from(conformal.threshold.is_finite());
+                }
+                Task::Classification { .. } => {
+                    let set = conformal.set(said[i]);
+                    inside += usize::from(set.holds(truths[i] > 0.5));
+                    decided += usize::from(set.is_decided());
+                }
+            }
+        }
+    }
+    let n = count as f64;
+    let tested = (said.len() - half) as f64;
+    Some(Halvings {
+        coverage: inside as f64 / n,
+        binomial_error: (args.level * (1.0 - args.level) / tested).sqrt(),
+        decided: decided as f64 / n,
+    })
+}

@@ -1,0 +1,111 @@
+//! How good the answers are: frames hidden and filled, ends hidden and forecast.
+
+use anyhow::bail;
+use bdo_data::durable;
+use bdo_downstream::frozen::Intake;
+use bdo_infer::InferError;
+use bdo_infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
+use bdo_infer::score::{FillScore, Question};
+use bdo_train::mask::MaskSettings;
+use serde_json::json;
+
+use super::super::evaluate::scans_of;
+use super::super::{note, print};
+use super::Setup;
+use super::calibrate::coverage_table;
+use crate::Outcome;
+use crate::cli::Common;
+use crate::infer_args::{ForecastArgs, ImputeArgs};
+use crate::progress::Progress;
+use crate::training_args::People;
+
+pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outcome> {
+    if let Some(wrong) = args.missing.iter().find(|r| !(**r > 0.0 && **r < 1.0)) {
+        bail!("--missing: expected shares above 0 and below 1, found {wrong}");
+    }
+    let setup = Setup::new(&args.asked, "impute", &json!({"missing": args.missing}), common)?;
+    let (notes, calibration) = setup.scoring()?;
+    let scans = setup.unseen(args.asked.people);
+    if scans.is_empty() {
+        bail!("{}: expected scans of people the model has not seen, found none", args.asked.data.display());
+    }
+    note(common, &format!("{} scans are scored", scans.len()));
+    let engine = setup.engine();
+    let question = Question {
+        engine: &engine,
+        calibration,
+        correlation: &notes.autocorrelation,
+        cohort: &setup.cohort,
+        scans: &scans,
+        seed: common.seed,
+    };
+    let progress = Progress::start("impute", scans.len(), common.quiet)?;
+    let fill = |&ratio: &f64| question.fill(&MaskSettings { ratio, ..notes.mask }, &progress);
+    let scores: Result<Vec<FillScore>, InferError> = args.missing.iter().map(fill).collect();
+    progress.finish();
+    let scores = scores?;
+    let facts = json!({
+        "verb": "impute", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
+        "people": format!("{:?}", args.asked.people), "scores": scores, "out": args.asked.out,
+    });
+    setup.folder.write_json("scores.json", &facts)?;
+    setup.folder.write_json("inference.json", &json!({"verb": "impute", "scored": true}))?;
+    let text = coverage_table(&scores);
+    durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
+    print(common, &facts, text.trim_end());
+    Ok(Outcome::Done)
+}
+
+pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Outcome> {
+    let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon, "score": true}), common)?;
+    let (notes, calibration) = setup.scoring()?;
+    let scans = setup.unseen(args.asked.people);
+    let names: Vec<String> = setup.cohort.regions().iter().map(|r| r.name.clone()).collect();
+    let intake = Intake::new(&setup.frozen.contract, &names)?;
+    let mut training = scans_of(People::All, &setup.frozen.people, Some(notes), &setup.cohort);
+    training.retain(|i| !setup.frozen.people.overlap([setup.cohort.index()[*i].id.subject.as_str()]).is_empty());
+    let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &intake, setup.columns.len())?;
+    let engine = setup.engine();
+    let question = Question {
+        engine: &engine,
+        calibration,
+        correlation: &notes.autocorrelation,
+        cohort: &setup.cohort,
+        scans: &scans,
+        seed: common.seed,
+    };
+    let progress = Progress::start("forecast", scans.len(), common.quiet)?;
+    let found = forecast_skill(&question, &autoregression, args.horizon as usize, notes.mask.frames, &progress);
+    progress.finish();
+    let (scores, scored) = found?;
+    if scored == 0 {
+        bail!(
+            "{}: expected scans with at least {} frames and the repetition time of at least 8 training scans, found none",
+            args.asked.data.display(),
+            args.horizon + 10
+        );
+    }
+    let mut text = format!(
+        "{scored} scans\nahead  seconds   model   {}   in 95 %\n",
+        OTHERS.map(|n| format!("{n:>11}")).join(" ")
+    );
+    for score in &scores {
+        text.push_str(&format!(
+            "{:>5}  {:>7.2}  {:.4}   {}   {:.1}\n",
+            score.frames_ahead,
+            score.seconds_ahead,
+            score.model.mse,
+            score.others.map(|mse| format!("{mse:>11.4}")).join(" "),
+            100.0 * score.model.coverage[2]
+        ));
+    }
+    let facts = json!({
+        "verb": "forecast", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
+        "scans": scored, "others": OTHERS, "scores": scores, "out": args.asked.out,
+    });
+    setup.folder.write_json("scores.json", &facts)?;
+    setup.folder.write_json("inference.json", &json!({"verb": "forecast", "scored": true}))?;
+    durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
+    print(common, &facts, text.trim_end());
+    Ok(Outcome::Done)
+}
