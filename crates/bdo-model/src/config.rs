@@ -37,6 +37,9 @@ pub struct ModelConfig {
     pub time_encoding: TimeEncoding,
     /// Radians of the fastest sinusoid per unit of its clock; above 1 lets attention tell neighbouring frames apart.
     pub time_encoding_rate: f64,
+    /// Whether the last quarter of the time code tells how far away the visible frames before and after are. Attention can
+    /// only compare times; how much a neighbour is worth depends on the gap to it.
+    pub gap_code: bool,
     /// Scaled time per second.
     pub time_scale: f64,
     /// How the matrices of attention begin.
@@ -339,6 +342,7 @@ impl Default for ModelConfig {
             dropout: 0.0,
             time_encoding: TimeEncoding::Scaled,
             time_encoding_rate: 1.0,
+            gap_code: false,
             time_scale: 0.1,
             attention_start: AttentionStart::Independent,
             attention_output_init: 1.0,

@@ -6,7 +6,7 @@ use crate::decoder::Decoder;
 use crate::dropout::Dropout;
 use crate::dynamics::{Dynamics, Frames, Latents, UnionGrid};
 use crate::ema::EmaEncoder;
-use crate::encoder::{Encoder, Tokens, time_code};
+use crate::encoder::{Encoder, Tokens, time_code, write_gaps};
 use crate::init::initial_parameters;
 use crate::layer::Source;
 use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
@@ -226,7 +226,15 @@ impl Bdo {
         };
         let scale = self.config.time_code_rate();
         let times: Vec<f64> = list.iter().map(|&row| scale * frames.times_seconds[row]).collect();
-        let code = time_code(&times, self.config.width);
+        let width = self.config.width;
+        let mut code = time_code(&times, width);
+        if self.config.gap_code {
+            for (sample, &count) in counts.iter().enumerate() {
+                let from = sample * slots;
+                let seconds: Vec<f64> = list[from..from + count].iter().map(|&row| frames.times_seconds[row]).collect();
+                write_gaps(&mut code[from * width..(from + slots) * width], &seconds, width);
+            }
+        }
         let device = series.device();
         Tokens {
             values: rows(series, list, slots),

@@ -74,6 +74,8 @@ pub struct ModelSettings {
     pub time_encoding: Option<TimeEncoding>,
     /// Radians of the fastest sinusoid per unit of its clock.
     pub time_encoding_rate: Option<f64>,
+    /// Whether the time code tells the gaps to the visible frames before and after.
+    pub gap_code: Option<bool>,
     /// Scaled time per second.
     pub time_scale: Option<f64>,
     /// How the matrices of attention begin.
@@ -306,6 +308,7 @@ impl Settings {
             time_encoding: keys.time_encoding.unwrap_or(base.time_encoding),
             time_encoding_rate: keys.time_encoding_rate.unwrap_or(base.time_encoding_rate),
             time_scale: keys.time_scale.unwrap_or(base.time_scale),
+            gap_code: keys.gap_code.unwrap_or(base.gap_code),
             attention_start: keys.attention_start.unwrap_or(base.attention_start),
             attention_output_init: keys.attention_output_init.unwrap_or(base.attention_output_init),
             embed_start: keys.embed_start.unwrap_or(base.embed_start),

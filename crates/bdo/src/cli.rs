@@ -303,6 +303,8 @@ pub(crate) enum BenchTask {
     Scan,
     /// Matrix products at the model's shapes
     Gemm,
+    /// One scan reconstructed with and without its spread, beside embedding it (--frames 490)
+    Infer,
     /// A 4D image to region means, beside inflating it alone (needs --image and --atlas)
     Ingest,
 }

@@ -59,6 +59,10 @@ pub(crate) struct CompareArgs {
     /// Repetitions with random splits
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "0,1,2")]
     pub(crate) seeds: Vec<u64>,
+    /// Divide people once for each seed, evenly by this label, and use that for every target: one pre-training a seed
+    /// instead of one a seed and target [default: evenly by each target, people without it left out]
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) stratify_by: Option<String>,
     /// Also leave out groups of sites
     #[arg(long)]
     pub(crate) site_groups: bool,

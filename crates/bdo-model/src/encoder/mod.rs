@@ -6,7 +6,7 @@ mod time;
 
 pub use block::{Attention, Block, BlockShape, FeedForward};
 pub use embed::Embed;
-pub use time::time_code;
+pub use time::{time_code, write_gaps};
 
 use crate::config::ModelConfig;
 use crate::dropout::Dropout;

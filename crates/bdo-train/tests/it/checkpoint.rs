@@ -1,6 +1,7 @@
 //! Damage to the newest checkpoint never goes unnoticed, and the one before it is used.
 
 use std::path::Path;
+use std::process::Command;
 
 use bdo_data::random::{below, stream};
 use bdo_model::config::ModelConfig;
@@ -71,4 +72,67 @@ fn only_the_last_ones_are_kept() {
         saved(dir.path(), step);
     }
     assert_eq!(saved(dir.path(), 5).sets().unwrap().len(), 2);
+}
+
+/// A small file system of its own, where the machine lets us mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(bytes: u64) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes}");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output().ok()?;
+        mounted.status.success().then_some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().metadata().unwrap());
+    // Whole pages, as the small disk counts them.
+    files.map(|m| m.len().div_ceil(4096) * 4096).sum()
+}
+
+#[test]
+fn a_full_disk_never_costs_a_checkpoint() {
+    let full = std::env::var("BDO_TORTURE").is_ok_and(|v| v == "full");
+    let saves = if full { 100 } else { 10 };
+    let dir = tempfile::tempdir().unwrap();
+    let one = size_of(&saved(dir.path(), 1).sets().unwrap()[0]);
+    let (mut refused, mut fitted) = (0, 0);
+    for round in 0..saves {
+        let Some(disk) = SmallDisk::mount(8 * one) else {
+            println!("SKIPPED: this machine does not let us mount a small disk, the full-disk test did not run");
+            return;
+        };
+        let sets = saved(disk.0.path(), 1);
+        // Room for none, some or all of the next one.
+        let room = below(&mut stream("full disk", &[round]), one + one / 4);
+        let filler = disk.0.path().join("filler");
+        std::fs::write(&filler, vec![0u8; (7 * one - room) as usize]).unwrap();
+        let mut state = TrainState::fresh(&config(), 2, Kernels::default(), &Device::flex().autodiff()).unwrap();
+        state.step = 2;
+        match sets.save(&state) {
+            Ok(()) => {
+                assert_eq!(restored(&sets), (Some(2), 0), "round {round}");
+                fitted += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("the disk is full"), "round {round}: {error}");
+                assert_eq!(restored(&sets), (Some(1), 0), "round {round}: the one before is whole and found");
+                std::fs::remove_file(&filler).unwrap();
+                sets.save(&state).unwrap();
+                assert_eq!(restored(&sets), (Some(2), 0), "round {round}: with room again it is saved");
+                refused += 1;
+            }
+        }
+    }
+    println!("{refused} saves met a full disk, {fitted} fitted");
+    assert!(refused * 2 > saves, "only {refused} of {saves} saves met a full disk");
 }

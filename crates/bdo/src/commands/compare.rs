@@ -124,6 +124,9 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
         None => (people, family),
     };
     let splits = splits(args, people, family, &cohort_blake3)?;
+    if args.stratify_by.is_some() {
+        everybody_has_a_value(&splits.splits, &args.targets, people)?;
+    }
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let hashes = pretrained.as_ref().map(|m| (&m.people.subjects, &m.people.scans));
     let flags = guarded(&splits.splits, people, &contents, hashes)?;
@@ -142,9 +145,12 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     let tasks: Vec<(&dyn Method, Task<'_>, &[String])> = methods
         .iter()
         .flat_map(|m| splits.splits.iter().zip(&flags).map(move |(split, flags)| (m.as_ref(), split, flags.as_slice())))
-        .filter_map(|(method, split, flags)| {
-            let target = targets.iter().find(|t| Some(&t.name) == split.spec.target.as_ref())?;
-            Some((method, Task { cohort: &cohort, split, target, seed: split.spec.seed, fit_on }, flags))
+        .flat_map(|(method, split, flags)| {
+            let of_split = |t: &&Target| args.stratify_by.is_some() || Some(&t.name) == split.spec.target.as_ref();
+            targets.iter().filter(of_split).map(move |target| (method, split, target, flags))
+        })
+        .map(|(method, split, target, flags)| {
+            (method, Task { cohort: &cohort, split, target, seed: split.spec.seed, fit_on }, flags)
         })
         .collect();
     let (results, reused) = run_all(&tasks, &store, &cohort_blake3, common)?;
@@ -203,7 +209,8 @@ fn splits(
 ) -> anyhow::Result<SplitManifest> {
     let site = args.site_column.clone().or_else(|| confound::site_column(people).map(str::to_owned));
     let mut specs = vec![];
-    for target in &args.targets {
+    let divided_by = args.stratify_by.as_ref().map_or(args.targets.as_slice(), std::slice::from_ref);
+    for target in divided_by {
         let spec = |scheme, seed| SplitSpec {
             target: Some(target.clone()),
             family_column: family.clone(),
@@ -224,6 +231,24 @@ fn splits(
         }
     }
     Ok(SplitManifest::new(cohort_blake3, people, &specs)?)
+}
+
+/// One division for all targets leaves nobody out, so nobody may lack a value.
+fn everybody_has_a_value(splits: &[Split], targets: &[String], people: &Participants) -> anyhow::Result<()> {
+    for target in targets {
+        let lacks = |subject: &&String| people.row_of(subject).is_none_or(|row| people.get(row, target).is_none());
+        let parts =
+            |s: &Split| [s.train.subjects().to_vec(), s.validation.subjects().to_vec(), s.test.subjects().to_vec()];
+        let missing: BTreeSet<String> = splits.iter().flat_map(parts).flatten().filter(|s| lacks(&s)).collect();
+        if let Some(first) = missing.first() {
+            bail!(
+                "--stratify-by: expected a value of {target:?} for everybody, found {} people without one ({first} ...); \
+                 leave the option out to divide people by each target",
+                missing.len()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Refuses splits with anybody on both sides; says what a table must say about pre-training, split by split.

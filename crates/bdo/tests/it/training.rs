@@ -226,3 +226,16 @@ fn a_comparison_pre_trains_for_every_split_and_never_on_its_test_people() {
         assert!(hashes("test").iter().all(|hash| !trained.contains(hash)));
     }
 }
+
+#[test]
+fn a_run_that_does_not_settle_goes_back_to_its_checkpoint_and_ends_with_a_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    // Steps of this length throw every parameter out of range: losses that are not finite, again and again.
+    let wild = "--set train.learning_rate=1e30 --set train.learning_rate_start=1e30 --set train.epochs=200";
+    let output = run(dir.path(), &format!("pretrain --data c --out r {} {wild}", SMALL.replace("--quiet", "")));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("was skipped") && error.contains("training does not settle"), "{error}");
+    assert!(error.contains("returns to") || error.contains("back to"), "a rollback is said: {error}");
+}

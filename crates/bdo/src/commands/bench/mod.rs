@@ -2,6 +2,7 @@
 
 mod embed;
 mod gemm;
+mod infer;
 mod ingest;
 mod limits;
 mod scan;
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
             print(common, &json!({"task": "scan", "rows": table.rows}), &table.text);
             Ok(Outcome::Done)
         }
+        BenchTask::Infer => infer::run(args, common),
         BenchTask::Ingest => ingest::run(args, common),
         BenchTask::Gemm => {
             let table = gemm::table();
