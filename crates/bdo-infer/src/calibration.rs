@@ -20,7 +20,7 @@ const KNOTS: usize = 8;
 /// A scan's own variance counts as many frames as it has, that of the population as this many.
 const PRIOR_FRAMES: f64 = 10.0;
 /// Temperatures tried; 0 leaves the state's spread out.
-const TEMPERATURES: [f64; 9] = [0.0, 0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0];
+const TEMPERATURES: [f64; 12] = [0.0, 0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// No share below this: a band is never a line.
 const LEAST_SHARE: f64 = 1e-3;
 

@@ -20,6 +20,8 @@ pub struct Piece {
     pub decoded: Vec<f32>,
     /// What was subtracted from every region of the window before the model looked; to be added to any decoded value.
     pub centre: Vec<f32>,
+    /// What the decoder's own values are multiplied by in this window; 1 for models that take scans as they are.
+    pub size: f32,
     /// Row-major [rows, d] mean of the state in the eigenbasis.
     pub mean: Vec<f32>,
     /// Row-major [rows, d] variance of the state in the eigenbasis.
@@ -118,6 +120,7 @@ impl<'a> Engine<'a> {
         let width = self.frozen.model.config().width;
         let (decoded, mean, variance) =
             (numbers(found.series), numbers(found.moments.mean), numbers(found.moments.variance));
+        let sizes = found.size.map_or_else(|| vec![1.0; batch], numbers);
         let (control, rates) = (numbers(found.latents.control), numbers(found.latents.rates));
         let piece = |(b, window): (usize, &Window)| {
             let from = b * longest + (window.taken.start - window.rows.start);
@@ -134,6 +137,7 @@ impl<'a> Engine<'a> {
                 rows: window.taken.clone(),
                 decoded,
                 centre: centres[b].clone(),
+                size: sizes[b],
                 mean: span(&mean, width),
                 variance: span(&variance, width),
                 control: by_driver(&control),

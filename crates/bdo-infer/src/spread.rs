@@ -26,10 +26,12 @@ pub fn decoded_variance(engine: &Engine<'_>, piece: &Piece, how: Uncertainty, se
     let sigma_p = engine.frozen().model.config().loss.sigma_p;
     let floor = (sigma_p * sigma_p) as f32;
     let total: Vec<f32> = piece.variance.iter().map(|v| v + floor).collect();
-    match how {
+    let mut variance = match how {
         Uncertainty::Sampled { draws } => sampled(engine, piece, &total, draws.max(2), seed),
         Uncertainty::Linearised => linearised(engine, piece, &total),
-    }
+    };
+    variance.iter_mut().for_each(|v| *v *= piece.size * piece.size);
+    variance
 }
 
 fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, seed: &[u64]) -> Vec<f32> {
@@ -66,7 +68,7 @@ fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, s
 
 /// Decoded values as the decoder gave them, before the window's mean was added.
 fn centred(piece: &Piece, regions: usize) -> Vec<f32> {
-    let row = |row: &[f32]| row.iter().zip(&piece.centre).map(|(x, mean)| x - mean).collect::<Vec<_>>();
+    let row = |row: &[f32]| row.iter().zip(&piece.centre).map(|(x, mean)| (x - mean) / piece.size).collect::<Vec<_>>();
     piece.decoded.chunks_exact(regions).flat_map(row).collect()
 }
 

@@ -47,6 +47,9 @@ pub struct ModelConfig {
     /// Factor on the initial weights of the output projections of attention. At 1 the norm before that projection
     /// starts every block with a vector as large as the token and nearly the same for all frames, which buries the data.
     pub attention_output_init: f64,
+    /// Whether a scan is divided by the root mean square of what is visible of it before the model looks, and predictions
+    /// are multiplied by it again. Scanners differ in gain, and a loss of raw squares is that of the loudest scans.
+    pub unit_input: bool,
     /// How the layers that read region values begin.
     pub embed_start: EmbedStart,
     /// Whether training draws the context latents around the encoder output.
@@ -346,6 +349,7 @@ impl Default for ModelConfig {
             time_scale: 0.1,
             attention_start: AttentionStart::Independent,
             attention_output_init: 1.0,
+            unit_input: false,
             embed_start: EmbedStart::Independent,
             sample_latent: true,
             pooling: Pooling::Mean,

@@ -25,6 +25,7 @@ impl Bdo {
         let grid = scan_grid(series, &visible, region_valid, self.config())?;
         let device = series.device();
         let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
+        let (series, _) = self.unit_sized(series, &grid, region_valid);
         let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
         Ok(Controls { control: self.dynamics.control.forward(z), counts: grid.context_count })
     }

@@ -75,6 +75,8 @@ pub struct Reconstruction {
     pub latents: Latents,
     /// Which token drives which row, for how long.
     pub grid: UnionGrid,
+    /// [B, 1, 1] what decoded values were multiplied by, where the model divides its input by the input's size.
+    pub size: Option<Tensor<3>>,
 }
 
 impl Bdo {
@@ -133,6 +135,7 @@ impl Bdo {
         let place = (&device, batch.series.dtype());
         let dropout = (config.dropout > 0.0).then_some(Dropout { rate: config.dropout, key: batch.dropout_key });
         let series = batch.series.clone() * region_mask(&batch.region_valid, grid.batch, place);
+        let (series, _) = self.unit_sized(series, &grid, &batch.region_valid);
 
         let encoded = self.encoder.forward(self.tokens(&series, &batch.frames, &grid, Role::Context), dropout);
         let z = if config.sample_latent {
@@ -211,11 +214,45 @@ impl Bdo {
     ) -> Result<Reconstruction, BatchError> {
         let grid = scan_grid(series, frames, region_valid, &self.config)?;
         let series = series.clone() * region_mask(region_valid, grid.batch, (&series.device(), series.dtype()));
+        let (series, size) = self.unit_sized(series, &grid, region_valid);
         let encoded = self.encoder.forward(self.tokens(&series, frames, &grid, Role::Context), None);
         let latents = self.dynamics.latents(encoded);
         let moments = self.dynamics.moments(&latents, &grid);
         let state = self.dynamics.rotate(self.dynamics.basis(), moments.mean.clone());
-        Ok(Reconstruction { series: self.decoder.forward(state.clone(), None), state, moments, latents, grid })
+        let decoded = self.decoder.forward(state.clone(), None);
+        let series = match &size {
+            Some(size) => decoded * size.clone(),
+            None => decoded,
+        };
+        Ok(Reconstruction { series, state, moments, latents, grid, size })
+    }
+
+    /// Divides every sample by the root mean square of its visible values, if the configuration says so, and returns
+    /// that [B, 1, 1]. The series is 0 at missing regions.
+    pub(crate) fn unit_sized(
+        &self,
+        series: Tensor<3>,
+        grid: &UnionGrid,
+        region_valid: &[bool],
+    ) -> (Tensor<3>, Option<Tensor<3>>) {
+        if !self.config.unit_input {
+            return (series, None);
+        }
+        let regions = self.config.regions;
+        let weights: Vec<f32> = (0..grid.batch)
+            .flat_map(|sample| {
+                let valid = region_valid[sample * regions..(sample + 1) * regions].iter().filter(|v| **v).count();
+                let count = grid.context_count[sample];
+                let share = 1.0 / (count * valid).max(1) as f32;
+                (0..grid.context_slots).map(move |slot| if slot < count { share } else { 0.0 })
+            })
+            .collect();
+        let place = (&series.device(), series.dtype());
+        let weights = Tensor::<3>::from_data(TensorData::new(weights, [grid.batch, grid.context_slots, 1]), place);
+        let visible = rows(&series, &grid.context_row, grid.context_slots); // [B, C, N]
+        let square = (visible.clone() * visible * weights).sum_dim(1).sum_dim(2); // [B, 1, 1]
+        let size = square.sqrt().clamp_min(1e-6);
+        (series / size.clone(), Some(size))
     }
 
     /// The visible tokens of one role, gathered and padded.

@@ -31,7 +31,7 @@ fn main() {
     let samples: Vec<Sample> = (0..batch as u64).map(|scan| sample(&config, scan)).collect();
     for _ in 0..4 {
         let start = Instant::now();
-        let noise = NoiseShape { width, draws: 1, sample_latent: true };
+        let noise = NoiseShape { width, draws: 1, sample_latent: true, unit_input: false };
         let host = HostBatch::draw(&samples, &MaskSettings::default(), noise);
         let drawn = start.elapsed();
         let masked = host.into_masked(&device);

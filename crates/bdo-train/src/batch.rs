@@ -6,6 +6,7 @@ use crate::noise::fill_normal;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::MaskedBatch;
+use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -45,6 +46,20 @@ pub struct NoiseShape {
     pub draws: usize,
     /// Whether the latents of the context are drawn too.
     pub sample_latent: bool,
+    /// Whether visits are divided by the size of what is visible of them, as the model does.
+    pub unit_input: bool,
+}
+
+impl NoiseShape {
+    /// What a model asks for.
+    pub fn of(config: &ModelConfig) -> Self {
+        Self {
+            width: config.width,
+            draws: config.loss.monte_carlo_samples,
+            sample_latent: config.sample_latent,
+            unit_input: config.unit_input,
+        }
+    }
 }
 
 /// A batch on the host, ready to become tensors without a copy.
@@ -112,22 +127,23 @@ impl HostBatch {
             dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.key)),
             target_mean_square: 0.0,
         };
-        host.fill_series(samples, visits);
+        host.fill_series(samples, visits, noise.unit_input);
         host.fill_noise(samples, visits, noise);
         host
     }
 
-    fn fill_series(&mut self, samples: &[Sample], visits: &[Visit]) {
+    fn fill_series(&mut self, samples: &[Sample], visits: &[Visit], unit_input: bool) {
         let (k, n) = (self.frames.frames, self.regions);
         let mut mean_square = 0.0;
         for (b, (sample, visit)) in samples.iter().zip(visits).enumerate() {
             let (mut sum, mut targets) = (0.0f64, 0usize);
             let means = visible_means(sample, visit);
+            let size = if unit_input { visible_size(sample, visit, &means) } else { 1.0 };
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
                 let at = b * k + row;
                 let values = &sample.scan.values[frame * n..(frame + 1) * n];
                 let row = &mut self.series[at * n..(at + 1) * n];
-                row.iter_mut().zip(values).zip(&means).for_each(|((x, value), mean)| *x = value - mean);
+                row.iter_mut().zip(values).zip(&means).for_each(|((x, value), mean)| *x = (value - mean) / size);
                 self.frames.times_seconds[at] = sample.scan.times_seconds[frame] - visit.origin_seconds;
                 self.frames.context[at] = context;
                 self.frames.valid[at] = true;
@@ -239,6 +255,20 @@ fn visible_means(sample: &Sample, visit: &Visit) -> Vec<f32> {
     sums.iter().map(|sum| (sum / count) as f32).collect()
 }
 
+/// Root mean square of what is visible.
+fn visible_size(sample: &Sample, visit: &Visit, means: &[f32]) -> f32 {
+    let n = sample.scan.region_valid.len();
+    let (mut sum, mut count) = (0.0f64, 0usize);
+    for (frame, _) in visit.frames.iter().zip(&visit.context).filter(|(_, context)| **context) {
+        let values = &sample.scan.values[frame * n..(frame + 1) * n];
+        for ((x, mean), _) in values.iter().zip(means).zip(&sample.scan.region_valid).filter(|(_, valid)| **valid) {
+            sum += f64::from(x - mean) * f64::from(x - mean);
+            count += 1;
+        }
+    }
+    (sum / count.max(1) as f64).sqrt().max(1e-6) as f32
+}
+
 fn dropout_key(key: VisitKey) -> [u8; 32] {
     let mut bytes = [0; 32];
     rand_chacha::rand_core::Rng::fill_bytes(&mut stream("dropout", &key.position()), &mut bytes);
@@ -260,7 +290,7 @@ mod tests {
         let sample = |number| Sample { scan: scan.clone(), key: VisitKey { seed: 1, epoch: 2, scan: number } };
         let samples = [sample(0), sample(1)];
         let mask = MaskSettings { ratio: 0.5, frames: 20, region_ratio: 1.0 / 3.0, ..MaskSettings::default() };
-        let noise = NoiseShape { width: 4, draws: 1, sample_latent: false };
+        let noise = NoiseShape { width: 4, draws: 1, sample_latent: false, unit_input: false };
         let (host, again) = (HostBatch::draw(&samples, &mask, noise), HostBatch::draw(&samples, &mask, noise));
         assert_eq!(host, again);
         let hidden =

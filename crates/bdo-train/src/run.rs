@@ -172,8 +172,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
         None => TrainState::fresh(&config, request.seed, settings.kernels(), &device)?,
     };
 
-    let noise =
-        NoiseShape { width: config.width, draws: config.loss.monte_carlo_samples, sample_latent: config.sample_latent };
+    let noise = NoiseShape::of(&config);
     let batch_plan = |guard: &Guard| BatchPlan {
         seed: seed_after(request.seed, guard.rollbacks),
         batch_size: train.batch_size,

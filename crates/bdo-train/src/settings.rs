@@ -82,6 +82,8 @@ pub struct ModelSettings {
     pub attention_start: Option<AttentionStart>,
     /// Factor on the initial weights of the output projections of attention.
     pub attention_output_init: Option<f64>,
+    /// Whether scans are divided by the size of what is visible of them.
+    pub unit_input: Option<bool>,
     /// How the layers that read region values begin.
     pub embed_start: Option<EmbedStart>,
     /// Whether training draws the context latents.
@@ -311,6 +313,7 @@ impl Settings {
             gap_code: keys.gap_code.unwrap_or(base.gap_code),
             attention_start: keys.attention_start.unwrap_or(base.attention_start),
             attention_output_init: keys.attention_output_init.unwrap_or(base.attention_output_init),
+            unit_input: keys.unit_input.unwrap_or(base.unit_input),
             embed_start: keys.embed_start.unwrap_or(base.embed_start),
             sample_latent: keys.sample_latent.unwrap_or(base.sample_latent),
             dynamics: self.dynamics.clone(),

@@ -86,11 +86,7 @@ impl Run {
             sample.key.epoch = epoch;
         }
         let config = self.model.config();
-        let noise = NoiseShape {
-            width: config.width,
-            draws: config.loss.monte_carlo_samples,
-            sample_latent: config.sample_latent,
-        };
+        let noise = NoiseShape::of(config);
         HostBatch::draw(&self.samples, &MaskSettings { frames: 60, ..MaskSettings::default() }, noise)
     }
 

@@ -83,11 +83,7 @@ impl Step for TrainStep {
         }
         let model = self.model.take().expect("a step puts the model back");
         let config = model.config();
-        let noise = NoiseShape {
-            width: config.width,
-            draws: config.loss.monte_carlo_samples,
-            sample_latent: config.sample_latent,
-        };
+        let noise = NoiseShape::of(config);
         // One part for each thread, side by side, as a run trains.
         let part = self.samples.len().div_ceil(rayon::current_num_threads());
         let batch = HostBatch::draw(&self.samples, &self.mask, noise).micro_batches(part);
