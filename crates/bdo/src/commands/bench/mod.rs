@@ -1,5 +1,8 @@
 //! `bdo bench`: how fast the parts run here, and how far that is from what the machine could do.
 
+mod bars;
+mod contestant;
+mod efficiency;
 mod embed;
 mod gemm;
 mod ingest;
@@ -30,6 +33,7 @@ pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
             print(common, &json!({"task": "scan", "rows": table.rows}), &table.text);
             Ok(Outcome::Done)
         }
+        BenchTask::Efficiency => efficiency::run(args, common),
         BenchTask::Ingest => ingest::run(args, common),
         BenchTask::Gemm => {
             let table = gemm::table();
