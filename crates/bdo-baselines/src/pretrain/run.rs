@@ -195,8 +195,10 @@ impl Course<'_> {
         let (train, observer) = (&self.settings.train, self.observer);
         let size = self.recipe.batch_size.clamp(1, self.scans.len());
         let steps_per_epoch = self.scans.len().div_ceil(size) as u64;
-        if record.plan.is_none() && train.max_minutes == 0.0 {
-            record.plan = Some(Plan::of_epochs(train.epochs, steps_per_epoch));
+        // A time is a limit here: never more epochs than configured, and none is needed where they are over at once.
+        let whole = Plan::of_epochs(train.epochs, steps_per_epoch);
+        if record.plan.is_none() && (train.max_minutes == 0.0 || whole.total_steps <= TIMED_STEPS) {
+            record.plan = Some(whole);
         }
         self.folder.save(&record)?;
         let files = L::files(config);
@@ -263,6 +265,7 @@ impl Course<'_> {
 
             if record.plan.is_none() && timer.steps.len() as u64 >= TIMED_STEPS {
                 plan = timer.plan(&self.settings, steps_per_epoch, state.step);
+                plan.total_steps = plan.total_steps.min(whole.total_steps);
                 record.plan = Some(plan);
                 self.folder.save(&record)?;
                 observer.planned(&plan, state.step);

@@ -1,4 +1,4 @@
-//! One step of a token model: patches, loss, gradient, AdamW, moving average.
+//! One step of a token model: patches, loss, gradient, `AdamW`, moving average.
 
 use super::learner::Learner;
 use crate::token::grid::PATCH;

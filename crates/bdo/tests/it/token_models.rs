@@ -97,7 +97,9 @@ fn a_token_model_is_described_probed_and_tuned() {
     let loud = SMALL.replace("--quiet", "");
     let made = run(
         dir.path(),
-        &format!("pretrain --data c --out r --set model.kind=brainlm --set loss.tau=0 {loud} --max-minutes 0.2 --json"),
+        &format!(
+            "pretrain --data c --out r --set model.kind=brainlm --set loss.tau=0 {loud} --max-minutes 0.05 --json"
+        ),
     );
     let said = String::from_utf8_lossy(&made.stderr).into_owned();
     assert!(made.status.success() && said.contains("keys that brainlm has no use for: loss.tau"), "{said}");

@@ -59,14 +59,14 @@ impl Contestant {
                 let config = BrainLmConfig::of_width(grid, width(args.size), places.is_some());
                 let learner = LmLearner::fresh(&config, places, seed, kernels)?;
                 let cost = TokenCost::of_brain_lm(&config);
-                Ok(Self::tokens(learner, &config, cost, TokenRecipe::brain_lm(args.batch), scans, phase, grid))
+                Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_lm(args.batch), scans, phase, grid))
             }
             "brainjepa" => {
                 let places = group_gradients(source.cohort(), source.train_scans())?;
                 let config = BrainJepaConfig::of_width(grid, width(args.size));
                 let learner = JepaLearner::fresh(&config, places, seed, kernels)?;
                 let cost = TokenCost::of_brain_jepa(&config);
-                Ok(Self::tokens(learner, &config, cost, TokenRecipe::brain_jepa(args.batch), scans, phase, grid))
+                Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_jepa(args.batch), scans, phase, grid))
             }
             other => bail!("--only: expected bdo, brainlm or brainjepa, found {other:?}"),
         }
@@ -136,7 +136,7 @@ impl Contestant {
         learner: L,
         config: &L::Config,
         cost: TokenCost,
-        recipe: TokenRecipe,
+        recipe: &TokenRecipe,
         scans: Vec<TokenScan>,
         phase: Phase,
         grid: Grid,
