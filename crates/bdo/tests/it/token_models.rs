@@ -62,7 +62,7 @@ fn an_interrupted_token_run_goes_on_and_is_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     cohort(dir.path());
     let long = format!("--data c --set model.kind=brainlm {SMALL}")
-        .replace("epochs=4", "epochs=30")
+        .replace("epochs=4", "epochs=12")
         .replace("checkpoint_steps=3", "checkpoint_steps=0");
     run_json(dir.path(), &format!("pretrain --out whole {long}"));
     let child = bdo()
