@@ -30,6 +30,11 @@ use rayon::prelude::*;
 use std::path::PathBuf;
 use std::time::Instant;
 
+/// Steps that are timed at least where steps are long.
+const FEWEST_TIMED: usize = 2;
+/// Share of a run's time that timing may take.
+const CALIBRATION_SHARE: f64 = 0.05;
+
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub struct TokenSummary {
@@ -263,7 +268,10 @@ impl Course<'_> {
             events.scalars(wall_seconds(), entry.step, &values)?;
             observer.plainly_stepped(&entry);
 
-            if record.plan.is_none() && timer.steps.len() as u64 >= TIMED_STEPS {
+            // Steps of seconds are known after two: twenty of them, taken as the first is, could be all there is time for.
+            let timed: f64 = timer.steps.iter().sum();
+            let slow = timer.steps.len() >= FEWEST_TIMED && timed > CALIBRATION_SHARE * 60.0 * train.max_minutes;
+            if record.plan.is_none() && (slow || timer.steps.len() as u64 >= TIMED_STEPS) {
                 plan = timer.plan(&self.settings, steps_per_epoch, state.step);
                 plan.total_steps = plan.total_steps.min(whole.total_steps);
                 record.plan = Some(plan);
