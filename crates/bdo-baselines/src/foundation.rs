@@ -1,28 +1,35 @@
-//! BrainLM and Brain-JEPA on a cohort: trained without labels on everybody who is not tested, then a linear probe.
+//! BrainLM and Brain-JEPA on a labelled cohort: with a model trained without labels, a linear probe on its features, or
+//! fine-tuning of it end to end.
 
-use crate::brainjepa::{BrainJepa, BrainJepaConfig, GRADIENTS, LEAST_WINDOWS};
+use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
-use crate::connectivity::{Connectome, StandardSeries};
+use crate::connectivity::Connectome;
+use crate::feature_file::FeatureFile;
 use crate::head::{LinearHead, probe_recipes};
 use crate::method::Outcome;
-use crate::pretrain::learner::{JepaLearner, Learner, LmLearner};
-use crate::pretrain::recipe::TokenRecipe;
-use crate::pretrain::run::{PretrainError, TokenScan, features, pretrain};
-use crate::token::diffusion_map::DiffusionMap;
-use crate::token::grid::{Grid, PATCH, WINDOWS};
-use crate::token::place::Places;
+use crate::network::Network;
+use crate::pretrain::directory::{DirectoryError, TokenConfig, TokenDirectory, TrainedTokens};
+use crate::pretrain::scans::taken_in;
+use crate::pretrain::step::{TokenScan, feature_patches, features};
+use crate::token::grid::{Grid, WINDOWS};
+use crate::train::checkpoint::Checkpoints;
 use crate::train::example::{Example, Parts};
-use crate::train::fit::{FitError, Fitted, Request, fit};
+use crate::train::fit::{EpochRecord, FitError, Fitted, Request, fit};
 use crate::train::objective::Task;
-use crate::train::recipe::Selection;
+use crate::train::recipe::{Recipe, Selection};
+use crate::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
 use bdo_data::cohort::{Cohort, CohortError};
-use bdo_data::scaler::FittedRobustScaler;
+use bdo_data::durable::FileError;
 use bdo_data::split::Split;
+use bdo_downstream::error::DownstreamError;
+use bdo_downstream::finetune::TunePoint;
+use bdo_downstream::frozen::{Intake, model_blake3};
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, trainable_count};
-use rayon::prelude::*;
+use bdo_model::parameters::{ParameterError, Parameters, trainable_count};
+use bdo_model::weights::ContractError;
+use bdo_train::settings::Kind;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Scans whose features are computed at once.
@@ -38,25 +45,40 @@ pub enum FoundationMethod {
     BrainJepa,
 }
 
-/// Everything besides method and data that decides a result.
+/// Fine-tuning: which points of the grid, and for how long each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Passes over the training people.
+    pub epochs: usize,
+    /// Points of the protocol's grid.
+    pub points: Vec<TunePoint>,
+    /// Time for each point; 0 means no limit.
+    pub max_minutes: f64,
+}
+
+/// Everything besides model and data that decides a result.
 #[derive(Clone, Debug)]
 pub struct FoundationRun<'a> {
-    /// Width of the encoder: 192, 384 or 768.
-    pub width: usize,
-    /// How to train.
-    pub recipe: &'a TokenRecipe,
+    /// The model directory.
+    pub model: &'a Path,
     /// Kind of label.
     pub task: Task,
-    /// Seed of everything random.
+    /// Seed of heads and orders.
     pub seed: u64,
     /// What the layers run.
     pub kernels: Kernels,
+    /// Fine-tuning in place of a probe.
+    pub tuning: Option<&'a Tuning>,
+    /// Where the state of a fine-tuning is kept, if anywhere, and what names it.
+    pub states: Option<(&'a Path, &'a str)>,
+    /// A file that features are kept in, if any.
+    pub features: Option<&'a Path>,
 }
 
 /// A result, with whose predictions they are.
 #[derive(Clone, Debug)]
 pub struct FoundationOutcome {
-    /// Predictions of the probe.
+    /// Predictions of the probe, or of the tuned model.
     pub outcome: Outcome,
     /// Labelled scans by part; persons are numbers of [`people`](Self::people).
     pub parts: Parts,
@@ -72,26 +94,32 @@ pub enum FoundationError {
     /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// No scan is long enough.
-    #[error("expected scans of at least {} frames, found none", LEAST_WINDOWS * PATCH)]
-    TooShort,
-    /// Training failed.
+    /// The model cannot be read.
     #[error(transparent)]
-    Pretrain(#[from] PretrainError),
-    /// The probe failed.
+    Directory(#[from] DirectoryError),
+    /// It is another method's.
+    #[error("expected a model of {expected}, found one of {found}")]
+    Method {
+        /// What was asked for.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// Features cannot be kept.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The model cannot be hashed.
+    #[error(transparent)]
+    Model(#[from] DownstreamError),
+    /// The cohort has not the regions of the model.
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    /// Training failed.
     #[error(transparent)]
     Fit(#[from] FitError),
     /// The model cannot be put together.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-}
-
-/// Scans of a cohort that a grid fits on.
-struct Usable {
-    scans: Vec<TokenScan>,
-    subjects: Vec<String>,
-    grid: Grid,
-    notes: Vec<String>,
 }
 
 impl FoundationMethod {
@@ -100,17 +128,14 @@ impl FoundationMethod {
 
     /// As typed and printed.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::BrainLm => "brainlm",
-            Self::BrainJepa => "brainjepa",
-        }
+        self.kind().name()
     }
 
-    /// The training of its public code, with a batch that fits a workstation.
-    pub fn recipe(self) -> TokenRecipe {
+    /// As configurations call it.
+    pub fn kind(self) -> Kind {
         match self {
-            Self::BrainLm => TokenRecipe::brain_lm(16),
-            Self::BrainJepa => TokenRecipe::brain_jepa(16),
+            Self::BrainLm => Kind::BrainLm,
+            Self::BrainJepa => Kind::BrainJepa,
         }
     }
 
@@ -123,146 +148,182 @@ impl FoundationMethod {
         })
     }
 
-    /// Trains on training and validation people without their labels, probes with the labels of training people, chooses
-    /// with validation people, predicts test people once. `label` gives a person's label in units of the loss.
+    /// Fits with the labels of training people, chooses with validation people, predicts test people once. `label` gives a
+    /// person's label in units of the loss; `watch` sees the epochs of a fine-tuning.
     pub fn run(
         self,
         cohort: &Cohort,
         split: &Split,
         run: &FoundationRun,
         label: &dyn Fn(&str) -> Option<f32>,
-        watch: &mut dyn FnMut(usize, f64) -> bool,
+        watch: &mut dyn FnMut(&EpochRecord) -> bool,
     ) -> Result<FoundationOutcome, FoundationError> {
-        let mut usable = Usable::of(cohort, split)?;
-        match self {
-            Self::BrainLm => {
-                let places = Places::of_centres(cohort.regions());
-                if places.is_none() {
-                    usable.notes.push("not every region has a centre, so each has a learned code".into());
-                }
-                let config = BrainLmConfig::of_width(usable.grid, run.width, places.is_some());
-                let learner = LmLearner::fresh(&config, places, run.seed, run.kernels)?;
-                learned(learner, usable, split, run, label, watch)
-            }
-            Self::BrainJepa => {
-                let places = Places::of_gradients(&group_gradients(cohort, split)?);
-                usable.notes.push("regions are placed by gradients of the training people's mean connectivity".into());
-                let config = BrainJepaConfig::of_width(usable.grid, run.width);
-                let learner = JepaLearner::fresh(&config, places, run.seed, run.kernels)?;
-                learned(learner, usable, split, run, label, watch)
-            }
+        let directory = TokenDirectory::read(run.model)?;
+        if directory.config.kind() != self.kind() {
+            return Err(FoundationError::Method { expected: self.name(), found: directory.config.kind().name() });
         }
-    }
-}
-
-impl Usable {
-    fn of(cohort: &Cohort, split: &Split) -> Result<Self, FoundationError> {
-        let scaler = FittedRobustScaler::fit(cohort, &split.train)?;
-        let regions = cohort.regions().len();
-        let least = LEAST_WINDOWS * PATCH;
-        let (long, short): (Vec<usize>, Vec<usize>) =
-            (0..cohort.len()).partition(|i| cohort.index()[*i].frames >= least);
-        let shortest = long.iter().map(|i| cohort.index()[*i].frames).min().ok_or(FoundationError::TooShort)?;
-        let grid = Grid::for_frames(regions, shortest).ok_or(FoundationError::TooShort)?;
+        let names: Vec<String> = cohort.regions().iter().map(|region| region.name.clone()).collect();
+        let intake = Intake::new(&directory.preprocessor, &names)?;
+        let scans = taken_in(cohort, &intake, directory.config.grid())?;
         let mut notes = Vec::new();
-        if !short.is_empty() {
-            notes.push(format!("{} scans of fewer than {least} frames are left out", short.len()));
+        if scans.len() < cohort.len() {
+            let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
+            notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
         }
-        if grid.windows < WINDOWS {
-            notes.push(format!(
-                "the original takes {} frames; the shortest scan has {shortest}, so {} are taken",
-                WINDOWS * PATCH,
-                grid.frames()
-            ));
-        }
-        let scaled = long
-            .par_iter()
-            .map(|&i| {
-                let scan = cohort.scan(i)?;
-                Ok(TokenScan { scan: scaler.apply(&scan), tr_seconds: scan.tr_seconds })
-            })
-            .collect::<Result<Vec<_>, CohortError>>()?;
-        let subjects = long.iter().map(|i| cohort.index()[*i].id.subject.clone()).collect();
-        Ok(Self { scans: scaled, subjects, grid, notes })
-    }
-}
-
-/// Functional gradients of the mean correlation over the scans of training people.
-fn group_gradients(cohort: &Cohort, split: &Split) -> Result<DiffusionMap, CohortError> {
-    let n = cohort.regions().len();
-    let mut sums = vec![0.0f64; n * n];
-    let mut scans = 0.0;
-    for i in (0..cohort.len()).filter(|i| split.train.contains(&cohort.index()[*i].id.subject)) {
-        let scan = cohort.scan(i)?;
-        let pearson = StandardSeries::new(&scan.series, scan.frames(), &scan.valid_regions()).pearson();
-        sums.iter_mut().zip(pearson).for_each(|(sum, r)| *sum += f64::from(r));
-        scans += 1.0;
-    }
-    sums.iter_mut().for_each(|sum| *sum /= f64::max(scans, 1.0));
-    Ok(DiffusionMap::of_connectivity(&sums, n, GRADIENTS))
-}
-
-fn learned<L: Learner>(
-    learner: L,
-    usable: Usable,
-    split: &Split,
-    run: &FoundationRun,
-    label: &dyn Fn(&str) -> Option<f32>,
-    watch: &mut dyn FnMut(usize, f64) -> bool,
-) -> Result<FoundationOutcome, FoundationError> {
-    let Usable { scans, subjects, notes, .. } = usable;
-    let seen = |subject: &str| split.train.contains(subject) || split.validation.contains(subject);
-    let chosen: Vec<&TokenScan> = scans.iter().zip(&subjects).filter(|(_, s)| seen(s)).map(|(scan, _)| scan).collect();
-    let learner = pretrain(learner, &chosen, run.recipe, run.seed, watch)?;
-    let mut people: Vec<String> = subjects.clone();
-    people.sort();
-    people.dedup();
-    let number: BTreeMap<&String, usize> = people.iter().enumerate().map(|(i, name)| (name, i)).collect();
-    let part = |chosen: &dyn Fn(&str) -> bool| -> Vec<Example> {
-        let labelled: Vec<(usize, f32)> = (0..scans.len())
-            .filter(|i| chosen(&subjects[*i]))
-            .filter_map(|i| Some((i, label(&subjects[i])?)))
-            .collect();
-        let scans: Vec<&TokenScan> = labelled.iter().map(|(i, _)| &scans[*i]).collect();
-        let rows = features(&learner, &scans, FEATURE_BATCH);
-        let example = |((i, label), nodes): ((usize, f32), Vec<f32>)| Example {
-            inputs: Arc::new(Connectome { regions: 1, nodes, edges: None }),
-            label,
-            person: number[&subjects[i]],
+        let learner = directory.learner(run.kernels)?;
+        let (rows, inputs) = match run.tuning {
+            None => (1, embedded(&learner, &scans, cohort, run)?),
+            Some(_) => (directory.config.grid().tokens(), patches_of(&learner, &scans)),
         };
-        labelled.into_iter().zip(rows).map(example).collect()
+        let labelled = Labelled::of(cohort, split, rows, inputs, label);
+        let outcome = match run.tuning {
+            None => probed(&labelled.parts, run)?,
+            Some(tuning) => tuned(&directory, &labelled.parts, run, tuning, watch)?,
+        };
+        Ok(FoundationOutcome { outcome, parts: labelled.parts, people: labelled.people, notes })
+    }
+}
+
+/// Features of scans, by their number in the cohort; computed unless they are in a file.
+fn embedded(
+    learner: &TrainedTokens,
+    scans: &[(usize, TokenScan)],
+    cohort: &Cohort,
+    run: &FoundationRun,
+) -> Result<Vec<(usize, Vec<f32>)>, FoundationError> {
+    let made_by = match run.features {
+        None => None,
+        Some(path) => Some((path, model_blake3(run.model)?, cohort.content_blake3()?)),
     };
-    let parts = Parts {
-        train: part(&|s| split.train.contains(s)),
-        validation: part(&|s| split.validation.contains(s)),
-        test: part(&|s| split.test.contains(s)),
+    if let Some((path, model, cohort)) = &made_by
+        && let Some(found) = FeatureFile::find(path, model, cohort)
+    {
+        return Ok(found.rows);
+    }
+    let only: Vec<&TokenScan> = scans.iter().map(|(_, scan)| scan).collect();
+    let found = match learner {
+        TrainedTokens::BrainLm(learner) => features(learner, &only, FEATURE_BATCH),
+        TrainedTokens::BrainJepa(learner) => features(learner, &only, FEATURE_BATCH),
     };
-    let fitted = best_probe(&parts, run)?;
-    let outcome = Outcome {
+    let rows: Vec<(usize, Vec<f32>)> = scans.iter().map(|(i, _)| *i).zip(found).collect();
+    if let Some((path, model_blake3, cohort_blake3)) = made_by {
+        FeatureFile { model_blake3, cohort_blake3, rows: rows.clone() }.keep(path)?;
+    }
+    Ok(rows)
+}
+
+/// What an encoder looks at, for training it further.
+fn patches_of(learner: &TrainedTokens, scans: &[(usize, TokenScan)]) -> Vec<(usize, Vec<f32>)> {
+    let of = |scan: &TokenScan| match learner {
+        TrainedTokens::BrainLm(learner) => feature_patches(learner, scan),
+        TrainedTokens::BrainJepa(learner) => feature_patches(learner, scan),
+    };
+    scans.iter().map(|(i, scan)| (*i, of(scan))).collect()
+}
+
+/// Inputs with labels, by part.
+struct Labelled {
+    parts: Parts,
+    people: Vec<String>,
+}
+
+impl Labelled {
+    /// Inputs are so many rows of numbers each, by the number of their scan.
+    fn of(
+        cohort: &Cohort,
+        split: &Split,
+        rows: usize,
+        inputs: Vec<(usize, Vec<f32>)>,
+        label: &dyn Fn(&str) -> Option<f32>,
+    ) -> Self {
+        let subject = |i: usize| &cohort.index()[i].id.subject;
+        let mut people: Vec<String> = inputs.iter().map(|(i, _)| subject(*i).clone()).collect();
+        people.sort();
+        people.dedup();
+        let mut parts = Parts { train: Vec::new(), validation: Vec::new(), test: Vec::new() };
+        for (i, nodes) in inputs {
+            let name = subject(i);
+            let part = if split.train.contains(name) {
+                &mut parts.train
+            } else if split.validation.contains(name) {
+                &mut parts.validation
+            } else if split.test.contains(name) {
+                &mut parts.test
+            } else {
+                continue;
+            };
+            if let Some(label) = label(name) {
+                let person = people.partition_point(|other| other < name);
+                let inputs = Arc::new(Connectome { regions: rows, nodes, edges: None });
+                part.push(Example { inputs, label, person });
+            }
+        }
+        Self { parts, people }
+    }
+}
+
+fn probed(parts: &Parts, run: &FoundationRun) -> Result<Outcome, FitError> {
+    let width = parts.train.first().map_or(0, |example| example.inputs.nodes.len());
+    let fitted = best::<LinearHead>(&width, &probe_recipes(), parts, run, None, &mut |_| true)?;
+    Ok(outcome(fitted, parts))
+}
+
+fn tuned(
+    directory: &TokenDirectory,
+    parts: &Parts,
+    run: &FoundationRun,
+    tuning: &Tuning,
+    watch: &mut dyn FnMut(&EpochRecord) -> bool,
+) -> Result<Outcome, FitError> {
+    let recipe = |point: &TunePoint| tuning_recipe(point, tuning.epochs, tuning.max_minutes);
+    let recipes: Vec<Recipe> = tuning.points.iter().map(recipe).collect();
+    let places = directory.places.clone();
+    // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
+    let values: Arc<Parameters> = Arc::new(directory.weights.last().cloned().unwrap_or_default());
+    Ok(match &directory.config {
+        TokenConfig::BrainLm(config) => {
+            let start = TuneStart { config: config.clone(), places, values };
+            outcome(best::<TunedLm>(&start, &recipes, parts, run, run.states, watch)?, parts)
+        }
+        TokenConfig::BrainJepa(config) => {
+            let start = TuneStart { config: config.clone(), places, values };
+            outcome(best::<TunedJepa>(&start, &recipes, parts, run, run.states, watch)?, parts)
+        }
+    })
+}
+
+fn outcome<N: Network>(fitted: Fitted<N>, parts: &Parts) -> Outcome {
+    Outcome {
         validation: fitted.predict(&parts.validation),
         test: fitted.predict(&parts.test),
         epoch: fitted.epoch,
         score: fitted.score,
         history: fitted.history,
-    };
-    Ok(FoundationOutcome { outcome, parts, people, notes })
+    }
 }
 
-/// The best of the protocol's settings on the validation people; the first of equal ones.
-fn best_probe(parts: &Parts, run: &FoundationRun) -> Result<Fitted<LinearHead>, FitError> {
-    let width = parts.train.first().map_or(0, |example| example.inputs.nodes.len());
-    let mut best: Option<Fitted<LinearHead>> = None;
-    for recipe in &probe_recipes() {
+/// The best of several recipes on the validation people; the first of equal ones.
+fn best<N: Network>(
+    config: &N::Config,
+    recipes: &[Recipe],
+    parts: &Parts,
+    run: &FoundationRun,
+    states: Option<(&Path, &str)>,
+    watch: &mut dyn FnMut(&EpochRecord) -> bool,
+) -> Result<Fitted<N>, FitError> {
+    let mut best: Option<Fitted<N>> = None;
+    for (i, recipe) in recipes.iter().enumerate() {
+        let kept = states.map(|(folder, name)| Checkpoints::new(&folder.join(format!("point-{i}")), name));
         let request = Request {
-            config: &width,
+            config,
             recipe,
             task: run.task,
             parts,
             seed: run.seed,
             kernels: run.kernels,
-            checkpoints: None,
+            checkpoints: kept.as_ref(),
         };
-        let fitted = fit::<LinearHead>(&request, &mut |_| true)?;
+        let fitted = fit::<N>(&request, watch)?;
         if best.as_ref().is_none_or(|best| fitted.score.beats(&best.score, Selection::Protocol)) {
             best = Some(fitted);
         }

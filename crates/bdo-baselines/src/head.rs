@@ -51,6 +51,8 @@ pub fn probe_recipes() -> Vec<Recipe> {
                     mixup: false,
                     reduction: Reduction::Mean,
                     selection: Selection::Protocol,
+                    layer_decay: None,
+                    max_minutes: 0.0,
                 });
             }
         }

@@ -1,12 +1,9 @@
-//! A label column as numbers a loss can work with.
+//! A label column as numbers a loss with one output can work with.
 
 use crate::train::objective::Task;
-use bdo_data::participants::{Label, Participants};
+use bdo_data::participants::Participants;
 use bdo_data::split::TrainPeople;
-use std::collections::BTreeMap;
-
-/// A number with at most this many different values is a code, as in the strata of splits.
-const MOST_CODES: usize = 10;
+use bdo_eval::target::{Target, TargetError, TargetValues};
 
 /// A column that can be predicted with one output.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +12,7 @@ pub struct Labels {
     pub task: Task,
     /// Names of the two classes, 0 and 1; empty for a number.
     pub classes: Vec<String>,
-    values: BTreeMap<String, f64>,
+    target: Target,
 }
 
 /// Units of a label: z-scores for numbers, nothing for classes.
@@ -30,14 +27,9 @@ pub struct LabelScale {
 /// A column cannot be predicted with one output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
-    /// There is no such column.
-    #[error("expected a label column {column:?}, found {}", .found.join(", "))]
-    NoColumn {
-        /// What was asked for.
-        column: String,
-        /// What there is.
-        found: Vec<String>,
-    },
+    /// It cannot be predicted at all.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// Neither a number nor two classes.
     #[error("label {column:?}: expected a number or two classes, found {found} different values")]
     Classes {
@@ -51,41 +43,21 @@ pub enum LabelError {
 impl Labels {
     /// Reads a column: two classes (or a number with two values), or a number with more than ten values.
     pub fn of(people: &Participants, column: &str) -> Result<Self, LabelError> {
-        let label = people
-            .label(column)
-            .ok_or_else(|| LabelError::NoColumn { column: column.to_owned(), found: people.columns().to_vec() })?;
-        let subjects = people.subjects().map(str::to_owned);
-        let (texts, numbers): (BTreeMap<String, String>, BTreeMap<String, f64>) = match label {
-            Label::Category(values) => {
-                (subjects.zip(values).filter_map(|(s, v)| Some((s, v?))).collect(), BTreeMap::new())
+        let target = Target::of(people, column)?;
+        match &target.values {
+            TargetValues::Number(_) => Ok(Self { task: Task::Number, classes: Vec::new(), target }),
+            TargetValues::Class { names, .. } if names.len() == 2 => {
+                Ok(Self { task: Task::Class, classes: names.clone(), target })
             }
-            Label::Number(values) => {
-                let present: BTreeMap<String, f64> = subjects.zip(values).filter_map(|(s, v)| Some((s, v?))).collect();
-                let texts = present.iter().map(|(s, v)| (s.clone(), v.to_string())).collect();
-                (texts, present)
+            TargetValues::Class { names, .. } => {
+                Err(LabelError::Classes { column: column.to_owned(), found: names.len() })
             }
-        };
-        let mut classes: Vec<String> = texts.values().cloned().collect();
-        classes.sort();
-        classes.dedup();
-        if classes.len() > MOST_CODES && !numbers.is_empty() {
-            return Ok(Self { task: Task::Number, classes: Vec::new(), values: numbers });
         }
-        if !numbers.is_empty() {
-            // Codes in the order of their values: -1 before 1, 9 before 10.
-            classes.sort_by(|a, b| a.parse::<f64>().unwrap_or(0.0).total_cmp(&b.parse::<f64>().unwrap_or(0.0)));
-        }
-        if classes.len() != 2 {
-            return Err(LabelError::Classes { column: column.to_owned(), found: classes.len() });
-        }
-        let code = |text: &String| f64::from(u8::from(*text == classes[1]));
-        let values = texts.iter().map(|(subject, text)| (subject.clone(), code(text))).collect();
-        Ok(Self { task: Task::Class, classes, values })
     }
 
     /// The number, or 0 or 1 for the class.
     pub fn value(&self, subject: &str) -> Option<f64> {
-        self.values.get(subject).copied()
+        self.target.value(subject)
     }
 
     /// Units fitted on the training people.

@@ -29,10 +29,14 @@ pub mod train;
 
 pub mod head;
 
+pub mod tune;
+
 pub mod label;
 
 pub mod connectome_set;
 
 pub mod method;
+
+pub mod feature_file;
 
 pub mod foundation;

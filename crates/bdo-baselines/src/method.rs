@@ -13,7 +13,9 @@ use crate::train::recipe::Recipe;
 use crate::train::select::Score;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::trainable_count;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A network over connectomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,32 @@ pub enum ConnectivityMethod {
     BrainGnn,
     /// BrainNetTF.
     BrainNetTf,
+}
+
+/// Changed keys of a network's configuration, such as the oddities of its public code.
+pub type NetworkKeys = BTreeMap<String, serde_json::Value>;
+
+/// A network cannot be configured so.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum NetworkKeyError {
+    /// It has no such key.
+    #[error("model.{key}: expected one of {}", .known.join(", "))]
+    Unknown {
+        /// What was given.
+        key: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The value does not fit.
+    #[error("model.{key}: expected {expected}, found {found}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What would fit.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
 }
 
 /// What training and predicting gave.
@@ -86,29 +114,79 @@ impl ConnectivityMethod {
         }
     }
 
+    /// Refuses keys the network does not have, and values that do not fit.
+    pub fn check(self, keys: &NetworkKeys) -> Result<(), NetworkKeyError> {
+        // Whatever the number of regions is, the keys are the same.
+        let regions = 100;
+        match self {
+            Self::BrainNetCnn => changed(&BrainNetCnnConfig::new(regions), keys).map(|_| ()),
+            Self::BrainGnn => changed(&BrainGnnConfig::new(regions), keys).map(|_| ()),
+            Self::BrainNetTf => changed(&BrainNetTfConfig::new(regions), keys).map(|_| ()),
+        }
+    }
+
     /// Trained numbers, with one output.
-    pub fn parameter_count(self, regions: usize) -> usize {
-        trainable_count(&match self {
-            Self::BrainNetCnn => BrainNetCnn::table(&BrainNetCnnConfig::new(regions)),
-            Self::BrainGnn => BrainGnn::table(&BrainGnnConfig::new(regions)),
-            Self::BrainNetTf => BrainNetTf::table(&BrainNetTfConfig::new(regions)),
-        })
+    pub fn parameter_count(self, regions: usize, keys: &NetworkKeys) -> Result<usize, NetworkKeyError> {
+        Ok(trainable_count(&match self {
+            Self::BrainNetCnn => BrainNetCnn::table(&changed(&BrainNetCnnConfig::new(regions), keys)?),
+            Self::BrainGnn => BrainGnn::table(&changed(&BrainGnnConfig::new(regions), keys)?),
+            Self::BrainNetTf => BrainNetTf::table(&changed(&BrainNetTfConfig::new(regions), keys)?),
+        }))
     }
 
     /// Trains on the training part, chooses the epoch on the validation part, predicts the test part once.
     pub fn run(
         self,
         regions: usize,
+        keys: &NetworkKeys,
         parts: &Parts,
         run: &Run,
         watch: &mut dyn FnMut(&EpochRecord) -> bool,
-    ) -> Result<Outcome, FitError> {
-        match self {
-            Self::BrainNetCnn => outcome::<BrainNetCnn>(&BrainNetCnnConfig::new(regions), parts, run, watch),
-            Self::BrainGnn => outcome::<BrainGnn>(&BrainGnnConfig::new(regions), parts, run, watch),
-            Self::BrainNetTf => outcome::<BrainNetTf>(&BrainNetTfConfig::new(regions), parts, run, watch),
-        }
+    ) -> Result<Outcome, MethodError> {
+        Ok(match self {
+            Self::BrainNetCnn => {
+                outcome::<BrainNetCnn>(&changed(&BrainNetCnnConfig::new(regions), keys)?, parts, run, watch)?
+            }
+            Self::BrainGnn => outcome::<BrainGnn>(&changed(&BrainGnnConfig::new(regions), keys)?, parts, run, watch)?,
+            Self::BrainNetTf => {
+                outcome::<BrainNetTf>(&changed(&BrainNetTfConfig::new(regions), keys)?, parts, run, watch)?
+            }
+        })
     }
+}
+
+/// There is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum MethodError {
+    /// The network cannot be configured so.
+    #[error(transparent)]
+    Key(#[from] NetworkKeyError),
+    /// Training failed.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+}
+
+/// A configuration with some of its keys changed. Regions and outputs follow from the data.
+fn changed<C: Serialize + DeserializeOwned>(config: &C, keys: &NetworkKeys) -> Result<C, NetworkKeyError> {
+    let mut table = serde_json::to_value(config).expect("a configuration is words and numbers");
+    let known: Vec<String> = table
+        .as_object()
+        .map(|o| o.keys().filter(|k| !["regions", "outputs"].contains(&k.as_str())).map(|k| format!("model.{k}")))
+        .map(Iterator::collect)
+        .unwrap_or_default();
+    for (key, value) in keys {
+        if !known.contains(&format!("model.{key}")) {
+            return Err(NetworkKeyError::Unknown { key: key.clone(), known });
+        }
+        table[key] = value.clone();
+        serde_json::from_value::<C>(table.clone()).map_err(|error| NetworkKeyError::Value {
+            key: key.clone(),
+            expected: error.to_string(),
+            found: value.to_string(),
+        })?;
+    }
+    serde_json::from_value(table)
+        .map_err(|error| NetworkKeyError::Unknown { key: error.to_string(), known: Vec::new() })
 }
 
 fn outcome<N: Network>(
@@ -126,4 +204,32 @@ fn outcome<N: Network>(
         score: fitted.score,
         history: fitted.history,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn oddities_are_keys_and_others_are_refused() {
+        let keys = |key: &str, value| NetworkKeys::from([(key.to_owned(), value)]);
+        for (method, key) in [
+            (ConnectivityMethod::BrainNetCnn, "dropout_when_predicting"),
+            (ConnectivityMethod::BrainNetCnn, "activate_output"),
+            (ConnectivityMethod::BrainGnn, "repeat_sigmoid"),
+            (ConnectivityMethod::BrainGnn, "penalise_kept_only"),
+            (ConnectivityMethod::BrainNetTf, "first_centre_unnormalised"),
+        ] {
+            method.check(&keys(key, json!(true))).unwrap();
+            let wrong = method.check(&keys(key, json!("often"))).unwrap_err().to_string();
+            assert!(wrong.contains("often"), "{wrong}");
+        }
+        let other = ConnectivityMethod::BrainGnn.check(&keys("activate_output", json!(true))).unwrap_err();
+        assert!(other.to_string().contains("model.repeat_sigmoid"), "{other}");
+        assert!(ConnectivityMethod::BrainGnn.check(&keys("regions", json!(3))).is_err());
+        let wide = ConnectivityMethod::BrainNetTf.parameter_count(20, &keys("ffn", json!(8))).unwrap();
+        assert!(wide < ConnectivityMethod::BrainNetTf.parameter_count(20, &NetworkKeys::new()).unwrap());
+    }
 }

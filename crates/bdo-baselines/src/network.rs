@@ -50,6 +50,10 @@ pub trait Network: Module {
     /// What decides its shape.
     type Config: Clone + std::fmt::Debug + Send + Sync;
 
+    /// Scans whose activations are held at once: gradients are summed over such pieces of a batch. A network with statistics
+    /// of a batch must see it whole.
+    const SCANS_AT_ONCE: usize = usize::MAX;
+
     /// Every parameter it has.
     fn table(config: &Self::Config) -> Vec<ParameterSpec>;
 
@@ -63,6 +67,12 @@ pub trait Network: Module {
 
     /// One pass; `training` is absent when predicting.
     fn pass(&self, batch: &Batch, training: Option<&Training>) -> Pass;
+
+    /// Layers between a parameter and the output, for recipes in which lower layers learn slower.
+    fn depth(config: &Self::Config, name: &str) -> usize {
+        let _ = (config, name);
+        0
+    }
 
     /// Takes over the running statistics of a training pass.
     fn absorb(self, statistics: &[Vec<f32>]) -> Self {

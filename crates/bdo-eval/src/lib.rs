@@ -18,6 +18,7 @@ pub mod probe;
 pub mod metric;
 pub mod student;
 pub mod resample;
+pub mod memory;
 pub mod method;
 pub mod reference;
 pub mod comparison;

@@ -119,6 +119,11 @@ pub trait Method: Sync + Send {
         false
     }
 
+    /// Whether it trains for long with all threads: then it is run alone, so that time and memory are its own.
+    fn runs_alone(&self) -> bool {
+        false
+    }
+
     /// Fits on the task's training people and predicts its test people.
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError>;
 }

@@ -1,28 +1,21 @@
-//! Checkpoints: sets of files that are whole or absent. A set is written under another name, flushed, and renamed;
-//! its manifest holds the BLAKE3 of every file and of itself. A damaged set is put aside and the one before is used.
+//! Checkpoints of the model: what a set of files holds, and how a state is put together from it.
 
-use crate::optimiser::{AdamState, Moments};
-use crate::state::{Guard, TrainState};
-use bdo_data::durable::{self, FileError, InFile};
+use crate::checkpoint_set::{CheckpointSets, StoredState, hash};
+use crate::state::TrainState;
+use bdo_data::durable::FileError;
 use bdo_model::config::ModelConfig;
 use bdo_model::ema::EmaEncoder;
 use bdo_model::model::{Bdo, BuildError};
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{Array, ParameterSpec, Parameters, encoder_table, parameter_table};
-use bdo_model::weights::{Problem, WeightsError, read_parameters, write_parameters};
+use bdo_model::parameters::{encoder_table, parameter_table};
+use bdo_model::weights::{Problem, WeightsError};
 use burn::tensor::Device;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-const FORMAT: &str = "bdo-checkpoint/1";
-const MANIFEST_FILE: &str = "manifest.json";
 const MODEL: &str = "model.safetensors";
 const AVERAGE: &str = "ema.safetensors";
-const FIRST: &str = "first_moments.safetensors";
-const SECOND: &str = "second_moments.safetensors";
 
 /// Where checkpoints are and what they are of.
 #[derive(Clone, Debug)]
@@ -35,19 +28,6 @@ pub struct Checkpoints {
     pub run_blake3: String,
     /// How many are kept.
     pub keep: usize,
-}
-
-/// What a set says about itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Manifest {
-    format: String,
-    run_blake3: String,
-    step: u64,
-    adam_steps: u64,
-    guard: Guard,
-    /// BLAKE3 of each file.
-    files: BTreeMap<String, String>,
 }
 
 /// A checkpoint could not be written or read.
@@ -96,157 +76,47 @@ pub struct Restored {
 impl Checkpoints {
     /// Writes a set and removes those beyond the number kept.
     pub fn save(&self, state: &TrainState) -> Result<(), CheckpointError> {
-        durable::create_folder(&self.folder)?;
-        let name = format!("step-{:03}-{:010}", state.guard.rollbacks, state.step);
-        let target = self.folder.join(&name);
-        if target.exists() {
+        let sets = self.of_files();
+        if sets.holds(&state.guard, state.step) {
             return Ok(());
         }
-        self.sweep()?;
-        let temporary = self.folder.join(format!(".{name}.tmp"));
-        let written = self.write_set(&temporary, state).and_then(|()| {
-            fs::rename(&temporary, &target).in_file("write", &target)?;
-            Ok(durable::sync_folder(&self.folder)?)
-        });
-        if written.is_err() {
-            // Half a set is of no use, and its room is needed.
-            let _ = fs::remove_dir_all(&temporary);
-        }
-        written?;
-        let sets = self.sets()?;
-        for old in &sets[..sets.len().saturating_sub(self.keep)] {
-            fs::remove_dir_all(old).in_file("remove", old)?;
-        }
-        Ok(())
+        sets.save(&StoredState {
+            step: state.step,
+            guard: state.guard,
+            adam: state.adam.clone(),
+            weights: vec![state.model.parameters(), state.teacher.parameters()],
+        })
     }
 
     /// Reads the newest undamaged set; damaged ones are put aside under another name.
     pub fn restore(&self, kernels: Kernels, device: &Device) -> Result<Restored, CheckpointError> {
-        let mut damaged = Vec::new();
-        if !self.folder.is_dir() {
-            return Ok(Restored { state: None, damaged });
-        }
-        for set in self.sets()?.into_iter().rev() {
-            match self.read_set(&set, kernels, device) {
-                Ok(state) => return Ok(Restored { state: Some(state), damaged }),
-                Err(error) => {
-                    damaged.push(error.to_string());
-                    let aside = set
-                        .with_file_name(format!("damaged-{}", set.file_name().unwrap_or_default().to_string_lossy()));
-                    let _ = fs::remove_dir_all(&aside);
-                    fs::rename(&set, &aside).in_file("rename", &set)?;
-                }
-            }
-        }
-        Ok(Restored { state: None, damaged })
+        let found = self.of_files().restore()?;
+        let Some(StoredState { step, guard, adam, weights }) = found.state else {
+            return Ok(Restored { state: None, damaged: found.damaged });
+        };
+        let mut weights = weights.into_iter();
+        let (parameters, average) = (weights.next().unwrap_or_default(), weights.next().unwrap_or_default());
+        let teacher =
+            EmaEncoder::from_parameters(&self.config, average, kernels, device).map_err(BuildError::Parameter)?;
+        let model = Bdo::from_parameters(&self.config, parameters, kernels, device)?;
+        Ok(Restored { state: Some(TrainState { step, model, teacher, adam, guard }), damaged: found.damaged })
     }
 
     /// Complete sets, oldest first.
     pub fn sets(&self) -> Result<Vec<PathBuf>, FileError> {
-        let entries = fs::read_dir(&self.folder).in_file("read", &self.folder)?;
-        let mut sets: Vec<PathBuf> = entries
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("step-")))
-            .collect();
-        sets.sort();
-        Ok(sets)
+        self.of_files().sets()
     }
 
-    /// Removes what a killed process left half written.
-    fn sweep(&self) -> Result<(), FileError> {
-        for entry in fs::read_dir(&self.folder).in_file("read", &self.folder)?.filter_map(Result::ok) {
-            if entry.file_name().to_string_lossy().starts_with(".step-") {
-                fs::remove_dir_all(entry.path()).in_file("remove", &entry.path())?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_set(&self, folder: &Path, state: &TrainState) -> Result<(), CheckpointError> {
-        durable::create_folder(folder)?;
-        let trained = trained_table(&self.config);
-        let (first, second) = moments_as_parameters(&trained, &state.adam);
-        write_parameters(&folder.join(MODEL), &parameter_table(&self.config), &state.model.parameters())?;
-        write_parameters(&folder.join(AVERAGE), &encoder_table(&self.config), &state.teacher.parameters())?;
-        write_parameters(&folder.join(FIRST), &trained, &first)?;
-        write_parameters(&folder.join(SECOND), &trained, &second)?;
-        let mut files = BTreeMap::new();
-        for name in [MODEL, AVERAGE, FIRST, SECOND] {
-            files.insert(name.to_owned(), hash(&durable::read(&folder.join(name))?));
-        }
-        let manifest = Manifest {
-            format: FORMAT.to_owned(),
+    fn of_files(&self) -> CheckpointSets {
+        let model = parameter_table(&self.config);
+        CheckpointSets {
+            folder: self.folder.clone(),
             run_blake3: self.run_blake3.clone(),
-            step: state.step,
-            adam_steps: state.adam.steps,
-            guard: state.guard,
-            files,
-        };
-        durable::write(&folder.join(MANIFEST_FILE), sealed(&manifest).as_bytes())?;
-        Ok(())
-    }
-
-    fn read_set(&self, folder: &Path, kernels: Kernels, device: &Device) -> Result<TrainState, CheckpointError> {
-        let path = folder.join(MANIFEST_FILE);
-        let manifest: Manifest = unsealed(&path, &durable::read(&path)?)?;
-        if (manifest.format.as_str(), manifest.run_blake3.as_str()) != (FORMAT, self.run_blake3.as_str()) {
-            let expected = format!("{FORMAT} of run {}", self.run_blake3);
-            let found = format!("{} of run {}", manifest.format, manifest.run_blake3);
-            return Err(CheckpointError::Damaged { path, expected, found });
+            keep: self.keep,
+            trained: model.iter().filter(|spec| spec.trainable).cloned().collect(),
+            weights: vec![(MODEL, model), (AVERAGE, encoder_table(&self.config))],
         }
-        for name in [MODEL, AVERAGE, FIRST, SECOND] {
-            let path = folder.join(name);
-            let found = hash(&durable::read(&path)?);
-            let expected = manifest.files.get(name).cloned().unwrap_or_default();
-            if found != expected {
-                return Err(CheckpointError::Damaged { path, expected: format!("BLAKE3 {expected}"), found });
-            }
-        }
-        let trained = trained_table(&self.config);
-        let parameters = read_parameters(&folder.join(MODEL), &parameter_table(&self.config))?;
-        let average = read_parameters(&folder.join(AVERAGE), &encoder_table(&self.config))?;
-        let first = read_parameters(&folder.join(FIRST), &trained)?;
-        let second = read_parameters(&folder.join(SECOND), &trained)?;
-        let teacher =
-            EmaEncoder::from_parameters(&self.config, average, kernels, device).map_err(BuildError::Parameter)?;
-        let moments = first
-            .0
-            .into_iter()
-            .zip(second.0)
-            .map(|((name, first), (_, second))| (name, Moments { first: first.values, second: second.values }))
-            .collect();
-        Ok(TrainState {
-            step: manifest.step,
-            model: Bdo::from_parameters(&self.config, parameters, kernels, device)?,
-            teacher,
-            adam: AdamState { steps: manifest.adam_steps, moments },
-            guard: manifest.guard,
-        })
     }
-}
-
-/// Parameters that have moments.
-fn trained_table(config: &ModelConfig) -> Vec<ParameterSpec> {
-    parameter_table(config).into_iter().filter(|spec| spec.trainable).collect()
-}
-
-/// A parameter that has had no gradient yet has moments of zero.
-fn moments_as_parameters(table: &[ParameterSpec], adam: &AdamState) -> (Parameters, Parameters) {
-    let array = |spec: &ParameterSpec, pick: fn(&Moments) -> &Vec<f32>| Array {
-        shape: spec.shape.clone(),
-        values: adam
-            .moments
-            .get(&spec.name)
-            .map_or_else(|| vec![0.0; spec.shape.iter().product()], |moments| pick(moments).clone()),
-    };
-    let all = |pick: fn(&Moments) -> &Vec<f32>| {
-        Parameters(table.iter().map(|spec| (spec.name.clone(), array(spec, pick))).collect())
-    };
-    (all(|moments| &moments.first), all(|moments| &moments.second))
-}
-
-fn hash(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex().to_string()
 }
 
 /// A manifest as one line of JSON and a line with its BLAKE3: nothing else covers this file.

@@ -15,6 +15,27 @@ pub enum Entry {
     Step(StepEntry),
     /// A validation, after the step of this number.
     Validation(ValidationEntry),
+    /// A training step of a model whose loss is one number.
+    PlainStep(PlainStepEntry),
+}
+
+/// What a step of a model was like whose loss is one number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlainStepEntry {
+    /// Number of the step, from 0.
+    pub step: u64,
+    /// Pass over the data.
+    pub epoch: u64,
+    /// The loss.
+    pub loss: f64,
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Gradient norm.
+    pub gradient_norm: f64,
+    /// Scans a second, reading included.
+    pub scans_per_second: f64,
+    /// Memory in use.
+    pub memory_mib: f64,
 }
 
 /// What a step was like.
@@ -71,6 +92,7 @@ impl Entry {
         match self {
             Self::Step(entry) => entry.step,
             Self::Validation(entry) => entry.step,
+            Self::PlainStep(entry) => entry.step,
         }
     }
 }

@@ -30,6 +30,8 @@ pub mod validate;
 
 pub mod autocorrelation;
 
+pub mod checkpoint_set;
+
 pub mod checkpoint;
 
 pub mod journal;
@@ -39,6 +41,8 @@ pub mod tensorboard;
 pub mod folder;
 
 pub mod publish;
+
+pub mod timer;
 
 pub mod run;
 

@@ -73,28 +73,10 @@ pub struct Publisher {
 impl Publisher {
     /// Collects the contract and the people of a run.
     pub fn new(source: &ScanSource, identity: &Identity) -> Result<Self, PublishError> {
-        let (cohort, scaler) = (source.cohort(), source.scaler());
-        let first = cohort.scan(source.train_scans()[0])?;
-        let manifest = cohort.manifest();
-        let preprocessor = PreprocessorConfig {
-            roi_names: scaler.region_names().to_vec(),
-            atlas_name: manifest.atlas.name.clone(),
-            atlas_hash: manifest.atlas.names_blake3.clone(),
-            dropped_volumes: first.source.dropped_volumes as usize,
-            time_scale: identity.settings.model_config(1).time_scale,
-            medians: scaler.medians().iter().map(|x| f64::from(*x)).collect(),
-            iqrs: scaler.iqrs().iter().map(|x| f64::from(*x)).collect(),
-            scan_count: scaler.scans(),
-            scan_list_hash: scaler.scans_blake3().to_owned(),
-        };
+        let manifest = source.cohort().manifest();
+        let preprocessor = contract(source, identity.settings.model_config(1).time_scale)?;
         let trained = &source.split().train;
-        let people = TrainingPeople {
-            subjects: trained.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect(),
-            scans: (cohort.index().iter())
-                .filter(|entry| trained.contains(&entry.id.subject))
-                .map(|entry| entry.blake3.clone())
-                .collect(),
-        };
+        let people = people_of(source, |subject| trained.contains(subject));
         let validation_people =
             source.split().validation.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect();
         let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
@@ -144,6 +126,34 @@ impl Publisher {
         let text = serde_json::to_string_pretty(&notes).expect("notes hold only words and numbers") + "\n";
         durable::write(&folder.join(TRAINING_FILE), text.as_bytes())?;
         Ok(())
+    }
+}
+
+/// How scans are brought into the form that was trained on.
+pub fn contract(source: &ScanSource, time_scale: f64) -> Result<PreprocessorConfig, CohortError> {
+    let (cohort, scaler) = (source.cohort(), source.scaler());
+    let first = cohort.scan(source.train_scans()[0])?;
+    let manifest = cohort.manifest();
+    Ok(PreprocessorConfig {
+        roi_names: scaler.region_names().to_vec(),
+        atlas_name: manifest.atlas.name.clone(),
+        atlas_hash: manifest.atlas.names_blake3.clone(),
+        dropped_volumes: first.source.dropped_volumes as usize,
+        time_scale,
+        medians: scaler.medians().iter().map(|x| f64::from(*x)).collect(),
+        iqrs: scaler.iqrs().iter().map(|x| f64::from(*x)).collect(),
+        scan_count: scaler.scans(),
+        scan_list_hash: scaler.scans_blake3().to_owned(),
+    })
+}
+
+/// The chosen people of a cohort and all their scans, as hashes.
+pub fn people_of(source: &ScanSource, chosen: impl Fn(&str) -> bool) -> TrainingPeople {
+    let scans = source.cohort().index().iter().filter(|entry| chosen(&entry.id.subject));
+    let people = source.cohort().participants();
+    TrainingPeople {
+        subjects: people.subjects().filter(|id| chosen(id)).map(TrainingPeople::subject_hash).collect(),
+        scans: scans.map(|entry| entry.blake3.clone()).collect(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::batch::{HostBatch, NoiseShape};
 use crate::checkpoint::{CheckpointError, Checkpoints};
 use crate::folder::{FolderError, Identity, RunFolder, RunRecord};
-use crate::journal::{Entry, Journal, StepEntry, ValidationEntry};
+use crate::journal::{Entry, Journal, PlainStepEntry, StepEntry, ValidationEntry};
 use crate::prefetch::{BatchPlan, Prefetch};
 use crate::publish::{PublishError, Publisher};
 use crate::schedule::Plan;
@@ -12,6 +12,7 @@ use crate::source::{Division, ScanSource, SourceError};
 use crate::state::{Guard, MOST_ROLLBACKS, SKIPS_BEFORE_ROLLBACK, TrainState};
 use crate::step::{StepReport, StepSettings, train_step_accumulated};
 use crate::tensorboard::EventFile;
+use crate::timer::{TIMED_STEPS, Timer, memory_mib, wall_seconds};
 use crate::validate::{ValidationError, ValidationPlan, validate};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::durable::FileError;
@@ -24,13 +25,9 @@ use bdo_model::model::BuildError;
 use bdo_model::objective::LossWeights;
 use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
-use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::time::Instant;
 
-/// Steps that are timed before the length of a run limited in time is fixed.
-const TIMED_STEPS: u64 = 20;
-/// Share of the time that is left for what the timed steps did not show.
-const RESERVE: f64 = 0.03;
 /// Latents that spread less than this, where layer norm makes them unit size, carry nothing.
 const COLLAPSED: f64 = 0.01;
 
@@ -58,6 +55,10 @@ pub trait RunObserver {
     fn planned(&self, plan: &Plan, from_step: u64);
     /// A step was taken or skipped.
     fn stepped(&self, entry: &StepEntry);
+    /// A step of a model whose loss is one number was taken.
+    fn plainly_stepped(&self, entry: &PlainStepEntry) {
+        let _ = entry;
+    }
     /// The model was validated.
     fn validated(&self, entry: &ValidationEntry);
     /// Something worth a sentence.
@@ -297,7 +298,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
 }
 
 /// The record of the run that is resumed, which must be the one asked for, or a new one.
-fn identify(request: &Request, folder: &RunFolder, cohort: &Cohort) -> Result<RunRecord, RunError> {
+pub fn identify(request: &Request, folder: &RunFolder, cohort: &Cohort) -> Result<RunRecord, RunError> {
     let there = folder.record()?;
     let settings = match (&request.settings, &there) {
         (Some(settings), _) => settings.clone(),
@@ -449,51 +450,4 @@ impl Log {
         ];
         self.events.scalars(wall_seconds(), entry.step, &values)
     }
-}
-
-/// How long things take in this process.
-struct Timer {
-    started: Instant,
-    steps: Vec<f64>,
-    validation: f64,
-}
-
-impl Timer {
-    fn new(started: Instant) -> Self {
-        Self { started, steps: Vec::new(), validation: 0.0 }
-    }
-
-    /// As many steps as fit into the time that is left.
-    fn plan(&self, settings: &Settings, steps_per_epoch: u64, step: u64) -> Plan {
-        let mean = self.steps.iter().sum::<f64>() / self.steps.len() as f64;
-        let between = steps_per_epoch.max(settings.train.validation_steps) as f64;
-        let cost = mean * later_cost(settings) + self.validation / between;
-        let left = settings.train.max_minutes * 60.0 * (1.0 - RESERVE)
-            - self.started.elapsed().as_secs_f64()
-            - self.validation;
-        let more = (left / cost).max(0.0) as u64;
-        Plan { total_steps: (step + more).max(1), steps_per_epoch, calibration_steps: step }
-    }
-}
-
-/// How much longer the mean step of the run takes than the timed ones, which had no latent target if it enters later: it is
-/// one pass over the targets, beside three over the context.
-fn later_cost(settings: &Settings) -> f64 {
-    if settings.loss.tau == 0.0 || settings.train.tau_start == 0.0 {
-        return 1.0;
-    }
-    let ratio = settings.mask.ratio;
-    1.0 + (1.0 - settings.train.tau_start) * ratio / (3.0 * (1.0 - ratio))
-}
-
-fn wall_seconds() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-}
-
-/// Memory in use, where the system says it.
-fn memory_mib() -> f64 {
-    let pages = std::fs::read_to_string(Path::new("/proc/self/statm"))
-        .ok()
-        .and_then(|text| text.split_whitespace().nth(1)?.parse::<f64>().ok());
-    pages.map_or(0.0, |pages| pages * rustix::param::page_size() as f64 / f64::from(1 << 20))
 }

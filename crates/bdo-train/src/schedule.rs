@@ -37,7 +37,8 @@ impl Plan {
         (10 * self.steps_per_epoch).min(self.total_steps / 20)
     }
 
-    fn counted(&self, step: u64) -> u64 {
+    /// The step as schedules count it: those before the length was known run as the first.
+    pub fn counted(&self, step: u64) -> u64 {
         if step < self.calibration_steps { 0 } else { step }
     }
 

@@ -44,6 +44,21 @@ pub enum Kind {
     /// Brain dynamics by stochastic optimal control.
     #[default]
     Bdo,
+    /// Masked autoencoding of regions by windows.
+    BrainLm,
+    /// Prediction of codes of hidden regions and windows.
+    BrainJepa,
+}
+
+impl Kind {
+    /// As typed and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bdo => "bdo",
+            Self::BrainLm => "brainlm",
+            Self::BrainJepa => "brainjepa",
+        }
+    }
 }
 
 /// Keys of `[model]`; what is absent follows from the size.
@@ -88,6 +103,9 @@ pub struct ModelSettings {
     pub embed_start: Option<EmbedStart>,
     /// Whether training draws the context latents.
     pub sample_latent: Option<bool>,
+    /// Dropout of attention in training (BrainLM).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention_dropout: Option<f64>,
 }
 
 /// Precision of the operands of linear layers.
@@ -154,6 +172,21 @@ pub struct TrainSettings {
     pub keep_checkpoints: usize,
     /// Precision of linear layers.
     pub precision: PrecisionName,
+    /// Share of all steps that warm up (BrainLM, Brain-JEPA).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<f64>,
+    /// Decoupled weight decay at the first step (BrainLM, Brain-JEPA).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_decay_start: Option<f64>,
+    /// Decoupled weight decay at the last step (BrainLM, Brain-JEPA).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_decay_end: Option<f64>,
+    /// Momentum of the moving average at the first step (Brain-JEPA).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ema_start: Option<f64>,
+    /// Momentum of the moving average at the last step (Brain-JEPA).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ema_end: Option<f64>,
 }
 
 impl Default for TrainSettings {
@@ -182,6 +215,11 @@ impl Default for TrainSettings {
             checkpoint_minutes: 5.0,
             keep_checkpoints: 3,
             precision: PrecisionName::Auto,
+            warmup: None,
+            weight_decay_start: None,
+            weight_decay_end: None,
+            ema_start: None,
+            ema_end: None,
         }
     }
 }
@@ -213,13 +251,22 @@ pub enum SettingsError {
 impl Settings {
     /// Defaults, changed by a TOML text and then by `KEY=VALUE` pairs.
     pub fn resolve(text: &str, sets: &[String]) -> Result<Self, SettingsError> {
-        let parse = |error: &toml::de::Error| SettingsError::Parse(error.message().to_owned());
-        let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| parse(&e))?;
+        Self::of_table(Self::given(text, sets)?)
+    }
+
+    /// What a TOML text and `KEY=VALUE` pairs say, before any default.
+    pub fn given(text: &str, sets: &[String]) -> Result<toml::Table, SettingsError> {
+        let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| unreadable(&e))?;
         for set in sets {
             let (key, value) = set.split_once('=').ok_or_else(|| SettingsError::Set(set.clone()))?;
             insert(&mut table, key.trim(), value.trim()).ok_or_else(|| SettingsError::Set(set.clone()))?;
         }
-        let settings: Self = table.try_into().map_err(|e: toml::de::Error| parse(&e))?;
+        Ok(table)
+    }
+
+    /// Defaults, changed by what was given.
+    pub fn of_table(table: toml::Table) -> Result<Self, SettingsError> {
+        let settings: Self = table.try_into().map_err(|e: toml::de::Error| unreadable(&e))?;
         settings.check()?;
         Ok(settings)
     }
@@ -229,11 +276,13 @@ impl Settings {
         let range = |key, expected, found: f64, accepted: bool| {
             if accepted { Ok(()) } else { Err(SettingsError::Range { key, expected, found }) }
         };
+        // BrainLM starts and ends at a rate of 0.
+        let least_rate = |rate: f64| if self.model.kind == Kind::Bdo || rate != 0.0 { rate } else { 1.0 };
         for (key, found) in [
             ("train.epochs", train.epochs),
-            ("train.learning_rate_start", train.learning_rate_start),
+            ("train.learning_rate_start", least_rate(train.learning_rate_start)),
             ("train.learning_rate", train.learning_rate),
-            ("train.learning_rate_end", train.learning_rate_end),
+            ("train.learning_rate_end", least_rate(train.learning_rate_end)),
             ("train.adam_eps", train.adam_eps),
             ("train.clip_norm", train.clip_norm),
             ("train.checkpoint_minutes", train.checkpoint_minutes),
@@ -268,6 +317,17 @@ impl Settings {
             train.data_fraction,
             train.data_fraction > 0.0 && train.data_fraction <= 1.0,
         )?;
+        for (key, found) in [
+            ("model.attention_dropout", self.model.attention_dropout),
+            ("train.warmup", train.warmup),
+            ("train.weight_decay_start", train.weight_decay_start),
+            ("train.weight_decay_end", train.weight_decay_end),
+            ("train.ema_start", train.ema_start),
+            ("train.ema_end", train.ema_end),
+        ] {
+            let found = found.unwrap_or(0.0);
+            range(key, "from 0 to 1", found, (0.0..=1.0).contains(&found))?;
+        }
         let held_out = train.held_out_percent;
         range("train.held_out_percent", "from 0 to 40", f64::from(held_out), held_out <= 40)?;
         for (key, found, least) in [
@@ -358,6 +418,10 @@ impl Settings {
         }
         found
     }
+}
+
+fn unreadable(error: &toml::de::Error) -> SettingsError {
+    SettingsError::Parse(error.message().to_owned())
 }
 
 /// Puts `value` under a dotted key; what is not a TOML value is taken as a word.

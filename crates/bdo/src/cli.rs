@@ -305,6 +305,8 @@ pub(crate) enum BenchTask {
     Gemm,
     /// One scan reconstructed with and without its spread, beside embedding it (--frames 490)
     Infer,
+    /// BDO, BrainLM and Brain-JEPA side by side: training step, embedding, peak memory (needs --data and --out)
+    Efficiency,
     /// A 4D image to region means, beside inflating it alone (needs --image and --atlas)
     Ingest,
 }
@@ -342,7 +344,16 @@ macro_rules! display_as_typed {
         }
     )*};
 }
-display_as_typed!(BenchTask, SizeName, FitOnName);
+/// What a process of `bench efficiency` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Phase {
+    /// Training steps
+    Train,
+    /// Features
+    Embed,
+}
+
+display_as_typed!(BenchTask, SizeName, FitOnName, Phase);
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -368,6 +379,18 @@ pub(crate) struct BenchArgs {
     /// Precision of the linear layers
     #[arg(long, value_enum, default_value_t = PrecisionName::Fastest)]
     pub(crate) precision: PrecisionName,
+    /// With efficiency: the cohort whose scans are used
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: Option<PathBuf>,
+    /// With efficiency: where table and figure go
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// With efficiency: one model alone, in this process
+    #[arg(long, hide = true, requires = "phase")]
+    pub(crate) only: Option<String>,
+    /// With efficiency: what is measured of it
+    #[arg(long, value_enum, hide = true)]
+    pub(crate) phase: Option<Phase>,
     /// With ingest: the 4D image
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Option<PathBuf>,

@@ -54,8 +54,12 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
     pub(crate) finetune_budget: usize,
     /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) baseline_epochs: Option<usize>,
+    /// Most time for each training of those rows and of brainlm-finetune and brainjepa-finetune: as many epochs are run as
+    /// fit [default: no limit]
+    #[arg(long, value_name = "M", default_value_t = 0.0)]
+    pub(crate) baseline_minutes: f64,
     /// Repetitions with random splits
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "0,1,2")]
     pub(crate) seeds: Vec<u64>,
@@ -122,7 +126,21 @@ pub(crate) struct BaselineArgs {
     /// Passes over the training scans [default: that of the method's public code]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) epochs: Option<u32>,
-    /// One key, e.g. `train.batch_size=32`; for brainlm and brainjepa also `model.size=tiny|small|base`
+    /// One key, e.g. `train.batch_size=32`, `model.activate_output=true`; for brainlm and brainjepa those of pretrain, e.g.
+    /// `model.size=small`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// A model of `pretrain --set model.kind=brainlm|brainjepa`; its training people among the tested are counted [default:
+    /// one is pre-trained for every split, on those who are not tested]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: Option<PathBuf>,
+    /// Train brainlm or brainjepa end to end with the labels, in place of a linear probe
+    #[arg(long)]
+    pub(crate) finetune: bool,
+    /// Epochs of that; the protocol has 50
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
+    pub(crate) finetune_epochs: usize,
+    /// Configurations of that, of the grid's 36
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
+    pub(crate) finetune_budget: usize,
 }

@@ -93,9 +93,7 @@ impl BrainJepa {
         let (e, p) = (config.encoder, config.predictor);
         let start = WeightStart::Truncated;
         let mut table = Table::default();
-        start.linear(&mut table, "encoder.patch", PATCH, e.width);
-        start.linear(&mut table, "encoder.place", GRADIENTS, e.width / 2);
-        Trunk::describe(&mut table, "encoder.trunk", e, start);
+        JepaEncoder::describe(&mut table, config);
         start.linear(&mut table, "predictor.embed", e.width, p.width);
         start.linear(&mut table, "predictor.place", GRADIENTS, p.width / 2);
         table.push("predictor.mask_token", &[p.width], Start::TruncatedNormal(0.02));
@@ -108,13 +106,7 @@ impl BrainJepa {
     pub fn build(config: &BrainJepaConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (e, p) = (config.encoder, config.predictor);
         Ok(Self {
-            encoder: JepaEncoder {
-                patch: source.linear("encoder.patch", PATCH, e.width, true)?,
-                place: source.linear("encoder.place", GRADIENTS, e.width / 2, true)?,
-                trunk: Trunk::build("encoder.trunk", e, source)?,
-                grid: config.grid,
-                kernels: source.kernels,
-            },
+            encoder: JepaEncoder::build(config, source)?,
             predictor: JepaPredictor {
                 embed: source.linear("predictor.embed", e.width, p.width, true)?,
                 place: source.linear("predictor.place", GRADIENTS, p.width / 2, true)?,
@@ -136,6 +128,32 @@ impl BrainJepa {
 }
 
 impl JepaEncoder {
+    /// Every parameter of the encoder alone.
+    pub fn table(config: &BrainJepaConfig) -> Vec<ParameterSpec> {
+        let mut table = Table::default();
+        Self::describe(&mut table, config);
+        table.rows()
+    }
+
+    fn describe(table: &mut Table, config: &BrainJepaConfig) {
+        let (e, start) = (config.encoder, WeightStart::Truncated);
+        start.linear(table, "encoder.patch", PATCH, e.width);
+        start.linear(table, "encoder.place", GRADIENTS, e.width / 2);
+        Trunk::describe(table, "encoder.trunk", e, start);
+    }
+
+    /// Takes its values out of a source.
+    pub fn build(config: &BrainJepaConfig, source: &mut Source) -> Result<Self, ParameterError> {
+        let e = config.encoder;
+        Ok(Self {
+            patch: source.linear("encoder.patch", PATCH, e.width, true)?,
+            place: source.linear("encoder.place", GRADIENTS, e.width / 2, true)?,
+            trunk: Trunk::build("encoder.trunk", e, source)?,
+            grid: config.grid,
+            kernels: source.kernels,
+        })
+    }
+
     /// Codes of the given tokens: [B, K, 16] -> [B, K, d].
     fn forward(&self, patches: Tensor<3>, tokens: &[Vec<usize>], places: &Places) -> Tensor<3> {
         let codes = position_codes(&self.place, self.grid, places, &patches.device());

@@ -6,6 +6,7 @@ mod covariance;
 pub use covariance::{ShrunkCovariance, ledoit_wolf};
 
 use bdo_data::scan::Scan;
+use bdo_eval::connectivity::pearson;
 use cholesky::inverse;
 
 /// Correlations beyond this are as good as one; the inverse hyperbolic tangent must stay finite.
@@ -35,10 +36,13 @@ pub struct Connectome {
 impl Connectome {
     /// Computes them from the raw series; none of the matrices depends on how a region is scaled.
     pub fn of_scan(scan: &Scan, kind: ConnectivityKind) -> Self {
-        let series = StandardSeries::new(&scan.series, scan.frames(), &scan.valid_regions());
+        let valid = scan.valid_regions();
         match kind {
-            ConnectivityKind::Pearson => Self { regions: series.regions, nodes: series.pearson(), edges: None },
+            ConnectivityKind::Pearson => {
+                Self { regions: valid.len(), nodes: pearson(&scan.series, valid.len()), edges: None }
+            }
             ConnectivityKind::ShrunkFisher => {
+                let series = StandardSeries::new(&scan.series, scan.frames(), &valid);
                 let (nodes, edges) = series.shrunk_fisher();
                 Self { regions: series.regions, nodes, edges: Some(edges) }
             }
@@ -76,15 +80,6 @@ impl StandardSeries {
         }
         let values = (0..frames).flat_map(|t| columns.iter().map(move |column| column[t])).collect();
         Self { regions, valid, frames, values }
-    }
-
-    /// Pearson correlations, N x N, 1 on the diagonal.
-    pub fn pearson(&self) -> Vec<f32> {
-        let mut r = covariance::empirical(&self.values, self.frames, self.valid.len());
-        for i in 0..self.valid.len() {
-            r[i * self.valid.len() + i] = 1.0;
-        }
-        self.spread(&r)
     }
 
     /// Fisher-transformed shrunk correlation (0 on the diagonal) and absolute Fisher-transformed partial correlation.

@@ -1,6 +1,6 @@
 //! The two token models as things that learn: how a scan is cut, what a step costs, what a feature is.
 
-use crate::brainjepa::{BrainJepa, BrainJepaConfig, JepaMasks, JepaTeacher};
+use crate::brainjepa::{BrainJepa, BrainJepaConfig, JepaEncoder, JepaMasks, JepaTeacher};
 use crate::brainlm::{BrainLm, BrainLmConfig, UniformMask};
 use crate::token::grid::{Cut, Grid};
 use crate::token::place::Places;
@@ -8,16 +8,40 @@ use bdo_model::dropout::Dropout;
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::Source;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::ParameterError;
+use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::Rng;
 
+/// The trained part, in checkpoints and model directories.
+pub const WEIGHTS: &str = "model.safetensors";
+/// The moving average.
+pub const AVERAGE: &str = "ema.safetensors";
+
 /// A token model that is being trained.
 pub trait Learner: Sized {
     /// What the optimiser changes.
     type Net: Module;
+    /// What decides its shape.
+    type Config: Clone + std::fmt::Debug;
+
+    /// Files that keep it, and what each of them holds; the first is the trained part.
+    fn files(config: &Self::Config) -> Vec<(&'static str, Vec<ParameterSpec>)>;
+
+    /// A fresh one's values, one set a file.
+    fn initial(config: &Self::Config, seed: u64) -> Vec<Parameters>;
+
+    /// One with these values.
+    fn of_parameters(
+        config: &Self::Config,
+        places: Option<Places>,
+        sets: Vec<Parameters>,
+        kernels: Kernels,
+    ) -> Result<Self, ParameterError>;
+
+    /// Its values, one set a file.
+    fn parameters(&self) -> Vec<Parameters>;
 
     /// Regions by windows.
     fn grid(&self) -> Grid;
@@ -66,11 +90,17 @@ impl LmLearner {
         kernels: Kernels,
     ) -> Result<Self, ParameterError> {
         let config = BrainLmConfig { centres: places.is_some(), ..config.clone() };
-        let mut values = draw_parameters(&BrainLm::table(&config), seed);
-        let device = Device::flex().autodiff();
-        let net = BrainLm::build(&config, &mut Source { parameters: &mut values, device: &device, kernels })?;
-        values.finish()?;
-        Ok(Self { net, places })
+        Self::of_parameters(&config, places, Self::initial(&config, seed), kernels)
+    }
+
+    /// The network.
+    pub fn network(&self) -> &BrainLm {
+        &self.net
+    }
+
+    /// Where its regions are.
+    pub fn places(&self) -> Option<&Places> {
+        self.places.as_ref()
     }
 }
 
@@ -82,17 +112,48 @@ impl JepaLearner {
         seed: u64,
         kernels: Kernels,
     ) -> Result<Self, ParameterError> {
-        let mut values = draw_parameters(&BrainJepa::table(config), seed);
-        let device = Device::flex().autodiff();
-        let net = BrainJepa::build(config, &mut Source { parameters: &mut values, device: &device, kernels })?;
-        values.finish()?;
-        let teacher = JepaTeacher::new(&net.encoder);
-        Ok(Self { net, teacher, places, grid: config.grid })
+        Self::of_parameters(config, Some(places), Self::initial(config, seed), kernels)
     }
+
+    /// Where its regions are.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+}
+
+/// Sets of values in the order of the files.
+fn taken(sets: Vec<Parameters>, count: usize) -> Result<Vec<Parameters>, ParameterError> {
+    if sets.len() == count { Ok(sets) } else { Err(ParameterError::Missing { name: WEIGHTS.to_owned() }) }
 }
 
 impl Learner for LmLearner {
     type Net = BrainLm;
+    type Config = BrainLmConfig;
+
+    fn files(config: &BrainLmConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
+        vec![(WEIGHTS, BrainLm::table(config))]
+    }
+
+    fn initial(config: &BrainLmConfig, seed: u64) -> Vec<Parameters> {
+        vec![draw_parameters(&BrainLm::table(config), seed)]
+    }
+
+    fn of_parameters(
+        config: &BrainLmConfig,
+        places: Option<Places>,
+        sets: Vec<Parameters>,
+        kernels: Kernels,
+    ) -> Result<Self, ParameterError> {
+        let mut values = taken(sets, 1)?.remove(0);
+        let device = Device::flex().autodiff();
+        let net = BrainLm::build(config, &mut Source { parameters: &mut values, device: &device, kernels })?;
+        values.finish()?;
+        Ok(Self { net, places })
+    }
+
+    fn parameters(&self) -> Vec<Parameters> {
+        vec![Parameters::of_module(&self.net, "")]
+    }
 
     fn grid(&self) -> Grid {
         self.net.config().grid
@@ -132,6 +193,39 @@ impl Learner for LmLearner {
 
 impl Learner for JepaLearner {
     type Net = BrainJepa;
+    type Config = BrainJepaConfig;
+
+    fn files(config: &BrainJepaConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
+        vec![(WEIGHTS, BrainJepa::table(config)), (AVERAGE, JepaEncoder::table(config))]
+    }
+
+    fn initial(config: &BrainJepaConfig, seed: u64) -> Vec<Parameters> {
+        let net = draw_parameters(&BrainJepa::table(config), seed);
+        let encoder = net.0.iter().filter(|(name, _)| name.starts_with("encoder."));
+        let average = Parameters(encoder.map(|(name, values)| (name.clone(), values.clone())).collect());
+        vec![net, average]
+    }
+
+    fn of_parameters(
+        config: &BrainJepaConfig,
+        places: Option<Places>,
+        sets: Vec<Parameters>,
+        kernels: Kernels,
+    ) -> Result<Self, ParameterError> {
+        let places = places.ok_or_else(|| ParameterError::Missing { name: "places".to_owned() })?;
+        let mut sets = taken(sets, 2)?;
+        let device = Device::flex().autodiff();
+        let (mut average, mut values) = (sets.remove(1), sets.remove(0));
+        let net = BrainJepa::build(config, &mut Source { parameters: &mut values, device: &device, kernels })?;
+        values.finish()?;
+        let slow = JepaEncoder::build(config, &mut Source { parameters: &mut average, device: &device, kernels })?;
+        average.finish()?;
+        Ok(Self { net, teacher: JepaTeacher::new(&slow), places, grid: config.grid })
+    }
+
+    fn parameters(&self) -> Vec<Parameters> {
+        vec![Parameters::of_module(&self.net, ""), Parameters::of_module(self.teacher.encoder(), "encoder")]
+    }
 
     fn grid(&self) -> Grid {
         self.grid

@@ -1,5 +1,11 @@
-//! Training without labels of the two token models, in one loop.
+//! Training without labels of the two token models: one step, one loop.
+
+pub mod recipe;
+pub mod settings;
 
 pub mod learner;
-pub mod recipe;
+pub mod scans;
+pub mod step;
+
+pub mod directory;
 pub mod run;

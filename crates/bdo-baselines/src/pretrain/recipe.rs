@@ -1,5 +1,7 @@
 //! How a token model is trained: the settings of its public code, all of them fields.
 
+use super::step::StepSettings;
+use bdo_train::settings::{Kind, Settings};
 use serde::{Deserialize, Serialize};
 
 /// Settings of one training.
@@ -46,7 +48,38 @@ impl TokenRecipe {
         }
     }
 
-    pub(super) fn rate_at(&self, step: u64, total: u64) -> f64 {
+    /// The training of the public code of a method, with a batch of this size.
+    pub fn of_kind(kind: Kind, batch_size: usize) -> Self {
+        if kind == Kind::BrainJepa { Self::brain_jepa(batch_size) } else { Self::brain_lm(batch_size) }
+    }
+
+    /// What a configuration says, and the public code where it is silent.
+    pub fn of_settings(settings: &Settings) -> Self {
+        let train = &settings.train;
+        let own = Self::of_kind(settings.model.kind, train.batch_size);
+        Self {
+            epochs: train.epochs.ceil() as usize,
+            batch_size: train.batch_size,
+            rate: [train.learning_rate_start, train.learning_rate, train.learning_rate_end],
+            warmup: train.warmup.unwrap_or(own.warmup),
+            weight_decay: [
+                train.weight_decay_start.unwrap_or(own.weight_decay[0]),
+                train.weight_decay_end.unwrap_or(own.weight_decay[1]),
+            ],
+            momentum: [train.ema_start.unwrap_or(own.momentum[0]), train.ema_end.unwrap_or(own.momentum[1])],
+        }
+    }
+
+    /// What holds at a step of `total`.
+    pub fn at(&self, step: u64, total: u64) -> StepSettings {
+        StepSettings {
+            learning_rate: self.rate_at(step, total),
+            weight_decay: self.weight_decay_at(step, total),
+            momentum: self.momentum_at(step, total),
+        }
+    }
+
+    fn rate_at(&self, step: u64, total: u64) -> f64 {
         let [start, peak, end] = self.rate;
         let warmup = (self.warmup * total as f64) as u64;
         if step < warmup {
@@ -55,11 +88,11 @@ impl TokenRecipe {
         half_cosine(peak, end, step - warmup, total - warmup)
     }
 
-    pub(super) fn weight_decay_at(&self, step: u64, total: u64) -> f64 {
+    fn weight_decay_at(&self, step: u64, total: u64) -> f64 {
         half_cosine(self.weight_decay[0], self.weight_decay[1], step, total)
     }
 
-    pub(super) fn momentum_at(&self, step: u64, total: u64) -> f64 {
+    fn momentum_at(&self, step: u64, total: u64) -> f64 {
         let share = step as f64 / total.saturating_sub(1).max(1) as f64;
         self.momentum[0] + (self.momentum[1] - self.momentum[0]) * share.min(1.0)
     }

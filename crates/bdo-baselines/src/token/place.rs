@@ -4,12 +4,14 @@ use super::diffusion_map::DiffusionMap;
 use bdo_data::region::Region;
 use bdo_model::encoder::time_code;
 use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
 
 /// Millimetres to numbers of size one.
 const PER_MM: f64 = 0.01;
 
 /// One row of numbers a region.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Places {
     /// Numbers a row.
     pub width: usize,

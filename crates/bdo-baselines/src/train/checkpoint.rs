@@ -24,12 +24,14 @@ pub struct State {
     pub best: Option<(usize, Parameters)>,
     /// Every epoch so far.
     pub history: Vec<EpochRecord>,
+    /// Epochs in all, once the first has shown how many fit into the time.
+    pub epochs: Option<usize>,
 }
 
 impl State {
     /// Before the first epoch.
     pub(super) fn fresh(network: Parameters) -> Self {
-        Self { network, adam: AdamState::default(), best: None, history: Vec::new() }
+        Self { network, adam: AdamState::default(), best: None, history: Vec::new(), epochs: None }
     }
 }
 
@@ -67,6 +69,8 @@ struct Manifest {
     adam_steps: u64,
     best_epoch: usize,
     history: Vec<EpochRecord>,
+    #[serde(default)]
+    epochs: Option<usize>,
     /// BLAKE3 of each file.
     files: BTreeMap<String, String>,
 }
@@ -100,6 +104,7 @@ impl Checkpoints {
             adam_steps: state.adam.steps,
             best_epoch,
             history: state.history.clone(),
+            epochs: state.epochs,
             files,
         };
         let json = serde_json::to_string(&manifest).expect("a manifest holds only words and finite numbers");
@@ -141,6 +146,7 @@ impl Checkpoints {
                 adam: AdamState { steps: manifest.adam_steps, moments },
                 best: Some((manifest.best_epoch, read(1, table)?)),
                 history: manifest.history,
+                epochs: manifest.epochs,
             }));
         }
         Ok(None)

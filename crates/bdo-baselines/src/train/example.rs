@@ -99,9 +99,11 @@ pub(super) fn order(count: usize, seed: u64, epoch: usize) -> Vec<usize> {
     order
 }
 
-/// Key of a step's dropout masks.
-pub(super) fn dropout_key(seed: u64, step: u64) -> [u8; 32] {
-    let mut rng = stream("baseline dropout", &[seed, step]);
+/// Key of the dropout masks of a piece of a step's batch.
+pub(super) fn dropout_key(seed: u64, step: u64, piece: usize) -> [u8; 32] {
+    let place = [seed, step, piece as u64];
+    // The first piece, which is usually the only one, is where the step is.
+    let mut rng = stream("baseline dropout", if piece == 0 { &place[..2] } else { &place });
     std::array::from_fn(|_| below(&mut rng, 256) as u8)
 }
 

@@ -2,17 +2,17 @@
 
 use super::checkpoint::{CheckpointError, Checkpoints, State};
 use super::example::{Example, HostBatch, Parts, dropout_key, order};
-use super::objective::Task;
+use super::objective::{Reduction, Task};
 use super::recipe::{Recipe, Selection};
 use super::select::Score;
 use crate::network::{Network, Training};
-use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters};
 use bdo_train::gradient::NamedGradients;
 use bdo_train::optimiser::AdamState;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 /// What to train on what.
 #[derive(Clone, Debug)]
@@ -105,20 +105,22 @@ pub fn fit<N: Network>(
     let device = Device::flex().autodiff();
     let table = N::table(config);
     let restored = checkpoints.map(|kept| kept.restore(&table)).transpose()?.flatten();
-    let resumed = restored.is_some();
     let mut state = restored.unwrap_or_else(|| State::fresh(N::initial(config, *seed)));
     let mut network = N::from_parameters(config, state.network.clone(), *kernels, &device)?;
     let batches = recipe.batches(train);
-    let total = (batches.len() * recipe.epochs) as u64;
-    for epoch in state.history.len()..recipe.epochs {
+    let mut epochs = state.epochs.unwrap_or(recipe.epochs);
+    while state.history.len() < epochs {
+        let begun = Instant::now();
+        let epoch = state.history.len();
+        let total = (batches.len() * epochs) as u64;
         let order = order(train, *seed, epoch);
         let mut losses = 0.0;
         for (place, range) in batches.iter().enumerate() {
             let step = (epoch * batches.len() + place) as u64;
             let chosen: Vec<&Example> = order[range.clone()].iter().map(|i| &parts.train[*i]).collect();
-            let adam = adam(recipe.rate_at(step, epoch, total), recipe.weight_decay);
+            let rate = recipe.rate_at(step, epoch, total);
             let loss;
-            (network, loss) = train_step(network, &mut state.adam, &chosen, request, step, &adam);
+            (network, loss) = train_step(network, &mut state.adam, &chosen, request, step, rate);
             if !loss.is_finite() {
                 return Err(FitError::Diverged { epoch, loss });
             }
@@ -129,16 +131,19 @@ pub fn fit<N: Network>(
         let validation = Score::of(*task, &parts.validation, &predictions);
         let record = EpochRecord { epoch, train_loss: losses / batches.len() as f64, validation };
         state.note(record, recipe.selection, || Parameters::of_module(&fitted, ""));
+        if state.epochs.is_none() {
+            epochs = recipe.epochs_in_time(begun.elapsed().as_secs_f64());
+            state.epochs = Some(epochs);
+        }
         let go_on = watch(&record);
         if let Some(kept) = checkpoints {
             state.network = Parameters::of_module(&fitted, "");
             kept.save(&table, &state)?;
         }
-        if !go_on && epoch + 1 < recipe.epochs {
+        if !go_on && epoch + 1 < epochs {
             return Err(FitError::Interrupted { epochs: if checkpoints.is_some() { epoch + 1 } else { 0 } });
         }
     }
-    debug_assert!(!resumed || state.history.len() >= recipe.epochs, "a state that is taken up is brought to its end");
     let (epoch, best) = state.best.ok_or(FitError::TooFew { train, validation })?;
     Ok(Fitted {
         network: N::from_parameters(config, best, *kernels, &Device::flex())?,
@@ -163,46 +168,45 @@ fn train_step<N: Network>(
     chosen: &[&Example],
     request: &Request<N::Config>,
     step: u64,
-    adam: &Adam,
+    rate: f64,
 ) -> (N, f64) {
-    let mut host = HostBatch::of(chosen);
-    if request.recipe.mixup {
-        host = host.mixed(request.seed, step);
+    let recipe = request.recipe;
+    let (mut total, mut gradients, mut statistics) = (0.0, NamedGradients::default(), Vec::new());
+    for (number, piece) in chosen.chunks(N::SCANS_AT_ONCE).enumerate() {
+        let mut host = HostBatch::of(piece);
+        if recipe.mixup {
+            host = host.mixed(request.seed, step);
+        }
+        let classes = if request.task == Task::Class && !recipe.mixup { host.classes() } else { None };
+        let training = Training { key: dropout_key(request.seed, step, number), classes };
+        let pass = network.pass(&host.on(&Device::flex().autodiff()), Some(&training));
+        let mut loss = request.task.loss(pass.output, &host.labels, recipe.reduction);
+        if let Some(penalty) = pass.penalty {
+            loss = loss + penalty;
+        }
+        let share = match recipe.reduction {
+            Reduction::Mean => piece.len() as f64 / chosen.len() as f64,
+            Reduction::Sum => 1.0,
+        };
+        total += share * f64::from(loss.clone().inner().into_scalar::<f32>());
+        if !total.is_finite() {
+            return (network, total);
+        }
+        gradients = gradients.plus(NamedGradients::of_module(&network, loss.backward()).scaled(share));
+        statistics = pass.statistics;
     }
-    let classes = if request.task == Task::Class && !request.recipe.mixup { host.classes() } else { None };
-    let training = Training { key: dropout_key(request.seed, step), classes };
-    let pass = network.pass(&host.on(&Device::flex().autodiff()), Some(&training));
-    let mut loss = request.task.loss(pass.output, &host.labels, request.recipe.reduction);
-    if let Some(penalty) = pass.penalty {
-        loss = loss + penalty;
-    }
-    let value = f64::from(loss.clone().inner().into_scalar::<f32>());
-    if !value.is_finite() {
-        return (network, value);
-    }
-    let gradients = NamedGradients::of_module(&network, loss.backward());
-    let network = state.apply(network, &gradients, adam, 1.0);
-    (network.absorb(&pass.statistics), value)
+    let of_parameter = |name: &str, axes: usize| recipe.adam(rate, N::depth(request.config, name), axes);
+    let network = state.apply_each(network, &gradients, &of_parameter);
+    (network.absorb(&statistics), total)
 }
 
 fn predict<N: Network>(network: &N, task: Task, examples: &[Example], batch_size: usize) -> Vec<f32> {
     let mut found = Vec::with_capacity(examples.len());
-    for chunk in examples.chunks(batch_size.max(1)) {
+    for chunk in examples.chunks(batch_size.clamp(1, N::SCANS_AT_ONCE)) {
         let host = HostBatch::of(&chunk.iter().collect::<Vec<_>>());
         found.extend(task.predictions(&network.pass(&host.on(&Device::flex()), None).output));
     }
     found
-}
-
-fn adam(learning_rate: f64, weight_decay: f64) -> Adam {
-    Adam {
-        learning_rate,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: WeightDecay::Coupled(weight_decay),
-        gradient_scale: 1.0,
-    }
 }
 
 impl State {

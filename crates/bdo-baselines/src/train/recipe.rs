@@ -1,6 +1,7 @@
 //! How a network is trained: the settings of its public code, all of them fields.
 
 use super::objective::Reduction;
+use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_train::schedule::{Plan, RateSettings};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ pub struct Recipe {
     pub drop_last: bool,
     /// Step length.
     pub rate: Rate,
-    /// L2 penalty added to the gradient of every parameter.
+    /// L2 penalty added to the gradient of every parameter; with `layer_decay` decoupled, on matrices only.
     pub weight_decay: f64,
     /// Mix pairs of scans.
     pub mixup: bool,
@@ -24,6 +25,12 @@ pub struct Recipe {
     pub reduction: Reduction,
     /// How the epoch is chosen.
     pub selection: Selection,
+    /// Factor on the learning rate from each layer to the one below, as in fine-tuning; `None` for one rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer_decay: Option<f64>,
+    /// Run only as many epochs as fit into this time, judged by the first; 0 means no limit.
+    #[serde(default)]
+    pub max_minutes: f64,
 }
 
 /// Step length over a training.
@@ -70,6 +77,8 @@ impl Recipe {
             mixup: true,
             reduction: Reduction::Sum,
             selection: Selection::Protocol,
+            layer_decay: None,
+            max_minutes: 0.0,
         }
     }
 
@@ -84,7 +93,32 @@ impl Recipe {
             mixup: false,
             reduction: Reduction::Mean,
             selection: Selection::Protocol,
+            layer_decay: None,
+            max_minutes: 0.0,
         }
+    }
+
+    /// Settings of a parameter with so many axes at a scheduled rate, so many layers below the output.
+    pub(super) fn adam(&self, rate: f64, depth: usize, axes: usize) -> Adam {
+        let plain = Adam {
+            learning_rate: rate,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: WeightDecay::Coupled(self.weight_decay),
+            gradient_scale: 1.0,
+        };
+        let Some(decay) = self.layer_decay else { return plain };
+        let decoupled = if axes > 1 { WeightDecay::Decoupled(self.weight_decay) } else { WeightDecay::None };
+        Adam { learning_rate: rate * decay.powi(depth as i32), weight_decay: decoupled, ..plain }
+    }
+
+    /// How many epochs fit into the time, judged by one.
+    pub(super) fn epochs_in_time(&self, seconds_each: f64) -> usize {
+        if self.max_minutes <= 0.0 {
+            return self.epochs;
+        }
+        ((60.0 * self.max_minutes / seconds_each.max(1e-9)) as usize).clamp(1, self.epochs)
     }
 
     /// Where batches of an epoch begin and end. Batch statistics need two scans, so a rest of one is always left out; with
@@ -124,6 +158,8 @@ mod tests {
         assert_eq!(cosine.batches(35), [0..16, 16..32]);
         assert_eq!(cosine.batches(9).len(), 1);
         assert_eq!(cosine.batches(9)[0], 0..9);
+        let timed = Recipe { max_minutes: 1.0, ..Recipe::brain_gnn() };
+        assert_eq!([7.0, 100.0, 1e-3].map(|s| timed.epochs_in_time(s)), [8, 1, 100]);
         assert_eq!(steps.batches(201), [0..100, 100..200]);
         assert_eq!(steps.batches(250), [0..100, 100..200, 200..250]);
     }

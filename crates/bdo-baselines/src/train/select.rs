@@ -3,6 +3,7 @@
 use super::example::Example;
 use super::objective::Task;
 use super::recipe::Selection;
+use bdo_eval::metric::{classification, regression};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,21 +23,26 @@ pub struct Score {
 impl Score {
     /// Scores predictions of scans, averaged over the scans of a person.
     pub fn of(task: Task, examples: &[Example], predictions: &[f32]) -> Self {
-        let people: Vec<(f64, f64)> = by_person(examples, predictions).into_values().collect();
-        let count = people.len().max(1) as f64;
-        let mean = |cost: &dyn Fn(f64, f64) -> f64| people.iter().map(|(y, p)| cost(*y, *p)).sum::<f64>() / count;
+        let (truth, said): (Vec<f64>, Vec<f64>) = by_person(examples, predictions).into_values().unzip();
         match task {
             Task::Number => {
-                let loss = mean(&|y, p| (y - p).powi(2));
-                Self { loss, accuracy: None, macro_f1: None, rho: correlation(&people) }
+                // Labels are z-scored already, so their spread is one.
+                let found = regression(&truth, &said, 1.0);
+                Self {
+                    loss: found.map_or(0.0, |m| m.mse),
+                    accuracy: None,
+                    macro_f1: None,
+                    rho: found.and_then(|m| m.rho),
+                }
             }
             Task::Class => {
-                let log = |p: f64| p.max(1e-12).ln();
-                let right = |y: f64, p: f64| f64::from(u8::from((p >= 0.5) == (y >= 0.5)));
+                let classes: Vec<usize> = truth.iter().map(|y| usize::from(*y >= 0.5)).collect();
+                let probabilities: Vec<f64> = said.iter().flat_map(|p| [1.0 - p, *p]).collect();
+                let found = classification(&classes, &probabilities, 2);
                 Self {
-                    loss: mean(&|y, p| -y * log(p) - (1.0 - y) * log(1.0 - p)),
-                    accuracy: Some(mean(&right)),
-                    macro_f1: Some(f64::midpoint(f1(&people, true), f1(&people, false))),
+                    loss: found.map_or(0.0, |m| m.log_loss),
+                    accuracy: Some(found.map_or(0.0, |m| m.accuracy)),
+                    macro_f1: Some(found.map_or(0.0, |m| m.macro_f1)),
                     rho: None,
                 }
             }
@@ -65,23 +71,6 @@ pub fn by_person(examples: &[Example], predictions: &[f32]) -> BTreeMap<usize, (
         entry.2 += 1.0;
     }
     sums.into_iter().map(|(person, (label, sum, count))| (person, (label, sum / count))).collect()
-}
-
-fn correlation(people: &[(f64, f64)]) -> Option<f64> {
-    let count = people.len() as f64;
-    let (y, p) = people.iter().fold((0.0, 0.0), |(y, p), pair| (y + pair.0 / count, p + pair.1 / count));
-    let sum = |of: &dyn Fn(f64, f64) -> f64| people.iter().map(|pair| of(pair.0 - y, pair.1 - p)).sum::<f64>();
-    let rho = sum(&|a, b| a * b) / (sum(&|a, _| a * a) * sum(&|_, b| b * b)).sqrt();
-    rho.is_finite().then_some(rho)
-}
-
-fn f1(people: &[(f64, f64)], positive: bool) -> f64 {
-    let count = |truth: bool, said: bool| {
-        people.iter().filter(|(y, p)| ((*y >= 0.5) == truth) && ((*p >= 0.5) == said)).count() as f64
-    };
-    let (hit, wrong, missed) = (count(positive, positive), count(!positive, positive), count(positive, !positive));
-    let all = 2.0 * hit + wrong + missed;
-    if all == 0.0 { 0.0 } else { 2.0 * hit / all }
 }
 
 #[cfg(test)]

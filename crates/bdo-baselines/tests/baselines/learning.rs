@@ -10,7 +10,7 @@ use bdo_baselines::head::{LinearHead, probe_recipes};
 use bdo_baselines::network::Network;
 use bdo_baselines::pretrain::learner::{JepaLearner, Learner, LmLearner};
 use bdo_baselines::pretrain::recipe::TokenRecipe;
-use bdo_baselines::pretrain::run::{TokenScan, features, pretrain};
+use bdo_baselines::pretrain::step::{TokenScan, TokenState, features};
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
@@ -21,6 +21,7 @@ use bdo_baselines::train::objective::Task;
 use bdo_baselines::train::recipe::{Rate, Recipe};
 use bdo_baselines::train::select::Score;
 use bdo_data::scaler::ScaledScan;
+use bdo_eval::connectivity::pearson;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
 use std::sync::Arc;
@@ -39,12 +40,11 @@ fn example(person: usize, coupling: f64, label: f32, edges: bool) -> Example {
                 .collect::<Vec<_>>()
         })
         .collect();
-    let series = StandardSeries::new(&series, FRAMES, &[true; REGIONS]);
     let (nodes, edges) = if edges {
-        let (nodes, edges) = series.shrunk_fisher();
+        let (nodes, edges) = StandardSeries::new(&series, FRAMES, &[true; REGIONS]).shrunk_fisher();
         (nodes, Some(edges))
     } else {
-        (series.pearson(), None)
+        (pearson(&series, REGIONS), None)
     };
     Example { inputs: Arc::new(Connectome { regions: REGIONS, nodes, edges }), label, person }
 }
@@ -228,11 +228,15 @@ fn token_model_learns<L: Learner>(learner: L, recipe: &TokenRecipe, share: f64) 
     let scans = rhythms();
     let scans: Vec<&TokenScan> = scans.iter().collect();
     let mut losses = Vec::new();
-    let learner = pretrain(learner, &scans, recipe, 5, &mut |_, loss| {
-        losses.push(loss);
-        true
-    })
-    .unwrap();
+    let mut state = TokenState::fresh(learner);
+    for step in 0..recipe.epochs as u64 {
+        // All eight scans are one batch.
+        let settings = recipe.at(step, recipe.epochs as u64);
+        let (next, report) = state.advance(&scans, &settings, scans.len(), 5).unwrap();
+        losses.push(report.loss);
+        state = next;
+    }
+    let learner = state.learner;
     let last = losses[losses.len() - 10..].iter().sum::<f64>() / 10.0;
     assert!(last < share * losses[0], "from {} to {last}", losses[0]);
     let rows = standardised(features(&learner, &scans, 3));

@@ -8,3 +8,4 @@ mod learning;
 mod pairwise;
 mod reference;
 mod token;
+mod tokens_learn;

@@ -69,12 +69,12 @@ pub fn to_markdown(summary: &Summary) -> String {
         let level = 100.0 * settings.level;
         let _ = writeln!(
             out,
-            "| method | {} | {level:.0} % interval of {} | p | q | against {} (p, q) | parameters | seconds | flags |",
+            "| method | {} | {level:.0} % interval of {} | p | q | against {} (p, q) | parameters | seconds | MiB | flags |",
             headings.join(" | "),
             row.primary,
             settings.against
         );
-        let _ = writeln!(out, "|---|{}", "---|".repeat(headings.len() + 7));
+        let _ = writeln!(out, "|---|{}", "---|".repeat(headings.len() + 8));
         for row in table {
             let cells: Vec<String> =
                 shown(row).iter().map(|(name, _, factor)| mean_and_spread(row.cell(name), *factor, "±")).collect();
@@ -92,13 +92,14 @@ pub fn to_markdown(summary: &Summary) -> String {
             );
             let _ = writeln!(
                 out,
-                "| {} | {} | {interval} | {} | {} | {against} | {} | {:.1} | {} |",
+                "| {} | {} | {interval} | {} | {} | {against} | {} | {:.1} | {} | {} |",
                 escaped(&row.method),
                 cells.join(" | "),
                 chance(row.p),
                 chance(row.q),
                 row.parameters,
                 row.wall_seconds,
+                row.peak_rss_mib.map_or_else(|| NOTHING.to_owned(), |mib| format!("{mib:.0}")),
                 escaped(&row.flags.join("; "))
             );
         }
@@ -108,7 +109,8 @@ pub fn to_markdown(summary: &Summary) -> String {
         out,
         "Mean ± population spread over repetitions. Intervals: {} resamples of people. p: {} permutations of the tested people's \
          labels, without refitting. Against {}: corrected t-test over repeated splits (Nadeau and Bengio). q: Benjamini and \
-         Hochberg over the targets of a method.",
+         Hochberg over the targets of a method. Seconds: all repetitions together. MiB: the most the process held, shared data \
+         included; rows that train are computed alone, the others side by side, so that theirs is that of all of them.",
         settings.bootstraps, settings.permutations, settings.against
     );
     out
@@ -126,7 +128,7 @@ fn escaped(text: &str) -> String {
 pub fn to_csv(summary: &Summary) -> String {
     let mut out = String::from(
         "scheme,target,method,metric,mean,spread,values,interval_low,interval_high,p,q,difference,difference_p,difference_q,\
-         fitted_people,tested_people,parameters,wall_seconds,flags\n",
+         fitted_people,tested_people,parameters,wall_seconds,peak_rss_mib,flags\n",
     );
     let text = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
     for row in &summary.rows {
@@ -153,6 +155,7 @@ pub fn to_csv(summary: &Summary) -> String {
                 row.tested_people.to_string(),
                 row.parameters.to_string(),
                 row.wall_seconds.to_string(),
+                text(row.peak_rss_mib),
                 quoted(&row.flags.join("; ")),
             ];
             let _ = writeln!(out, "{}", fields.join(","));

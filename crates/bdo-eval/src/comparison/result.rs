@@ -7,6 +7,7 @@ use bdo_data::durable::{self, FileError};
 use bdo_data::split::Scheme;
 use serde::{Deserialize, Serialize};
 
+use crate::memory::{forget_peak, peak_mib};
 use crate::method::{Method, MethodError, Outcome, Prediction, Task};
 use crate::metric::{Metrics, classification, regression};
 use crate::target::TargetValues;
@@ -36,6 +37,9 @@ pub struct TaskResult {
     pub metrics: Metrics,
     /// Time of fitting and predicting.
     pub wall_seconds: f64,
+    /// Most memory the process held meanwhile, where the system says it.
+    #[serde(default)]
+    pub peak_rss_mib: Option<f64>,
     /// Predictions and provenance.
     pub outcome: Outcome,
 }
@@ -96,6 +100,9 @@ pub fn run_task(
     flags: &[String],
 ) -> Result<TaskResult, ResultError> {
     let (name, target) = (method.name().to_owned(), task.target.name.clone());
+    if method.runs_alone() {
+        forget_peak();
+    }
     let started = Instant::now();
     let mut outcome = method.run(task).map_err(|source| ResultError::Method {
         method: name.clone(),
@@ -125,6 +132,7 @@ pub fn run_task(
         label_spread,
         metrics,
         wall_seconds,
+        peak_rss_mib: peak_mib(),
         outcome,
     })
 }

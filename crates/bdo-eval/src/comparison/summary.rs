@@ -78,6 +78,9 @@ pub struct Row {
     pub parameters: usize,
     /// Time of fitting and predicting, all repetitions together.
     pub wall_seconds: f64,
+    /// Most memory the process held in any of them, where the system says it.
+    #[serde(default)]
+    pub peak_rss_mib: Option<f64>,
     /// What a reader must know.
     pub flags: Vec<String>,
 }
@@ -190,6 +193,7 @@ fn row(results: &[&TaskResult], against: Option<&Vec<&TaskResult>>, settings: &S
         comparison_q: None,
         parameters: results.iter().map(|r| r.outcome.parameters).max().unwrap_or(0),
         wall_seconds: results.iter().map(|r| r.wall_seconds).sum(),
+        peak_rss_mib: results.iter().filter_map(|r| r.peak_rss_mib).reduce(f64::max),
         flags,
     }
 }

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bdo_baselines::connectome_set::ConnectomeSet;
-use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
+use bdo_baselines::foundation::FoundationRun;
 use bdo_baselines::label::Labels;
-use bdo_baselines::method::{ConnectivityMethod, Outcome as MethodOutcome, Run};
-use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
+use bdo_baselines::pretrain::run::{TokenRunError, TokenSummary, pretrain};
 use bdo_baselines::train::checkpoint::Checkpoints;
 use bdo_baselines::train::example::Parts;
 use bdo_baselines::train::objective::Task;
@@ -22,17 +22,18 @@ use bdo_data::durable;
 use bdo_data::random::stream;
 use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
 use bdo_model::ops::Kernels;
-use clap::ValueEnum;
+use bdo_train::run::Request;
+use bdo_train::settings::Settings;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::rand_core::Rng;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::baseline_plan::{Plan, Pretraining};
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
-use crate::cli::{Common, SizeName};
-use crate::comparison_args::{BaselineArgs, BaselineName};
+use crate::cli::Common;
+use crate::comparison_args::BaselineArgs;
 
 /// What one split gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,17 +44,11 @@ struct SeedResult {
     validation: Score,
     test: Score,
     test_people: usize,
+    #[serde(default)]
+    test_people_pretrained_on: usize,
     seconds: f64,
     /// Person, true value, predicted value (in units of the label, or the probability of the second class).
     predictions: Vec<(String, f64, f64)>,
-}
-
-/// A method with all that decides its training.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-enum Plan {
-    Connectivity { method: ConnectivityMethod, train: Recipe },
-    Foundation { method: FoundationMethod, size: SizeName, train: TokenRecipe },
 }
 
 pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Outcome> {
@@ -89,7 +84,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Outcom
     let summary = summary(&results, labels.task);
     let json = json!({
         "method": plan.name(), "target": args.target, "task": labels.task, "classes": labels.classes,
-        "data": args.data, "regions": regions, "parameters": plan.parameter_count(regions),
+        "data": args.data, "regions": regions, "parameters": plan.parameter_count(regions)?,
         "plan": plan, "splits_blake3": splits.blake3, "summary": summary,
         "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
         "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
@@ -98,85 +93,6 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Outcom
     durable::write(&args.out.join("result.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
     print(common, &json, &text(plan.name(), args, &results, &summary));
     Ok(Outcome::Done)
-}
-
-impl Plan {
-    /// The method's own training, then `--epochs`, then `--set`.
-    fn of(args: &BaselineArgs) -> anyhow::Result<Self> {
-        let mut sets: Vec<String> = args.epochs.iter().map(|epochs| format!("train.epochs={epochs}")).collect();
-        sets.extend(args.set.iter().cloned());
-        let connectivity =
-            |method: ConnectivityMethod| Ok(Self::Connectivity { method, train: changed(&method.recipe(), &sets)? });
-        let foundation = |method: FoundationMethod| {
-            let mut size = SizeName::Tiny;
-            let mut train = Vec::new();
-            for set in &sets {
-                match set.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
-                    Some(("model.size", value)) => {
-                        size = SizeName::from_str(value, true).map_err(|e| anyhow::anyhow!("--set {set}: {e}"))?;
-                    }
-                    _ => train.push(set.clone()),
-                }
-            }
-            Ok(Self::Foundation { method, size, train: changed(&method.recipe(), &train)? })
-        };
-        match args.name {
-            BaselineName::Brainnetcnn => connectivity(ConnectivityMethod::BrainNetCnn),
-            BaselineName::Braingnn => connectivity(ConnectivityMethod::BrainGnn),
-            BaselineName::Brainnettf => connectivity(ConnectivityMethod::BrainNetTf),
-            BaselineName::Brainlm => foundation(FoundationMethod::BrainLm),
-            BaselineName::Brainjepa => foundation(FoundationMethod::BrainJepa),
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Connectivity { method, .. } => method.name(),
-            Self::Foundation { method, .. } => method.name(),
-        }
-    }
-
-    fn epochs(&self) -> usize {
-        match self {
-            Self::Connectivity { train, .. } => train.epochs,
-            Self::Foundation { train, .. } => train.epochs,
-        }
-    }
-
-    fn parameter_count(&self, regions: usize) -> usize {
-        match self {
-            Self::Connectivity { method, .. } => method.parameter_count(regions),
-            Self::Foundation { method, size, .. } => method.parameter_count(regions, width(*size)),
-        }
-    }
-}
-
-fn width(size: SizeName) -> usize {
-    match size {
-        SizeName::Tiny => 192,
-        SizeName::Small => 384,
-        SizeName::Base => 768,
-    }
-}
-
-/// A recipe with some of its keys, written `train.NAME=VALUE`, changed.
-fn changed<T: Serialize + DeserializeOwned>(recipe: &T, sets: &[String]) -> anyhow::Result<T> {
-    let mut table = serde_json::to_value(recipe)?;
-    for set in sets {
-        let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
-        let known: Vec<String> =
-            table.as_object().map(|o| o.keys().map(|k| format!("train.{k}")).collect()).unwrap_or_default();
-        let name = key.trim().strip_prefix("train.").filter(|name| table.get(*name).is_some());
-        let name = name.with_context(|| format!("--set {key}: expected one of {}", known.join(", ")))?;
-        let value = value.trim();
-        table[name] = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
-    }
-    for key in ["epochs", "batch_size"] {
-        if table[key].as_u64() == Some(0) {
-            bail!("train.{key}: expected at least 1, found 0");
-        }
-    }
-    serde_json::from_value(table).context("--set: a value does not fit its key")
 }
 
 fn splits(cohort: &Cohort, args: &BaselineArgs) -> anyhow::Result<SplitManifest> {
@@ -239,14 +155,31 @@ impl Work<'_> {
         // Every split has its own weights, order and masks, and another --seed gives others again.
         let run_seed = stream("baseline run", &[self.common.seed, seed]).next_u64();
         let label = |subject: &str| self.labels.value(subject).map(|y| scale.to_loss(y) as f32);
+        let mut pretrained_on = 0;
         let (outcome, parts, people) = match self.plan {
-            Plan::Connectivity { method, train } => self.connectivity(*method, train, split, run_seed, &label)?,
-            Plan::Foundation { method, size, train } => {
-                let task = self.labels.task;
-                let run =
-                    FoundationRun { width: width(*size), recipe: train, task, seed: run_seed, kernels: kernels() };
-                let found = method
-                    .run(self.cohort, split, &run, &label, &mut |_, loss| self.watcher.step(seed, "loss", loss))?;
+            Plan::Connectivity { method, model, train } => {
+                self.connectivity(*method, model, train, split, run_seed, &label)?
+            }
+            Plan::Foundation { method, pretraining, tuning } => {
+                let (model, seen) = self.pretrained(pretraining, split, run_seed)?;
+                if seen > 0 {
+                    let tested = split.test.subjects().len();
+                    note(self.common, &format!("seed {seed}: {seen} of {tested} test people were pre-trained on"));
+                }
+                pretrained_on = seen;
+                let folder = self.checkpoints(seed);
+                let run = FoundationRun {
+                    model: &model,
+                    task: self.labels.task,
+                    seed: run_seed,
+                    kernels: kernels(),
+                    tuning: tuning.as_ref(),
+                    states: Some((&folder, &split.blake3)),
+                    features: None,
+                };
+                let found = method.run(self.cohort, split, &run, &label, &mut |record| {
+                    self.watcher.step(seed, "validation loss", record.validation.loss)
+                })?;
                 found.notes.iter().for_each(|text| note(self.common, text));
                 (found.outcome, found.parts, found.people)
             }
@@ -265,12 +198,28 @@ impl Work<'_> {
             validation: outcome.score,
             test: Score::of(self.labels.task, &parts.test, &outcome.test),
             test_people: predictions.len(),
+            test_people_pretrained_on: pretrained_on,
             seconds: started.elapsed().as_secs_f64(),
             predictions,
         };
         durable::write(&file, serde_json::to_string(&result)?.as_bytes())?;
         Checkpoints::new(&self.checkpoints(seed), "").remove()?;
         Ok(result)
+    }
+
+    /// The token model of a split, and how many of those it is tested on it has seen.
+    fn pretrained(&self, from: &Pretraining, split: &Split, run_seed: u64) -> anyhow::Result<(PathBuf, usize)> {
+        match from {
+            Pretraining::Given { folder, people, .. } => {
+                let tested = split.test.subjects().iter().map(String::as_str);
+                Ok((folder.clone(), people.overlap(tested).len()))
+            }
+            Pretraining::Own(settings) => {
+                let out = self.args.out.join(format!("pretraining-{}", split.spec.seed));
+                let found = pretrain_tokens(&self.args.data, &out, settings, run_seed, split, self.common)?;
+                Ok((found.model, 0))
+            }
+        }
     }
 
     fn checkpoints(&self, seed: u64) -> PathBuf {
@@ -280,6 +229,7 @@ impl Work<'_> {
     fn connectivity(
         &self,
         method: ConnectivityMethod,
+        keys: &NetworkKeys,
         recipe: &Recipe,
         split: &Split,
         run_seed: u64,
@@ -291,10 +241,38 @@ impl Work<'_> {
         let checkpoints = Checkpoints::new(&self.checkpoints(seed), split.blake3.clone());
         let (task, kernels) = (self.labels.task, kernels());
         let run = Run { recipe, task, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };
-        let outcome = method.run(set.regions(), &parts, &run, &mut |record| {
+        let outcome = method.run(set.regions(), keys, &parts, &run, &mut |record| {
             self.watcher.step(seed, "validation loss", record.validation.loss)
         })?;
         Ok((outcome, parts, set.people().to_vec()))
+    }
+}
+
+/// Pre-trains a token model on those of a split who are not tested, or goes on with it.
+pub(crate) fn pretrain_tokens(
+    data: &Path,
+    out: &Path,
+    settings: &Settings,
+    seed: u64,
+    split: &Split,
+    common: &Common,
+) -> anyhow::Result<TokenSummary> {
+    let request = Request {
+        data: data.to_path_buf(),
+        out: out.to_path_buf(),
+        settings: Some(settings.clone()),
+        seed,
+        resume: out.exists(),
+        people: Some(split.clone()),
+    };
+    let watcher = super::pretrain::Watcher::start(common.quiet)?;
+    let summary = pretrain(&request, &watcher);
+    watcher.finish();
+    match summary {
+        Err(TokenRunError::Interrupted { step }) => {
+            bail!("interrupted at step {step} of pre-training; run the same command again to go on")
+        }
+        other => Ok(other?),
     }
 }
 

@@ -1,27 +1,35 @@
-//! The five baselines as rows of a comparison.
+//! The five baselines as rows of a comparison, and two of them fine-tuned.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use bdo_baselines::connectivity::ConnectivityKind;
 use bdo_baselines::connectome_set::ConnectomeSet;
-use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
+use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
 use bdo_baselines::label::Labels;
-use bdo_baselines::method::{ConnectivityMethod, Run};
+use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as Trained, Run};
+use bdo_baselines::pretrain::settings::{resolve, width};
+use bdo_baselines::train::example::Parts;
 use bdo_baselines::train::objective::Task as LabelKind;
+use bdo_baselines::train::recipe::Recipe;
 use bdo_baselines::train::select::by_person;
 use bdo_data::cohort::Cohort;
 use bdo_data::random::stream;
+use bdo_downstream::finetune::TunePoint;
 use bdo_eval::method::{Method, MethodError, Outcome, Prediction, Task};
 use bdo_model::ops::Kernels;
+use bdo_train::settings::Settings;
 use rand_chacha::rand_core::Rng;
 
-/// Names of the rows.
-pub(crate) const NAMES: [&str; 5] = ["brainnetcnn", "braingnn", "brainnettf", "brainlm", "brainjepa"];
+use super::baseline::pretrain_tokens;
+use crate::cli::Common;
+use crate::comparison_args::CompareArgs;
 
-/// Width of the token models' encoder: the size that BDO's own rows have by default.
-const WIDTH: usize = 192;
+/// Names of the rows.
+pub(crate) const NAMES: [&str; 7] =
+    ["brainnetcnn", "braingnn", "brainnettf", "brainlm", "brainlm-finetune", "brainjepa", "brainjepa-finetune"];
 
 /// Makes rows; matrices that several rows look at are computed once.
 #[derive(Default)]
@@ -30,21 +38,40 @@ pub(crate) struct Baselines {
 }
 
 impl Baselines {
-    /// The row of this name, `None` if it is no baseline. `epochs` replaces those of the method's own training.
+    /// The row of this name, `None` if it is no baseline.
     pub(crate) fn row(
         &self,
         name: &str,
-        epochs: Option<usize>,
+        args: &CompareArgs,
         cohort: &Cohort,
+        common: &Common,
     ) -> anyhow::Result<Option<Box<dyn Method>>> {
+        let plain = name.strip_suffix("-finetune").unwrap_or(name);
         let kind = if let Some(method) = ConnectivityMethod::ALL.into_iter().find(|m| m.name() == name) {
-            Kind::Connectivity(method, self.set(method.inputs(), cohort)?)
-        } else if let Some(method) = FoundationMethod::ALL.into_iter().find(|m| m.name() == name) {
-            Kind::Tokens(method)
+            let mut recipe = method.recipe();
+            recipe.epochs = args.baseline_epochs.unwrap_or(recipe.epochs);
+            recipe.max_minutes = args.baseline_minutes;
+            Kind::Connectivity(method, recipe, self.set(method.inputs(), cohort)?)
+        } else if let Some(method) = FoundationMethod::ALL.into_iter().find(|m| m.name() == plain) {
+            let mut sets =
+                vec![format!("model.kind={plain}"), format!("train.max_minutes={:?}", args.baseline_minutes)];
+            sets.extend(args.baseline_epochs.map(|epochs| format!("train.epochs={epochs}")));
+            let points = TunePoint::subset(args.finetune_budget);
+            // The time is that of the whole row, whatever the number of configurations.
+            let max_minutes = args.baseline_minutes / points.len().max(1) as f64;
+            let tuning = Tuning { epochs: args.finetune_epochs, points, max_minutes };
+            Kind::Tokens(Box::new(Tokens {
+                method,
+                settings: resolve("", &sets)?.settings,
+                tuning: (plain != name).then_some(tuning),
+                data: args.data.clone(),
+                out: args.out.join("pretraining"),
+                quiet: Common { quiet: true, ..common.clone() },
+            }))
         } else {
             return Ok(None);
         };
-        Ok(Some(Box::new(BaselineRow { kind, epochs })))
+        Ok(Some(Box::new(BaselineRow { name: name.to_owned(), kind })))
     }
 
     fn set(&self, kind: ConnectivityKind, cohort: &Cohort) -> anyhow::Result<Arc<ConnectomeSet>> {
@@ -59,25 +86,94 @@ impl Baselines {
 }
 
 enum Kind {
-    Connectivity(ConnectivityMethod, Arc<ConnectomeSet>),
-    Tokens(FoundationMethod),
+    Connectivity(ConnectivityMethod, Recipe, Arc<ConnectomeSet>),
+    Tokens(Box<Tokens>),
+}
+
+/// What a row of a token model needs.
+struct Tokens {
+    method: FoundationMethod,
+    settings: Settings,
+    tuning: Option<Tuning>,
+    data: PathBuf,
+    out: PathBuf,
+    /// Progress is that of the comparison.
+    quiet: Common,
 }
 
 struct BaselineRow {
+    name: String,
     kind: Kind,
-    epochs: Option<usize>,
+}
+
+/// What a row found, before it is put into units of the label.
+struct Found {
+    outcome: Trained,
+    parts: Parts,
+    people: Vec<String>,
+    flags: Vec<String>,
+    parameters: usize,
+}
+
+impl Tokens {
+    /// Pre-trains for the split, unless that has been done, then probes or tunes.
+    fn run(
+        &self,
+        task: &Task<'_>,
+        kind: LabelKind,
+        seed: u64,
+        label: &dyn Fn(&str) -> Option<f32>,
+    ) -> Result<Found, MethodError> {
+        let (split, name) = (task.split, self.method.name());
+        // Another configuration is another run; labels that share a division of people share it.
+        let folder = format!("{name}-{}-{}", &split.blake3[..16], &self.settings.blake3()[..8]);
+        let out = self.out.join(folder);
+        let pretrained = pretrain_tokens(&self.data, &out, &self.settings, seed, split, &self.quiet)
+            .map_err(|error| MethodError::Other(error.into()))?;
+        let features = out.join("features.json");
+        let run = FoundationRun {
+            model: &pretrained.model,
+            task: kind,
+            seed,
+            kernels: Kernels::default(),
+            tuning: self.tuning.as_ref(),
+            states: None,
+            features: Some(&features),
+        };
+        let found = self.method.run(task.cohort, split, &run, label, &mut |_| true).map_err(other)?;
+        let mut flags = pretrained.notes;
+        flags.extend(found.notes);
+        let epochs = pretrained.steps as f64 / pretrained.plan.steps_per_epoch as f64;
+        let own = resolve("", &[format!("model.kind={name}")]).map_or(0.0, |own| own.settings.train.epochs);
+        flags.extend(shorter("pre-trained for", epochs, own));
+        if let Some(tuning) = &self.tuning {
+            flags.push(format!("{} of 36 configurations tuned", tuning.points.len()));
+        }
+        let parameters = self.method.parameter_count(task.cohort.regions().len(), width(self.settings.model.size));
+        Ok(Found { outcome: found.outcome, parts: found.parts, people: found.people, flags, parameters })
+    }
+}
+
+/// What a reader must know about a training that was cut short.
+fn shorter(what: &str, epochs: f64, own: f64) -> Option<String> {
+    (epochs < own - 0.5).then(|| format!("{what} {epochs:.0} epochs, the public code {own:.0}"))
 }
 
 impl Method for BaselineRow {
     fn name(&self) -> &str {
-        match &self.kind {
-            Kind::Connectivity(method, _) => method.name(),
-            Kind::Tokens(method) => method.name(),
-        }
+        &self.name
     }
 
     fn fingerprint(&self) -> String {
-        format!("baseline/1 {} width {WIDTH} epochs {:?}", self.name(), self.epochs)
+        let settings = match &self.kind {
+            Kind::Connectivity(_, recipe, _) => format!("{recipe:?}"),
+            Kind::Tokens(tokens) => format!("{} {:?}", tokens.settings.blake3(), tokens.tuning),
+        };
+        format!("baseline/2 {} {settings}", self.name)
+    }
+
+    fn runs_alone(&self) -> bool {
+        true
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
@@ -85,26 +181,23 @@ impl Method for BaselineRow {
         let scale = labels.scale(&task.split.train);
         let label = |subject: &str| labels.value(subject).map(|y| scale.to_loss(y) as f32);
         let seed = stream("baseline run", &[0, task.seed]).next_u64();
-        let (kernels, kind, regions) = (Kernels::default(), labels.task, task.cohort.regions().len());
-        let (found, parts, people, flags, parameters) = match &self.kind {
-            Kind::Connectivity(method, set) => {
-                let mut recipe = method.recipe();
-                recipe.epochs = self.epochs.unwrap_or(recipe.epochs);
+        let (kernels, kind) = (Kernels::default(), labels.task);
+        let found = match &self.kind {
+            Kind::Connectivity(method, recipe, set) => {
+                let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
-                let run = Run { recipe: &recipe, task: kind, seed, kernels, checkpoints: None };
-                let found = method.run(set.regions(), &parts, &run, &mut |_| true).map_err(other)?;
-                (found, parts, set.people().to_vec(), vec![], method.parameter_count(regions))
+                let run = Run { recipe, task: kind, seed, kernels, checkpoints: None };
+                let outcome = method.run(set.regions(), &keys, &parts, &run, &mut |_| true).map_err(other)?;
+                let own = method.recipe().epochs as f64;
+                let flags = shorter("trained for", outcome.history.len() as f64, own).into_iter().collect();
+                let parameters = method.parameter_count(set.regions(), &keys).map_err(other)?;
+                Found { outcome, parts, people: set.people().to_vec(), flags, parameters }
             }
-            Kind::Tokens(method) => {
-                let mut recipe = method.recipe();
-                recipe.epochs = self.epochs.unwrap_or(recipe.epochs);
-                let run = FoundationRun { width: WIDTH, recipe: &recipe, task: kind, seed, kernels };
-                let found = method.run(task.cohort, task.split, &run, &label, &mut |_, _| true).map_err(other)?;
-                (found.outcome, found.parts, found.people, found.notes, method.parameter_count(regions, WIDTH))
-            }
+            Kind::Tokens(tokens) => tokens.run(task, kind, seed, &label)?,
         };
-        let said = by_person(&parts.test, &found.test).into_iter().filter_map(|(person, (_, predicted))| {
-            let subject = people[person].clone();
+        let said = by_person(&found.parts.test, &found.outcome.test);
+        let said = said.into_iter().filter_map(|(person, (_, predicted))| {
+            let subject = found.people[person].clone();
             let truth = task.target.value(&subject)?;
             let predicted = match kind {
                 LabelKind::Class => vec![1.0 - predicted, predicted],
@@ -115,10 +208,10 @@ impl Method for BaselineRow {
         let fitted_on = format!("{} {}", self.fingerprint(), task.split.blake3);
         Ok(Outcome {
             predictions: said.collect(),
-            parameters,
+            parameters: found.parameters,
             fitted_on_blake3: blake3::hash(fitted_on.as_bytes()).to_hex().to_string(),
-            chosen: BTreeMap::from([("epoch".to_owned(), found.epoch as f64)]),
-            flags,
+            chosen: BTreeMap::from([("epoch".to_owned(), found.outcome.epoch as f64)]),
+            flags: found.flags,
         })
     }
 }

@@ -19,6 +19,7 @@ use bdo_eval::confound::{self, Nuisance};
 use bdo_eval::connectivity::{Scale, connectivity_table};
 use bdo_eval::features::FeatureTable;
 use bdo_eval::leak::{LeakReport, ScanContent, TOGETHER_COLUMN, kept_together, scan_contents};
+use bdo_eval::memory::forget_peak;
 use bdo_eval::method::{FitOn, Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain, NoBrainKind};
 use bdo_eval::target::Target;
@@ -91,7 +92,7 @@ fn methods(
         Some(models) if model_rows::NAMES.contains(name) => {
             models.row(name, args, cohort, &ingredients.nuisance, common)
         }
-        _ => match baselines.row(name, args.baseline_epochs, cohort)? {
+        _ => match baselines.row(name, args, cohort, common)? {
             Some(row) => Ok(row),
             None => method(name, ingredients),
         },
@@ -177,10 +178,12 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     }
     markdown += &audit_markdown(&audited);
     let seconds = started.elapsed().as_secs_f64();
+    // The system's own peak was forgotten between rows.
+    let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
     let json = json!({
         "cohort": args.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits.blake3, "fit_on": fit_on,
         "model": args.model, "copies": copies, "results": results.len(), "results_used_again": reused, "summary": summary,
-        "audit": audited, "seconds": seconds, "peak_rss_mib": peak_rss_mib(),
+        "audit": audited, "seconds": seconds, "peak_rss_mib": peak,
     });
     let files = [
         ("table.md", markdown.clone()),
@@ -271,7 +274,8 @@ fn guarded(
     Ok(flags)
 }
 
-/// All tasks in parallel, those done before taken from the folder; also how many those were.
+/// All tasks, those done before taken from the folder; also how many those were. Rows that train run one after another, each
+/// with all threads and with time and memory of its own; the others run side by side.
 fn run_all(
     tasks: &[(&dyn Method, Task<'_>, &[String])],
     store: &ResultStore,
@@ -280,31 +284,36 @@ fn run_all(
 ) -> anyhow::Result<(Vec<TaskResult>, usize)> {
     let progress = Progress::start("compare", tasks.len(), common.quiet)?;
     let (done, reused) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results = tasks
-        .par_iter()
-        .map(|(method, task, flags)| {
-            let flags = if method.uses_pretraining() { *flags } else { &[] };
-            if progress.stop_requested() {
-                bail!(
-                    "interrupted after {} of {}; run the same command again to go on",
-                    done.load(Ordering::Relaxed),
-                    tasks.len()
-                );
-            }
-            let result = if let Some(mut found) = store.find(*method, task, cohort_blake3) {
-                reused.fetch_add(1, Ordering::Relaxed);
-                // Flags are about this run (the model that is given now), not about the one that stored the result.
-                found.outcome.flags.retain(|f| !f.ends_with("were pre-trained on"));
-                found.outcome.flags.extend(flags.iter().cloned());
-                found
-            } else {
-                let result = run_task(*method, task, cohort_blake3, flags)?;
-                store.keep(&result)?;
-                result
-            };
-            progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-            Ok(result)
-        })
+    let one = |(method, task, flags): &(&dyn Method, Task<'_>, &[String])| {
+        let flags = if method.uses_pretraining() { *flags } else { &[] };
+        if progress.stop_requested() {
+            bail!(
+                "interrupted after {} of {}; run the same command again to go on",
+                done.load(Ordering::Relaxed),
+                tasks.len()
+            );
+        }
+        let result = if let Some(mut found) = store.find(*method, task, cohort_blake3) {
+            reused.fetch_add(1, Ordering::Relaxed);
+            // Flags are about this run (the model that is given now), not about the one that stored the result.
+            found.outcome.flags.retain(|f| !f.ends_with("were pre-trained on"));
+            found.outcome.flags.extend(flags.iter().cloned());
+            found
+        } else {
+            let result = run_task(*method, task, cohort_blake3, flags)?;
+            store.keep(&result)?;
+            result
+        };
+        progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
+        Ok(result)
+    };
+    forget_peak();
+    let together: Vec<Option<anyhow::Result<TaskResult>>> =
+        tasks.par_iter().map(|task| (!task.0.runs_alone()).then(|| one(task))).collect();
+    let results = together
+        .into_iter()
+        .zip(tasks)
+        .map(|(found, task)| found.unwrap_or_else(|| one(task)))
         .collect::<anyhow::Result<Vec<_>>>();
     progress.finish();
     let reused = reused.into_inner();

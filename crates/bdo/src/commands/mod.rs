@@ -1,6 +1,7 @@
 //! One file a verb.
 
 mod baseline;
+mod baseline_plan;
 mod baseline_rows;
 mod bench;
 mod compare;
@@ -66,7 +67,5 @@ pub(crate) fn note(common: &Common, text: &str) {
 
 /// Most memory this process has held, where the system says it.
 pub(crate) fn peak_rss_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+    bdo_eval::memory::peak_mib()
 }

@@ -231,6 +231,10 @@ impl Method for OfSplits {
         true
     }
 
+    fn runs_alone(&self) -> bool {
+        self.name == "bdo-finetune"
+    }
+
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
         let Some(row) = self.rows.get(&task.split.blake3) else {
             let known = format!("a model for each of {} splits, found none for {}", self.rows.len(), task.split.blake3);

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use bdo_train::journal::{StepEntry, ValidationEntry};
+use bdo_baselines::pretrain::settings::{kind_of, resolve};
+use bdo_train::folder::{is_run, read_record};
+use bdo_train::journal::{PlainStepEntry, StepEntry, ValidationEntry};
 use bdo_train::run::{Request, RunObserver, pretrain};
 use bdo_train::schedule::Plan;
-use bdo_train::settings::Settings;
+use bdo_train::settings::{Kind, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use super::{peak_rss_mib, print};
+use super::{note, peak_rss_mib, print};
 use crate::Outcome;
 use crate::cli::Common;
 use crate::training_args::PretrainArgs;
@@ -23,11 +25,14 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
     let request = Request {
         data: args.data.clone(),
         out: args.out.clone(),
-        settings: settings(args)?,
+        settings: settings(args, common)?,
         seed: common.seed,
         resume: args.resume,
         people: None,
     };
+    if kind(&request)? != Kind::Bdo {
+        return tokens(&request, common);
+    }
     let watcher = Watcher::start(common.quiet)?;
     let summary = pretrain(&request, &watcher);
     watcher.finish();
@@ -57,8 +62,41 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
     Ok(Outcome::Done)
 }
 
+/// The method that is trained: what is asked for, or that of the run that is resumed.
+fn kind(request: &Request) -> anyhow::Result<Kind> {
+    Ok(match &request.settings {
+        Some(settings) => settings.model.kind,
+        None if is_run(&request.out) => read_record(&request.out)?.identity.settings.model.kind,
+        None => Kind::Bdo,
+    })
+}
+
+/// The same for BrainLM and Brain-JEPA.
+fn tokens(request: &Request, common: &Common) -> anyhow::Result<Outcome> {
+    let watcher = Watcher::start(common.quiet)?;
+    let summary = bdo_baselines::pretrain::run::pretrain(request, &watcher);
+    watcher.finish();
+    let summary = summary?;
+    let json = json!({
+        "run": request.out, "model": summary.model, "steps": summary.steps,
+        "epochs": summary.plan.total_steps as f64 / summary.plan.steps_per_epoch as f64,
+        "train_scans": summary.train_scans, "loss": summary.loss, "notes": summary.notes,
+        "seconds": summary.seconds, "peak_rss_mib": peak_rss_mib(),
+    });
+    let loss = summary.loss.map_or_else(String::new, |loss| format!(", loss {loss:.4}"));
+    let text = format!(
+        "{}: {} steps on {} scans in {:.1} min{loss}",
+        summary.model.display(),
+        summary.steps,
+        summary.train_scans,
+        summary.seconds / 60.0,
+    );
+    print(common, &json, &text);
+    Ok(Outcome::Done)
+}
+
 /// File, then `--set`, then the flags; nothing given means the configuration of the run that is resumed.
-fn settings(args: &PretrainArgs) -> anyhow::Result<Option<Settings>> {
+fn settings(args: &PretrainArgs, common: &Common) -> anyhow::Result<Option<Settings>> {
     let mut sets = args.set.clone();
     if let Some(minutes) = args.max_minutes {
         sets.push(format!("train.max_minutes={minutes:?}"));
@@ -66,7 +104,15 @@ fn settings(args: &PretrainArgs) -> anyhow::Result<Option<Settings>> {
     if args.resume && args.config.is_none() && sets.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Settings::resolve(&preset(args.config.as_deref())?, &sets)?))
+    // Our own preset is for our own model; a token model begins with what its authors published.
+    let ours = args.config.is_some() || kind_of("", &sets)? == Kind::Bdo;
+    let text = if ours { preset(args.config.as_deref())? } else { String::new() };
+    let resolved = resolve(&text, &sets)?;
+    if !resolved.unused.is_empty() {
+        let kind = resolved.settings.model.kind.name();
+        note(common, &format!("keys that {kind} has no use for: {}", resolved.unused.join(", ")));
+    }
+    Ok(Some(resolved.settings))
 }
 
 /// The configuration that is given, or what is trained with where none is.
@@ -112,6 +158,11 @@ impl RunObserver for Watcher {
     fn stepped(&self, entry: &StepEntry) {
         self.bar.set_position(entry.step + 1);
         self.bar.set_message(format!("loss {:.4}, {:.1} scans/s", entry.loss.total, entry.scans_per_second));
+    }
+
+    fn plainly_stepped(&self, entry: &PlainStepEntry) {
+        self.bar.set_position(entry.step + 1);
+        self.bar.set_message(format!("loss {:.4}, {:.1} scans/s", entry.loss, entry.scans_per_second));
     }
 
     fn validated(&self, entry: &ValidationEntry) {

@@ -13,4 +13,5 @@ mod open_formats;
 mod program;
 mod real_data;
 mod repeatable;
+mod token_models;
 mod training;

@@ -1,5 +1,8 @@
 //! `bdo bench`: how fast the parts run here, and how far that is from what the machine could do.
 
+mod bars;
+mod contestant;
+mod efficiency;
 mod embed;
 mod gemm;
 mod infer;
@@ -32,6 +35,7 @@ pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
             Ok(Outcome::Done)
         }
         BenchTask::Infer => infer::run(args, common),
+        BenchTask::Efficiency => efficiency::run(args, common),
         BenchTask::Ingest => ingest::run(args, common),
         BenchTask::Gemm => {
             let table = gemm::table();

@@ -3,9 +3,10 @@
 use bdo_data::scaler::ScaledScan;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::batch::MaskedBatch;
+use bdo_model::config::ModelConfig;
 use bdo_model::ema::EmaEncoder;
 use bdo_model::model::Bdo;
-use bdo_model::ops::Precision;
+use bdo_model::ops::{Kernels, Precision};
 use bdo_train::batch::{HostBatch, NoiseShape, Sample, VisitKey};
 use bdo_train::mask::MaskSettings;
 use bdo_train::optimiser::AdamState;
@@ -30,12 +31,7 @@ pub(super) struct TrainStep {
 
 impl TrainStep {
     pub(super) fn new(args: &BenchArgs, seed: u64) -> anyhow::Result<Self> {
-        let config = workload::config(args);
         let (kernels, precision) = workload::kernels(args);
-        let device = Device::flex().autodiff();
-        let model = Bdo::init(&config, seed, kernels, &device)?;
-        let mask = MaskSettings { frames: args.frames, ..MaskSettings::default() };
-        let targets = (0.75 * args.frames as f64 + 0.5) as usize;
         let times = workload::frames(args, seed, 0).times_seconds;
         let samples = (0..args.batch)
             .map(|b| Sample {
@@ -47,6 +43,22 @@ impl TrainStep {
                 key: VisitKey { seed, epoch: 0, scan: b as u64 },
             })
             .collect();
+        Self::on(&workload::config(args), samples, kernels, precision, args.frames, seed)
+    }
+
+    /// On given scans, of which a visit draws so many frames.
+    pub(super) fn on(
+        config: &ModelConfig,
+        samples: Vec<Sample>,
+        kernels: Kernels,
+        precision: Precision,
+        frames: usize,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let device = Device::flex().autodiff();
+        let model = Bdo::init(config, seed, kernels, &device)?;
+        let mask = MaskSettings { frames, ..MaskSettings::default() };
+        let targets = (0.75 * frames as f64 + 0.5) as usize;
         let adam = Adam {
             learning_rate: 1e-3,
             beta1: 0.9,
@@ -62,17 +74,9 @@ impl TrainStep {
             weights: model.loss_weights(),
             loss_limit: f64::INFINITY,
         };
-        Ok(Self {
-            teacher: EmaEncoder::new(&model.encoder),
-            state: AdamState::default(),
-            samples,
-            mask,
-            settings,
-            device,
-            precision,
-            flops: workload::train_flops(&config, args.batch, args.frames - targets, targets),
-            model: Some(model),
-        })
+        let flops = workload::train_flops(config, samples.len(), frames - targets, targets);
+        let (teacher, state) = (EmaEncoder::new(&model.encoder), AdamState::default());
+        Ok(Self { model: Some(model), teacher, state, samples, mask, settings, device, precision, flops })
     }
 }
 

@@ -1,0 +1,76 @@
+//! Scans of a cohort that a grid fits on.
+
+use super::step::TokenScan;
+use crate::brainjepa::{GRADIENTS, LEAST_WINDOWS};
+use crate::token::diffusion_map::DiffusionMap;
+use crate::token::grid::{Grid, PATCH, WINDOWS};
+use crate::token::place::Places;
+use bdo_data::cohort::{Cohort, CohortError};
+use bdo_downstream::frozen::Intake;
+use bdo_eval::connectivity::pearson;
+use rayon::prelude::*;
+
+/// Scans whose connectivity is held at once while a group's is summed.
+const SUMMED_AT_ONCE: usize = 64;
+
+/// No scan is long enough.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("expected scans of at least {} frames, found none", LEAST_WINDOWS * PATCH)]
+pub struct TooShort;
+
+/// The largest grid that fits all scans of sixty-four frames or more, and what a reader must know about it. Only lengths are
+/// looked at, so that people who are tested later may count.
+pub fn grid_of(cohort: &Cohort) -> Result<(Grid, Vec<String>), TooShort> {
+    let least = LEAST_WINDOWS * PATCH;
+    let frames = || cohort.index().iter().map(|entry| entry.frames);
+    let shortest = frames().filter(|frames| *frames >= least).min().ok_or(TooShort)?;
+    let grid = Grid::for_frames(cohort.regions().len(), shortest).ok_or(TooShort)?;
+    let mut notes = Vec::new();
+    let short = frames().filter(|frames| *frames < least).count();
+    if short > 0 {
+        notes.push(format!("{short} scans of fewer than {least} frames are left out"));
+    }
+    if grid.windows < WINDOWS {
+        notes.push(format!(
+            "the original takes {} frames; the shortest scan has {shortest}, so {} are taken",
+            WINDOWS * PATCH,
+            grid.frames()
+        ));
+    }
+    Ok((grid, notes))
+}
+
+/// Scans of a cohort as a trained model wants them, by their number in it; those that are too short or have no region the
+/// model knows are not among them.
+pub fn taken_in(cohort: &Cohort, intake: &Intake<'_>, grid: Grid) -> Result<Vec<(usize, TokenScan)>, CohortError> {
+    let long: Vec<usize> = (0..cohort.len()).filter(|i| cohort.index()[*i].frames >= grid.frames()).collect();
+    let scans = long
+        .par_iter()
+        .map(|&i| {
+            let scan = cohort.scan(i)?;
+            Ok(intake.scale(&scan).map(|scaled| (i, TokenScan { scan: scaled, tr_seconds: scan.tr_seconds })))
+        })
+        .collect::<Result<Vec<_>, CohortError>>()?;
+    Ok(scans.into_iter().flatten().collect())
+}
+
+/// Functional gradients of the mean correlation over the given scans.
+pub fn group_gradients(cohort: &Cohort, scans: &[usize]) -> Result<Places, CohortError> {
+    let n = cohort.regions().len();
+    let mut sums = vec![0.0f64; n * n];
+    for some in scans.chunks(SUMMED_AT_ONCE) {
+        let matrices = some
+            .par_iter()
+            .map(|&i| {
+                let scan = cohort.scan(i)?;
+                Ok(pearson(&scan.series, n))
+            })
+            .collect::<Result<Vec<_>, CohortError>>()?;
+        // Added up in order: sums of floating-point numbers depend on it.
+        for matrix in matrices {
+            sums.iter_mut().zip(matrix).for_each(|(sum, r)| *sum += f64::from(r));
+        }
+    }
+    sums.iter_mut().for_each(|sum| *sum /= f64::max(scans.len() as f64, 1.0));
+    Ok(Places::of_gradients(&DiffusionMap::of_connectivity(&sums, n, GRADIENTS)))
+}

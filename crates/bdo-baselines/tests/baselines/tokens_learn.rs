@@ -1,0 +1,189 @@
+//! The token models find a planted effect in people they were not fitted on, and nothing in shuffled labels: with a probe and
+//! fine-tuned.
+
+use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS};
+use bdo_baselines::brainlm::BrainLmConfig;
+use bdo_baselines::connectivity::Connectome;
+use bdo_baselines::head::{LinearHead, probe_recipes};
+use bdo_baselines::network::Network;
+use bdo_baselines::pretrain::learner::{JepaLearner, Learner, LmLearner};
+use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::pretrain::step::{TokenScan, TokenState, feature_patches, features};
+use bdo_baselines::token::grid::Grid;
+use bdo_baselines::token::place::Places;
+use bdo_baselines::token::trunk::TrunkShape;
+use bdo_baselines::train::example::{Example, Parts};
+use bdo_baselines::train::fit::{Request, fit};
+use bdo_baselines::train::objective::Task;
+use bdo_baselines::train::recipe::{Rate, Recipe};
+use bdo_baselines::train::select::Score;
+use bdo_baselines::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
+use bdo_data::scaler::ScaledScan;
+use bdo_downstream::finetune::TunePoint;
+use bdo_model::init::Stream;
+use bdo_model::ops::Kernels;
+use std::sync::Arc;
+
+const GRID: Grid = Grid { regions: 8, windows: 4 };
+const TRUNK: TrunkShape = TrunkShape { width: 32, blocks: 2, heads: 2 };
+/// Trained on, selected with, tested.
+const PEOPLE: [usize; 3] = [48, 16, 60];
+const STEPS: u64 = 60;
+
+/// Noise over a rhythm that is slow in every second person; where in it the scan begins is left to chance.
+fn scan(person: usize) -> TokenScan {
+    let mut stream = Stream::named(person as u64, "token scan");
+    let rate = if person.is_multiple_of(2) { 0.25 } else { 0.7 };
+    let phase: Vec<f64> = (0..GRID.regions).map(|_| 3.0 * stream.normal()).collect();
+    let values = (0..GRID.frames())
+        .flat_map(|t| phase.iter().map(move |p| (t as f64 * rate + p).sin()).collect::<Vec<_>>())
+        .map(|x| (x + 0.5 * stream.normal()) as f32)
+        .collect();
+    let times_seconds = (0..GRID.frames()).map(|t| t as f64).collect();
+    TokenScan { scan: ScaledScan { times_seconds, values, region_valid: vec![true; GRID.regions] }, tr_seconds: 2.0 }
+}
+
+fn brain_lm() -> (BrainLmConfig, TokenRecipe) {
+    let config = BrainLmConfig {
+        grid: GRID,
+        encoder: TRUNK,
+        decoder: TRUNK,
+        centres: false,
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        mask_ratio: 0.5,
+    };
+    (config, TokenRecipe { rate: [0.0, 3e-3, 0.0], ..TokenRecipe::brain_lm(16) })
+}
+
+fn brain_jepa() -> (BrainJepaConfig, Places, TokenRecipe) {
+    let values = (0..GRID.regions * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect();
+    let config = BrainJepaConfig { grid: GRID, encoder: TRUNK, predictor: TRUNK };
+    (
+        config,
+        Places { width: GRADIENTS, values },
+        TokenRecipe { rate: [1e-4, 3e-3, 1e-5], ..TokenRecipe::brain_jepa(16) },
+    )
+}
+
+/// Trained without labels on everybody who is not tested.
+fn pretrained<L: Learner>(learner: L, recipe: &TokenRecipe, scans: &[TokenScan]) -> L {
+    let seen: Vec<&TokenScan> = scans[..PEOPLE[0] + PEOPLE[1]].iter().collect();
+    let mut state = TokenState::fresh(learner);
+    for step in 0..STEPS {
+        let from = (16 * step as usize) % seen.len();
+        state = state.advance(&seen[from..from + 16], &recipe.at(step, STEPS), 16, 3).unwrap().0;
+    }
+    state.learner
+}
+
+fn parts(inputs: &[Vec<f32>], rows: usize, label: fn(usize) -> f32) -> Parts {
+    let example = |person: usize| Example {
+        inputs: Arc::new(Connectome { regions: rows, nodes: inputs[person].clone(), edges: None }),
+        label: label(person),
+        person,
+    };
+    let [train, validation, test] = PEOPLE;
+    Parts {
+        train: (0..train).map(example).collect(),
+        validation: (train..train + validation).map(example).collect(),
+        test: (train + validation..train + validation + test).map(example).collect(),
+    }
+}
+
+fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts) -> f64 {
+    let (task, kernels) = (Task::Class, Kernels::default());
+    let request = Request { config, recipe, task, parts, seed: 3, kernels, checkpoints: None };
+    let fitted = fit::<N>(&request, &mut |_| true).unwrap();
+    Score::of(task, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
+}
+
+fn planted(person: usize) -> f32 {
+    (person % 2) as f32
+}
+
+fn shuffled(person: usize) -> f32 {
+    ((person * 2_654_435_761) >> 7 & 1) as f32
+}
+
+/// Of 60 people, guessing is right for 30 with a standard deviation of 3.9: three of them each way.
+fn check(what: &str, planted: f64, shuffled: f64) {
+    assert!(planted > 0.8, "{what}, planted effect: {planted}");
+    assert!((shuffled - 0.5).abs() < 0.2, "{what}, shuffled labels: {shuffled}");
+}
+
+/// Columns with mean 0 and variance 1 over the people who are fitted on: features of a network this young hardly differ.
+fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
+    let count = PEOPLE[0] as f32;
+    for k in 0..rows[0].len() {
+        let column: Vec<f32> = rows[..PEOPLE[0]].iter().map(|row| row[k]).collect();
+        let mean = column.iter().sum::<f32>() / count;
+        let spread = (column.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / count).sqrt().max(1e-12);
+        rows.iter_mut().for_each(|row| row[k] = (row[k] - mean) / spread);
+    }
+    rows
+}
+
+fn probed<L: Learner>(what: &str, learner: &L, scans: &[TokenScan]) {
+    let scans: Vec<&TokenScan> = scans.iter().collect();
+    let rows = standardised(features(learner, &scans, 16));
+    let recipe = Recipe { epochs: 200, rate: Rate::Cosine { from: 5e-2, to: 5e-3 }, ..probe_recipes()[0].clone() };
+    let score = |label| accuracy::<LinearHead>(&TRUNK.width, &recipe, &parts(&rows, 1, label));
+    check(what, score(planted), score(shuffled));
+}
+
+fn tuned<N: Network>(what: &str, start: &N::Config, patches: &[Vec<f32>]) {
+    let recipe = tuning_recipe(&TunePoint::subset(1)[0], 6, 0.0);
+    let score = |label| accuracy::<N>(start, &recipe, &parts(patches, GRID.tokens(), label));
+    check(what, score(planted), score(shuffled));
+}
+
+#[test]
+fn brainlm_finds_a_planted_effect_only() {
+    let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
+    let (config, recipe) = brain_lm();
+    let learner = pretrained(LmLearner::fresh(&config, None, 1, Kernels::default()).unwrap(), &recipe, &scans);
+    probed("probe", &learner, &scans);
+    let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
+    let values = Arc::new(learner.parameters().remove(0));
+    tuned::<TunedLm>("fine-tuned", &TuneStart { config, places: None, values }, &patches);
+}
+
+#[test]
+fn brain_jepa_finds_a_planted_effect_only() {
+    let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
+    let (config, places, recipe) = brain_jepa();
+    let learner =
+        pretrained(JepaLearner::fresh(&config, places.clone(), 1, Kernels::default()).unwrap(), &recipe, &scans);
+    probed("probe", &learner, &scans);
+    let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
+    let values = Arc::new(learner.parameters().remove(1));
+    tuned::<TunedJepa>("fine-tuned", &TuneStart { config, places: Some(places), values }, &patches);
+}
+
+/// The gradient of a batch does not depend on how many scans are held at once.
+#[test]
+fn a_step_in_pieces_is_a_step() {
+    let scans: Vec<TokenScan> = (0..8).map(scan).collect();
+    let seen: Vec<&TokenScan> = scans.iter().collect();
+    let (config, recipe) = brain_lm();
+    // Half of the tokens are hidden, whichever: with all of them alike the loss does not depend on the draw of the mask.
+    let constant = TokenScan {
+        scan: ScaledScan {
+            times_seconds: scans[0].scan.times_seconds.clone(),
+            values: vec![1.0; GRID.frames() * GRID.regions],
+            region_valid: vec![true; GRID.regions],
+        },
+        tr_seconds: 2.0,
+    };
+    let step = |scans: &[&TokenScan], at_once: usize| {
+        let learner = LmLearner::fresh(&config, None, 1, Kernels::default()).unwrap();
+        TokenState::fresh(learner).advance(scans, &recipe.at(30, 60), at_once, 7).unwrap()
+    };
+    let alike = [&constant; 8];
+    let (whole, pieces) = (step(&alike, 8).1, step(&alike, 4).1);
+    assert!((whole.loss - pieces.loss).abs() < 0.2 * whole.loss, "{whole:?} {pieces:?}");
+    let again = step(&seen, 3);
+    assert_eq!(again.1, step(&seen, 3).1);
+    assert_eq!(again.0.learner.parameters(), step(&seen, 3).0.learner.parameters());
+}

@@ -1,0 +1,156 @@
+//! What `bdo baseline` trains: a method with all that decides its training, resolved from the arguments.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use bdo_baselines::foundation::{FoundationMethod, Tuning};
+use bdo_baselines::method::{ConnectivityMethod, NetworkKeys};
+use bdo_baselines::pretrain::directory::TokenDirectory;
+use bdo_baselines::pretrain::settings::{resolve, width};
+use bdo_baselines::train::recipe::Recipe;
+use bdo_downstream::finetune::TunePoint;
+use bdo_downstream::frozen::model_blake3;
+use bdo_model::parameters::trainable_count;
+use bdo_model::weights::TrainingPeople;
+use bdo_train::settings::Settings;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::comparison_args::{BaselineArgs, BaselineName};
+
+/// A method with all that decides its training.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub(super) enum Plan {
+    Connectivity { method: ConnectivityMethod, model: NetworkKeys, train: Recipe },
+    Foundation { method: FoundationMethod, pretraining: Pretraining, tuning: Option<Tuning> },
+}
+
+/// Where a token model comes from.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Pretraining {
+    /// Trained for each split.
+    Own(Box<Settings>),
+    /// One that is given.
+    Given {
+        folder: PathBuf,
+        blake3: String,
+        #[serde(skip)]
+        people: TrainingPeople,
+    },
+}
+
+impl Plan {
+    /// The method's own training, then `--epochs`, then `--set`.
+    pub(super) fn of(args: &BaselineArgs) -> anyhow::Result<Self> {
+        let mut sets: Vec<String> = args.epochs.iter().map(|epochs| format!("train.epochs={epochs}")).collect();
+        sets.extend(args.set.iter().cloned());
+        let connectivity = |method: ConnectivityMethod| {
+            if args.model.is_some() || args.finetune {
+                bail!("--model and --finetune: expected brainlm or brainjepa, found {}", method.name());
+            }
+            let (model, train) = separated(&sets)?;
+            method.check(&model).context("--set")?;
+            Ok(Self::Connectivity { method, model, train: changed(&method.recipe(), &train)? })
+        };
+        let foundation = |method: FoundationMethod| {
+            let pretraining = match &args.model {
+                Some(_) if !sets.is_empty() => {
+                    bail!("--set and --epochs are about pre-training: expected none of them with --model")
+                }
+                Some(folder) => {
+                    let TokenDirectory { config, people, .. } = TokenDirectory::read(folder)?;
+                    if config.kind() != method.kind() {
+                        bail!("--model: expected a model of {}, found one of {}", method.name(), config.kind().name());
+                    }
+                    Pretraining::Given { folder: folder.clone(), blake3: model_blake3(folder)?, people }
+                }
+                None => {
+                    let mut sets = sets.clone();
+                    sets.push(format!("model.kind={}", method.name()));
+                    let resolved = resolve("", &sets)?;
+                    if let Some(key) = resolved.unused.first() {
+                        bail!("--set {key}: expected a key that {} has", method.name());
+                    }
+                    Pretraining::Own(Box::new(resolved.settings))
+                }
+            };
+            let points = TunePoint::subset(args.finetune_budget);
+            let tuning = Tuning { epochs: args.finetune_epochs, points, max_minutes: 0.0 };
+            Ok(Self::Foundation { method, pretraining, tuning: args.finetune.then_some(tuning) })
+        };
+        match args.name {
+            BaselineName::Brainnetcnn => connectivity(ConnectivityMethod::BrainNetCnn),
+            BaselineName::Braingnn => connectivity(ConnectivityMethod::BrainGnn),
+            BaselineName::Brainnettf => connectivity(ConnectivityMethod::BrainNetTf),
+            BaselineName::Brainlm => foundation(FoundationMethod::BrainLm),
+            BaselineName::Brainjepa => foundation(FoundationMethod::BrainJepa),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Connectivity { method, .. } => method.name(),
+            Self::Foundation { method, .. } => method.name(),
+        }
+    }
+
+    /// Epochs of the supervised loop, for the progress bar; pre-training has its own.
+    pub(super) fn epochs(&self) -> usize {
+        match self {
+            Self::Connectivity { train, .. } => train.epochs,
+            Self::Foundation { tuning, .. } => tuning.as_ref().map_or(0, |t| t.epochs * t.points.len()),
+        }
+    }
+
+    pub(super) fn parameter_count(&self, regions: usize) -> anyhow::Result<usize> {
+        Ok(match self {
+            Self::Connectivity { method, model, .. } => method.parameter_count(regions, model)?,
+            Self::Foundation { method, pretraining: Pretraining::Own(settings), .. } => {
+                method.parameter_count(regions, width(settings.model.size))
+            }
+            Self::Foundation { pretraining: Pretraining::Given { folder, .. }, .. } => {
+                let files = TokenDirectory::read(folder)?.config.files();
+                files.first().map_or(0, |(_, table)| trainable_count(table))
+            }
+        })
+    }
+}
+
+/// Keys of the network, and the rest.
+fn separated(sets: &[String]) -> anyhow::Result<(NetworkKeys, Vec<String>)> {
+    let (mut model, mut rest) = (NetworkKeys::new(), Vec::new());
+    for set in sets {
+        let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
+        match key.trim().strip_prefix("model.") {
+            Some(name) => {
+                let value = value.trim();
+                model.insert(name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
+            }
+            None => rest.push(set.clone()),
+        }
+    }
+    Ok((model, rest))
+}
+
+/// A recipe with some of its keys, written `train.NAME=VALUE`, changed.
+fn changed<T: Serialize + DeserializeOwned>(recipe: &T, sets: &[String]) -> anyhow::Result<T> {
+    let mut table = serde_json::to_value(recipe)?;
+    for set in sets {
+        let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
+        let known: Vec<String> =
+            table.as_object().map(|o| o.keys().map(|k| format!("train.{k}")).collect()).unwrap_or_default();
+        let name = key.trim().strip_prefix("train.").filter(|name| table.get(*name).is_some());
+        let name = name.with_context(|| format!("--set {key}: expected one of {}", known.join(", ")))?;
+        let value = value.trim();
+        table[name] = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+    }
+    for key in ["epochs", "batch_size"] {
+        if table[key].as_u64() == Some(0) {
+            bail!("train.{key}: expected at least 1, found 0");
+        }
+    }
+    serde_json::from_value(table).context("--set: a value does not fit its key")
+}

@@ -1,0 +1,204 @@
+//! A model at work on the scans of a cohort: one training step, or the features of one batch.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use bdo_baselines::brainjepa::BrainJepaConfig;
+use bdo_baselines::brainlm::BrainLmConfig;
+use bdo_baselines::pretrain::learner::{JepaLearner, Learner, LmLearner};
+use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::pretrain::scans::{grid_of, group_gradients};
+use bdo_baselines::pretrain::step::{TokenScan, TokenState, features};
+use bdo_baselines::token::cost::TokenCost;
+use bdo_baselines::token::grid::Grid;
+use bdo_baselines::token::place::Places;
+use bdo_data::cohort::Cohort;
+use bdo_data::scaler::ScaledScan;
+use bdo_model::dynamics::Frames;
+use bdo_model::model::Bdo;
+use bdo_model::ops::{Kernels, Precision};
+use bdo_model::parameters::{parameter_table, trainable_count};
+use bdo_train::batch::{Sample, VisitKey};
+use bdo_train::source::{Division, ScanSource};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::train::TrainStep;
+use super::{Step, workload};
+use crate::cli::{BenchArgs, Phase, SizeName};
+
+/// What is known without a clock.
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) parameters: usize,
+    pub(super) tokens: usize,
+    pub(super) visible_tokens: f64,
+    pub(super) flops_per_scan: f64,
+    pub(super) regions: usize,
+    pub(super) frames: usize,
+}
+
+/// A model in a phase.
+pub(super) struct Contestant {
+    facts: Facts,
+    work: Box<dyn FnMut() -> anyhow::Result<()>>,
+}
+
+impl Contestant {
+    /// Reads as many scans as a batch has and cuts them to the frames the token models can take, so that all see the same.
+    pub(super) fn new(args: &BenchArgs, data: &Path, model: &str, phase: Phase, seed: u64) -> anyhow::Result<Self> {
+        let cohort = Cohort::open(data)?;
+        let (grid, _) = grid_of(&cohort)?;
+        let division = Division { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
+        let source = ScanSource::new(cohort, division)?;
+        let scans = same_scans(&source, grid, args.batch)?;
+        let kernels = workload::kernels(args).0;
+        match model {
+            "bdo" => Self::bdo(args, grid, &scans, phase, kernels, seed),
+            "brainlm" => {
+                let places = Places::of_centres(source.cohort().regions());
+                let config = BrainLmConfig::of_width(grid, width(args.size), places.is_some());
+                let learner = LmLearner::fresh(&config, places, seed, kernels)?;
+                let cost = TokenCost::of_brain_lm(&config);
+                Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_lm(args.batch), scans, phase, grid))
+            }
+            "brainjepa" => {
+                let places = group_gradients(source.cohort(), source.train_scans())?;
+                let config = BrainJepaConfig::of_width(grid, width(args.size));
+                let learner = JepaLearner::fresh(&config, places, seed, kernels)?;
+                let cost = TokenCost::of_brain_jepa(&config);
+                Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_jepa(args.batch), scans, phase, grid))
+            }
+            other => bail!("--only: expected bdo, brainlm or brainjepa, found {other:?}"),
+        }
+    }
+
+    /// Does the work once.
+    pub(super) fn step(&mut self) -> anyhow::Result<()> {
+        (self.work)()
+    }
+
+    pub(super) fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn bdo(
+        args: &BenchArgs,
+        grid: Grid,
+        scans: &[TokenScan],
+        phase: Phase,
+        kernels: Kernels,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let (frames, regions) = (grid.frames(), grid.regions);
+        let mut config = workload::config(args);
+        config.regions = regions;
+        let context = frames - (0.75 * frames as f64 + 0.5) as usize;
+        let train = workload::train_flops(&config, 1, context, frames - context);
+        let embed = workload::encoder_flops(&config, frames);
+        let facts = Facts {
+            parameters: trainable_count(&parameter_table(&config)),
+            tokens: frames,
+            visible_tokens: context as f64,
+            flops_per_scan: if phase == Phase::Train { train } else { embed },
+            regions,
+            frames,
+        };
+        if phase == Phase::Train {
+            let sample = |(b, scan): (usize, &TokenScan)| Sample {
+                scan: scan.scan.clone(),
+                key: VisitKey { seed, epoch: 0, scan: b as u64 },
+            };
+            let samples = scans.iter().enumerate().map(sample).collect();
+            let mut step = TrainStep::on(&config, samples, kernels, Precision::fastest(), frames, seed)?;
+            return Ok(Self { facts, work: Box::new(move || step.step()) });
+        }
+        let device = Device::flex();
+        let model = Bdo::init(&config, seed, kernels, &device)?;
+        let values: Vec<f32> = scans.iter().flat_map(|scan| scan.scan.values.iter().copied()).collect();
+        let series = Tensor::<3>::from_data(TensorData::new(values, [scans.len(), frames, regions]), &device);
+        let region_valid = scans.iter().flat_map(|scan| scan.scan.region_valid.iter().copied()).collect::<Vec<_>>();
+        let slots = scans.len() * frames;
+        let frames = Frames {
+            batch: scans.len(),
+            frames,
+            times_seconds: scans.iter().flat_map(|scan| scan.scan.times_seconds.iter().copied()).collect(),
+            context: vec![true; slots],
+            valid: vec![true; slots],
+        };
+        let work = move || -> anyhow::Result<()> {
+            std::hint::black_box(model.feature(&series, &frames, &region_valid)?.into_data());
+            Ok(())
+        };
+        Ok(Self { facts, work: Box::new(work) })
+    }
+
+    fn tokens<L: Learner + 'static>(
+        learner: L,
+        config: &L::Config,
+        cost: TokenCost,
+        recipe: &TokenRecipe,
+        scans: Vec<TokenScan>,
+        phase: Phase,
+        grid: Grid,
+    ) -> Self {
+        let facts = Facts {
+            parameters: L::files(config).first().map_or(0, |(_, table)| trainable_count(table)),
+            tokens: cost.tokens,
+            visible_tokens: cost.visible,
+            flops_per_scan: if phase == Phase::Train { cost.train_flops } else { cost.embed_flops },
+            regions: grid.regions,
+            frames: grid.frames(),
+        };
+        if phase == Phase::Embed {
+            let work = move || -> anyhow::Result<()> {
+                let scans: Vec<&TokenScan> = scans.iter().collect();
+                std::hint::black_box(features(&learner, &scans, EMBEDDED_AT_ONCE));
+                Ok(())
+            };
+            return Self { facts, work: Box::new(work) };
+        }
+        // In the middle of a long run: a rate above zero, the moving average still moving.
+        let settings = recipe.at(500, 1000);
+        let mut state = Some(TokenState::fresh(learner));
+        let work = move || -> anyhow::Result<()> {
+            let batch: Vec<&TokenScan> = scans.iter().collect();
+            let taken = state.take().context("an earlier step failed")?;
+            let (next, _) = taken.advance(&batch, &settings, batch.len(), 0)?;
+            state = Some(next);
+            Ok(())
+        };
+        Self { facts, work: Box::new(work) }
+    }
+}
+
+/// Scans the token models encode at once, as they do for a probe.
+const EMBEDDED_AT_ONCE: usize = 4;
+
+fn width(size: SizeName) -> usize {
+    match size {
+        SizeName::Tiny => 192,
+        SizeName::Small => 384,
+        SizeName::Base => 768,
+    }
+}
+
+/// The first scans that are long enough, again from the start where there are too few, each cut to the frames of the grid in
+/// its middle.
+fn same_scans(source: &ScanSource, grid: Grid, count: usize) -> anyhow::Result<Vec<TokenScan>> {
+    let long = |i: &&usize| source.cohort().index()[**i].frames >= grid.frames();
+    let chosen: Vec<usize> = source.train_scans().iter().filter(long).take(count).copied().collect();
+    if chosen.is_empty() {
+        bail!("expected a scan of at least {} frames, found none", grid.frames());
+    }
+    let cut = |&i: &usize| -> anyhow::Result<TokenScan> {
+        let scan = source.cohort().scan(i)?;
+        let ScaledScan { times_seconds, values, region_valid } = source.scaler().apply(&scan);
+        let from = grid.middle_cut(times_seconds.len(), 1).start;
+        let rows = from * grid.regions..(from + grid.frames()) * grid.regions;
+        let times_seconds = times_seconds[from..from + grid.frames()].to_vec();
+        let scaled = ScaledScan { times_seconds, values: values[rows].to_vec(), region_valid };
+        Ok(TokenScan { scan: scaled, tr_seconds: scan.tr_seconds })
+    };
+    let scans = chosen.iter().map(cut).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(scans.iter().cycle().take(count).cloned().collect())
+}

@@ -1,0 +1,195 @@
+//! BrainLM and Brain-JEPA as runs: pre-trained, killed, resumed, used.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use bdo_data::random::{below, stream};
+
+use crate::program::{bdo, bytes, names, run, run_json, torture, transcript};
+
+const SMALL: &str = "--set train.epochs=4 --set train.batch_size=4 --set train.checkpoint_steps=3 \
+                     --set train.keep_checkpoints=2 --quiet";
+
+fn cohort(folder: &Path) {
+    run_json(folder, "simulate c --subjects 20 --regions 10 --frames 70 --sites 1 --missing-labels 0");
+}
+
+/// Weights, optimiser and moving average at the end of a run.
+fn outcome(run: &Path) -> Vec<(String, Vec<u8>)> {
+    let last = names(&run.join("checkpoints")).into_iter().rfind(|name| name.starts_with("step-")).unwrap();
+    let of = |folder: &str| bytes(&run.join(folder)).into_iter().map(|(path, b)| (path.display().to_string(), b));
+    of(&format!("checkpoints/{last}")).chain(of("model")).collect()
+}
+
+#[test]
+fn a_token_run_killed_at_random_moments_ends_with_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    for kind in ["brainlm", "brainjepa"] {
+        let arguments = format!("--data c --set model.kind={kind} {SMALL}");
+        let started = Instant::now();
+        run_json(dir.path(), &format!("pretrain --out {kind} {arguments} --threads 2"));
+        let whole_micros = started.elapsed().as_micros() as u64;
+        let expected = outcome(&dir.path().join(kind));
+        run_json(dir.path(), &format!("pretrain --out {kind}-one {arguments} --threads 1"));
+        assert!(outcome(&dir.path().join(format!("{kind}-one"))) == expected, "{kind}: one thread gave other bytes");
+        let name = format!("{kind}-killed");
+        let mut landed = 0;
+        for kill in 0..torture(60, 6) {
+            let mut rng = stream("token kill", &[kill as u64]);
+            let mut child = bdo()
+                .args(format!("pretrain --out {name} {arguments} --resume").split_whitespace())
+                .current_dir(dir.path())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_micros(below(&mut rng, whole_micros)));
+            child.kill().unwrap();
+            landed += usize::from(!child.wait().unwrap().success());
+        }
+        run_json(dir.path(), &format!("pretrain --out {name} {arguments} --resume"));
+        assert!(outcome(&dir.path().join(&name)) == expected, "{kind}: after {landed} kills the bytes differ");
+        assert!(landed > 0, "no kill landed before the end");
+        let steps = std::fs::read_to_string(dir.path().join(name).join("journal.jsonl")).unwrap();
+        let steps: Vec<serde_json::Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(steps.iter().enumerate().all(|(i, line)| line["step"] == i), "{steps:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_token_run_goes_on_and_is_never_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let long = format!("--data c --set model.kind=brainlm {SMALL}")
+        .replace("epochs=4", "epochs=12")
+        .replace("checkpoint_steps=3", "checkpoint_steps=0");
+    run_json(dir.path(), &format!("pretrain --out whole {long}"));
+    let child = bdo()
+        .args(format!("pretrain --out stopped {long}").split_whitespace())
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let journal = dir.path().join("stopped/journal.jsonl");
+    while !std::fs::metadata(&journal).is_ok_and(|m| m.len() > 0) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("interrupted at step") && error.contains("--resume"), "{error}");
+    let again = transcript(dir.path(), &format!("pretrain --out stopped {long}"));
+    assert!(again.contains("exit 2") && again.contains("--resume"), "{again}");
+    let changed = transcript(dir.path(), &format!("pretrain --out stopped {long} --resume --set train.warmup=0.5"));
+    assert!(changed.contains("train.warmup: the run has no value, asked for 0.5"), "{changed}");
+    // Without any key the configuration is that of the run.
+    run_json(dir.path(), "pretrain --data c --out stopped --resume");
+    assert!(outcome(&dir.path().join("stopped")) == outcome(&dir.path().join("whole")));
+}
+
+#[test]
+fn a_token_model_is_described_probed_and_tuned() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let loud = SMALL.replace("--quiet", "");
+    let made = run(
+        dir.path(),
+        &format!(
+            "pretrain --data c --out r --set model.kind=brainlm --set loss.tau=0 {loud} --max-minutes 0.05 --json"
+        ),
+    );
+    let said = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(made.status.success() && said.contains("keys that brainlm has no use for: loss.tau"), "{said}");
+    let model = run_json(dir.path(), "inspect r/model");
+    assert_eq!((model["model_kind"].as_str(), model["windows"].as_u64()), (Some("brainlm"), Some(4)));
+    assert!(model["training_people"].as_u64().unwrap() > 0);
+    let described = run_json(dir.path(), "inspect r");
+    assert_eq!(described["model_kind"], "brainlm");
+    assert!(described["last_plain_step"]["loss"].as_f64().unwrap().is_finite());
+
+    let probed = run_json(dir.path(), "baseline brainlm --data c --target age --out p --seeds 0 --model r/model");
+    // Four of twenty people are tested; the model has seen four fifths of everybody.
+    assert!(probed["seeds"][0]["test_people_pretrained_on"].as_u64().unwrap() > 0, "{probed}");
+    let other = transcript(dir.path(), "baseline brainjepa --data c --target age --out q --seeds 0 --model r/model");
+    assert!(other.contains("expected a model of brainjepa, found one of brainlm"), "{other}");
+    let tuned = run_json(
+        dir.path(),
+        "baseline brainlm --data c --target sex --out t --seeds 0 --model r/model --finetune --finetune-epochs 2 \
+         --finetune-budget 2",
+    );
+    assert!(tuned["summary"]["accuracy_percent"]["mean"].as_f64().unwrap().is_finite(), "{tuned}");
+    assert_ne!(tuned["plan"]["tuning"], serde_json::Value::Null);
+    let own = run_json(
+        dir.path(),
+        "baseline brainjepa --data c --target sex --out o --seeds 0 --epochs 1 --finetune \
+                                    --finetune-epochs 1 --finetune-budget 1",
+    );
+    assert_eq!(own["seeds"][0]["test_people_pretrained_on"], 0);
+}
+
+#[test]
+fn rows_of_token_models_have_time_memory_and_parameters() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let table = run_json(
+        dir.path(),
+        "compare --data c --targets sex --seeds 0,1 --out o --bootstraps 20 --permutations 19 --no-audit --quiet \
+         --methods braingnn,brainlm,brainjepa-finetune --baseline-epochs 3 --baseline-minutes 0.05 \
+         --finetune-epochs 1 --finetune-budget 1",
+    );
+    for name in ["braingnn", "brainlm", "brainjepa-finetune", "fc"] {
+        let rows = table["summary"]["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["method"] == name).unwrap();
+        assert!(row["wall_seconds"].as_f64().unwrap() > 0.0 && row["parameters"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["peak_rss_mib"].as_f64().unwrap() > 1.0, "{row}");
+        let cut = row["flags"].as_array().unwrap().iter().any(|f| f.as_str().unwrap().contains("the public code"));
+        assert_eq!(cut, name != "fc", "{row}");
+    }
+    let markdown = std::fs::read_to_string(dir.path().join("o/table.md")).unwrap();
+    assert!(markdown.contains("| parameters | seconds | MiB | flags |"), "{markdown}");
+    // Every pre-training is one run folder a method and split, and none has seen a test person.
+    assert_eq!(names(&dir.path().join("o/pretraining")).len(), 4);
+}
+
+#[test]
+fn oddities_of_public_codes_are_keys_and_unknown_ones_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let baseline = |name: &str, out: &str, set: &str| {
+        run_json(dir.path(), &format!("baseline {name} --data c --target sex --out {out} --epochs 1 --seeds 0 {set}"))
+    };
+    let plain = baseline("brainnetcnn", "a", "");
+    let odd = baseline("brainnetcnn", "b", "--set model.activate_output=true --set model.dropout_when_predicting=true");
+    assert_ne!(plain["seeds"][0]["validation"], odd["seeds"][0]["validation"]);
+    assert_eq!(odd["plan"]["model"]["activate_output"], true);
+    baseline("brainlm", "d", "--set model.attention_dropout=0.1");
+    for (name, set) in
+        [("braingnn", "model.activate_output=true"), ("brainlm", "model.depth=2"), ("brainjepa", "loss.tau=1")]
+    {
+        let said = transcript(dir.path(), &format!("baseline {name} --data c --target sex --out e --set {set}"));
+        assert!(said.starts_with("exit 2") && !dir.path().join("e").exists(), "{said}");
+    }
+}
+
+#[test]
+fn efficiency_is_one_command_with_table_and_figure() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let found = run_json(dir.path(), "bench efficiency --data c --out e --batch 2 --steps 2");
+    let rows = found["rows"].as_array().unwrap();
+    let of = |i: usize, key: &str| rows[i][key].as_f64().unwrap();
+    assert_eq!(rows.iter().map(|r| r["model"].as_str().unwrap()).collect::<Vec<_>>(), ["bdo", "brainlm", "brainjepa"]);
+    for i in 0..3 {
+        for key in ["train_step_ms", "embed_ms_per_scan", "train_peak_mib", "embed_peak_mib", "train_flops_per_scan"] {
+            assert!(of(i, key) > 0.0, "{key} of {}", rows[i]);
+        }
+    }
+    // Sixty-four frames against ten regions by four windows.
+    assert_eq!([of(0, "tokens"), of(1, "tokens"), of(2, "tokens")], [64.0, 40.0, 40.0]);
+    assert_eq!(names(&dir.path().join("e")), ["efficiency.json", "efficiency.md", "efficiency.svg"]);
+    let missing = transcript(dir.path(), "bench efficiency --out e");
+    assert!(missing.contains("--data: expected a cohort"), "{missing}");
+}
