@@ -62,7 +62,12 @@ fn brain_jepa() -> (BrainJepaConfig, Places, TokenRecipe) {
     (
         config,
         Places { width: GRADIENTS, values },
-        TokenRecipe { rate: [1e-4, 3e-3, 1e-5], ..TokenRecipe::brain_jepa(16) },
+        TokenRecipe {
+            rate: [1e-4, 3e-3, 1e-5],
+            // Sixty steps are few: at the momentum of three hundred epochs the slow encoder, whose features count, hardly moves.
+            momentum: [0.8, 1.0],
+            ..TokenRecipe::brain_jepa(16)
+        },
     )
 }
 
