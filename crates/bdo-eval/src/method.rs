@@ -114,6 +114,11 @@ pub trait Method: Sync + Send {
     /// used again only if this is the same.
     fn fingerprint(&self) -> String;
 
+    /// The same for one split, where what decides a result depends on it: further splits then cost no result.
+    fn fingerprint_for(&self, _split_blake3: &str) -> String {
+        self.fingerprint()
+    }
+
     /// Whether it builds on a pre-trained model, so that tested people the model has seen must be flagged.
     fn uses_pretraining(&self) -> bool {
         false

@@ -67,7 +67,7 @@ pub(crate) struct CompareArgs {
     /// instead of one a seed and target [default: evenly by each target, people without it left out]
     #[arg(long, value_name = "TARGET")]
     pub(crate) stratify_by: Option<String>,
-    /// Also leave out groups of sites
+    /// Also leave out groups of sites (rows that train end to end are run on random splits only)
     #[arg(long)]
     pub(crate) site_groups: bool,
     /// Who closed-form methods are fitted on

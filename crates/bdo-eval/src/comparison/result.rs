@@ -84,7 +84,7 @@ pub(super) fn score(predictions: &[(f64, &[f64])], classes: usize, spread: f64) 
 /// What decides a result, as one hash.
 fn key(method: &dyn Method, task: &Task<'_>, cohort_blake3: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    let parts = [cohort_blake3, &task.split.blake3, method.name(), &method.fingerprint()];
+    let parts = [cohort_blake3, &task.split.blake3, method.name(), &method.fingerprint_for(&task.split.blake3)];
     for part in parts {
         hasher.update(part.as_bytes()).update(b"\0");
     }

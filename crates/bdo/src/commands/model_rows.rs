@@ -227,6 +227,10 @@ impl Method for OfSplits {
         hasher.finalize().to_hex().to_string()
     }
 
+    fn fingerprint_for(&self, split_blake3: &str) -> String {
+        self.rows.get(split_blake3).map_or_else(|| self.fingerprint(), |row| row.fingerprint())
+    }
+
     fn uses_pretraining(&self) -> bool {
         true
     }
