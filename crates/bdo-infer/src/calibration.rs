@@ -24,6 +24,10 @@ const TEMPERATURES: [f64; 12] = [0.0, 0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0, 1
 /// No share below this: a band is never a line.
 const LEAST_SHARE: f64 = 1e-3;
 
+/// Rows whose ignorance is computed together, and visible frames to either side of them that count.
+const BLOCK: usize = 64;
+const AROUND: usize = 24;
+
 /// How spreads become bands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,8 +85,6 @@ impl Ignorance {
         let times: Vec<f64> = visible.iter().map(|&row| rows.times_seconds[row]).collect();
         let mut unknown = vec![0.0; rows.len()];
         // Blocks of times with the visible frames around them, so that the cost grows with the length only.
-        const BLOCK: usize = 64;
-        const AROUND: usize = 24;
         for start in (0..rows.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(rows.len());
             let from = times.partition_point(|t| *t < rows.times_seconds[start]).saturating_sub(AROUND);
