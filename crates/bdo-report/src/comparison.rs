@@ -235,8 +235,8 @@ fn forest(summary: &Summary, rows: &[&Row], command: &str) -> Figure {
         })
     });
     let mut chart = Chart::new("", Axis::linear(metric_name(&first.primary)), Axis::of_names("", names.clone()))
-        .with("a repetition", Colour::Grey, Marks::Dots, each.collect())
         .with("mean and interval", Colour::Kind(0), Marks::Across, mean.collect())
+        .with("a repetition", Colour::Kind(3), Marks::Dots, each.collect())
         .against(Reference::Upright("chance".into(), chance(&first.primary, first.classes.len())));
     chart.size = Some((640.0, 90.0 + 26.0 * names.len() as f64));
     let mut figure = Figure::of_charts(

@@ -175,14 +175,25 @@ pub(crate) fn colour_bar(svg: &mut String, scale: ColourScale, unit: &str, (x, y
     );
 }
 
+/// Colours of a picture: 0 is missing, the others run along the scale. A byte a pixel is a third of what colours would be.
+const LEVELS: usize = 128;
+
 /// A pixel a value.
 fn png(values: &[f32], columns: usize, scale: ColourScale) -> Vec<u8> {
     let rows = values.len() / columns.max(1);
-    let data: Vec<u8> = values[..rows * columns].iter().flat_map(|x| scale.rgb(f64::from(*x))).collect();
+    let (low, high) = scale.ends();
+    let colour = |level: usize| scale.rgb(low + (high - low) * level as f64 / (LEVELS - 1) as f64);
+    let palette: Vec<u8> = scale.rgb(f64::NAN).into_iter().chain((0..LEVELS).flat_map(colour)).collect();
+    let level = |x: &f32| {
+        let at = (f64::from(*x) - low) / (high - low) * (LEVELS - 1) as f64;
+        if at.is_finite() { 1 + at.round().clamp(0.0, (LEVELS - 1) as f64) as u8 } else { 0 }
+    };
+    let data: Vec<u8> = values[..rows * columns].iter().map(level).collect();
     let mut out = Vec::new();
     let mut encoder = png::Encoder::new(&mut out, columns as u32, rows as u32);
-    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_color(png::ColorType::Indexed);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_palette(palette);
     let mut writer = encoder.write_header().expect("a picture in memory has room for its header");
     writer.write_image_data(&data).expect("the data has the size the header says");
     writer.finish().expect("a picture in memory has room for its end");
@@ -198,6 +209,23 @@ mod tests {
         let bytes = png(&[0.0; 6], 3, ColourScale::Around(1.0));
         let reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().expect("a valid picture");
         assert_eq!((reader.info().width, reader.info().height), (3, 2));
+    }
+
+    #[test]
+    fn pixels_have_the_colours_of_the_scale() {
+        let scale = ColourScale::Around(1.0);
+        let bytes = png(&[-1.0, 0.0, 1.0, f32::NAN], 4, scale);
+        let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));
+        decoder.set_transformations(png::Transformations::EXPAND);
+        let mut reader = decoder.read_info().expect("a valid picture");
+        let mut pixels = vec![0; 12];
+        reader.next_frame(&mut pixels).expect("a whole picture");
+        assert_eq!(
+            (&pixels[..3], &pixels[6..9], &pixels[9..]),
+            (&scale.rgb(-1.0)[..], &scale.rgb(1.0)[..], &scale.rgb(f64::NAN)[..])
+        );
+        // Zero lies between two of the 128 levels; a level is 2 / 127 of the scale, in which a colour moves by less than 4.
+        assert!(pixels[3..6].iter().zip(scale.rgb(0.0)).all(|(a, b)| a.abs_diff(b) < 4), "{:?}", &pixels[3..6]);
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::scale::number;
 pub(crate) const MOST_METHODS: usize = 6;
 /// Bins of the calibration curve.
 const BINS: usize = 10;
+/// The share in a smaller bin says nothing.
+const LEAST_IN_BIN: usize = 5;
 
 /// One tested person in one repetition.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,7 +111,7 @@ fn calibration(target: &str, methods: &[&Predicted]) -> Figure {
             bin.1 += f64::from(u8::from(person.truth as usize == 1));
             bin.2 += 1;
         }
-        let points = bins.values().map(|(p, is, n)| {
+        let points = bins.values().filter(|(_, _, n)| *n >= LEAST_IN_BIN).map(|(p, is, n)| {
             let n = *n as f64;
             Point {
                 note: Some(format!(
@@ -126,7 +128,7 @@ fn calibration(target: &str, methods: &[&Predicted]) -> Figure {
     Figure::of_charts(
         &format!("calibration-{target}"),
         &format!("{target}: are the probabilities meant?"),
-        "Predictions of all repetitions in ten equal bins: their mean against the share of people of the class. Bins without predictions are not drawn; small bins scatter.",
+        "Predictions of all repetitions in ten equal bins: their mean against the share of people of the class. Bins with fewer than five predictions are not drawn.",
         &[curve],
         1,
     )

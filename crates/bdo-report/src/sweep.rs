@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::chart::{Axis, Chart, Marks, Point, Reference, grid};
+use crate::chart::{Axis, Chart, Marks, Point, Reference, grid, standing_alone};
 use crate::figure::Figure;
 use crate::page::{Citation, Methods, Page};
 use crate::palette::Colour;
@@ -51,7 +51,7 @@ pub fn sweep_charts(record: &Value) -> Vec<Chart> {
 
 /// The charts as a drawing that stands alone.
 pub fn sweep_drawing(record: &Value) -> String {
-    grid(&sweep_charts(record), 3)
+    standing_alone(&grid(&sweep_charts(record), 3))
 }
 
 /// Adds a sweep to a page.

@@ -16,6 +16,11 @@ pub fn drawing(chart: &Chart) -> String {
     grid(std::slice::from_ref(chart), 1)
 }
 
+/// A drawing as a file of its own; inside a page the name of the format is not needed.
+pub fn standing_alone(svg: &str) -> String {
+    svg.replacen("<svg ", r#"<svg xmlns="http://www.w3.org/2000/svg" "#, 1)
+}
+
 /// Charts side by side, `columns` in a row, as one drawing.
 pub fn grid(charts: &[Chart], columns: usize) -> String {
     let columns = columns.clamp(1, charts.len().max(1));
@@ -38,7 +43,7 @@ pub fn grid(charts: &[Chart], columns: usize) -> String {
 /// The outer element of a drawing.
 pub(crate) fn wrap(inside: &str, width: f64, height: f64, title: &str) -> String {
     format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{}" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" font-family="system-ui, sans-serif" font-size="{LETTER}"><rect class="paper" width="100%" height="100%" fill="#ffffff"/>{inside}</svg>"##,
+        r##"<svg role="group" aria-label="{}" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" font-family="system-ui, sans-serif" font-size="{LETTER}"><rect class="paper" width="100%" height="100%" fill="#ffffff"/>{inside}</svg>"##,
         escape::html(title)
     )
 }

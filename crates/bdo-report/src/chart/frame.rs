@@ -42,46 +42,23 @@ struct LegendKey {
 
 impl Frame {
     pub(super) fn of(chart: &Chart, (width, height): (f64, f64)) -> Self {
-        let points = || chart.series.iter().flat_map(|s| s.points.iter().map(move |p| (s.marks, p)));
-        let levels = |upright: bool| {
-            chart.references.iter().filter_map(move |r| match r {
-                Reference::Level(_, y) if !upright => Some(*y),
-                Reference::Upright(_, x) if upright => Some(*x),
-                _ => None,
-            })
-        };
-        let across = |marks| marks == Marks::Across;
-        let xs = points().flat_map(|(m, p)| {
-            let ends = p.between.filter(|_| across(m));
-            [Some(p.x), ends.map(|e| e.0), ends.map(|e| e.1)].into_iter().flatten()
-        });
-        let ys = points().flat_map(|(m, p)| {
-            let ends = p.between.filter(|_| !across(m) && m != Marks::Bars);
-            // Bars stand on zero; anything else would make differences look larger than they are.
-            let ground = matches!(m, Marks::Bars | Marks::GroupedBars).then_some(0.0);
-            [Some(p.y), ends.map(|e| e.0), ends.map(|e| e.1), ground].into_iter().flatten()
-        });
-        let bins = points().filter(|(m, _)| *m == Marks::Bars).filter_map(|(_, p)| p.between);
-        let bins: Vec<f64> = bins.flat_map(|(l, h)| [l, h]).collect();
-        let x = span(&chart.x, xs.chain(levels(true)).chain(bins));
-        let mut y = span(&chart.y, ys.chain(levels(false)));
-        if chart.series.iter().any(|s| matches!(s.marks, Marks::Bars | Marks::GroupedBars)) && chart.y.range.is_none() {
-            let highest = points().map(|(_, p)| p.y).filter(|y| y.is_finite()).fold(0.0, f64::max);
-            if points().all(|(_, p)| p.y >= 0.0 || p.y.is_nan()) {
-                y = span(
-                    &chart.y.clone().between(0.0, if highest > 0.0 { highest * 1.08 } else { 1.0 }),
-                    [].into_iter(),
-                );
-            }
-        }
+        let (x, y) = spans(chart);
         let y_ticks = ticks(&chart.y, &y, (height / 60.0) as usize);
         let widest = y_ticks.iter().map(|(_, t)| width_of(t)).fold(0.0, f64::max);
-        let left = widest + if chart.y.label.is_empty() { 14.0 } else { 34.0 };
-        let plot_width = (width - left - 14.0).max(40.0);
-        let x_ticks = ticks(&chart.x, &x, (plot_width / 80.0) as usize);
+        let mut left = widest + if chart.y.label.is_empty() { 14.0 } else { 34.0 };
+        let mut right = 14.0;
+        let x_ticks = ticks(&chart.x, &x, ((width - left) / 80.0) as usize);
         let widest_name = x_ticks.iter().map(|(_, t)| width_of(t)).fold(0.0, f64::max);
-        let slanted =
-            !chart.x.categories.is_empty() && widest_name + 6.0 > plot_width / chart.x.categories.len() as f64;
+        let names = chart.x.categories.len() as f64;
+        let slanted = names > 0.0 && widest_name + 6.0 > (width - left - right) / names;
+        if slanted {
+            // A slanted name ends below its place and begins to the left of it.
+            left = left.max(widest_name * 0.77 - (width - left - right) / names / 2.0 + 8.0);
+        } else if names == 0.0 {
+            // Half of the last number may stand beyond the end of the axis.
+            right = x_ticks.last().map_or(right, |(_, text)| right.max(width_of(text) / 2.0 + 3.0));
+        }
+        let plot_width = (width - left - right).max(40.0);
         let below =
             26.0 + if chart.x.label.is_empty() { 0.0 } else { 22.0 } + if slanted { widest_name * 0.64 } else { 0.0 };
         let (legend, rows) = legend(chart, width);
@@ -200,6 +177,44 @@ impl Frame {
             );
         }
     }
+}
+
+/// The scales along both axes: given ends, or ends around all that is drawn.
+fn spans(chart: &Chart) -> (Span, Span) {
+    let points = || chart.series.iter().flat_map(|s| s.points.iter().map(move |p| (s.marks, p)));
+    let levels = |upright: bool| {
+        chart.references.iter().filter_map(move |r| match r {
+            Reference::Level(_, y) if !upright => Some(*y),
+            Reference::Upright(_, x) if upright => Some(*x),
+            _ => None,
+        })
+    };
+    let across = |marks| marks == Marks::Across;
+    let xs = points().flat_map(|(m, p)| {
+        let ends = p.between.filter(|_| across(m));
+        [Some(p.x), ends.map(|e| e.0), ends.map(|e| e.1)].into_iter().flatten()
+    });
+    let ys = points().flat_map(|(m, p)| {
+        let ends = p.between.filter(|_| !across(m) && m != Marks::Bars);
+        // Bars stand on zero; anything else would make differences look larger than they are.
+        let ground = matches!(m, Marks::Bars | Marks::GroupedBars).then_some(0.0);
+        [Some(p.y), ends.map(|e| e.0), ends.map(|e| e.1), ground].into_iter().flatten()
+    });
+    let bins = points().filter(|(m, _)| *m == Marks::Bars).filter_map(|(_, p)| p.between);
+    let bins: Vec<f64> = bins.flat_map(|(l, h)| [l, h]).collect();
+    let x = span(&chart.x, xs.chain(levels(true)).chain(bins));
+    let mut y = span(&chart.y, ys.chain(levels(false)));
+    if !chart.y.categories.is_empty() && levels(true).next().is_some() {
+        // Room for the name of an upright line above the first row.
+        y = Span::around(chart.y.scale, [].into_iter(), Some((-0.5, chart.y.categories.len() as f64 + 0.2)));
+    }
+    if chart.series.iter().any(|s| matches!(s.marks, Marks::Bars | Marks::GroupedBars)) && chart.y.range.is_none() {
+        let highest = points().map(|(_, p)| p.y).filter(|y| y.is_finite()).fold(0.0, f64::max);
+        if points().all(|(_, p)| p.y >= 0.0 || p.y.is_nan()) {
+            y = span(&chart.y.clone().between(0.0, if highest > 0.0 { highest * 1.08 } else { 1.0 }), [].into_iter());
+        }
+    }
+    (x, y)
 }
 
 fn span(axis: &Axis, values: impl Iterator<Item = f64>) -> Span {

@@ -95,7 +95,11 @@ fn line(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
 
 fn dots(svg: &mut String, series: &Series, frame: &Frame, colour: &str, r: f64) {
     // Many points would hide each other.
-    let (r, opacity) = if series.points.len() > 150 { (2.6, 0.75) } else { (r, 0.9) };
+    let (r, opacity) = match series.points.len() {
+        0..=50 => (r, 0.9),
+        51..=150 => (r.min(2.8), 0.9),
+        _ => (2.6, 0.75),
+    };
     let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="{opacity}">"#);
     for point in &series.points {
         if let (Some(x), Some(y)) = (frame.x(point.x), frame.y(point.y)) {

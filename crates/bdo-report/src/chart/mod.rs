@@ -5,7 +5,7 @@ mod frame;
 mod marks;
 
 pub(crate) use draw::wrap;
-pub use draw::{drawing, grid};
+pub use draw::{drawing, grid, standing_alone};
 
 use crate::escape;
 use crate::palette::Colour;

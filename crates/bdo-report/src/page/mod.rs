@@ -156,10 +156,12 @@ impl Page {
         // can be loaded, whatever the text of the page says.
         let nonce = blake3::hash(format!("{title}{}", self.body).as_bytes()).to_hex();
         let connect = if self.live.is_some() { "connect-src 'self';" } else { "" };
+        // A server would be asked for a picture of the page.
+        let icon = if self.live.is_some() { "<link rel=\"icon\" href=\"data:,\">" } else { "" };
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';img-src data:;style-src 'nonce-{nonce}';script-src 'nonce-{nonce}';{connect}base-uri 'none';form-action 'none'\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><link rel=\"icon\" href=\"data:,\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">{icon}\
              <title>{title}</title>\n<style nonce=\"{nonce}\">{STYLE}</style></head>\n<body><a class=\"skip\" href=\"#body\">Skip to content</a>\
              <main><header><h1>{title}</h1><button type=\"button\" data-do=\"theme\">Light or dark</button></header>\n<div id=\"body\">\
              <nav aria-label=\"Contents\"><ol>{}</ol></nav>\n{}{close}</div></main>\n<div id=\"tip\" role=\"status\" hidden></div>{live}\

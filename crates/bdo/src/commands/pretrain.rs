@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use bdo_report::report::Kind;
 use bdo_train::journal::{StepEntry, ValidationEntry};
 use bdo_train::run::{Request, RunObserver, pretrain};
 use bdo_train::schedule::Plan;
@@ -13,6 +14,7 @@ use bdo_train::settings::Settings;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
+use super::report::leave_page;
 use super::{peak_rss_mib, print};
 use crate::Outcome;
 use crate::cli::Common;
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
         summary.seconds / 60.0,
         summary.skipped
     );
+    leave_page(&args.out, Kind::Run, None, common);
     print(common, &json, &text);
     Ok(Outcome::Done)
 }

@@ -12,4 +12,5 @@ mod open_formats;
 mod program;
 mod real_data;
 mod repeatable;
+mod report;
 mod training;
