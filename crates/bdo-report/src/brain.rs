@@ -151,7 +151,6 @@ pub fn glass_brain(
             r##"<path class="shell" fill="none" stroke="#77777f" stroke-width="1.5" d="{}"/>"##,
             smooth(&outline)
         );
-        let middle = TOP + high * PIXELS;
         let _ = write!(
             svg,
             r##"<text class="soft" fill="#55555c" font-size="12" x="{:.1}" y="36">{}</text><text class="soft" fill="#55555c" font-size="12" x="{:.1}" y="36" text-anchor="end">{}</text>"##,
@@ -160,7 +159,6 @@ pub fn glass_brain(
             x + (right - left) * PIXELS,
             view.sides.1
         );
-        let _ = middle;
         let mut order = placed.clone();
         order.sort_by(|a, b| (view.depth)(a.1).total_cmp(&(view.depth)(b.1)));
         for (i, mm) in order {

@@ -35,7 +35,8 @@ pub fn text_chart(title: &str, points: &[(f64, f64)], columns: usize, rows: usiz
             ""
         };
         let line: String = (0..wide / 2).map(|column| braille(&dots, wide, column * 2, row * 4)).collect();
-        out += &format!("{label:>1$} |{line}\n", margin - 2);
+        let room = margin - 2;
+        out += &format!("{label:>room$} |{line}\n");
     }
     let ends = [number(left), number(right)];
     let between = (wide / 2).saturating_sub(ends[0].len() + ends[1].len()).max(1);

@@ -175,7 +175,13 @@ pub(crate) fn regions(names: &Names) -> Vec<Region> {
 
 struct Silent;
 
-impl Observer for Silent {}
+impl Observer for Silent {
+    fn advance(&self, _done: usize, _rejected: usize) {}
+
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
 
 /// Twenty-four people whose first regions follow a wave.
 pub(crate) fn cohort_folder(folder: &Path, names: &Names) {

@@ -13,7 +13,8 @@ pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
-    _profile: tempfile::TempDir,
+    /// Removed with the browser.
+    profile: tempfile::TempDir,
 }
 
 impl Browser {
@@ -42,8 +43,8 @@ impl Browser {
         };
         // Whatever the driver says later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        let mut browser = Self { driver, port, session: String::new(), _profile: profile };
-        let data = format!("--user-data-dir={}", browser._profile.path().display());
+        let mut browser = Self { driver, port, session: String::new(), profile };
+        let data = format!("--user-data-dir={}", browser.profile.path().display());
         let arguments = [
             "--headless=new",
             "--no-sandbox",

@@ -68,7 +68,16 @@ fn a_comparison_leaves_a_page_with_its_splits() {
     run_json(dir.path(), "simulate c --subjects 60 --regions 12 --frames 40 --sites 2");
     run_json(dir.path(), "compare --data c --targets age,sex --out cmp --bootstraps 50 --permutations 50 --quiet");
     let html = page(dir.path(), "cmp/report.html");
-    for figure in ["forest-age-random", "predicted-age", "confusion-sex", "calibration-sex", "efficiency", "confound-audit", "split-age", "split-sex"] {
+    for figure in [
+        "forest-age-random",
+        "predicted-age",
+        "confusion-sex",
+        "calibration-sex",
+        "efficiency",
+        "confound-audit",
+        "split-age",
+        "split-sex",
+    ] {
         assert!(html.contains(&format!("data-name=\"{figure}\"")), "{figure}");
     }
     // The cohort is found again by what the comparison says about it; elsewhere the page says what it needs.
@@ -86,14 +95,16 @@ fn what_is_no_folder_of_ours_is_named() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("empty")).unwrap();
     std::fs::write(dir.path().join("note.txt"), "x").unwrap();
-    insta::assert_snapshot!([
-        transcript(dir.path(), "report nowhere --out p.html"),
-        transcript(dir.path(), "report empty --out p.html"),
-        transcript(dir.path(), "report note.txt --out p.html"),
-        transcript(dir.path(), "watch empty"),
-        transcript(dir.path(), "serve empty"),
-    ]
-    .join("\n"));
+    insta::assert_snapshot!(
+        [
+            transcript(dir.path(), "report nowhere --out p.html"),
+            transcript(dir.path(), "report empty --out p.html"),
+            transcript(dir.path(), "report note.txt --out p.html"),
+            transcript(dir.path(), "watch empty"),
+            transcript(dir.path(), "serve empty"),
+        ]
+        .join("\n")
+    );
 }
 
 #[test]
@@ -105,13 +116,22 @@ fn a_run_is_watched_and_served_even_if_its_journal_is_damaged() {
     std::fs::write(&journal, text + "{\"kind\":\"st").unwrap();
     let once = run(dir.path(), "watch r --once");
     let shown = String::from_utf8(once.stdout).unwrap();
-    assert!(once.status.success() && shown.contains("loss") && shown.contains("1 of ") && !shown.contains('\x1b'), "{shown}");
+    assert!(
+        once.status.success() && shown.contains("loss") && shown.contains("1 of ") && !shown.contains('\x1b'),
+        "{shown}"
+    );
     // A run that has ended ends the watch.
     assert!(run(dir.path(), "watch r").status.success());
     let facts = run_json(dir.path(), "watch r");
     assert_eq!((facts["running"].as_bool(), facts["unreadable_lines"].as_u64()), (Some(false), Some(1)));
 
-    let mut child = bdo().args(["serve", "r"]).current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = bdo()
+        .args(["serve", "r"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().trim_start_matches("http://").trim_end_matches('/').to_owned();
