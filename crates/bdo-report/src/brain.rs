@@ -17,10 +17,10 @@ const GAP: f64 = 26.0;
 const TOP: f64 = 46.0;
 
 /// Outlines in millimetres of MNI space, drawn by hand around the centres of cortical regions; only to find one's way.
-/// From above: x to the right, y to the front.
-const ABOVE: [(f64, f64); 16] = [
-    (0.0, 73.0),
-    (20.0, 72.0),
+/// The right half from above, front to back: x to the right, y to the front.
+const ABOVE: [(f64, f64); 11] = [
+    (0.0, 71.0),
+    (20.0, 71.0),
     (40.0, 60.0),
     (54.0, 38.0),
     (63.0, 12.0),
@@ -29,14 +29,9 @@ const ABOVE: [(f64, f64); 16] = [
     (55.0, -76.0),
     (36.0, -98.0),
     (16.0, -107.0),
-    (0.0, -103.0),
-    (-16.0, -107.0),
-    (-36.0, -98.0),
-    (-60.0, -66.0),
-    (-69.0, -18.0),
-    (-48.0, 50.0),
+    (0.0, -102.0),
 ];
-/// From the left side of the head: y, with the front to the left, and z up.
+/// The whole outline from the left side of the head: y to the front, z up.
 const SIDE: [(f64, f64); 18] = [
     (73.0, 4.0),
     (70.0, 26.0),
@@ -57,8 +52,8 @@ const SIDE: [(f64, f64); 18] = [
     (24.0, -34.0),
     (52.0, -22.0),
 ];
-/// From behind: x to the right, z up.
-const BEHIND: [(f64, f64); 14] = [
+/// The right half from behind, top to bottom: x to the right, z up.
+const BEHIND: [(f64, f64); 9] = [
     (0.0, 74.0),
     (16.0, 80.0),
     (40.0, 70.0),
@@ -68,17 +63,18 @@ const BEHIND: [(f64, f64); 14] = [
     (54.0, -42.0),
     (28.0, -54.0),
     (0.0, -48.0),
-    (-28.0, -54.0),
-    (-54.0, -42.0),
-    (-66.0, -16.0),
-    (-68.0, 14.0),
-    (-46.0, 64.0),
 ];
+
+/// A half with its mirror image.
+fn both_sides(half: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let inner = &half[1..half.len() - 1];
+    half.iter().copied().chain(inner.iter().rev().map(|(x, y)| (-x, *y))).collect()
+}
 
 /// One of the three views.
 struct View {
     title: &'static str,
-    outline: &'static [(f64, f64)],
+    outline: fn() -> Vec<(f64, f64)>,
     /// Millimetres to places: across and up.
     axes: fn([f64; 3]) -> (f64, f64),
     /// Ends across and up in millimetres.
@@ -92,7 +88,7 @@ struct View {
 const VIEWS: [View; 3] = [
     View {
         title: "from above",
-        outline: &ABOVE,
+        outline: || both_sides(&ABOVE),
         axes: |[x, y, _]| (x, y),
         ends: (-75.0, 75.0, -112.0, 80.0),
         sides: ("L", "R"),
@@ -100,7 +96,7 @@ const VIEWS: [View; 3] = [
     },
     View {
         title: "from the left",
-        outline: &SIDE,
+        outline: || SIDE.iter().map(|(y, z)| (-y, *z)).collect(),
         axes: |[_, y, z]| (-y, z),
         ends: (-80.0, 112.0, -62.0, 86.0),
         sides: ("front", "back"),
@@ -108,7 +104,7 @@ const VIEWS: [View; 3] = [
     },
     View {
         title: "from behind",
-        outline: &BEHIND,
+        outline: || both_sides(&BEHIND),
         axes: |[x, _, z]| (x, z),
         ends: (-75.0, 75.0, -62.0, 86.0),
         sides: ("L", "R"),
@@ -144,8 +140,7 @@ pub fn glass_brain(
             r##"<text class="ink" fill="#1b1b1f" font-weight="bold" x="{x:.1}" y="18">{}</text>"##,
             view.title
         );
-        let outline: Vec<(f64, f64)> =
-            view.outline.iter().map(|p| if view.title == "from the left" { at((-p.0, p.1)) } else { at(*p) }).collect();
+        let outline: Vec<(f64, f64)> = (view.outline)().into_iter().map(at).collect();
         let _ = write!(
             svg,
             r##"<path class="shell" fill="none" stroke="#77777f" stroke-width="1.5" d="{}"/>"##,

@@ -116,7 +116,7 @@ fn references(svg: &mut String, chart: &Chart, frame: &Frame) {
                         svg,
                         r##"<path {style} d="M{x0:.1} {y0:.1}L{x1:.1} {y1:.1}"/><text class="soft" fill="#55555c" x="{:.1}" y="{:.1}" text-anchor="end">{name}</text>"##,
                         x1 - 8.0,
-                        y1 + 26.0
+                        y1 + 58.0
                     );
                 }
             }

@@ -43,7 +43,12 @@ pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page, command:
     for (why, i) in chosen(cohort) {
         page.figure(&carpet(why, &cohort.scan(i)?, &order).made_by(command));
     }
-    page.table(&poor_scans(cohort));
+    let poor = poor_scans(cohort);
+    if poor.rows.is_empty() {
+        page.paragraph("Every region has a signal in every scan.");
+    } else {
+        page.table(&poor);
+    }
     rejected(cohort, page)
 }
 
