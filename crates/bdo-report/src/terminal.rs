@@ -11,7 +11,7 @@ pub fn text_chart(title: &str, points: &[(f64, f64)], columns: usize, rows: usiz
     };
     let ((left, right), (low, high)) = (ends(|p| p.0), ends(|p| p.1));
     let label = [number(high), number(low)];
-    let margin = label.iter().map(String::len).max().unwrap_or(0) + 3;
+    let margin = label.iter().map(String::len).max().unwrap_or(0) + 2;
     let (wide, tall) = ((columns.saturating_sub(margin)).max(4) * 2, rows * 4);
     let mut dots = vec![false; wide * tall];
     let place = |x: f64, low: f64, high: f64, room: usize| {

@@ -85,7 +85,10 @@
       try {
         const news = await (await fetch('journal.json?after=' + after)).json();
         if (news.next > after || news.running === false) {
-          const text = await (await fetch('./')).text(), fresh = new DOMParser().parseFromString(text, 'text/html');
+          const text = await (await fetch('./')).text();
+          // Only what changes: a second style or script would be against the policy of this page.
+          const part = text.slice(text.indexOf('<div id="body">'), text.indexOf('</main>'));
+          const fresh = new DOMParser().parseFromString(part, 'text/html');
           const hidden = [...document.querySelectorAll('figure')].map((f) => [f.dataset.name, [...f.querySelectorAll('.key[aria-pressed=false]')].map((k) => k.dataset.k)]);
           document.querySelector('#body').replaceWith(fresh.querySelector('#body'));
           for (const [name, keys] of hidden) for (const k of keys) document.querySelectorAll(`figure[data-name="${CSS.escape(name)}"] .key[data-k="${k}"]`).forEach(toggle);

@@ -262,7 +262,7 @@ pub(crate) fn everything(folder: &Path, names: &Names) -> String {
     let found = RegionValues {
         name: "time-constants".into(),
         title: "Time constants".into(),
-        caption: names.at(4),
+        caption: format!("Time constants of {}", names.at(4)),
         unit: "s".into(),
         values: (0..12).map(|r| 1.0 + f64::from(r)).collect(),
     };
