@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::{python, root};
+use crate::{browser, python, root};
 
 /// Largest file the repository may hold.
 const MOST_BYTES: u64 = 2 << 20;
@@ -15,6 +15,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("format", &["fmt", "--all", "--check"], &[])?;
     step("lints", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[])?;
     step("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    browser::prepare();
     let python = python::interpreter();
     let environment: Vec<(&str, &str)> = python.as_deref().map(|p| ("BDO_PYTHON", p)).into_iter().collect();
     // Optimised tests run from one build; `--no-fail-fast` so that one failure does not hide the others' counts.

@@ -2,6 +2,7 @@
 //! `cargo xtask bench` for BDO and PyTorch side by side.
 
 mod bench;
+mod browser;
 mod check;
 mod python;
 mod torture;

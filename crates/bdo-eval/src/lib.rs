@@ -1,4 +1,4 @@
-//! What features are worth: baseline features, closed-form probes, scores, statistics, comparisons, figures and pages.
+//! What features are worth: baseline features, closed-form probes, scores, statistics and comparisons.
 //!
 //! The array world after a cohort: plain slices in, plain numbers out, nothing printed.
 
@@ -26,8 +26,4 @@ pub mod audit;
 pub mod interval;
 pub mod conformal;
 pub mod reliability;
-pub mod heatmap;
-pub mod histogram;
-pub mod page;
 mod product;
-pub mod panel;

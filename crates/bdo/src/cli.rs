@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::comparison_args::{BaselineArgs, CompareArgs, FitOnName};
 use crate::downstream_args::{EmbedArgs, FinetuneArgs, PredictArgs, ProbeArgs};
 use crate::infer_args::InferVerb;
+use crate::report_args::{ReportArgs, ServeArgs, WatchArgs};
 use crate::training_args::{EvaluateArgs, PretrainArgs, SweepArgs};
 
 /// Brain dynamics from fMRI by stochastic optimal control.
@@ -100,6 +101,17 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  bdo sweep --data cohort --vary mask.ratio=0.5,0.75,0.9 --max-minutes 2 --out sweep-ratio\n  bdo sweep --data cohort --vary loss.tau=0,0.03,0.3 --targets age --max-minutes 2 --out sweep-tau"
     )]
     Sweep(SweepArgs),
+    /// Make a self-contained page of cohorts, runs, models, comparisons, sweeps, probes
+    #[command(
+        after_help = "Examples:\n  bdo report run --data cohort --out run.html\n  bdo report comparison --out comparison.html\n  bdo report run-tiny run-small run-base --out sizes.html"
+    )]
+    Report(ReportArgs),
+    /// Watch a run in the terminal: curves, speed, time left
+    #[command(after_help = "Example:\n  bdo watch run")]
+    Watch(WatchArgs),
+    /// Show a run as a live page on this machine only
+    #[command(after_help = "Example:\n  bdo serve run --port 8080")]
+    Serve(ServeArgs),
     /// Train a method BDO is compared with, and score it on people it has not seen
     #[command(
         after_help = "Examples:\n  bdo baseline brainnetcnn --data cohort --target sex --out cnn-sex\n  bdo baseline braingnn --data cohort --target age --out gnn-age --set train.epochs=20"

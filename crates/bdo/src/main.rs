@@ -3,13 +3,14 @@
 //! This crate is the rim: the only one that prints, reads arguments and decides exit codes.
 
 mod cli;
-mod cohort_page;
 mod commands;
 mod comparison_args;
 mod downstream_args;
 mod infer_args;
+mod model_look;
 mod pipeline;
 mod progress;
+mod report_args;
 mod training_args;
 
 use std::process::ExitCode;

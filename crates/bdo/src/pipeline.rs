@@ -12,8 +12,8 @@ use bdo_data::scaler::FittedRobustScaler;
 use bdo_data::scan::{Scan, ScanId, Source};
 use bdo_data::split::{Scheme, SplitManifest, SplitSpec};
 use bdo_data::synth::{Generator, SynthSpec};
+use bdo_report::report::{Kind, Report};
 
-use crate::cohort_page::cohort_page;
 use crate::progress::Progress;
 
 /// A part of a synthetic cohort is closed at this size; a kill costs at most this much work.
@@ -45,8 +45,24 @@ pub(crate) fn demo(out: &Path, seed: u64, quiet: bool) -> anyhow::Result<Demo> {
     let scaler = FittedRobustScaler::fit(&cohort, &split.train)?;
     durable::write(&out.join("scaler.json"), serde_json::to_string_pretty(&scaler)?.as_bytes())?;
     let report = out.join("report.html");
-    durable::write(&report, cohort_page(&cohort, split, &scaler)?.as_bytes())?;
+    durable::write(&report, demo_page(&cohort, &scaler)?.as_bytes())?;
     Ok(Demo { cohort: folder, report, scans: cohort.len() })
+}
+
+/// The page of the demo: its cohort, and what was done with it.
+fn demo_page(cohort: &Cohort, scaler: &FittedRobustScaler) -> anyhow::Result<String> {
+    let mut page = Report::new("BDO: a synthetic cohort", "bdo demo");
+    page.methods.say("Scans of people with known dynamics were simulated; every stored byte was compared with its checksum before this page was drawn.", &[]);
+    page.methods.say(
+        format!(
+            "Median and inter-quartile range of each region come from the {} scans of training people only (BLAKE3 of their list {}).",
+            scaler.scans(),
+            scaler.scans_blake3()
+        ),
+        &[],
+    );
+    page.add(&[(cohort.folder().to_path_buf(), Kind::Cohort)])?;
+    Ok(page.finish(env!("CARGO_PKG_VERSION")))
 }
 
 /// Three seeds of the split that every method will share, for each label of the synthetic people.

@@ -24,11 +24,13 @@ use bdo_eval::method::{FitOn, Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain, NoBrainKind};
 use bdo_eval::target::Target;
 use bdo_model::weights::ModelDirectory;
+use bdo_report::report::Kind;
 use rayon::prelude::*;
 use serde_json::json;
 
 use super::baseline_rows::{self, Baselines};
 use super::model_rows::{self, Models};
+use super::report::leave_page;
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
 use crate::cli::Common;
@@ -199,6 +201,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     for (name, text) in files {
         durable::write(&args.out.join(name), text.as_bytes())?;
     }
+    leave_page(&args.out, Kind::Comparison, Some(&args.data), common);
     let text = format!(
         "{markdown}\n{} results ({reused} of them from an earlier run) in {seconds:.1} s; tables in {}",
         results.len(),

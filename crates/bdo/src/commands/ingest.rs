@@ -4,10 +4,11 @@ use bdo_data::cohort::Cohort;
 use bdo_data::confound::{Preset, Scrub};
 use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestOptions, Wishes};
-use bdo_data::quality;
+use bdo_report::report::{Kind, Report};
 use serde_json::json;
 
 use super::inspect::poorly_covered;
+use super::report::quoted;
 use super::{note, print};
 use crate::Outcome;
 use crate::cli::{Common, DenoiseName, FormatName, IngestArgs};
@@ -57,7 +58,11 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome>
     if args.report {
         let name = args.out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let path = args.out.with_file_name(format!("{name}.html"));
-        durable::write(&path, quality::page(&cohort)?.as_bytes())?;
+        let paths = [(args.out.clone(), Kind::Cohort)];
+        let mut page =
+            Report::new(&Report::title(&paths), &format!("bdo report {} --out {}", quoted(&args.out), quoted(&path)));
+        page.add(&paths)?;
+        durable::write(&path, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
         note(common, &format!("the page about quality is {}", path.display()));
     }
     let json = json!({

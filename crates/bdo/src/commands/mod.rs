@@ -18,8 +18,11 @@ mod model_rows;
 mod predict;
 mod pretrain;
 mod probe;
+mod report;
+mod serve;
 mod simulate;
 mod sweep;
+mod watch;
 
 use crate::Outcome;
 use crate::cli::{Cli, Common, Verb};
@@ -44,6 +47,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
         Verb::Infer(verb) => infer::run(verb, &cli.common),
         Verb::Compare(args) => compare::run(args, &cli.common),
         Verb::Sweep(args) => sweep::run(args, &cli.common),
+        Verb::Report(args) => report::run(args, &cli.common),
+        Verb::Watch(args) => watch::run(args, &cli.common),
+        Verb::Serve(args) => serve::run(args, &cli.common),
         Verb::Baseline(args) => baseline::run(args, &cli.common),
         Verb::Bench(args) => bench::run(args, &cli.common),
     }

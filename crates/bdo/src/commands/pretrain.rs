@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
+use bdo_report::report::Kind as PageKind;
 use bdo_train::folder::{is_run, read_record};
 use bdo_train::journal::{PlainStepEntry, StepEntry, ValidationEntry};
 use bdo_train::run::{Request, RunObserver, pretrain};
@@ -15,6 +16,7 @@ use bdo_train::settings::{Kind, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
+use super::report::leave_page;
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
 use crate::cli::Common;
@@ -58,6 +60,7 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
         summary.seconds / 60.0,
         summary.skipped
     );
+    leave_page(&args.out, PageKind::Run, None, common);
     print(common, &json, &text);
     Ok(Outcome::Done)
 }

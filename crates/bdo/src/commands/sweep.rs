@@ -13,9 +13,9 @@ use bdo_downstream::pooling::Pooling;
 use bdo_eval::comparison::{primary_metric, run_task};
 use bdo_eval::confound;
 use bdo_eval::method::{FitOn, Task};
-use bdo_eval::panel::{Panel, panels};
 use bdo_eval::reference::ClosedForm;
 use bdo_eval::target::Target;
+use bdo_report::sweep::sweep_drawing;
 use bdo_train::evaluate::Timing;
 use bdo_train::mask::MaskSettings;
 use bdo_train::run::{Request, pretrain};
@@ -175,26 +175,12 @@ fn report(
     rows: &[Value],
     common: &Common,
 ) -> anyhow::Result<Outcome> {
-    let number = |row: &Value, key: &str| row[key].as_f64();
-    let points = |key: &str| -> Vec<(String, Option<f64>)> {
-        rows.iter().map(|row| (row["value"].as_str().unwrap_or("").to_owned(), number(row, key))).collect()
-    };
-    let kriging: Vec<f64> = rows.iter().filter_map(|row| number(row, "kriging_mse")).collect();
-    let mut figure = vec![Panel {
-        title: format!("error at {} hidden", args.mask_ratio),
-        points: points("mse"),
-        reference: kriging.first().map(|first| ("kriging".to_owned(), *first)),
-    }];
     let mut text = format!("| {} | steps | error | kriging | rho |", varied.name);
     let mut line = "|---|---|---|---|---|".to_owned();
     for target in targets {
         let metric = primary_metric(target.classes().unwrap_or(0));
         write!(text, " {} {metric} |", target.name)?;
         line += "---|";
-        let score =
-            |row: &Value| (row["value"].as_str().unwrap_or("").to_owned(), row["probes"][&target.name].as_f64());
-        let title = format!("{}: {metric}", target.name);
-        figure.push(Panel { title, points: rows.iter().map(score).collect(), reference: None });
     }
     writeln!(text, "\n{line}")?;
     for row in rows {
@@ -218,7 +204,7 @@ fn report(
     }
     let json = json!({"vary": varied.name, "data": args.data, "mask_ratio": args.mask_ratio, "rows": rows});
     durable::write(&args.out.join("table.md"), text.as_bytes())?;
-    durable::write(&args.out.join("figure.svg"), panels(&varied.name, &figure).as_bytes())?;
+    durable::write(&args.out.join("figure.svg"), sweep_drawing(&json).as_bytes())?;
     durable::write(&args.out.join("table.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
     print(common, &json, text.trim_end());
     Ok(Outcome::Done)

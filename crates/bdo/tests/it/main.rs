@@ -14,4 +14,5 @@ mod program;
 mod real_data;
 mod repeatable;
 mod token_models;
+mod report;
 mod training;

@@ -1,10 +1,4 @@
-//! How good the scans of a cohort are: numbers from its index and series, and a page that shows them.
-
-mod chart;
-mod page;
-mod picture;
-
-pub use page::page;
+//! How good the scans of a cohort are: numbers from its index and series.
 
 use crate::cohort::{Cohort, CohortError};
 

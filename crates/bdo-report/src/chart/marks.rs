@@ -1,0 +1,182 @@
+//! What is drawn between the axes.
+
+use std::fmt::Write;
+
+use super::frame::Frame;
+use super::{Chart, Marks, Point, Series};
+use crate::escape;
+use crate::palette::Colour;
+
+pub(super) fn draw_series(svg: &mut String, chart: &Chart, number: usize, frame: &Frame) {
+    let series = &chart.series[number];
+    let colour = series.colour.css();
+    let _ = write!(svg, r#"<g data-s="{number}">"#);
+    match series.marks {
+        Marks::Line | Marks::Dashed | Marks::Faint => line(svg, series, frame, &colour),
+        Marks::Dots => dots(svg, series, frame, &colour, 3.4),
+        Marks::LineAndDots => {
+            line(svg, series, frame, &colour);
+            dots(svg, series, frame, &colour, 3.8);
+        }
+        Marks::Band => band(svg, series, frame, &colour),
+        Marks::Bars => bars(svg, series, frame, &colour),
+        Marks::GroupedBars => grouped_bars(svg, chart, number, frame, &colour),
+        Marks::Across | Marks::UpAndDown => {
+            intervals(svg, series, frame, &colour);
+            dots(svg, series, frame, &colour, 4.5);
+        }
+    }
+    svg.push_str("</g>");
+}
+
+/// A marker of a colour at a place; the fifth argument goes into the element.
+pub(super) fn marker(colour: Colour, x: f64, y: f64, r: f64, attributes: &str) -> String {
+    match colour.marker() % 4 {
+        0 => format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{r}" {attributes}/>"#),
+        1 => {
+            let side = 1.8 * r;
+            format!(
+                r#"<rect x="{:.1}" y="{:.1}" width="{side:.1}" height="{side:.1}" {attributes}/>"#,
+                x - 0.9 * r,
+                y - 0.9 * r
+            )
+        }
+        2 => format!(
+            r#"<path d="M{x:.1} {:.1}l{:.1} {:.1}h{:.1}z" {attributes}/>"#,
+            y - 1.2 * r,
+            1.15 * r,
+            2.0 * r,
+            -2.3 * r
+        ),
+        _ => format!(
+            r#"<path d="M{x:.1} {:.1}l{2:.1} {2:.1}l-{2:.1} {2:.1}l-{2:.1} -{2:.1}z" {1}/>"#,
+            y - 1.3 * r,
+            attributes,
+            1.3 * r
+        ),
+    }
+}
+
+fn note(point: &Point) -> String {
+    point.note.as_ref().map_or_else(String::new, |text| format!(r#" data-t="{}""#, escape::html(text)))
+}
+
+/// Runs of points that are numbers; anything else interrupts the line.
+fn runs(series: &Series, frame: &Frame) -> Vec<Vec<(f64, f64)>> {
+    let mut runs = vec![vec![]];
+    for point in &series.points {
+        match (frame.x(point.x), frame.y(point.y)) {
+            (Some(x), Some(y)) => runs.last_mut().expect("there is a first run").push((x, y)),
+            _ => runs.push(vec![]),
+        }
+    }
+    runs.retain(|run| !run.is_empty());
+    runs
+}
+
+fn line(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
+    let style = match series.marks {
+        Marks::Dashed => r#"stroke-width="2" stroke-dasharray="6 4""#,
+        Marks::Faint => r#"stroke-width="1" opacity="0.35""#,
+        _ => r#"stroke-width="2""#,
+    };
+    let mut path = String::new();
+    for run in runs(series, frame) {
+        for (i, (x, y)) in run.iter().enumerate() {
+            let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
+        }
+        // A lone point would be invisible.
+        if run.len() == 1 {
+            path += "h1";
+        }
+    }
+    let _ = write!(svg, r#"<path fill="none" stroke="{colour}" stroke-linejoin="round" {style} d="{path}"/>"#);
+}
+
+fn dots(svg: &mut String, series: &Series, frame: &Frame, colour: &str, r: f64) {
+    // Many points would hide each other.
+    let (r, opacity) = match series.points.len() {
+        0..=50 => (r, 0.9),
+        51..=150 => (r.min(2.8), 0.9),
+        _ => (2.6, 0.75),
+    };
+    let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="{opacity}">"#);
+    for point in &series.points {
+        if let (Some(x), Some(y)) = (frame.x(point.x), frame.y(point.y)) {
+            svg.push_str(&marker(series.colour, x, y, r, &note(point)));
+        }
+    }
+    svg.push_str("</g>");
+}
+
+fn band(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
+    let ends: Vec<(f64, f64, f64)> = series
+        .points
+        .iter()
+        .filter_map(|p| Some((frame.x(p.x)?, frame.y(p.between?.0)?, frame.y(p.between?.1)?)))
+        .collect();
+    let mut path = String::new();
+    for (i, (x, _, high)) in ends.iter().enumerate() {
+        let _ = write!(path, "{}{x:.1} {high:.1}", if i == 0 { 'M' } else { 'L' });
+    }
+    for (x, low, _) in ends.iter().rev() {
+        let _ = write!(path, "L{x:.1} {low:.1}");
+    }
+    if !path.is_empty() {
+        let _ = write!(svg, r#"<path fill="{colour}" fill-opacity="0.22" stroke="none" d="{path}Z"/>"#);
+    }
+}
+
+/// The ends of a point are those of its bin.
+fn bars(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
+    let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="0.8">"#);
+    for point in &series.points {
+        let (low, high) = point.between.unwrap_or((point.x - 0.4, point.x + 0.4));
+        let ground = frame.y(0.0).unwrap_or(frame.top + frame.plot_height);
+        if let (Some(from), Some(to), Some(y)) = (frame.x(low), frame.x(high), frame.y(point.y)) {
+            let (wide, tall) = ((to - from - 1.0).max(0.5), (ground - y).abs());
+            let _ = write!(
+                svg,
+                r#"<rect x="{from:.1}" y="{:.1}" width="{wide:.1}" height="{tall:.1}"{}/>"#,
+                y.min(ground),
+                note(point)
+            );
+        }
+    }
+    svg.push_str("</g>");
+}
+
+fn grouped_bars(svg: &mut String, chart: &Chart, number: usize, frame: &Frame, colour: &str) {
+    let groups: Vec<usize> = (0..chart.series.len()).filter(|i| chart.series[*i].marks == Marks::GroupedBars).collect();
+    let place = groups.iter().position(|i| *i == number).unwrap_or(0) as f64;
+    let width = 0.8 / groups.len().max(1) as f64;
+    let ground = frame.y(0.0).unwrap_or(frame.top + frame.plot_height);
+    let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="0.85">"#);
+    for point in &chart.series[number].points {
+        let low = point.x - 0.4 + place * width;
+        if let (Some(from), Some(to), Some(y)) = (frame.x(low), frame.x(low + width), frame.y(point.y)) {
+            let (wide, tall) = ((to - from - 1.0).max(0.5), (ground - y).abs());
+            let _ = write!(
+                svg,
+                r#"<rect x="{from:.1}" y="{:.1}" width="{wide:.1}" height="{tall:.1}"{}/>"#,
+                y.min(ground),
+                note(point)
+            );
+        }
+    }
+    svg.push_str("</g>");
+}
+
+fn intervals(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
+    let mut path = String::new();
+    for point in &series.points {
+        let Some((low, high)) = point.between else { continue };
+        let drawn = if series.marks == Marks::Across {
+            frame.y(point.y).zip(frame.x(low)).zip(frame.x(high)).map(|((y, a), b)| format!("M{a:.1} {y:.1}H{b:.1}"))
+        } else {
+            frame.x(point.x).zip(frame.y(low)).zip(frame.y(high)).map(|((x, a), b)| format!("M{x:.1} {a:.1}V{b:.1}"))
+        };
+        path += &drawn.unwrap_or_default();
+    }
+    let _ = write!(svg, r#"<path fill="none" stroke="{colour}" stroke-width="2" d="{path}"/>"#);
+}

@@ -1,0 +1,165 @@
+//! How good scans are: lengths, motion, signal, a few of them whole, and what was rejected.
+
+use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::quality::Quality;
+use bdo_data::scan::Scan;
+
+use super::people::histogram;
+use crate::escape;
+use crate::figure::Figure;
+use crate::heatmap::HeatMap;
+use crate::network::Order;
+use crate::page::Page;
+use crate::palette::ColourScale;
+use crate::table::Table;
+
+/// Rows of each table.
+const ROWS: usize = 20;
+/// Columns of a carpet: a scan that lasts longer is cut.
+const MOST_COLUMNS: usize = 1200;
+
+pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page, command: &str) -> Result<(), CohortError> {
+    page.section("Scans");
+    let index = cohort.index();
+    let of = |value: &dyn Fn(&bdo_data::cohort::IndexEntry) -> f64| index.iter().map(value).collect::<Vec<f64>>();
+    let tsnr: Vec<f64> = quality.tsnr.iter().map(|x| x.unwrap_or(f64::NAN)).collect();
+    let figures = [
+        histogram("frames", "Frames kept", "frames", "scans", &of(&|e| e.frames as f64)),
+        histogram("minutes", "Time covered", "minutes", "scans", &of(&|e| e.span_seconds / 60.0)),
+        histogram("repetition-time", "Repetition time", "repetition time (s)", "scans", &of(&|e| e.tr_seconds)),
+        histogram(
+            "motion",
+            "Mean framewise displacement",
+            "mean framewise displacement (mm)",
+            "scans",
+            &of(&|e| e.mean_fd_mm.unwrap_or(f64::NAN)),
+        ),
+        histogram("tsnr", "Temporal signal-to-noise ratio", "mean / standard deviation, median region", "scans", &tsnr),
+    ];
+    for figure in figures.into_iter().flatten() {
+        page.figure(&figure.made_by(command));
+    }
+    let order = Order::of(cohort.regions());
+    for (why, i) in chosen(cohort) {
+        page.figure(&carpet(why, &cohort.scan(i)?, &order).made_by(command));
+    }
+    let poor = poor_scans(cohort);
+    if poor.rows.is_empty() {
+        page.paragraph("Every region has a signal in every scan.");
+    } else {
+        page.table(&poor);
+    }
+    rejected(cohort, page)
+}
+
+fn poor_scans(cohort: &Cohort) -> Table {
+    let mut poor: Vec<_> = cohort.index().iter().filter(|e| e.invalid_regions > 0).collect();
+    poor.sort_by_key(|e| std::cmp::Reverse(e.invalid_regions));
+    let caption = format!(
+        "Scans with missing or constant regions: {} of {}, the first {ROWS} are shown",
+        poor.len(),
+        cohort.len()
+    );
+    let mut table = Table::new(
+        &caption,
+        &["scan", "frames", "repetition time (s)", "missing regions", "mean displacement (mm)", "source"],
+    );
+    for e in poor.iter().take(ROWS) {
+        table.rows.push(vec![
+            e.id.to_string().into(),
+            (e.frames as f64).into(),
+            e.tr_seconds.into(),
+            (e.invalid_regions as f64).into(),
+            e.mean_fd_mm.into(),
+            e.source.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn rejected(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
+    let table = cohort.extra("rejected.tsv")?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&table).into_owned();
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    if rows.is_empty() {
+        page.paragraph("No file was rejected.");
+        return Ok(());
+    }
+    let mut table = Table::new(
+        &format!("Rejected files: {}, the first {ROWS} are shown", rows.len()),
+        &["file", "reason", "expected", "found"],
+    );
+    table.rows = rows
+        .iter()
+        .take(ROWS)
+        .map(|row| (0..4).map(|c| row.split('\t').nth(c).unwrap_or("").into()).collect())
+        .collect();
+    page.table(&table);
+    Ok(())
+}
+
+/// The scan of most motion, that with most missing regions, and the middle one.
+fn chosen(cohort: &Cohort) -> Vec<(&'static str, usize)> {
+    let index = cohort.index();
+    let motion = |i: &usize| index[*i].mean_fd_mm.unwrap_or(0.0);
+    let moved = (0..index.len()).max_by(|a, b| motion(a).total_cmp(&motion(b))).filter(|i| motion(i) > 0.0);
+    let torn = (0..index.len()).max_by_key(|i| index[*i].invalid_regions).filter(|i| index[*i].invalid_regions > 0);
+    let picks = [
+        ("the middle one", (index.len() > 1 || !index.is_empty()).then_some(index.len() / 2)),
+        ("most motion", moved),
+        ("most missing regions", torn),
+    ];
+    let mut chosen: Vec<(&str, usize)> = vec![];
+    for (why, i) in picks.into_iter().filter_map(|(why, i)| Some((why, i?))) {
+        if !chosen.iter().any(|c| c.1 == i) {
+            chosen.push((why, i));
+        }
+    }
+    chosen
+}
+
+/// One row a region, one column a repetition time of true time; each region in units of its own spread.
+fn carpet(why: &str, scan: &Scan, order: &Order) -> Figure {
+    let (frames, regions) = (scan.frames(), scan.series.len() / scan.frames().max(1));
+    let first = scan.frame_times_seconds.first().copied().unwrap_or(0.0);
+    let column = |t: usize| ((scan.frame_times_seconds[t] - first) / scan.tr_seconds).round().max(0.0) as usize;
+    let width = (column(frames.saturating_sub(1)) + 1).min(MOST_COLUMNS);
+    let mut values = vec![f32::NAN; width * regions];
+    for (row, r) in order.rows.iter().enumerate() {
+        let series: Vec<f64> = (0..frames).map(|t| f64::from(scan.series[t * regions + r])).collect();
+        let mean = series.iter().sum::<f64>() / frames as f64;
+        let spread = (series.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / frames as f64).sqrt();
+        if spread > 0.0 {
+            for (t, x) in series.iter().enumerate().filter(|(t, _)| column(*t) < width) {
+                values[row * width + column(t)] = ((x - mean) / spread) as f32;
+            }
+        }
+    }
+    let map = HeatMap {
+        title: escape::shortened(&scan.id.to_string(), 60),
+        values,
+        columns: width,
+        scale: ColourScale::Around(2.5),
+        groups: order.groups.clone(),
+        across: Some(("time (s)".to_owned(), 0.0, width as f64 * scan.tr_seconds)),
+        unit: "standard deviations".into(),
+    };
+    let motion = scan.framewise_displacement_mm.as_ref().map_or_else(String::new, |fd| {
+        format!(
+            " Mean framewise displacement {:.3} mm.",
+            fd.iter().map(|x| f64::from(*x)).sum::<f64>() / fd.len().max(1) as f64
+        )
+    });
+    Figure {
+        name: format!("carpet-{}", why.replace(' ', "-")),
+        title: format!("A scan: {why}"),
+        caption: format!(
+            "{}: {frames} kept frames in true time across, {regions} regions down, grouped by network; each region in units of its own spread, grey where there is no frame or no signal.{motion}",
+            scan.id
+        ),
+        svg: map.drawing(620.0, 300.0),
+        csv: map.to_csv(),
+        command: String::new(),
+        wide: true,
+    }
+}

@@ -1,0 +1,207 @@
+//! A page of its own: opens offline, loads nothing, fits a phone, a printer and a dark room.
+
+mod methods;
+
+pub use methods::{Citation, Methods};
+
+use std::fmt::Write;
+
+use base64::Engine;
+use serde_json::Value;
+
+use crate::escape;
+use crate::figure::Figure;
+use crate::table::Table;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// A page under construction; sections appear in the order they are added.
+#[derive(Debug, Default)]
+pub struct Page {
+    title: String,
+    contents: String,
+    body: String,
+    sections: usize,
+    figures: usize,
+    in_figures: bool,
+    live: Option<u64>,
+}
+
+impl Page {
+    /// An empty page.
+    pub fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), ..Self::default() }
+    }
+
+    /// Starts a section and lists it in the contents.
+    pub fn section(&mut self, title: &str) -> &mut Self {
+        self.sections += 1;
+        let (n, title) = (self.sections, escape::html(title));
+        let _ = write!(self.contents, "<li><a href=\"#s{n}\">{title}</a></li>");
+        self.add(&format!("<h2 id=\"s{n}\">{title}</h2>"));
+        self
+    }
+
+    /// A paragraph of plain text.
+    pub fn paragraph(&mut self, text: &str) -> &mut Self {
+        self.add(&format!("<p>{}</p>", escape::html(text)));
+        self
+    }
+
+    /// A table of a name and a value a row.
+    pub fn facts(&mut self, rows: &[(&str, String)]) -> &mut Self {
+        let row = |(name, value): &(&str, String)| {
+            format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape::html(name), escape::html(value))
+        };
+        self.add(&format!("<table class=\"facts\">{}</table>", rows.iter().map(row).collect::<String>()));
+        self
+    }
+
+    /// A table whose columns can be sorted, with its numbers to download.
+    pub fn table(&mut self, table: &Table) -> &mut Self {
+        let link = data_link(&format!("table-{}", self.sections), &table.to_csv());
+        self.add(&format!("{}<p class=\"tools\">{link}</p>", table.to_html()));
+        self
+    }
+
+    /// A figure; those that follow each other stand side by side where there is room.
+    pub fn figure(&mut self, figure: &Figure) -> &mut Self {
+        self.figures += 1;
+        if !self.in_figures {
+            self.body += "<div class=\"figures\">";
+            self.in_figures = true;
+        }
+        let (stem, title, caption) = (figure.file_stem(), escape::html(&figure.title), escape::html(&figure.caption));
+        let command = if figure.command.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "<details><summary>How to make it again</summary><pre><code>{}</code></pre></details>",
+                escape::html(&figure.command)
+            )
+        };
+        let _ = write!(
+            self.body,
+            "<figure id=\"f{}\" data-name=\"{stem}\"{}><h3>Figure {0}. {title}</h3><div class=\"scroll\">{}</div>\
+             <figcaption>{caption}</figcaption><div class=\"tools\"><button type=\"button\" data-do=\"png\">PNG</button>\
+             <button type=\"button\" data-do=\"svg\">SVG</button>{}{command}</div></figure>",
+            self.figures,
+            if figure.wide { " class=\"wide\"" } else { "" },
+            figure.svg,
+            data_link(&stem, &figure.csv)
+        );
+        self
+    }
+
+    /// What is not there, and what would make it.
+    pub fn missing(&mut self, what: &str, command: &str) -> &mut Self {
+        let command =
+            if command.is_empty() { String::new() } else { format!(" <code>{}</code>", escape::html(command)) };
+        self.add(&format!("<p class=\"missing\">{}{command}</p>", escape::html(what)));
+        self
+    }
+
+    /// A command to type, or another text to be kept as it is.
+    pub fn verbatim(&mut self, text: &str) -> &mut Self {
+        self.add(&format!("<pre><code>{}</code></pre>", escape::html(text)));
+        self
+    }
+
+    /// Long text that is shown when asked for.
+    pub fn folded(&mut self, summary: &str, text: &str) -> &mut Self {
+        let (summary, text) = (escape::html(summary), escape::html(text));
+        self.add(&format!("<details><summary>{summary}</summary><pre><code>{text}</code></pre></details>"));
+        self
+    }
+
+    /// What was done, in words, with the literature.
+    pub fn methods(&mut self, methods: &Methods) -> &mut Self {
+        self.section("Methods");
+        methods.sentences().iter().for_each(|text| {
+            self.paragraph(text);
+        });
+        self.section("References");
+        let list: String = methods.citations().iter().map(|c| format!("<li>{}</li>", escape::html(c.text()))).collect();
+        self.add(&format!("<ol>{list}</ol>"));
+        self
+    }
+
+    /// The page asks its server for news after this many lines of the journal.
+    pub fn live(&mut self, lines: u64) -> &mut Self {
+        self.live = Some(lines);
+        self
+    }
+
+    /// How many figures there are so far.
+    pub fn figure_count(&self) -> usize {
+        self.figures
+    }
+
+    fn add(&mut self, html: &str) {
+        if self.in_figures {
+            self.body += "</div>";
+            self.in_figures = false;
+        }
+        self.body += html;
+    }
+
+    /// The whole page.
+    pub fn to_html(&self) -> String {
+        let title = escape::html(&self.title);
+        let close = if self.in_figures { "</div>" } else { "" };
+        let live =
+            self.live.map_or_else(String::new, |after| json_script("live", &serde_json::json!({ "after": after })));
+        // Scripts and styles that are not ours have no number used once, so a browser would not run them; and nothing
+        // can be loaded, whatever the text of the page says.
+        let nonce = blake3::hash(format!("{title}{}", self.body).as_bytes()).to_hex();
+        let connect = if self.live.is_some() { "connect-src 'self';" } else { "" };
+        // A server would be asked for a picture of the page.
+        let icon = if self.live.is_some() { "<link rel=\"icon\" href=\"data:,\">" } else { "" };
+        format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';img-src data:;style-src 'nonce-{nonce}';script-src 'nonce-{nonce}';{connect}base-uri 'none';form-action 'none'\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">{icon}\
+             <title>{title}</title>\n<style nonce=\"{nonce}\">{STYLE}</style></head>\n<body><a class=\"skip\" href=\"#body\">Skip to content</a>\
+             <main><header><h1>{title}</h1><button type=\"button\" data-do=\"theme\">Light or dark</button></header>\n<div id=\"body\">\
+             <nav aria-label=\"Contents\"><ol>{}</ol></nav>\n{}{close}</div></main>\n<div id=\"tip\" role=\"status\" hidden></div>{live}\
+             <script nonce=\"{nonce}\">{SCRIPT}</script></body></html>\n",
+            self.contents, self.body
+        )
+    }
+}
+
+/// Numbers that come with the page.
+fn data_link(stem: &str, csv: &str) -> String {
+    let data = base64::engine::general_purpose::STANDARD.encode(csv);
+    format!("<a download=\"{stem}.csv\" href=\"data:text/csv;charset=utf-8;base64,{data}\">CSV</a>")
+}
+
+/// Data for the script; nothing in it can end the element.
+fn json_script(id: &str, value: &Value) -> String {
+    let json = value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    format!("<script type=\"application/json\" id=\"{id}\">{json}</script>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_is_only_text_and_nothing_is_loaded() {
+        let mut page = Page::new("<b>t</b>");
+        page.section("a\"<i>").paragraph("<script>alert(1)</script>").facts(&[("<x>", "'y'".into())]).verbatim("a & b");
+        page.missing("<u>", "<s>");
+        let html = page.to_html();
+        for bad in ["<script>", "<b>t", "<i>", "<x>", "'y'", "<u>", "<s>"] {
+            assert!(!html.contains(bad), "{bad}");
+        }
+        assert!(!html.contains("http:") && !html.contains("https:"), "a page loads nothing");
+    }
+
+    #[test]
+    fn json_cannot_end_its_element() {
+        let script = json_script("x", &serde_json::json!({"a": "</script><script>"}));
+        assert_eq!(script.matches("</script>").count(), 1);
+    }
+}

@@ -1,0 +1,85 @@
+//! How a label is spread over those who train, select and test, for each seed.
+
+use bdo_data::participants::{Label, Participants};
+use bdo_data::split::{Scheme, Split, SplitManifest};
+
+use crate::chart::{Axis, Chart, Marks, Point};
+use crate::figure::Figure;
+use crate::palette::Colour;
+
+const BINS: usize = 10;
+/// More classes than this cannot be told apart in a bar chart.
+const MOST_CLASSES: usize = 16;
+
+/// One figure a label: a chart a seed, shares of people in each part. Labels whose people cannot be found have none.
+pub fn split_figures(manifest: &SplitManifest, people: &Participants, command: &str) -> Vec<Figure> {
+    let random: Vec<&Split> = manifest.splits.iter().filter(|s| s.spec.scheme == Scheme::Random).collect();
+    let mut targets: Vec<&str> = random.iter().filter_map(|s| s.spec.target.as_deref()).collect();
+    targets.dedup();
+    targets
+        .into_iter()
+        .filter_map(|target| {
+            let label = people.label(target)?;
+            let charts: Vec<Chart> = random.iter().filter(|s| s.spec.target.as_deref() == Some(target)).take(3).filter_map(|s| chart(s, target, &label, people)).collect();
+            let caption = "Shares of the people of each part; bars of one colour sum to 100 %. Splits are stratified by the label and keep families together, so the parts should look alike.";
+            (!charts.is_empty()).then(|| Figure::of_charts(&format!("split-{target}"), &format!("{target}: who trains, selects, tests"), caption, &charts, 3).made_by(command))
+        })
+        .collect()
+}
+
+fn chart(split: &Split, target: &str, label: &Label, people: &Participants) -> Option<Chart> {
+    let parts: [(&str, &[String]); 3] =
+        [("train", split.train.subjects()), ("select", split.validation.subjects()), ("test", split.test.subjects())];
+    let title =
+        format!("seed {}: {}, {}, {} people", split.spec.seed, parts[0].1.len(), parts[1].1.len(), parts[2].1.len());
+    let y = Axis::linear("share of the part (%)");
+    let (names, place): (Vec<String>, Box<dyn Fn(usize) -> Option<usize>>) = match label {
+        Label::Number(values) => {
+            let known = values.iter().flatten();
+            let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+            if low > high {
+                return None;
+            }
+            let mut distinct: Vec<f64> = values.iter().flatten().copied().collect();
+            distinct.sort_by(f64::total_cmp);
+            distinct.dedup();
+            if distinct.len() <= BINS {
+                // A code such as 1 and 2 is a class, not a quantity.
+                let names = distinct.iter().map(|x| crate::scale::number(*x)).collect();
+                let at = move |row: usize| values[row].and_then(|x| distinct.iter().position(|d| *d == x));
+                (names, Box::new(at))
+            } else {
+                let step = ((high - low) / BINS as f64).max(f64::MIN_POSITIVE);
+                let names = (0..BINS)
+                    .map(|i| crate::scale::number(((low + (i as f64 + 0.5) * step) * 10.0).round() / 10.0))
+                    .collect();
+                let at = move |row: usize| values[row].map(|x| (((x - low) / step) as usize).min(BINS - 1));
+                (names, Box::new(at))
+            }
+        }
+        Label::Category(values) => {
+            let mut names: Vec<String> = values.iter().flatten().cloned().collect();
+            names.sort();
+            names.dedup();
+            if names.len() > MOST_CLASSES {
+                return None;
+            }
+            let list = names.clone();
+            let at = move |row: usize| values[row].as_ref().and_then(|x| list.iter().position(|n| n == x));
+            (names, Box::new(at))
+        }
+    };
+    let mut chart = Chart::new(title, Axis::of_names(target, names.clone()), y);
+    for (i, (name, subjects)) in parts.into_iter().enumerate() {
+        let mut counts = vec![0usize; names.len()];
+        subjects.iter().filter_map(|s| place(people.row_of(s)?)).for_each(|k| counts[k] += 1);
+        let all = counts.iter().sum::<usize>().max(1) as f64;
+        let points = counts.iter().enumerate().map(|(k, n)| Point {
+            note: Some(format!("{name}, {}: {n} people ({:.1} %)", names[k], 100.0 * *n as f64 / all)),
+            ..Point::at(k as f64, 100.0 * *n as f64 / all)
+        });
+        chart = chart.with(name, Colour::Kind(i), Marks::GroupedBars, points.collect());
+    }
+    chart.size = Some((400.0, 300.0));
+    Some(chart)
+}

@@ -1,0 +1,100 @@
+//! What a setting does: error and scores over its values.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::chart::{Axis, Chart, Marks, Point, Reference, grid, standing_alone};
+use crate::figure::Figure;
+use crate::page::{Citation, Methods, Page};
+use crate::palette::Colour;
+use crate::table::{Cell, Table};
+
+/// The charts of a sweep's `table.json`: error with kriging beside it, rank of predictions, and a chart a probed label.
+pub fn sweep_charts(record: &Value) -> Vec<Chart> {
+    let setting = record["vary"].as_str().unwrap_or("setting");
+    let rows: &[Value] = record["rows"].as_array().map_or(&[], Vec::as_slice);
+    let names: Vec<String> = rows.iter().map(|r| r["value"].as_str().unwrap_or("").to_owned()).collect();
+    let chart = |title: String, y: &str, of: &dyn Fn(&Value) -> Option<f64>| {
+        let points = rows.iter().enumerate().filter_map(|(i, row)| {
+            Some(Point {
+                note: Some(format!("{setting} = {}: {:.4}", names[i], of(row)?)),
+                ..Point::at(i as f64, of(row)?)
+            })
+        });
+        let mut chart = Chart::new(title, Axis::of_names(setting, names.clone()), Axis::linear(y)).with(
+            "model",
+            Colour::Kind(0),
+            Marks::LineAndDots,
+            points.collect(),
+        );
+        chart.size = Some((400.0, 300.0));
+        chart
+    };
+    let ratio = record["mask_ratio"].as_f64();
+    let hidden = ratio.map_or_else(String::new, |r| format!(" at {r} hidden"));
+    let mut error = chart(format!("error{hidden}"), "mean squared error", &|r| r["mse"].as_f64());
+    if let Some(kriging) = rows.iter().find_map(|r| r["kriging_mse"].as_f64()) {
+        error = error.against(Reference::Level("kriging".into(), kriging));
+    }
+    let mut charts = vec![error, chart(format!("correlation{hidden}"), "rho", &|r| r["rho"].as_f64())];
+    let mut targets: Vec<String> =
+        rows.iter().filter_map(|r| r["probes"].as_object()).flat_map(|p| p.keys().cloned()).collect();
+    targets.sort();
+    targets.dedup();
+    for target in targets {
+        charts.push(chart(format!("{target}: probe"), "score", &|r| r["probes"][&target].as_f64()));
+    }
+    charts.retain(|c| !c.is_empty());
+    charts
+}
+
+/// The charts as a drawing that stands alone.
+pub fn sweep_drawing(record: &Value) -> String {
+    standing_alone(&grid(&sweep_charts(record), 3))
+}
+
+/// Adds a sweep to a page.
+pub fn show_sweep(folder: &Path, record: &Value, page: &mut Page, methods: &mut Methods, command: &str) {
+    let setting = record["vary"].as_str().unwrap_or("a setting");
+    page.section(&format!("What {setting} does"));
+    page.facts(&[
+        ("Folder", folder.display().to_string()),
+        ("Cohort", record["data"].as_str().unwrap_or("-").to_owned()),
+        ("Hidden when scored", record["mask_ratio"].to_string()),
+    ]);
+    let charts = sweep_charts(record);
+    if charts.is_empty() {
+        page.missing("table.json has no row with a score.", "bdo sweep");
+        return;
+    }
+    let caption = "One model a value, trained alike and scored on the same people; the dashed line is kriging, the best linear prediction from the same visible frames. Values stand in the order given, not to scale.";
+    page.figure(
+        &Figure::of_charts(
+            &format!("ablation-{setting}"),
+            &format!("Error and scores over {setting}"),
+            caption,
+            &charts,
+            3,
+        )
+        .made_by(command),
+    );
+    let mut table = Table::new(
+        "Every value; click a heading to sort",
+        &[setting, "steps", "training scans", "test scans", "error", "kriging", "rho"],
+    );
+    for row in record["rows"].as_array().into_iter().flatten() {
+        let value = row["value"].as_str().unwrap_or("");
+        let first = value.parse::<f64>().map_or_else(|_| Cell::from(value), |x| Cell::Shown(x, value.to_owned()));
+        table.rows.push(
+            std::iter::once(first)
+                .chain(
+                    ["steps", "scans", "test_scans", "mse", "kriging_mse", "rho"]
+                        .map(|key| Cell::from(row[key].as_f64())),
+                )
+                .collect(),
+        );
+    }
+    page.table(&table);
+    methods.say(format!("A model was trained for each value of {setting}, everything else alike, and scored at masked frames of test people beside kriging."), &[Citation::Bdo, Citation::Kriging]);
+}

@@ -1,0 +1,206 @@
+//! A compact UMAP (McInnes, Healy and Melville 2018): exact neighbours, one thread, one seed, so the same table always
+//! gives the same picture. Made for up to a few thousand scans.
+
+use bdo_data::random::{below, stream};
+use rayon::prelude::*;
+
+use crate::pca::{pca, uniform};
+
+/// What decides a projection, besides the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UmapSettings {
+    /// Neighbours whose distance is kept.
+    pub neighbours: usize,
+    /// Passes over the edges.
+    pub epochs: usize,
+    /// Seed of the draws of pairs that are pushed apart.
+    pub seed: u64,
+}
+
+impl Default for UmapSettings {
+    fn default() -> Self {
+        Self { neighbours: 15, epochs: 300, seed: 42 }
+    }
+}
+
+/// Curve 1 / (1 + a x^2b) that the layout's distances are compared with: the fit for a least distance of 0.1.
+const A: f64 = 1.576_9;
+const B: f64 = 0.895_1;
+/// Pairs pushed apart for each pair pulled together.
+const NEGATIVES: usize = 5;
+
+/// Places in the plane, one a row; `None` where there are too few rows or a value is no number.
+pub fn umap(values: &[f32], width: usize, settings: UmapSettings) -> Option<Vec<[f64; 2]>> {
+    let rows = values.len().checked_div(width)?;
+    if rows < 5 {
+        return None;
+    }
+    let start = pca(values, width, 2)?;
+    let graph = fuzzy_graph(values, width, settings.neighbours.min(rows - 1));
+    let spread = start.scores.iter().fold(0.0f64, |m, x| m.max(x.abs())).max(f64::MIN_POSITIVE);
+    let jitter = uniform(settings.seed, rows * 2);
+    let second = |r: usize| if start.components > 1 { start.scores[r * start.components + 1] } else { 0.0 };
+    let mut places: Vec<[f64; 2]> = (0..rows)
+        .map(|r| {
+            let place = [start.scores[r * start.components], second(r)];
+            std::array::from_fn(|c| 10.0 * place[c] / spread + 1e-3 * jitter[r * 2 + c])
+        })
+        .collect();
+    layout(&graph, &mut places, settings);
+    Some(places)
+}
+
+/// An edge and how sure it is.
+struct Edge {
+    from: usize,
+    to: usize,
+    weight: f64,
+}
+
+/// Each row's nearest neighbours become edges whose sureness falls with the distance beyond the nearest one; an edge is
+/// sure if it is from either side.
+fn fuzzy_graph(values: &[f32], width: usize, k: usize) -> Vec<Edge> {
+    let rows = values.len() / width;
+    let row = |r: usize| &values[r * width..(r + 1) * width];
+    let directed: Vec<Vec<(usize, f64)>> = (0..rows)
+        .into_par_iter()
+        .map(|i| {
+            let distance =
+                |j: usize| row(i).iter().zip(row(j)).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt();
+            let mut near: Vec<(usize, f64)> = (0..rows).filter(|j| *j != i).map(|j| (j, distance(j))).collect();
+            near.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+            near.truncate(k);
+            sureness(near)
+        })
+        .collect();
+    let mut weights = std::collections::BTreeMap::new();
+    for (i, near) in directed.iter().enumerate() {
+        for (j, w) in near {
+            let entry: &mut [f64; 2] = weights.entry((i.min(*j), i.max(*j))).or_default();
+            entry[usize::from(i > *j)] = *w;
+        }
+    }
+    weights.into_iter().map(|((from, to), [a, b])| Edge { from, to, weight: a + b - a * b }).collect()
+}
+
+/// Distances into weights exp(-(d - nearest) / scale), the scale such that they sum to log2 of their number.
+fn sureness(near: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
+    let nearest = near.first().map_or(0.0, |n| n.1);
+    let mean = near.iter().map(|n| n.1).sum::<f64>() / near.len().max(1) as f64;
+    let wanted = (near.len() as f64).log2();
+    let weight = |d: f64, scale: f64| (-(d - nearest).max(0.0) / scale).exp();
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut scale = 1.0;
+    for _ in 0..64 {
+        let sum: f64 = near.iter().map(|n| weight(n.1, scale)).sum();
+        if (sum - wanted).abs() < 1e-5 {
+            break;
+        }
+        if sum > wanted {
+            high = scale;
+        } else {
+            low = scale;
+        }
+        scale = if high.is_finite() { (low + high) / 2.0 } else { scale * 2.0 };
+    }
+    let scale = scale.max(1e-3 * mean).max(1e-12);
+    near.into_iter().map(|(j, d)| (j, weight(d, scale))).collect()
+}
+
+/// Pulls the ends of edges together, each as often as it is sure, and pushes random pairs apart.
+fn layout(edges: &[Edge], places: &mut [[f64; 2]], settings: UmapSettings) {
+    let most = edges.iter().map(|e| e.weight).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let mut rng = stream("report umap", &[settings.seed]);
+    let mut due: Vec<f64> = edges.iter().map(|e| most / e.weight.max(1e-9)).collect();
+    for epoch in 0..settings.epochs {
+        let rate = 1.0 - epoch as f64 / settings.epochs as f64;
+        for (edge, due) in edges.iter().zip(&mut due) {
+            if *due > (epoch + 1) as f64 {
+                continue;
+            }
+            *due += most / edge.weight.max(1e-9);
+            for (from, to) in [(edge.from, edge.to), (edge.to, edge.from)] {
+                let apart = [places[from][0] - places[to][0], places[from][1] - places[to][1]];
+                let square = apart[0].powi(2) + apart[1].powi(2);
+                if square > 0.0 {
+                    let pull = -2.0 * A * B * square.powf(B - 1.0) / (1.0 + A * square.powf(B));
+                    for c in 0..2 {
+                        let step = (pull * apart[c]).clamp(-4.0, 4.0) * rate;
+                        places[from][c] += step;
+                        places[to][c] -= step;
+                    }
+                }
+                for _ in 0..NEGATIVES {
+                    let other = below(&mut rng, places.len() as u64) as usize;
+                    if other == from {
+                        continue;
+                    }
+                    let apart = [places[from][0] - places[other][0], places[from][1] - places[other][1]];
+                    let square = apart[0].powi(2) + apart[1].powi(2);
+                    let push = 2.0 * B / ((0.001 + square) * (1.0 + A * square.powf(B)));
+                    for c in 0..2 {
+                        let step = if square > 0.0 { (push * apart[c]).clamp(-4.0, 4.0) } else { 4.0 };
+                        places[from][c] += step * rate;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDTH: usize = 12;
+
+    /// Three groups of 30 rows, centres 6 apart in units of the spread inside a group.
+    fn planted() -> Vec<f32> {
+        let noise = uniform(7, 90 * WIDTH);
+        let mut values: Vec<f32> = noise.iter().map(|x| *x as f32).collect();
+        for r in 0..90 {
+            values[r * WIDTH + r / 30] += 6.0;
+        }
+        values
+    }
+
+    fn distance(a: [f64; 2], b: [f64; 2]) -> f64 {
+        ((a[0] - b[0]).powi(2) + (a[1] - b[1]).powi(2)).sqrt()
+    }
+
+    #[test]
+    fn planted_groups_come_apart() {
+        let places = umap(&planted(), WIDTH, UmapSettings::default()).unwrap();
+        // Everybody's ten nearest neighbours in the plane are of the same group.
+        for i in 0..90 {
+            let mut near: Vec<usize> = (0..90).filter(|j| *j != i).collect();
+            near.sort_by(|a, b| distance(places[i], places[*a]).total_cmp(&distance(places[i], places[*b])));
+            assert!(near[..10].iter().all(|j| j / 30 == i / 30), "row {i} has neighbours {:?}", &near[..10]);
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+        let bits = |seed: u64| -> Vec<u64> {
+            let settings = UmapSettings { seed, ..UmapSettings::default() };
+            umap(&planted(), WIDTH, settings).unwrap().into_iter().flatten().map(f64::to_bits).collect()
+        };
+        assert!(bits(1) == bits(1) && bits(1) != bits(2));
+    }
+
+    #[test]
+    fn equal_rows_and_few_rows_do_not_break_it() {
+        assert_eq!(umap(&[1.0; 8], 2, UmapSettings::default()), None);
+        let mut values = vec![0.0f32; 40];
+        values[0] = 1.0;
+        let places = umap(&values, 2, UmapSettings::default()).unwrap();
+        assert!(places.iter().flatten().all(|x| x.is_finite()));
+    }
+
+    #[test]
+    fn weights_sum_to_the_logarithm_of_their_number() {
+        let near: Vec<(usize, f64)> = (0..15).map(|i| (i, 1.0 + i as f64)).collect();
+        let sum: f64 = sureness(near).iter().map(|n| n.1).sum();
+        assert!((sum - 15f64.log2()).abs() < 1e-4, "{sum}");
+    }
+}

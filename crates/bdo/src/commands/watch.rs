@@ -1,0 +1,109 @@
+//! `bdo watch`: a run in the terminal.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use bdo_report::journal::Step;
+use bdo_report::live::is_running;
+use bdo_report::report::Kind;
+use bdo_report::run_folder::RunFolder;
+use bdo_report::terminal::text_chart;
+use serde_json::json;
+
+use crate::Outcome;
+use crate::cli::Common;
+use crate::report_args::WatchArgs;
+
+/// Columns where the terminal does not say how many it has.
+const COLUMNS: usize = 80;
+const ROWS: usize = 7;
+
+pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Outcome> {
+    if Kind::of(&args.run) != Some(Kind::Run) {
+        bail!("{}: expected a run with run.json or journal.jsonl, found none", args.run.display());
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let screen = std::io::stdout().is_terminal() && !args.once && !common.json;
+    loop {
+        let folder = RunFolder::read(&args.run);
+        let running = is_running(&args.run);
+        let mut out = std::io::stdout().lock();
+        if common.json {
+            writeln!(out, "{}", facts(&folder, running))?;
+        } else {
+            // Home, draw, and clear what is left below: no flicker, and nothing of the terminal's past is lost.
+            let (home, rest) = if screen { ("\x1b[2J\x1b[H", "\x1b[J") } else { ("", "") };
+            write!(out, "{home}{}{rest}", drawing(&folder, running))?;
+        }
+        out.flush()?;
+        if args.once || !running {
+            return Ok(Outcome::Done);
+        }
+        let until = Instant::now() + Duration::from_secs(args.every);
+        while Instant::now() < until {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Outcome::Done);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn facts(folder: &RunFolder, running: bool) -> serde_json::Value {
+    let journal = folder.journal.as_ref();
+    let last = journal.and_then(|j| j.validations.last());
+    json!({"run": folder.path, "running": running, "steps": journal.map_or(0, |j| j.steps_taken()),
+           "total_steps": folder.total_steps(), "scans_per_second": folder.recent_speed(),
+           "seconds_left": folder.seconds_left().filter(|_| running),
+           "loss": journal.and_then(|j| j.steps.last()).map(|s| s.total), "validation_mse": last.map(|v| v.mse),
+           "unreadable_lines": journal.map_or(0, |j| j.unreadable)})
+}
+
+fn drawing(folder: &RunFolder, running: bool) -> String {
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(COLUMNS).clamp(40, 160);
+    let state = if running { "running" } else { "not running" };
+    let mut out = format!("{} ({state})\n{}\n", folder.path.display(), folder.progress());
+    let Some(journal) = &folder.journal else { return out + "no journal yet\n" };
+    if let Some(speed) = folder.recent_speed() {
+        out += &format!("{speed:.1} scans/s");
+        if let Some(left) = folder.seconds_left().filter(|_| running) {
+            out += &format!(", {} left", duration(left));
+        }
+        out += "\n";
+    }
+    if let Some(v) = journal.validations.last() {
+        out += &format!(
+            "validation after {} steps: error {:.4} of {:.4}, explained {:.2} %\n",
+            v.step,
+            v.mse,
+            v.mean_square,
+            100.0 * v.explained_variance
+        );
+    }
+    if journal.unreadable > 0 {
+        out += &format!("{} of {} lines could not be read\n", journal.unreadable, journal.lines);
+    }
+    let curve = |of: fn(&Step) -> f64| journal.steps.iter().map(|s| (s.step as f64, of(s))).collect::<Vec<_>>();
+    out += &text_chart("loss", &curve(|s| s.total), columns, ROWS);
+    let validations: Vec<(f64, f64)> = journal.validations.iter().map(|v| (v.step as f64, v.mse)).collect();
+    if !validations.is_empty() {
+        out += &text_chart("validation error", &validations, columns, ROWS);
+    }
+    out += &text_chart("learning rate", &curve(|s| s.learning_rate), columns, 4);
+    out + &text_chart("gradient norm", &curve(|s| s.gradient_norm), columns, 4)
+}
+
+fn duration(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    match minutes {
+        0 => format!("{seconds:.0} s"),
+        1..=119 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}

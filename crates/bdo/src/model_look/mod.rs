@@ -1,0 +1,189 @@
+//! A cohort seen through a model, as plain numbers for figures.
+
+mod drive;
+mod visit;
+
+use std::path::Path;
+
+use anyhow::bail;
+use bdo_data::cohort::Cohort;
+use bdo_data::region::Region;
+use bdo_downstream::cache::cached_features;
+use bdo_downstream::frozen::FrozenModel;
+use bdo_downstream::pooling::Pooling;
+use bdo_downstream::table::FeatureTable;
+use bdo_report::chart::{Axis, Chart, Marks, Point};
+use bdo_report::figure::Figure;
+use bdo_report::network::{RegionValues, network_figures};
+use bdo_report::page::Citation;
+use bdo_report::palette::Colour;
+use bdo_report::projection::{FeatureRows, projection_figures};
+use bdo_report::reconstruction::{ReconstructedScan, reconstruction_figure, trace_figure};
+use bdo_report::report::Report;
+use bdo_train::mask::MaskSettings;
+use bdo_train::publish::read_notes;
+
+use crate::cli::Common;
+use crate::progress::Progress;
+use drive::Drive;
+
+/// Scans over which control and time constants are averaged.
+const DRIVEN_SCANS: usize = 20;
+
+/// What a model makes of a cohort.
+pub(crate) struct Look {
+    /// The model's regions, with what the cohort knows of them.
+    regions: Vec<Region>,
+    scans: Vec<ReconstructedScan>,
+    /// Whether the model has never seen the people of those scans.
+    unseen: bool,
+    features: FeatureRows,
+    drive: Drive,
+    driven_scans: usize,
+}
+
+impl Look {
+    /// Reconstructs a few scans, embeds all, and looks at what drives a few more.
+    pub(crate) fn through(
+        folder: &Path,
+        cohort: &Cohort,
+        count: usize,
+        common: &Common,
+        cache: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let frozen = FrozenModel::read(folder)?;
+        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
+        let columns = frozen.contract.match_regions(&names)?;
+        let regions: Vec<Region> = columns.iter().map(|c| cohort.regions()[*c].clone()).collect();
+        let notes = read_notes(folder);
+        let mask = notes.as_ref().map_or_else(MaskSettings::default, |n| n.mask);
+        let index = cohort.index();
+        let usable = |i: &usize| index[*i].frames >= 4;
+        let validated = |subject: &str| {
+            let hash = bdo_model::weights::TrainingPeople::subject_hash(subject);
+            notes.as_ref().is_some_and(|n| n.validation_people.contains(&hash))
+        };
+        let is_unseen = |i: &usize| {
+            let subject = index[*i].id.subject.as_str();
+            frozen.people.overlap([subject]).is_empty() && !validated(subject)
+        };
+        let all: Vec<usize> = (0..cohort.len()).filter(usable).collect();
+        let mut shown: Vec<usize> = all.iter().copied().filter(is_unseen).collect();
+        let unseen = !shown.is_empty();
+        if !unseen {
+            shown.clone_from(&all);
+        }
+        if shown.is_empty() {
+            bail!("{}: expected scans of at least 4 frames, found none", cohort.folder().display());
+        }
+        let shown = spread(&shown, count);
+        let mut scans = vec![];
+        for (n, i) in shown.iter().enumerate() {
+            // Deviations cost many passes through the decoder; traces are drawn of one scan.
+            scans.extend(visit::reconstructed(&frozen, &columns, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
+        }
+        let driven = spread(&all, DRIVEN_SCANS);
+        let drive = Drive::of(&frozen, cohort, &driven)?;
+        let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+        let table = match cache {
+            Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, &progress),
+            None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, &progress),
+        };
+        progress.finish();
+        let table = table?;
+        let features = FeatureRows {
+            scans: table.rows.iter().map(|r| r.scan.clone()).collect(),
+            subjects: table.rows.iter().map(|r| r.subject.clone()).collect(),
+            width: table.width,
+            values: table.values,
+        };
+        Ok(Self { regions, scans, unseen, features, drive, driven_scans: driven.len() })
+    }
+}
+
+/// So many of a list, evenly spread over it.
+fn spread(list: &[usize], count: usize) -> Vec<usize> {
+    let count = count.min(list.len());
+    (0..count).map(|i| list[i * list.len() / count]).collect()
+}
+
+/// Adds what was seen to a report.
+pub(crate) fn show_look(look: &Look, cohort: &Cohort, report: &mut Report) {
+    let command = report.command.clone();
+    let page = &mut report.page;
+    page.section("Hidden frames and their reconstruction");
+    if !look.unseen {
+        page.missing(
+            "Everybody in this cohort was trained on or validated with, so these reconstructions flatter the model.",
+            "",
+        );
+    }
+    let figures = [
+        reconstruction_figure(&look.scans, &look.regions, &command),
+        look.scans.first().and_then(|scan| trace_figure(scan, &look.regions, &command)),
+    ];
+    for figure in figures.iter().flatten() {
+        page.figure(figure);
+    }
+    page.section("Features");
+    let figures = projection_figures(&look.features, cohort.participants(), &command);
+    if figures.is_empty() {
+        page.missing("There are too few scans, or features that do not differ, so nothing can be projected.", "");
+    }
+    for figure in &figures {
+        page.figure(figure);
+    }
+    page.section("Control and time constants");
+    page.figure(&energy_figure(&look.drive).made_by(&command));
+    let values = [
+        RegionValues {
+            name: "control-drive".into(),
+            title: "Control energy".into(),
+            caption: format!(
+                "Root mean square of how fast the control alone would move each region, over all frames of {} scans: the control, turned into the state's coordinates and carried through the decoder's slope at each frame.",
+                look.driven_scans
+            ),
+            unit: "inter-quartile ranges / s".into(),
+            values: look.drive.region_drive.clone(),
+        },
+        RegionValues {
+            name: "time-constants".into(),
+            title: "Time constants".into(),
+            caption: format!(
+                "Mean time constant (1 / decay rate) of the latent modes, weighted by how much each mode's movement moves the region, over {} scans.",
+                look.driven_scans
+            ),
+            unit: "time constant (s)".into(),
+            values: look.drive.region_time_constant_seconds.clone(),
+        },
+    ];
+    let mut drawn_brain = false;
+    for found in &values {
+        for figure in network_figures(&look.regions, found, &command) {
+            drawn_brain |= figure.name.ends_with("brain");
+            page.figure(&figure);
+        }
+    }
+    if !drawn_brain {
+        page.missing("The atlas of this cohort has no coordinates, so no glass brain can be drawn; an atlas image with coordinates is given at ingest:", "bdo ingest SOURCE OUT --atlas FILE");
+    }
+    let methods = &mut report.methods;
+    methods.say("Universal features are the mean over frames of the control of each whole scan, nothing hidden; they were projected by principal components and by UMAP (15 neighbours, least distance 0.1, 300 passes, fixed seed).", &[Citation::Bdo, Citation::Umap]);
+    methods.say("Control energy and time constants of a region follow from the slope of the decoder: J = W2 diag(gate) W1 V. The drive of a region is J alpha; its time constant the mean of 1 / Lambda_k with weights (mean J_rk)^2 Var(m_k).", &[Citation::Bdo]);
+}
+
+fn energy_figure(drive: &Drive) -> Figure {
+    let mut chart = Chart::new("", Axis::linear("time (s)"), Axis::log("squared norm of the control (log scale)"));
+    for (i, (name, curve)) in drive.energy.iter().take(5).enumerate() {
+        let points = curve.iter().map(|(t, e)| Point::at(*t, *e)).collect();
+        chart = chart.with(name, Colour::Kind(i), Marks::Line, points);
+    }
+    chart.size = Some((700.0, 320.0));
+    Figure::of_charts(
+        "control-energy",
+        "Control energy along scans",
+        "Squared norm of the control at each frame of five scans, in the units of the latent space.",
+        &[chart],
+        1,
+    )
+}
