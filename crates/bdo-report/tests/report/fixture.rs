@@ -107,6 +107,7 @@ pub(crate) fn compare_folder(folder: &Path, names: &Names) {
                     label_spread: if number { 8.0 } else { 1.0 },
                     metrics,
                     wall_seconds: 0.5 + method as f64,
+                    peak_rss_mib: Some(120.0),
                     outcome: Outcome {
                         predictions: people,
                         parameters: 10_usize.pow(method as u32 + 1),
