@@ -89,6 +89,7 @@ fn predictions(text: &str, method: &str, target: &str) -> Option<Predicted> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

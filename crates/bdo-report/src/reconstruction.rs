@@ -253,6 +253,7 @@ pub fn trace_figure(scan: &ReconstructedScan, regions: &[Region], command: &str)
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

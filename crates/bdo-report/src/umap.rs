@@ -149,6 +149,7 @@ fn layout(edges: &[Edge], places: &mut [[f64; 2]], settings: UmapSettings) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
