@@ -222,6 +222,7 @@ fn smooth(points: &[(f64, f64)]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

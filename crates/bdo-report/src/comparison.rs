@@ -249,7 +249,7 @@ fn forest(summary: &Summary, rows: &[&Row], command: &str) -> Figure {
         &[chart],
         1,
     );
-    figure.command = command.to_owned();
+    command.clone_into(&mut figure.command);
     figure
 }
 

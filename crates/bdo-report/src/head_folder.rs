@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::page::{Methods, Page};
 use crate::predictions::{Predicted, Said, prediction_figures};
-use crate::source::{flat, json, text};
+use crate::source::{flat, json, lines, text};
 use crate::table::{Cell, Table};
 
 /// Adds a folder with a fitted head to a page.
@@ -49,7 +49,7 @@ pub fn show_head(folder: &Path, page: &mut Page, methods: &mut Methods, command:
             page.missing("predictions.tsv is not there or cannot be read.", "");
         }
     }
-    page.folded("Settings", &flat(&result["settings"]).iter().map(|(k, v)| format!("{k} = {v}\n")).collect::<String>());
+    page.folded("Settings", &lines(&result["settings"]));
     methods.say("A head was fitted on training people, its settings chosen on validation people, and test people were scored once.", &[]);
 }
 
@@ -89,6 +89,7 @@ fn predictions(text: &str, method: &str, target: &str) -> Option<Predicted> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -6,7 +6,7 @@ use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
 use crate::page::{Citation, Methods, Page};
 use crate::palette::Colour;
-use crate::source::{flat, json, text};
+use crate::source::{json, lines, text};
 
 /// Adds a model directory to a page.
 pub fn show_model(folder: &Path, page: &mut Page, methods: &mut Methods, command: &str) {
@@ -33,7 +33,6 @@ pub fn show_model(folder: &Path, page: &mut Page, methods: &mut Methods, command
             page.missing(&format!("{what} is not there or cannot be read."), "bdo pretrain --data COHORT --out RUN");
         }
     }
-    let lines = |value| flat(value).iter().map(|(k, v)| format!("{k} = {v}\n")).collect::<String>();
     page.folded("Configuration", &lines(&config));
     page.folded("What the input must be", &lines(&contract));
     if let Some(card) = text(&folder.join("README.md")) {

@@ -60,7 +60,7 @@ impl ColourScale {
             return MISSING;
         }
         match self {
-            Self::Around(limit) => blend(&DIVERGING, (value / limit.max(f64::MIN_POSITIVE) + 1.0) / 2.0),
+            Self::Around(limit) => blend(&DIVERGING, f64::midpoint(value / limit.max(f64::MIN_POSITIVE), 1.0)),
             Self::Between(low, high) => ramp((value - low) / (high - low).max(f64::MIN_POSITIVE)),
         }
     }

@@ -97,6 +97,7 @@ pub(crate) fn uniform(seed: u64, count: usize) -> Vec<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -14,7 +14,7 @@ use crate::palette::{Colour, ColourScale};
 const WIDTH: f64 = 205.0;
 const HEIGHT: f64 = 150.0;
 const GAP: f64 = 16.0;
-const ROW: f64 = HEIGHT + 62.0;
+const ROW: f64 = HEIGHT + 84.0;
 /// Full colour of a signal, and of an error, in inter-quartile ranges.
 const LIMIT: f64 = 1.5;
 /// Traces that are shown; one a network, the first region of it in the atlas, so that none is picked for its looks.
@@ -253,6 +253,7 @@ pub fn trace_figure(scan: &ReconstructedScan, regions: &[Region], command: &str)
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -137,7 +137,7 @@ impl Report {
             Kind::Model => show_model(path, page, methods, command),
             Kind::Comparison => Comparison::read(path).show(page, methods, command),
             Kind::Sweep => {
-                show_sweep(path, &source::json(&path.join("table.json")).unwrap_or_default(), page, methods, command)
+                show_sweep(path, &source::json(&path.join("table.json")).unwrap_or_default(), page, methods, command);
             }
             Kind::Head => show_head(path, page, methods, command),
             Kind::Inference => show_inference(path, page),

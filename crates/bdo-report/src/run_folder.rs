@@ -208,6 +208,7 @@ pub(crate) fn plain(value: &Value) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -69,15 +69,7 @@ impl Span {
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step).floor() as i64;
         let text = |x: f64| {
-            if x != 0.0 && (decimals > 4 || x.abs() >= 1e7) {
-                scientific(x)
-            } else {
-                format!("{x:.decimals$}")
-                    .trim_start_matches("-0")
-                    .is_empty()
-                    .then(|| "0".into())
-                    .unwrap_or_else(|| format!("{x:.decimals$}"))
-            }
+            if x != 0.0 && (decimals > 4 || x.abs() >= 1e7) { scientific(x) } else { format!("{x:.decimals$}") }
         };
         (first..=last).map(|k| k as f64 * step).map(|x| (x, text(x))).collect()
     }
@@ -114,6 +106,7 @@ pub fn number(x: f64) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

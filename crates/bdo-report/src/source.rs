@@ -33,6 +33,11 @@ pub(crate) fn flat(value: &serde_json::Value) -> Vec<(String, String)> {
     out
 }
 
+/// The same as text, one name and value a line.
+pub(crate) fn lines(value: &serde_json::Value) -> String {
+    flat(value).iter().fold(String::new(), |all, (name, value)| all + name + " = " + value + "\n")
+}
+
 fn flatten(name: &str, value: &serde_json::Value, out: &mut Vec<(String, String)>) {
     match value {
         serde_json::Value::Object(map) => {

@@ -7,6 +7,9 @@ use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
 use crate::palette::Colour;
 
+/// The bin or class of a row of the table of people, where it has one.
+type Place<'a> = Box<dyn Fn(usize) -> Option<usize> + 'a>;
+
 const BINS: usize = 10;
 /// More classes than this cannot be told apart in a bar chart.
 const MOST_CLASSES: usize = 16;
@@ -33,7 +36,7 @@ fn chart(split: &Split, target: &str, label: &Label, people: &Participants) -> O
     let title =
         format!("seed {}: {}, {}, {} people", split.spec.seed, parts[0].1.len(), parts[1].1.len(), parts[2].1.len());
     let y = Axis::linear("share of the part (%)");
-    let (names, place): (Vec<String>, Box<dyn Fn(usize) -> Option<usize>>) = match label {
+    let (names, place): (Vec<String>, Place<'_>) = match label {
         Label::Number(values) => {
             let known = values.iter().flatten();
             let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));

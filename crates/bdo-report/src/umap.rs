@@ -1,4 +1,4 @@
-//! A compact UMAP (McInnes, Healy and Melville 2018): exact neighbours, one thread, one seed, so the same table always
+//! A compact UMAP (`McInnes`, Healy and Melville 2018): exact neighbours, one thread, one seed, so the same table always
 //! gives the same picture. Made for up to a few thousand scans.
 
 use bdo_data::random::{below, stream};
@@ -101,7 +101,7 @@ fn sureness(near: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
         } else {
             low = scale;
         }
-        scale = if high.is_finite() { (low + high) / 2.0 } else { scale * 2.0 };
+        scale = if high.is_finite() { f64::midpoint(low, high) } else { scale * 2.0 };
     }
     let scale = scale.max(1e-3 * mean).max(1e-12);
     near.into_iter().map(|(j, d)| (j, weight(d, scale))).collect()
@@ -149,6 +149,7 @@ fn layout(edges: &[Edge], places: &mut [[f64; 2]], settings: UmapSettings) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

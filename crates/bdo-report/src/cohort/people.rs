@@ -109,6 +109,7 @@ fn counted(name: &str, title: &str, counts: &BTreeMap<String, usize>, missing: u
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

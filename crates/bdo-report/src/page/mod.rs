@@ -122,7 +122,8 @@ impl Page {
             self.paragraph(text);
         });
         self.section("References");
-        let list: String = methods.citations().iter().map(|c| format!("<li>{}</li>", escape::html(c.text()))).collect();
+        let list: String =
+            methods.citations().iter().fold(String::new(), |all, c| all + "<li>" + &escape::html(c.text()) + "</li>");
         self.add(&format!("<ol>{list}</ol>"));
         self
     }

@@ -159,7 +159,8 @@ pub(crate) fn head_folder(folder: &Path, names: &Names) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join("result.json"), json!({"version": "0.1.0", "verb": "probe", "target": names.at(42), "settings": {"target": names.at(42)}, "mean": {"mae": 3.2}}).to_string()).unwrap();
     let clean = |i: usize| names.at(i).replace(['\t', '\n', '\r'], " ");
-    let rows: String = (0..20).map(|i| format!("0\t{}\t{}\t{}\n", clean(i), 20 + i, 21 + i)).collect();
+    let rows: Vec<String> = (0..20).map(|i| format!("0\t{}\t{}\t{}\n", clean(i), 20 + i, 21 + i)).collect();
+    let rows = rows.concat();
     std::fs::write(folder.join("predictions.tsv"), format!("seed\tsubject\ttruth\tprediction\n{rows}")).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! A small client of the W3C WebDriver protocol, enough to open a page and look at it.
+//! A small client of the `WebDriver` protocol of the W3C, enough to open a page and look at it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -63,7 +63,7 @@ impl Browser {
             "goog:chromeOptions": {"args": arguments, "binary": binary},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}}),
         );
-        browser.session = made["sessionId"].as_str().expect("a session").to_owned();
+        made["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
         browser.cdp("Browser.setDownloadBehavior", &json!({"behavior": "deny"}));
         Some(browser)
     }
@@ -123,7 +123,7 @@ impl Browser {
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = body.to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.port,

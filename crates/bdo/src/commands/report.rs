@@ -99,8 +99,11 @@ fn recognised(path: &Path) -> anyhow::Result<(PathBuf, Kind)> {
             .collect();
         names.sort();
         names.truncate(8);
-        let found =
-            if path.is_file() { "another file".to_owned() } else { format!("a folder with {}", names.join(", ")) };
+        let found = match names.as_slice() {
+            _ if path.is_file() => "another file".to_owned(),
+            [] => "an empty folder".to_owned(),
+            names => format!("a folder with {}", names.join(", ")),
+        };
         format!("{}: expected {EXPECTED}, found {found}", path.display())
     })?;
     Ok((path.to_path_buf(), kind))

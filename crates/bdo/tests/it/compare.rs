@@ -24,7 +24,7 @@ fn rows_that_are_always_there_and_files_that_are_used_again() {
     assert_eq!(names(&dir.path().join("one/results")), methods);
     assert_eq!(
         names(&dir.path().join("one")),
-        ["results", "splits.json", "table.csv", "table.json", "table.md", "table.tex"]
+        ["report.html", "results", "splits.json", "table.csv", "table.json", "table.md", "table.tex"]
     );
     assert_eq!(first["audit"].as_array().unwrap().len(), 4);
     let lost = dir.path().join("one/results/fc/sex/random-1.json");
