@@ -3,7 +3,7 @@
 
 use crate::batch::{BatchError, scan_grid};
 use crate::config::Pooling;
-use crate::dynamics::{Frames, Latents};
+use crate::dynamics::Frames;
 use crate::model::{Bdo, Role};
 use crate::objective::region_mask;
 use burn::tensor::{Tensor, TensorData};
@@ -21,35 +21,13 @@ impl Bdo {
     /// series [B, K, N] -> the control at every valid frame, whatever its role. Differentiable, so the same call serves
     /// frozen probes and fine-tuning.
     pub fn controls(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Controls, BatchError> {
-        let (z, counts) = self.visible_latents(series, frames, region_valid)?;
-        Ok(Controls { control: self.dynamics.control.forward(z), counts })
-    }
-
-    /// series [B, K, N] -> controls and rates at every valid frame, and how many frames of each sample are real.
-    pub fn driven(
-        &self,
-        series: &Tensor<3>,
-        frames: &Frames,
-        region_valid: &[bool],
-    ) -> Result<(Latents, Vec<usize>), BatchError> {
-        let (z, counts) = self.visible_latents(series, frames, region_valid)?;
-        Ok((self.dynamics.latents(z), counts))
-    }
-
-    /// Everything valid is visible: series [B, K, N] -> encoder output [B, C, d].
-    fn visible_latents(
-        &self,
-        series: &Tensor<3>,
-        frames: &Frames,
-        region_valid: &[bool],
-    ) -> Result<(Tensor<3>, Vec<usize>), BatchError> {
         let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
         let grid = scan_grid(series, &visible, region_valid, self.config())?;
         let device = series.device();
         let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
         let (series, _) = self.unit_sized(series, &grid, region_valid);
         let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
-        Ok((z, grid.context_count))
+        Ok(Controls { control: self.dynamics.control.forward(z), counts: grid.context_count })
     }
 
     /// series [B, K, N] -> [B, d].

@@ -111,10 +111,9 @@ impl Drive {
                 context: vec![true; count],
                 valid: vec![true; count],
             };
-            let (latents, _) = frozen.model.driven(&series, &all, &scaled.region_valid)?;
             let found = frozen.model.reconstruct(&series, &all, &scaled.region_valid)?;
             let host = |t: Tensor<3>| t.into_data().try_to_vec::<f32>().expect("latents are f32");
-            let (control, rates) = (host(latents.control), host(latents.rates));
+            let (control, rates) = (host(found.latents.control), host(found.latents.rates));
             let (state, mean) = (host(found.state), host(found.moments.mean));
             let d = slope.width;
             let at = |table: &[f32], t: usize| table[t * d..(t + 1) * d].to_vec();

@@ -12,6 +12,7 @@ use bdo_downstream::cache::cached_features;
 use bdo_downstream::frozen::FrozenModel;
 use bdo_downstream::pooling::Pooling;
 use bdo_downstream::table::FeatureTable;
+use bdo_infer::engine::Engine;
 use bdo_report::chart::{Axis, Chart, Marks, Point};
 use bdo_report::figure::Figure;
 use bdo_report::network::{RegionValues, network_figures};
@@ -78,9 +79,10 @@ impl Look {
         }
         let shown = spread(&shown, count);
         let mut scans = vec![];
+        let engine = Engine::new(&frozen);
         for (n, i) in shown.iter().enumerate() {
             // Deviations cost many passes through the decoder; traces are drawn of one scan.
-            scans.extend(visit::reconstructed(&frozen, &columns, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
+            scans.extend(visit::reconstructed(&engine, &columns, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
         }
         let driven = spread(&all, DRIVEN_SCANS);
         let drive = Drive::of(&frozen, cohort, &driven)?;
