@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use bdo_report::journal::Step;
+use bdo_report::journal::{Journal, Step};
 use bdo_report::live::is_running;
 use bdo_report::report::Kind;
 use bdo_report::run_folder::RunFolder;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Outcome> 
 fn facts(folder: &RunFolder, running: bool) -> serde_json::Value {
     let journal = folder.journal.as_ref();
     let last = journal.and_then(|j| j.validations.last());
-    json!({"run": folder.path, "running": running, "steps": journal.map_or(0, |j| j.steps_taken()),
+    json!({"run": folder.path, "running": running, "steps": journal.map_or(0, Journal::steps_taken),
            "total_steps": folder.total_steps(), "scans_per_second": folder.recent_speed(),
            "seconds_left": folder.seconds_left().filter(|_| running),
            "loss": journal.and_then(|j| j.steps.last()).map(|s| s.total), "validation_mse": last.map(|v| v.mse),

@@ -10,7 +10,7 @@ pub(super) struct Drive {
     /// A scan and, at each frame, its time in seconds and the squared norm of the control.
     pub(super) energy: Vec<(String, Vec<(f64, f64)>)>,
     /// Per region, root mean square of J alpha, per second.
-    pub(super) region_drive: Vec<f64>,
+    pub(super) region_rms: Vec<f64>,
     /// Per region, the mean of 1 / Lambda in seconds, weighted by what each mode does to the region.
     pub(super) region_time_constant_seconds: Vec<f64>,
 }
@@ -70,18 +70,17 @@ impl Slope {
         self.second.chunks_exact(self.width).map(|row| row.iter().zip(&hidden).map(|(w, h)| w * h).sum()).collect()
     }
 
-    /// Adds, per region, sums over modes of (mean J_rk)^2 v_k tau_k and of (mean J_rk)^2 v_k.
+    /// Adds, per region, sums over modes of `(mean J_rk)^2 v_k tau_k` and of `(mean J_rk)^2 v_k`.
     fn weigh(&self, open: &[f64], variance: &[f64], constants: &[f64], sums: &mut [(f64, f64)]) {
         for (r, sum) in sums.iter_mut().enumerate() {
             let mut slope = vec![0.0; self.width];
-            for i in 0..self.width {
-                let w = self.second[r * self.width + i] * open[i];
-                let row = &self.first[i * self.width..(i + 1) * self.width];
-                slope.iter_mut().zip(row).for_each(|(s, f)| *s += w * f);
+            let rows = self.first.chunks_exact(self.width);
+            for ((w, share), row) in self.second[r * self.width..].iter().zip(open).zip(rows) {
+                slope.iter_mut().zip(row).for_each(|(s, f)| *s += w * share * f);
             }
-            for k in 0..self.width {
-                let weight = slope[k].powi(2) * variance[k];
-                sum.0 += weight * constants[k];
+            for ((s, v), tau) in slope.iter().zip(variance).zip(constants) {
+                let weight = s.powi(2) * v;
+                sum.0 += weight * tau;
                 sum.1 += weight;
             }
         }
@@ -145,7 +144,7 @@ impl Drive {
         }
         Ok(Self {
             energy,
-            region_drive: squares.iter().map(|s| (s / frames_seen.max(1) as f64).sqrt()).collect(),
+            region_rms: squares.iter().map(|s| (s / frames_seen.max(1) as f64).sqrt()).collect(),
             region_time_constant_seconds: sums.iter().map(|(top, all)| top / all).collect(),
         })
     }

@@ -146,7 +146,7 @@ pub(crate) fn show_look(look: &Look, cohort: &Cohort, report: &mut Report) {
                 look.driven_scans
             ),
             unit: "inter-quartile ranges / s".into(),
-            values: look.drive.region_drive.clone(),
+            values: look.drive.region_rms.clone(),
         },
         RegionValues {
             name: "time-constants".into(),

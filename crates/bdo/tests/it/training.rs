@@ -193,7 +193,8 @@ fn a_sweep_scores_each_value_and_goes_on_where_it_was() {
         assert!(row["probes"]["age"].as_f64().is_some());
     }
     let figure = std::fs::read_to_string(dir.path().join("s/figure.svg")).unwrap();
-    assert_eq!(figure.matches("<circle").count(), 4);
+    // Error, correlation and a probe, at two values each.
+    assert_eq!(figure.matches("<circle").count(), 6);
     let more = sweep("mask.ratio=0.5,0.75,0.9");
     assert_eq!(more["rows"][0], rows[0]);
     assert_eq!(more["rows"].as_array().unwrap().len(), 3);
