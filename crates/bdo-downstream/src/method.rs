@@ -78,7 +78,9 @@ impl FineTuning {
         let directory = ModelDirectory::read(&self.model)?;
         let target = Target::of_shared(task.target)?;
         let work = TuneWork::new(&directory, task.cohort, &target, &self.settings)?;
-        let place = self.folder.join(&task.split.blake3[..16]);
+        // Several labels may share a division of the people.
+        let label = blake3::hash(task.target.name.as_bytes()).to_hex();
+        let place = self.folder.join(format!("{}-{}", &task.split.blake3[..16], &label[..8]));
         let folder = WorkFolder::open(&place, &work.asked(&self.model_blake3))?;
         let (found, _) = work.tune(&folder, task.split, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);

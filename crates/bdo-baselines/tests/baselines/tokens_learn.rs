@@ -138,7 +138,7 @@ fn probed<L: Learner>(what: &str, learner: &L, scans: &[TokenScan]) {
 }
 
 fn tuned<N: Network>(what: &str, start: &N::Config, patches: &[Vec<f32>]) {
-    let recipe = tuning_recipe(&TunePoint::subset(1)[0], 6, 0.0);
+    let recipe = tuning_recipe(&TunePoint::subset(1)[0], 30, 0.0);
     let score = |label| accuracy::<N>(start, &recipe, &parts(patches, GRID.tokens(), label));
     check(what, score(planted), score(shuffled));
 }

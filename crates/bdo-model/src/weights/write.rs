@@ -69,9 +69,8 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The process number keeps two writers of one path from sharing a temporary file.
+/// Always the same, so that what a killed writer leaves is overwritten by the next one; a folder has one writer.
 fn partial_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.partial", std::process::id()));
-    path.with_file_name(name)
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    path.with_file_name(format!(".{name}.tmp"))
 }

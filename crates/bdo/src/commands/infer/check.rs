@@ -96,6 +96,11 @@ pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Outcome> 
     Ok(Outcome::Done)
 }
 
+/// Too few steps let a simulation explode: such numbers are read by their exponent.
+fn readable(x: f64) -> String {
+    if x.abs() < 1e4 { format!("{x:.4}") } else { format!("{x:.0e}") }
+}
+
 /// The first piece of one scan.
 fn first_piece(setup: &Setup, number: usize) -> anyhow::Result<Option<Piece>> {
     let scan = setup.cohort.scan(number)?;
