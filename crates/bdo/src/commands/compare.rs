@@ -149,13 +149,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
         .iter()
         .flat_map(|m| splits.splits.iter().zip(&flags).map(move |(split, flags)| (m.as_ref(), split, flags.as_slice())))
         .flat_map(|(method, split, flags)| {
-            // Groups of sites ask what a feature is worth elsewhere; methods that train for long are not trained five times
-            // more for it.
-            let left_out = method.runs_alone() && matches!(split.spec.scheme, Scheme::LeaveSiteOut { .. });
-            let of_split = move |t: &&Target| {
-                !left_out && (args.stratify_by.is_some() || Some(&t.name) == split.spec.target.as_ref())
-            };
-            targets.iter().filter(of_split).map(move |target| (method, split, target, flags))
+            let asked = move |target: &&Target| is_asked(args, method, split, target);
+            targets.iter().filter(asked).map(move |target| (method, split, target, flags))
         })
         .map(|(method, split, target, flags)| {
             (method, Task { cohort: &cohort, split, target, seed: split.spec.seed, fit_on }, flags)
@@ -242,6 +237,13 @@ fn splits(
         }
     }
     Ok(SplitManifest::new(cohort_blake3, people, &specs)?)
+}
+
+/// Whether a method is scored on a label under a split. Groups of sites ask what a feature is worth elsewhere; methods that
+/// train for long are not trained five times more for it.
+fn is_asked(args: &CompareArgs, method: &dyn Method, split: &Split, target: &Target) -> bool {
+    let left_out = method.runs_alone() && matches!(split.spec.scheme, Scheme::LeaveSiteOut { .. });
+    !left_out && (args.stratify_by.is_some() || Some(&target.name) == split.spec.target.as_ref())
 }
 
 /// One division for all targets leaves nobody out, so nobody may lack a value.

@@ -55,12 +55,12 @@ pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Outcome> 
     text.push_str("closed form beside Euler-Maruyama (steps between frames; difference of means in sd; expected from sampling; variance ratio; times)\n");
     for s in &simulations {
         text.push_str(&format!(
-            "  {:>3} steps, {} paths: {:.4}   {:.4}   {:.4}   {:.3} s, closed form {:.5} s\n",
+            "  {:>3} steps, {} paths: {}   {:.4}   {}   {:.3} s, closed form {:.5} s\n",
             s.substeps,
             s.paths,
-            s.mean_difference,
+            readable(s.mean_difference),
             s.sampling_error,
-            s.variance_ratio,
+            readable(s.variance_ratio),
             s.seconds,
             s.closed_form_seconds
         ));
