@@ -34,23 +34,30 @@ fn a_token_run_killed_at_random_moments_ends_with_the_same_bytes() {
         let expected = outcome(&dir.path().join(kind));
         run_json(dir.path(), &format!("pretrain --out {kind}-one {arguments} --threads 1"));
         assert!(outcome(&dir.path().join(format!("{kind}-one"))) == expected, "{kind}: one thread gave other bytes");
-        let name = format!("{kind}-killed");
-        let mut landed = 0;
-        for kill in 0..torture(60, 6) {
-            let mut rng = stream("token kill", &[kill as u64]);
-            let mut child = bdo()
-                .args(format!("pretrain --out {name} {arguments} --resume").split_whitespace())
-                .current_dir(dir.path())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_micros(below(&mut rng, whole_micros)));
-            child.kill().unwrap();
-            landed += usize::from(!child.wait().unwrap().success());
+        // A run that comes to its end before its kill is followed by another one.
+        let (kills, mut landed, mut round) = (torture(60, 6), 0, 0);
+        let mut name = String::new();
+        while landed < kills {
+            name = format!("{kind}-killed-{round}");
+            while landed < kills {
+                let mut rng = stream("token kill", &[round, landed as u64]);
+                let mut child = bdo()
+                    .args(format!("pretrain --out {name} {arguments} --resume").split_whitespace())
+                    .current_dir(dir.path())
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .unwrap();
+                std::thread::sleep(Duration::from_micros(below(&mut rng, whole_micros)));
+                child.kill().unwrap();
+                if child.wait().unwrap().success() {
+                    break;
+                }
+                landed += 1;
+            }
+            run_json(dir.path(), &format!("pretrain --out {name} {arguments} --resume"));
+            assert!(outcome(&dir.path().join(&name)) == expected, "{kind}: after {landed} kills the bytes differ");
+            round += 1;
         }
-        run_json(dir.path(), &format!("pretrain --out {name} {arguments} --resume"));
-        assert!(outcome(&dir.path().join(&name)) == expected, "{kind}: after {landed} kills the bytes differ");
-        assert!(landed > 0, "no kill landed before the end");
         let steps = std::fs::read_to_string(dir.path().join(name).join("journal.jsonl")).unwrap();
         let steps: Vec<serde_json::Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(steps.iter().enumerate().all(|(i, line)| line["step"] == i), "{steps:?}");
