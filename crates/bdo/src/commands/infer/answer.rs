@@ -165,7 +165,7 @@ fn answer(
     let mut table = TableWriter::create(&path, &[("mean", regions), ("sd", regions)], &facts)?;
     let progress = Progress::start(description, setup.scans.len(), common.quiet)?;
     let (mut rows_written, mut filled, mut passed_over) = (0usize, 0usize, Vec::new());
-    let mut familiar = Familiar::start(setup)?;
+    let mut familiar = Familiar::start(setup);
     for (done, &i) in setup.scans.iter().enumerate() {
         if progress.stop_requested() {
             return Err(InferError::Interrupted.into());
@@ -291,9 +291,9 @@ struct Familiar {
 }
 
 impl Familiar {
-    fn start(setup: &Setup) -> anyhow::Result<Self> {
+    fn start(setup: &Setup) -> Self {
         let is_known = setup.calibration.as_ref().is_some_and(|c| c.familiarity.is_known());
-        Ok(Self { lines: "scan\tdistance\tpercentile\ttrust\treasons\n".to_owned(), unusual: 0, is_known })
+        Self { lines: "scan\tdistance\tpercentile\ttrust\treasons\n".to_owned(), unusual: 0, is_known }
     }
 
     fn add(&mut self, setup: &Setup, number: usize, entry: &IndexEntry) -> anyhow::Result<()> {
