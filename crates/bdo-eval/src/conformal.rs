@@ -99,6 +99,7 @@ mod maybe_infinite {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use bdo_data::random::{shuffle, stream};
 

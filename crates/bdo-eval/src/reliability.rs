@@ -100,6 +100,7 @@ pub fn correlation(x: &[f64], y: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -229,6 +229,7 @@ fn leading_directions(rows: &[Vec<f64>], count: usize) -> Vec<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn facts(seed: u64, shift: f32) -> ScanFacts {

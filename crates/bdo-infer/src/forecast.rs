@@ -242,6 +242,7 @@ pub fn forecast_skill(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use bdo_data::random::stream;
     use bdo_train::noise::fill_normal;
