@@ -133,24 +133,28 @@ impl TsvWriter {
 
 /// Where a scan's tables go, and how their names begin: `sub-X/[ses-Y/]func/sub-X_[ses-Y_][task-Z_][run-N_]`.
 pub fn bids_stem(id: &ScanId) -> (PathBuf, String) {
-    let subject = bids_label(id.subject.strip_prefix("sub-").unwrap_or(&id.subject));
+    let subject = bids_label("sub-", &id.subject);
     let mut folder = PathBuf::from(format!("sub-{subject}"));
     let mut stem = format!("sub-{subject}");
     if let Some(session) = &id.session {
-        let session = bids_label(session);
+        let session = bids_label("ses-", session);
         folder.push(format!("ses-{session}"));
         stem.push_str(&format!("_ses-{session}"));
     }
-    stem.push_str(&format!("_task-{}", id.task.as_deref().map_or_else(|| "rest".to_owned(), bids_label)));
+    stem.push_str(&format!(
+        "_task-{}",
+        id.task.as_deref().map_or_else(|| "rest".to_owned(), |task| bids_label("task-", task))
+    ));
     if let Some(run) = &id.run {
-        stem.push_str(&format!("_run-{}", bids_label(run)));
+        stem.push_str(&format!("_run-{}", bids_label("run-", run)));
     }
     folder.push("func");
     (folder, stem)
 }
 
-/// Labels have letters and digits only; one that had more is told apart by a piece of its hash.
-fn bids_label(label: &str) -> String {
+/// Labels have letters and digits only; one that had more than its key before it is told apart by a piece of its hash.
+fn bids_label(key: &str, label: &str) -> String {
+    let label = label.strip_prefix(key).unwrap_or(label);
     let plain: String = label.chars().filter(char::is_ascii_alphanumeric).collect();
     if plain == label {
         return plain;
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn names_follow_bids_and_cannot_leave_the_folder() {
-        let id = ScanId { subject: "sub-01".into(), session: Some("a".into()), task: None, run: Some("2".into()) };
+        let id = ScanId { subject: "sub-01".into(), session: Some("ses-a".into()), task: None, run: Some("2".into()) };
         let (folder, stem) = bids_stem(&id);
         assert_eq!((folder.to_str().unwrap(), stem.as_str()), ("sub-01/ses-a/func", "sub-01_ses-a_task-rest_run-2"));
         let (hostile, _) = bids_stem(&ScanId::of_subject("../../etc/passwd"));

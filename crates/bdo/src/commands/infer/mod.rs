@@ -74,10 +74,17 @@ impl Setup {
             "calibration": asked.calibration, "uncertainty": uncertainty(asked.uncertainty, asked.draws),
             "seed": common.seed, "details": details,
         });
+        // What can be refused is refused before anything is made.
+        let given = match &asked.calibration {
+            Some(path) => Some(Calibration::read(path, &frozen.blake3, frozen.contract.roi_names.len())?),
+            None => None,
+        };
+        if asked.data.is_dir() {
+            matched(&frozen, &Cohort::open(&asked.data)?)?;
+        }
         let folder = WorkFolder::open(&asked.out, &request)?;
         let cohort = open_data(asked, folder.path(), common)?;
-        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-        let columns = frozen.contract.match_regions(&names)?;
+        let columns = matched(&frozen, &cohort)?;
         let scans = scans_of(asked.people, &frozen.people, notes.as_ref(), &cohort);
         if scans.is_empty() {
             bail!(
@@ -87,8 +94,8 @@ impl Setup {
             );
         }
         let mut uncertainty = uncertainty(asked.uncertainty, asked.draws);
-        let calibration = match (&asked.calibration, &notes) {
-            (Some(path), _) => Some(Calibration::read(path, &frozen.blake3, columns.len())?),
+        let calibration = match (given, &notes) {
+            (Some(calibration), _) => Some(calibration),
             (None, Some(notes)) if calibrate::has_people(&frozen, notes, &cohort) => {
                 note(common, "bands are fitted on the model's validation people, who are in this cohort");
                 Some(calibrate::fit(&frozen, notes, &cohort, uncertainty, common)?)
@@ -129,6 +136,12 @@ impl Setup {
     }
 }
 
+/// For each region of the model, its column in the data.
+fn matched(frozen: &FrozenModel, cohort: &Cohort) -> anyhow::Result<Vec<usize>> {
+    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
+    Ok(frozen.contract.match_regions(&names)?)
+}
+
 /// A cohort as it is; a single series file becomes one first.
 fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohort> {
     if !asked.data.is_file() {
@@ -141,6 +154,9 @@ fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohor
         ..IngestOptions::default()
     };
     let plan = ingest::plan(&asked.data, &options)?;
+    for warning in &plan.warnings {
+        note(common, warning);
+    }
     let place = out.join("cohort");
     let progress = Progress::start("read", 1, common.quiet)?;
     let report = ingest::ingest(&plan, &place, &progress);
