@@ -2,6 +2,7 @@
 
 use crate::error::DownstreamError;
 use crate::frozen::{FrozenModel, Intake};
+use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, CohortError, Observer};
 use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::BatchError;
@@ -53,6 +54,17 @@ impl ControlSequence {
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values.chunks_exact(self.width)
     }
+}
+
+/// A scan with its control: what there is to pool.
+#[derive(Clone, Debug)]
+pub struct Encoded<'a> {
+    /// The control along the scan.
+    pub control: ControlSequence,
+    /// The scan as the model saw it.
+    pub scan: &'a ScaledScan,
+    /// What the model brings to read regions out of a control.
+    pub readout: Option<&'a Readout>,
 }
 
 /// Encodes scans of a batch whole, padded at the end.
@@ -131,14 +143,14 @@ fn encode_windows(model: &Bdo, scan: &ScaledScan, windows: Windows) -> Result<Co
     Ok(out)
 }
 
-/// Encodes scans of a cohort and hands each control on with its number; scans without a usable region are passed over
+/// Encodes scans of a cohort and hands each on with its number; scans without a usable region are passed over
 /// and returned. The order in which scans come is by length.
 pub fn encode_cohort(
     frozen: &FrozenModel,
     cohort: &Cohort,
     scans: &[usize],
     observer: &dyn Observer,
-    mut visit: impl FnMut(usize, ControlSequence),
+    mut visit: impl FnMut(usize, Encoded<'_>),
 ) -> Result<Vec<usize>, DownstreamError> {
     let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
     let intake = Intake::new(&frozen.contract, &names)?;
@@ -171,8 +183,8 @@ pub fn encode_cohort(
             }
             Some(_) => encode(&frozen.model, &usable)?,
         };
-        for (i, control) in numbers.into_iter().zip(controls) {
-            visit(i, control);
+        for ((i, scan), control) in numbers.into_iter().zip(usable).zip(controls) {
+            visit(i, Encoded { control, scan, readout: frozen.readout.as_ref() });
         }
         done += now.len();
         observer.advance(done, passed_over.len());

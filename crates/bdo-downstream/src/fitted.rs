@@ -1,7 +1,7 @@
 //! A fitted head on disk, with its model: everything needed to say something about new people, and what it was fitted
 //! on. One member for each seed; what a head says is the mean over its members.
 
-use crate::control::ControlSequence;
+use crate::control::Encoded;
 use crate::error::DownstreamError;
 use crate::fit::Loss;
 use crate::head::{AttentionHead, Head, LinearHead};
@@ -202,17 +202,17 @@ impl FittedHead {
     }
 
     /// What a member says of one scan: the label, or the probability of the second class.
-    pub fn say(&self, member: &Member, control: &ControlSequence) -> f64 {
+    pub fn say(&self, member: &Member, encoded: &Encoded<'_>) -> f64 {
         let parameters = widened(&member.parameters);
         let output = match self.kind {
             HeadKind::Linear => {
-                let feature = member.transform.apply(&self.pooling.apply(control));
+                let feature = member.transform.apply(&self.pooling.apply(encoded));
                 LinearHead { width: self.width }.output(&parameters, &feature)
             }
-            HeadKind::Attention => AttentionHead { width: self.width }.output(&parameters, control),
+            HeadKind::Attention => AttentionHead { width: self.width }.output(&parameters, &encoded.control),
             HeadKind::Ridge => {
                 let fit = member.closed_form.as_ref().expect("a closed-form head is read with its fits");
-                return closed_form_says(fit, &self.pooling.apply(control));
+                return closed_form_says(fit, &self.pooling.apply(encoded));
             }
         };
         match loss_of(&self.task) {

@@ -2,6 +2,7 @@
 //! second process out. Running the same command again goes on; another request is refused.
 
 use crate::error::DownstreamError;
+use crate::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
 use bdo_data::durable::{self, InFile};
 use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
 use bdo_train::publish::TRAINING_FILE;
@@ -68,9 +69,10 @@ impl WorkFolder {
         let folder = self.join(name);
         durable::create_folder(&folder)?;
         // The configuration last, because a reader starts with it.
-        for file in [WEIGHTS_FILE, PREPROCESSOR_FILE, PEOPLE_FILE, TRAINING_FILE, README_FILE, CONFIG_FILE] {
+        let optional = [READOUT_NUMBERS_FILE, READOUT_FILE, TRAINING_FILE, README_FILE];
+        for file in [WEIGHTS_FILE, PREPROCESSOR_FILE, PEOPLE_FILE].into_iter().chain(optional).chain([CONFIG_FILE]) {
             let (from, to) = (model.join(file), folder.join(file));
-            if to.is_file() || ([README_FILE, TRAINING_FILE].contains(&file) && !from.is_file()) {
+            if to.is_file() || (optional.contains(&file) && !from.is_file()) {
                 continue;
             }
             if fs::hard_link(&from, &to).is_err() {

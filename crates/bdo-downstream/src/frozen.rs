@@ -2,6 +2,8 @@
 
 use crate::control::Windows;
 use crate::error::DownstreamError;
+use crate::pooling::Pooling;
+use crate::readout::{READOUT_FILE, Readout};
 use bdo_data::durable;
 use bdo_data::scaler::ScaledScan;
 use bdo_data::scan::Scan;
@@ -29,6 +31,8 @@ pub struct FrozenModel {
     pub blake3: String,
     /// Where it lies.
     pub folder: PathBuf,
+    /// What its control says of the regions, if that was fitted.
+    pub readout: Option<Readout>,
 }
 
 /// Features are the same numbers on every machine up to rounding, so they are never computed in the reduced precision
@@ -39,6 +43,7 @@ impl FrozenModel {
     /// Reads and checks a model directory.
     pub fn read(folder: &Path) -> Result<Self, DownstreamError> {
         let directory = ModelDirectory::read(folder)?;
+        let readout = Readout::read(folder, directory.config.regions, directory.config.width)?;
         let model = Bdo::from_parameters(&directory.config, directory.parameters, KERNELS, &Device::flex())?;
         Ok(Self {
             model,
@@ -47,7 +52,39 @@ impl FrozenModel {
             windows: read_notes(folder).map_or(Windows::WHOLE_SCANS, |notes| Windows::of_training(&notes.mask)),
             blake3: model_blake3(folder)?,
             folder: folder.to_path_buf(),
+            readout,
         })
+    }
+
+    /// Refuses a pooling that needs a readout where the model has none.
+    pub fn able_to(&self, pooling: Pooling) -> Result<(), DownstreamError> {
+        if pooling.needs_readout() && self.readout.is_none() {
+            return Err(DownstreamError::refused(
+                &self.folder,
+                format!(
+                    "a model with {READOUT_FILE}, which pooling {} reads (`bdo pretrain --resume` on its run adds one)",
+                    pooling.name()
+                ),
+                "none that belongs to its weights",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Numbers a scan.
+    pub fn feature_width(&self, pooling: Pooling) -> usize {
+        pooling.width(self.model.config().width, self.model.config().regions)
+    }
+
+    /// BLAKE3 of all that decides features of this pooling: that of the model, and of the readout where it has a part.
+    pub fn blake3_for(&self, pooling: Pooling) -> String {
+        match &self.readout {
+            Some(readout) if pooling.needs_readout() => {
+                let both = format!("{} {}", self.blake3, readout.note().numbers_blake3);
+                blake3::hash(both.as_bytes()).to_hex().to_string()
+            }
+            _ => self.blake3.clone(),
+        }
     }
 }
 

@@ -9,6 +9,8 @@ pub mod frozen;
 
 pub mod control;
 
+pub mod readout;
+
 mod matrix_log;
 
 pub mod pooling;

@@ -1,7 +1,9 @@
 //! From the control along a scan to one vector.
 
-use crate::control::ControlSequence;
+use crate::control::{ControlSequence, Encoded};
 use crate::matrix_log::log_covariance;
+use crate::readout::unit_regions;
+use faer::Mat;
 use serde::{Deserialize, Serialize};
 
 /// How the frames of a scan become one vector.
@@ -23,6 +25,12 @@ pub enum Pooling {
     /// The same minus its mean over training people: the tangent vector at their log-Euclidean mean. The reference is
     /// fitted, so only a probe can compute it.
     Tangent,
+    /// Fisher-transformed correlation over time of what the control says of the regions, upper triangle without the
+    /// diagonal: N (N - 1) / 2 numbers. Needs the model's readout, as does the next one.
+    Regions,
+    /// Correlation over time of every region with what the control says of every region: N N numbers, the measured region
+    /// slowest.
+    Coupling,
 }
 
 impl Pooling {
@@ -35,6 +43,8 @@ impl Pooling {
             Self::Correlation => "correlation",
             Self::LogCovariance => "log-covariance",
             Self::Tangent => "tangent",
+            Self::Regions => "regions",
+            Self::Coupling => "coupling",
         }
     }
 
@@ -43,18 +53,35 @@ impl Pooling {
         if self == Self::Tangent { Self::LogCovariance } else { self }
     }
 
-    /// Numbers a scan.
-    pub fn width(self, d: usize) -> usize {
+    /// Whether a model without a readout cannot do it.
+    pub fn needs_readout(self) -> bool {
+        matches!(self, Self::Regions | Self::Coupling)
+    }
+
+    /// Numbers a scan, of a control of width `d` over `n` regions.
+    pub fn width(self, d: usize, n: usize) -> usize {
         match self {
             Self::Mean => d,
             Self::MeanStd => 2 * d,
             Self::Covariance | Self::LogCovariance | Self::Tangent => d * (d + 1) / 2,
             Self::Correlation => d * (d - 1) / 2,
+            Self::Regions => n * (n - 1) / 2,
+            Self::Coupling => n * n,
         }
     }
 
-    /// One scan's vector, as [`per_scan`](Self::per_scan) says.
-    pub fn apply(self, control: &ControlSequence) -> Vec<f32> {
+    /// One scan's vector, as [`per_scan`](Self::per_scan) says. The model of the scan has been asked for the readout.
+    pub fn apply(self, encoded: &Encoded<'_>) -> Vec<f32> {
+        let readout = || encoded.readout.expect("a model without a readout was refused before it encoded a scan");
+        match self {
+            Self::Regions => regions(&readout().said(&encoded.control.values)),
+            Self::Coupling => coupling(&unit_regions(encoded.scan), &readout().said(&encoded.control.values)),
+            _ => self.of_control(&encoded.control),
+        }
+    }
+
+    /// The same for what the control alone decides.
+    pub fn of_control(self, control: &ControlSequence) -> Vec<f32> {
         let mean = mean(control);
         let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect();
         match self {
@@ -66,6 +93,7 @@ impl Pooling {
             Self::Covariance => covariance(control, &mean),
             Self::LogCovariance | Self::Tangent => log_covariance(&covariance(control, &mean), control.width),
             Self::Correlation => correlation(control, &mean),
+            Self::Regions | Self::Coupling => unreachable!("{} needs more than a control", self.name()),
         }
     }
 }
@@ -113,9 +141,27 @@ fn covariance(control: &ControlSequence, mean: &[f64]) -> Vec<f32> {
     (0..d).flat_map(|i| full[i * d + i..(i + 1) * d].iter().map(move |sum| sum * scale).collect::<Vec<_>>()).collect()
 }
 
+/// Correlations of unit columns [frames, N] with each other.
+fn regions(said: &Mat<f32>) -> Vec<f32> {
+    let products = said.transpose() * said;
+    let n = said.ncols();
+    (0..n).flat_map(|r| (r + 1..n).map(move |s| (r, s))).map(|(r, s)| fisher(products[(r, s)])).collect()
+}
+
+/// Correlations of unit columns with other unit columns, both [frames, N].
+fn coupling(measured: &Mat<f32>, said: &Mat<f32>) -> Vec<f32> {
+    let products = measured.transpose() * said;
+    let n = said.ncols();
+    (0..n).flat_map(|r| (0..n).map(move |s| (r, s))).map(|(r, s)| products[(r, s)]).collect()
+}
+
+fn fisher(r: f32) -> f32 {
+    const LARGEST: f32 = 0.999_999;
+    r.clamp(-LARGEST, LARGEST).atanh()
+}
+
 /// A coordinate that does not move is correlated with nothing.
 fn correlation(control: &ControlSequence, mean: &[f64]) -> Vec<f32> {
-    const LARGEST: f32 = 0.999_999;
     let d = control.width;
     let covariance = covariance(control, mean);
     let diagonal: Vec<f32> = (0..d).map(|i| covariance[triangle_index(d, i, i)]).collect();
@@ -124,7 +170,7 @@ fn correlation(control: &ControlSequence, mean: &[f64]) -> Vec<f32> {
         for j in i + 1..d {
             let scale = (diagonal[i] * diagonal[j]).sqrt();
             let r = if scale > 0.0 { covariance[triangle_index(d, i, j)] / scale } else { 0.0 };
-            out.push(r.clamp(-LARGEST, LARGEST).atanh());
+            out.push(fisher(r));
         }
     }
     out
@@ -145,14 +191,14 @@ mod tests {
 
     #[test]
     fn moments_are_those_of_the_frames() {
-        assert_eq!(Pooling::Mean.apply(&control()), [2.0, 2.0, 5.0]);
+        assert_eq!(Pooling::Mean.of_control(&control()), [2.0, 2.0, 5.0]);
         let std = (2.0f64 / 3.0).sqrt() as f32;
-        assert_eq!(Pooling::MeanStd.apply(&control()), [2.0, 2.0, 5.0, std, (8.0f64 / 3.0).sqrt() as f32, 0.0]);
+        assert_eq!(Pooling::MeanStd.of_control(&control()), [2.0, 2.0, 5.0, std, (8.0f64 / 3.0).sqrt() as f32, 0.0]);
         // cov(x, y) = ((-1)(0) + (1)(-2) + (0)(2)) / 3; the third coordinate never moves.
-        let found = Pooling::Covariance.apply(&control());
+        let found = Pooling::Covariance.of_control(&control());
         let expected = [2.0 / 3.0, -2.0 / 3.0, 0.0, 8.0 / 3.0, 0.0, 0.0];
         assert!(found.iter().zip(expected).all(|(f, e): (&f32, f32)| (f - e).abs() < 1e-6), "{found:?}");
-        let found = Pooling::Correlation.apply(&control());
+        let found = Pooling::Correlation.of_control(&control());
         assert!((found[0] - (-0.5f32).atanh()).abs() < 1e-6 && found[1] == 0.0 && found[2] == 0.0, "{found:?}");
     }
 
@@ -160,7 +206,7 @@ mod tests {
     fn widths_are_as_said() {
         let all = [Pooling::Mean, Pooling::MeanStd, Pooling::Covariance, Pooling::Correlation, Pooling::Tangent];
         for pooling in all {
-            assert_eq!(pooling.apply(&control()).len(), pooling.width(3), "{}", pooling.name());
+            assert_eq!(pooling.of_control(&control()).len(), pooling.width(3, 5), "{}", pooling.name());
         }
         assert_eq!((triangle_index(4, 0, 3), triangle_index(4, 1, 1), triangle_index(4, 3, 3)), (3, 4, 9));
     }

@@ -62,11 +62,13 @@ pub fn predict(
     for (model, members) in models {
         let frozen = FrozenModel::read(&folder.join(model))?;
         let expected = &head.members[members[0]].model_blake3;
-        if frozen.blake3 != *expected {
+        frozen.able_to(head.pooling)?;
+        let found = frozen.blake3_for(head.pooling);
+        if found != *expected {
             return Err(DownstreamError::refused(
                 &frozen.folder,
                 format!("the model with BLAKE3 {expected} that the head was fitted on"),
-                frozen.blake3,
+                found,
             ));
         }
         for (known, entry) in known.iter_mut().zip(cohort.index()) {
@@ -112,8 +114,8 @@ pub(crate) fn predict_scans(
     observer: &dyn Observer,
 ) -> Result<Spoken, DownstreamError> {
     let mut said = Vec::with_capacity(scans.len());
-    let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, control| {
-        said.push((i, members.iter().map(|&m| head.say(&head.members[m], &control)).collect()));
+    let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
+        said.push((i, members.iter().map(|&m| head.say(&head.members[m], &encoded)).collect()));
     })?;
     Ok(Spoken { said, passed_over })
 }

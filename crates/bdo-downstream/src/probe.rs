@@ -124,11 +124,12 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
     let settings = &request.settings;
     settings.check()?;
     let frozen = FrozenModel::read(&request.model)?;
+    frozen.able_to(settings.pooling)?;
     let cohort = Cohort::open(&request.data)?;
     let target = Target::read(cohort.participants(), &settings.target)?;
     let manifest = splits(&cohort, &settings.target, &settings.seeds)?;
     let asked = serde_json::json!({
-        "verb": "probe", "settings": settings, "model_blake3": frozen.blake3,
+        "verb": "probe", "settings": settings, "model_blake3": frozen.blake3_for(settings.pooling),
         "cohort_blake3": manifest.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
     });
     let folder = WorkFolder::open(&request.out, &asked)?;
@@ -155,14 +156,15 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
     };
     folder.adopt_model(&request.model, MODEL_FOLDER)?;
     let (seeds, mut members): (Vec<SeedOutcome>, Vec<Member>) = found.into_iter().unzip();
-    members.iter_mut().for_each(|member| member.model_blake3.clone_from(&frozen.blake3));
+    let identity = frozen.blake3_for(settings.pooling);
+    members.iter_mut().for_each(|member| member.model_blake3.clone_from(&identity));
     let facts = HeadFacts {
         target: settings.target.clone(),
         task: target.task.clone(),
         pooling: settings.pooling,
         kind: settings.head,
         width: match settings.head {
-            HeadKind::Linear | HeadKind::Ridge => settings.pooling.width(frozen.model.config().width),
+            HeadKind::Linear | HeadKind::Ridge => frozen.feature_width(settings.pooling),
             HeadKind::Attention => frozen.model.config().width,
         },
         cohort_blake3: manifest.cohort_blake3.clone(),
@@ -351,6 +353,6 @@ fn sequences(
 ) -> Result<(Vec<ScanRow>, Vec<ControlSequence>), DownstreamError> {
     let scans: Vec<usize> = (0..cohort.len()).collect();
     let mut found: Vec<Option<ControlSequence>> = vec![None; cohort.len()];
-    encode_cohort(frozen, cohort, &scans, observer, |i, control| found[i] = Some(control))?;
+    encode_cohort(frozen, cohort, &scans, observer, |i, encoded| found[i] = Some(encoded.control))?;
     Ok((cohort.index().iter().zip(found)).filter_map(|(entry, control)| Some((scan_row(entry), control?))).unzip())
 }

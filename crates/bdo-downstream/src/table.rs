@@ -38,7 +38,7 @@ impl TableOrigin {
     pub fn of(frozen: &FrozenModel, cohort: &Cohort, pooling: Pooling) -> Result<Self, DownstreamError> {
         Ok(Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            model_blake3: frozen.blake3.clone(),
+            model_blake3: frozen.blake3_for(pooling),
             cohort_blake3: cohort.content_blake3()?,
             pooling,
         })
@@ -84,11 +84,12 @@ impl FeatureTable {
         poolings: &[Pooling],
         observer: &dyn Observer,
     ) -> Result<Vec<Self>, DownstreamError> {
+        poolings.iter().try_for_each(|pooling| frozen.able_to(*pooling))?;
         let scans: Vec<usize> = (0..cohort.len()).collect();
         let mut found: Vec<Vec<Option<Vec<f32>>>> = vec![vec![None; cohort.len()]; poolings.len()];
-        let passed_over = encode_cohort(frozen, cohort, &scans, observer, |i, control| {
+        let passed_over = encode_cohort(frozen, cohort, &scans, observer, |i, encoded| {
             for (features, pooling) in found.iter_mut().zip(poolings) {
-                features[i] = Some(pooling.per_scan().apply(&control));
+                features[i] = Some(pooling.per_scan().apply(&encoded));
             }
         })?;
         let passed_over: Vec<String> = passed_over.into_iter().map(|i| cohort.index()[i].id.to_string()).collect();
@@ -97,7 +98,7 @@ impl FeatureTable {
             let pooling = pooling.per_scan();
             let mut table = Self {
                 rows: Vec::new(),
-                width: pooling.width(frozen.model.config().width),
+                width: frozen.feature_width(pooling),
                 values: Vec::new(),
                 origin: TableOrigin::of(frozen, cohort, pooling)?,
                 passed_over: passed_over.clone(),

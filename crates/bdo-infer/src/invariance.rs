@@ -96,7 +96,8 @@ pub fn invariance(
 ) -> Result<Vec<ChangeScore>, InferError> {
     let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
     let intake = Intake::new(&frozen.contract, &names)?;
-    let feature = |scan: &ScaledScan| -> Result<Vec<f32>, InferError> { Ok(pooling.apply(&control_of(frozen, scan)?)) };
+    let feature =
+        |scan: &ScaledScan| -> Result<Vec<f32>, InferError> { Ok(pooling.of_control(&control_of(frozen, scan)?)) };
     let mut whole = Vec::new();
     let mut changed: Vec<Vec<Vec<f32>>> = vec![Vec::new(); Change::ALL.len()];
     for (done, &i) in scans.iter().enumerate() {

@@ -21,6 +21,10 @@ pub(crate) enum PoolingName {
     LogCovariance,
     /// The same minus its mean over training people (a probe only)
     Tangent,
+    /// Fisher-transformed correlation over time of what the control says of the regions: N (N - 1) / 2 numbers
+    Regions,
+    /// Correlation of every region with what the control says of every region: N N numbers
+    Coupling,
 }
 
 impl From<PoolingName> for Pooling {
@@ -32,6 +36,8 @@ impl From<PoolingName> for Pooling {
             PoolingName::Correlation => Self::Correlation,
             PoolingName::LogCovariance => Self::LogCovariance,
             PoolingName::Tangent => Self::Tangent,
+            PoolingName::Regions => Self::Regions,
+            PoolingName::Coupling => Self::Coupling,
         }
     }
 }

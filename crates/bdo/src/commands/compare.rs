@@ -137,7 +137,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
     durable::create_folder(&args.out)?;
-    let models = model_rows::needed(&names).then(|| Models::ready(args, &splits.splits, common)).transpose()?;
+    let models =
+        model_rows::needed(&names).then(|| Models::ready(args, &cohort, &splits.splits, common)).transpose()?;
     let methods = methods(&names, args, &cohort, &ingredients, models.as_ref(), common)?;
     durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
     let store = ResultStore::open(&args.out.join("results"))?;
@@ -168,8 +169,11 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     let mut audited = vec![];
     if !args.no_audit {
         audited = audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?;
-        if let Some(table) = models.map(|m| m.audited(args, &cohort, common)).transpose()?.flatten() {
-            audited.extend(audit("bdo-mean", &table, &cohort, &ingredients.nuisance, common.seed)?);
+        // The paper's feature, and the best one where it is a row.
+        let asked = ["bdo-mean", "bdo-coupling"].into_iter().filter(|name| *name == "bdo-mean" || names.contains(name));
+        for (name, models) in asked.flat_map(|name| models.as_ref().map(|models| (name, models))) {
+            let table = models.audited(name, args, &cohort, common)?;
+            audited.extend(audit(name, &table, &cohort, &ingredients.nuisance, common.seed)?);
         }
     }
     let fitted_on = args.fit_on.to_string().replace('-', " ");

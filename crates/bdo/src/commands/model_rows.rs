@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::split::Split;
 use bdo_downstream::cache::{cached_features, cached_features_each};
+use bdo_downstream::error::DownstreamError;
 use bdo_downstream::finetune::{TunePoint, TuneSettings};
 use bdo_downstream::fitted::HeadKind;
 use bdo_downstream::frozen::FrozenModel;
-use bdo_downstream::method::{FineTuning, GridProbe};
+use bdo_downstream::method::{FineTuning, GridProbe, Unwatched};
 use bdo_downstream::pooling::Pooling;
 use bdo_downstream::probe::ProbeSettings;
+use bdo_downstream::table::TableOrigin;
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
 use bdo_eval::features::FeatureTable;
@@ -24,20 +26,23 @@ use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 
 use super::note;
-use super::pretrain::{Watcher, preset};
+use super::pretrain::{Watcher, add_readout, preset};
 use crate::cli::Common;
 use crate::comparison_args::CompareArgs;
 use crate::progress::Progress;
 
 /// Names of the rows.
-pub(crate) const NAMES: [&str; 8] = [
+pub(crate) const NAMES: [&str; 11] = [
     "bdo-probe",
     "bdo-mean",
     "bdo-mean-std",
     "bdo-covariance",
     "bdo-correlation",
     "bdo-log-covariance",
+    "bdo-regions",
+    "bdo-coupling",
     "bdo-correlation-combat",
+    "bdo-coupling-combat",
     "bdo-finetune",
 ];
 
@@ -48,14 +53,19 @@ pub(crate) struct Models {
 
 impl Models {
     /// The given model for all splits, or one trained on the training people of each.
-    pub(crate) fn ready(args: &CompareArgs, splits: &[Split], common: &Common) -> anyhow::Result<Self> {
+    pub(crate) fn ready(
+        args: &CompareArgs,
+        cohort: &Cohort,
+        splits: &[Split],
+        common: &Common,
+    ) -> anyhow::Result<Self> {
         let mut by_split = BTreeMap::new();
         for (i, split) in splits.iter().enumerate() {
             let model = if let Some(model) = &args.model {
                 model.clone()
             } else {
                 note(common, &format!("pre-training {} of {}", i + 1, splits.len()));
-                train(args, split, common)?
+                train(args, cohort, split, common)?
             };
             by_split.insert(split.blake3.clone(), model);
         }
@@ -82,7 +92,8 @@ impl Models {
             let progress = Progress::start("embed", cohort.len(), common.quiet)?;
             let tables = cached_features_each(&args.out.join("features"), &frozen, cohort, &poolings, &progress);
             progress.finish();
-            tables?;
+            // What the rows need they read again, one table at a time.
+            drop(tables?);
         }
         Ok(())
     }
@@ -101,27 +112,29 @@ impl Models {
         for (split, model) in &self.by_split {
             let from = match made.get(model.as_path()) {
                 Some(from) => from.clone(),
-                None => Ingredients::of(name, model, args, cohort, common)?,
+                None => Ingredients::of(name, model, args, cohort)?,
             };
             made.insert(model, from.clone());
-            rows.insert(split.clone(), from.row(name, args, nuisance)?);
+            rows.insert(split.clone(), from.row(name, args, cohort, nuisance, common)?);
         }
         Ok(Box::new(OfSplits { name: name.to_owned(), rows }))
     }
 
-    /// Features for the confound audit: those of the first split's model.
+    /// Features of a row for the confound audit: those of the first split's model.
     pub(crate) fn audited(
         &self,
+        name: &str,
         args: &CompareArgs,
         cohort: &Cohort,
         common: &Common,
-    ) -> anyhow::Result<Option<FeatureTable>> {
-        let Some(model) = self.by_split.values().next() else { return Ok(None) };
-        Ok(Some(features(model, Pooling::Mean, args, cohort, common)?.shared()?))
+    ) -> anyhow::Result<FeatureTable> {
+        let model = self.by_split.values().next().context("a comparison has at least one split")?;
+        let pooling = pooling(name).with_context(|| format!("{name} has no features"))?;
+        Ok(features(model, pooling, args, cohort, common)?.shared()?)
     }
 }
 
-fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
+fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
     let out = args.out.join("pretraining").join(&split.blake3[..16]);
     let mut sets = args.set.clone();
     sets.push(format!("train.max_minutes={:?}", args.pretrain_minutes));
@@ -138,7 +151,9 @@ fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<P
     let watcher = Watcher::start(common.quiet)?;
     let summary = pretrain(&request, &watcher);
     watcher.finish();
-    Ok(summary?.model)
+    let model = summary?.model;
+    add_readout(&model, cohort, common)?;
+    Ok(model)
 }
 
 fn features(
@@ -162,6 +177,8 @@ fn pooling(name: &str) -> Option<Pooling> {
         "bdo-mean-std" => Some(Pooling::MeanStd),
         "bdo-covariance" => Some(Pooling::Covariance),
         "bdo-correlation" | "bdo-correlation-combat" => Some(Pooling::Correlation),
+        "bdo-regions" => Some(Pooling::Regions),
+        "bdo-coupling" | "bdo-coupling-combat" => Some(Pooling::Coupling),
         "bdo-log-covariance" => Some(Pooling::LogCovariance),
         _ => Some(Pooling::Mean),
     }
@@ -171,41 +188,62 @@ fn pooling(name: &str) -> Option<Pooling> {
 #[derive(Clone)]
 struct Ingredients {
     model: PathBuf,
-    source: String,
-    table: Option<Arc<bdo_downstream::table::FeatureTable>>,
-    shared: Option<Arc<FeatureTable>>,
+    /// Where features are cached, how they are pooled and what made them; fine-tuning has none.
+    features: Option<(PathBuf, Pooling, String)>,
 }
 
 impl Ingredients {
-    fn of(name: &str, model: &Path, args: &CompareArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Self> {
-        let table = pooling(name).map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
-        let shared = match &table {
-            Some(table) if name != "bdo-probe" => Some(Arc::new(table.shared()?)),
-            _ => None,
+    fn of(name: &str, model: &Path, args: &CompareArgs, cohort: &Cohort) -> anyhow::Result<Self> {
+        let features = match pooling(name) {
+            None => None,
+            Some(pooling) => {
+                let origin = TableOrigin::of(&FrozenModel::read(model)?, cohort, pooling)?;
+                Some((args.out.join("features"), pooling, origin.blake3()))
+            }
         };
-        let source = table.as_ref().map_or_else(String::new, |t| t.origin.blake3());
-        Ok(Self { model: model.to_path_buf(), source, table, shared })
+        Ok(Self { model: model.to_path_buf(), features })
     }
 
-    fn row(&self, name: &str, args: &CompareArgs, nuisance: &Arc<Nuisance>) -> anyhow::Result<Box<dyn Method>> {
-        if let Some(shared) = &self.shared {
-            let row = ClosedForm::new(name, shared.clone(), &self.source);
-            let combat = name.ends_with("-combat");
-            return Ok(Box::new(if combat { row.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { row }));
+    fn row(
+        &self,
+        name: &str,
+        args: &CompareArgs,
+        cohort: &Cohort,
+        nuisance: &Arc<Nuisance>,
+        common: &Common,
+    ) -> anyhow::Result<Box<dyn Method>> {
+        match &self.features {
+            Some((_, pooling, _)) if name == "bdo-probe" => {
+                let table = features(&self.model, *pooling, args, cohort, common)?;
+                Ok(Box::new(GridProbe::new(name, Arc::new(table), ProbeSettings::protocol(""))))
+            }
+            Some((cache, pooling, source)) => {
+                let (cache, pooling, model) = (cache.clone(), *pooling, self.model.clone());
+                let data = cohort.folder().to_path_buf();
+                let make = move || stored(&cache, &model, &data, pooling).map_err(|e| MethodError::Other(Box::new(e)));
+                let row = ClosedForm::lazily(name, make, source);
+                let combat = name.ends_with("-combat");
+                Ok(Box::new(if combat { row.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { row }))
+            }
+            None => {
+                let settings = TuneSettings {
+                    target: String::new(),
+                    head: HeadKind::Linear,
+                    seeds: vec![0],
+                    epochs: args.finetune_epochs,
+                    frames: args.finetune_frames,
+                    points: TunePoint::subset(args.finetune_budget),
+                };
+                Ok(Box::new(FineTuning::new(name, &self.model, &args.out.join("finetuning"), settings)?))
+            }
         }
-        if let Some(table) = &self.table {
-            return Ok(Box::new(GridProbe::new(name, table.clone(), ProbeSettings::protocol(""))));
-        }
-        let settings = TuneSettings {
-            target: String::new(),
-            head: HeadKind::Linear,
-            seeds: vec![0],
-            epochs: args.finetune_epochs,
-            frames: args.finetune_frames,
-            points: TunePoint::subset(args.finetune_budget),
-        };
-        Ok(Box::new(FineTuning::new(name, &self.model, &args.out.join("finetuning"), settings)?))
     }
+}
+
+/// A table that was embedded before the rows began.
+fn stored(cache: &Path, model: &Path, data: &Path, pooling: Pooling) -> Result<FeatureTable, DownstreamError> {
+    let (frozen, cohort) = (FrozenModel::read(model)?, Cohort::open(data)?);
+    cached_features(cache, &frozen, &cohort, pooling, &Unwatched)?.shared()
 }
 
 /// A row whose model depends on the split.

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
+use bdo_data::cohort::Cohort;
+use bdo_downstream::readout::{ReadoutNote, ensure_readout};
 use bdo_report::report::Kind as PageKind;
 use bdo_train::folder::{is_run, read_record};
 use bdo_train::journal::{PlainStepEntry, StepEntry, ValidationEntry};
@@ -20,6 +22,7 @@ use super::report::leave_page;
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
 use crate::cli::Common;
+use crate::progress::Progress;
 use crate::training_args::PretrainArgs;
 
 pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcome> {
@@ -39,11 +42,13 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
     let summary = pretrain(&request, &watcher);
     watcher.finish();
     let summary = summary?;
+    let readout = add_readout(&summary.model, &Cohort::open(&args.data)?, common)?;
     let validation = summary.validation.as_ref();
     let json = json!({
         "run": args.out, "model": summary.model, "steps": summary.steps, "skipped_steps": summary.skipped,
         "epochs": summary.plan.total_steps as f64 / summary.plan.steps_per_epoch as f64,
-        "train_scans": summary.train_scans, "validation": validation, "seconds": summary.seconds,
+        "train_scans": summary.train_scans, "validation": validation, "readout": readout,
+        "seconds": summary.seconds,
         "peak_rss_mib": peak_rss_mib(),
     });
     let found = validation.map_or_else(String::new, |v| {
@@ -63,6 +68,14 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
     leave_page(&args.out, PageKind::Run, None, common);
     print(common, &json, &text);
     Ok(Outcome::Done)
+}
+
+/// Puts what the control says of the regions beside the weights, if it is not there yet.
+pub(crate) fn add_readout(model: &Path, cohort: &Cohort, common: &Common) -> anyhow::Result<ReadoutNote> {
+    let progress = Progress::start("readout", cohort.len(), common.quiet)?;
+    let readout = ensure_readout(model, cohort, &progress);
+    progress.finish();
+    Ok(readout?)
 }
 
 /// The method that is trained: what is asked for, or that of the run that is resumed.

@@ -27,6 +27,7 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
     let (kernels, _) = workload::kernels(args);
     let regions = args.regions;
     let frozen = FrozenModel {
+        readout: None,
         model: Bdo::init(&config, common.seed, kernels, &Device::flex())?,
         contract: PreprocessorConfig {
             roi_names: (0..regions).map(|r| r.to_string()).collect(),

@@ -152,7 +152,7 @@ pub(super) fn facts(frozen: &FrozenModel, cohort: &Cohort, scans: &[usize]) -> a
         let Some(scan) = intake.scale(&cohort.scan(i)?) else { continue };
         let valid = scan.region_valid.iter().filter(|v| **v).count() * scan.times_seconds.len();
         found.push(ScanFacts {
-            feature: Pooling::Mean.apply(&control_of(frozen, &scan)?),
+            feature: Pooling::Mean.of_control(&control_of(frozen, &scan)?),
             tr_seconds: entry.tr_seconds,
             frames: entry.frames,
             variance: scan.values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / valid.max(1) as f64,

@@ -133,8 +133,8 @@ fn retest(setup: &Setup, scans: &[usize]) -> anyhow::Result<Option<Reliability>>
     for pair in by_person.values().filter(|scans| scans.len() >= 2) {
         let (a, b) = (intake.scale(&setup.cohort.scan(pair[0])?), intake.scale(&setup.cohort.scan(pair[1])?));
         let (Some(a), Some(b)) = (a, b) else { continue };
-        first.extend(Pooling::Mean.apply(&control_of(&setup.frozen, &a)?));
-        second.extend(Pooling::Mean.apply(&control_of(&setup.frozen, &b)?));
+        first.extend(Pooling::Mean.of_control(&control_of(&setup.frozen, &a)?));
+        second.extend(Pooling::Mean.of_control(&control_of(&setup.frozen, &b)?));
     }
     Ok(reliability(&first, &second, setup.frozen.model.config().width))
 }
