@@ -80,9 +80,10 @@ pub fn efficiency_drawing(record: &Value) -> String {
 /// Three digits that matter, so that numbers of neighbouring bars have room beside each other.
 fn brief(value: f64) -> String {
     match value.abs() {
-        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 99.95 || value.fract() == 0.0 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
         size if size >= 0.9995 => format!("{value:.2}"),
+        size if size >= 0.09995 => format!("{value:.3}"),
         _ => number(value),
     }
 }
@@ -104,7 +105,7 @@ fn show_efficiency(record: &Value, page: &mut Page, command: &str) {
         &Figure::of_charts(
             "efficiency",
             "What models cost at equal width on the same scans",
-            "Median of the timed steps; memory is the most the process of a model held, program and data included; operations are those of matrix products, a multiply-add counted as two. Each bar says its number.",
+            "Median of the timed steps; memory is the most the process of a model held during its steps, program and scans included; operations are those of matrix products, a multiply-add counted as two. Each bar says its number.",
             &efficiency_charts(record),
             3,
         )
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(measurements(&record.to_string()), [record.clone()]);
         let svg = efficiency_drawing(&record);
         assert!(svg.starts_with("<svg xmlns=") && svg.contains("Training step, batch of 16 scans"), "{svg}");
-        for text in [">20.0<", ">1234<", ">1800<", ">A<", ">B<", ">ms<"] {
+        for text in [">20<", ">1234<", ">1800<", ">A<", ">B<", ">ms<"] {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         // Two quantities are known; what is not measured has no chart.
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn numbers_above_bars_are_short() {
-        let shown = [0.012_345, 1.234, 12.34, 123.4, 12_345.6, 0.0].map(brief);
-        assert_eq!(shown, ["0.0123", "1.23", "12.3", "123", "12346", "0"]);
+        let shown = [0.012_345, 0.726_9, 1.234, 12.34, 64.0, 123.4, 12_345.6, 0.0].map(brief);
+        assert_eq!(shown, ["0.0123", "0.727", "1.23", "12.3", "64", "123", "12346", "0"]);
     }
 }

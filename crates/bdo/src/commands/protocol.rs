@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bdo_data::split::Split;
 use bdo_eval::comparison::{Cut, Protocol};
+use bdo_report::journal::Journal;
 use bdo_train::settings::Settings;
 
 use super::pretrain::preset;
@@ -111,7 +112,10 @@ pub(crate) fn protocol(
         }
     }
     if args.no_audit {
-        cut("--no-audit", "confound audit", "none".to_owned(), "of every feature table".to_owned());
+        cut("--no-audit", "confound audit", "left out".to_owned(), "made".to_owned());
+    }
+    if cuts.is_empty() {
+        return Ok(Protocol { cuts, command: command(typed), full_command: command(typed) });
     }
     let mut words = uncut(typed, args.seeds.len() < SEEDS);
     words.extend(more.iter().flat_map(|option| option.split(' ').map(str::to_owned)));
@@ -131,14 +135,17 @@ fn cuts_short(set: &str) -> bool {
 /// The least and the most epochs that pre-trainings of splits have come to; not a number where none says it.
 fn trained_epochs(out: &Path, splits: &[Split]) -> (f64, f64) {
     let epochs = splits.iter().filter_map(|split| {
-        let run = out.join("pretraining").join(&split.blake3[..16]).join("run.json");
-        let record: serde_json::Value = serde_json::from_slice(&std::fs::read(run).ok()?).ok()?;
-        Some(record["plan"]["total_steps"].as_f64()? / record["plan"]["steps_per_epoch"].as_f64()?)
+        let run = out.join("pretraining").join(&split.blake3[..16]);
+        let record: serde_json::Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).ok()?).ok()?;
+        // Not the steps that were planned: the time may have been up before.
+        let last = Journal::parse(&std::fs::read_to_string(run.join("journal.jsonl")).ok()?).steps.last()?.step;
+        Some((last + 1) as f64 / record["plan"]["steps_per_epoch"].as_f64()?)
     });
     epochs.fold((f64::NAN, f64::NAN), |(low, high), epochs| (epochs.min(low), epochs.max(high)))
 }
 
-/// What was typed without the options and keys that cut. Seeds are left as they are unless there are too few.
+/// What was typed without the options and keys that cut. Seeds are left as they are unless there are too few. Another folder
+/// takes the results: pre-trainings of this one go on as they were configured, or not at all.
 fn uncut(typed: &[String], too_few_seeds: bool) -> Vec<String> {
     let (mut kept, mut words) = (vec![], typed.iter());
     while let Some(word) = words.next() {
@@ -148,6 +155,9 @@ fn uncut(typed: &[String], too_few_seeds: bool) -> Vec<String> {
             if value.is_none() && name != "--no-audit" {
                 words.next();
             }
+        } else if name == "--out" {
+            let out = value.map(str::to_owned).or_else(|| words.next().cloned()).unwrap_or_default();
+            kept.extend(["--out".to_owned(), format!("{}-full", out.trim_end_matches('/'))]);
         } else if name == "--set" {
             let set = value.map(str::to_owned).or_else(|| words.next().cloned()).unwrap_or_default();
             if !cuts_short(&set) {
@@ -178,7 +188,7 @@ mod tests {
         );
         assert_eq!(
             command(&uncut(&typed, true)),
-            r"bdo compare --data 'my data' --targets a,b --set model.size=small --out 'it'\''s'"
+            r"bdo compare --data 'my data' --targets a,b --set model.size=small --out 'it'\''s-full'"
         );
         assert!(command(&uncut(&typed, false)).contains("--seeds 0 "));
     }
