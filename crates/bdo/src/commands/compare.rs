@@ -150,42 +150,10 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
         audited = audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?;
     }
     let mut done = Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0 };
-    let run = |methods: &[Box<dyn Method>], splits: &[Split], done: &mut Done| -> anyhow::Result<()> {
-        let tasks: Vec<(&dyn Method, Task<'_>, &[String])> = methods
-            .iter()
-            .flat_map(|method| splits.iter().map(move |split| (method.as_ref(), split)))
-            .flat_map(|(method, split)| {
-                let asked = move |target: &&Target| is_asked(args, method, split, target);
-                targets.iter().filter(asked).map(move |target| (method, split, target))
-            })
-            .map(|(method, split, target)| {
-                let flags = flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
-                (method, Task { cohort: &cohort, split, target, seed: split.spec.seed, fit_on }, flags)
-            })
-            .collect();
-        run_all(&tasks, done, common)
-    };
-    let of_models: Vec<&str> = names.iter().filter(|name| model_rows::NAMES.contains(name)).copied().collect();
+    let field = Field { args, common, cohort: &cohort, splits: &splits.splits, flags, targets: &targets, fit_on };
     // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
-    let groups = if of_models.is_empty() { vec![] } else { by_model(args, &splits.splits) };
-    // The features that are audited are those of one model, the same one whatever the order of splits.
-    let first = splits.splits.iter().map(|split| &split.blake3).min();
-    for (i, group) in groups.iter().enumerate() {
-        if groups.len() > 1 {
-            note(common, &format!("split {} of {}: its model, then the rows of BDO", i + 1, groups.len()));
-        }
-        let models = Models::ready(args, group, common)?;
-        models.embed(&of_models, args, &cohort, common)?;
-        let row = |name: &&str| models.row(name, args, &cohort, &ingredients.nuisance, common);
-        let rows = of_models.iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
-        run(&rows, group, &mut done)?;
-        if !args.no_audit && group.iter().any(|split| Some(&split.blake3) == first) {
-            if let Some(table) = models.audited(args, &cohort, common)? {
-                audited.extend(audit("bdo-mean", &table, &cohort, &ingredients.nuisance, common.seed)?);
-            }
-        }
-    }
-    run(&plain_rows(&names, args, &cohort, &ingredients, common)?, &splits.splits, &mut done)?;
+    audited.extend(field.run_models(&names, &ingredients, &mut done)?);
+    field.run(&plain_rows(&names, args, &cohort, &ingredients, common)?, &splits.splits, &mut done)?;
     let Done { mut results, reused, .. } = done;
     in_order(&mut results, &names, &splits.splits, &targets);
     if reused > 0 {
@@ -238,6 +206,61 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     );
     print(common, &json, &text);
     Ok(Outcome::Done)
+}
+
+/// What every row is run on.
+struct Field<'a> {
+    args: &'a CompareArgs,
+    common: &'a Common,
+    cohort: &'a Cohort,
+    splits: &'a [Split],
+    flags: BTreeMap<String, Vec<String>>,
+    targets: &'a [Target],
+    fit_on: FitOn,
+}
+
+impl Field<'_> {
+    /// Rows under some of the splits.
+    fn run(&self, methods: &[Box<dyn Method>], splits: &[Split], done: &mut Done) -> anyhow::Result<()> {
+        let mut tasks: Vec<(&dyn Method, Task<'_>, &[String])> = vec![];
+        for method in methods {
+            for split in splits {
+                let flags = self.flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
+                for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
+                    let (cohort, seed, fit_on) = (self.cohort, split.spec.seed, self.fit_on);
+                    tasks.push((method.as_ref(), Task { cohort, split, target, seed, fit_on }, flags));
+                }
+            }
+        }
+        run_all(&tasks, done, self.common)
+    }
+
+    /// The rows that need a model, one model after another, and the audit of the features of one.
+    fn run_models(&self, names: &[&str], from: &Ingredients, done: &mut Done) -> anyhow::Result<Vec<AuditRow>> {
+        let (args, cohort, common) = (self.args, self.cohort, self.common);
+        let names: Vec<&str> = names.iter().filter(|name| model_rows::NAMES.contains(name)).copied().collect();
+        let groups = if names.is_empty() { vec![] } else { by_model(args, self.splits) };
+        // The features that are audited are those of the same model whatever the order of splits.
+        let first = self.splits.iter().map(|split| &split.blake3).min();
+        let mut audited = vec![];
+        for (i, group) in groups.iter().enumerate() {
+            if groups.len() > 1 {
+                note(common, &format!("split {} of {}: its model, then the rows of BDO", i + 1, groups.len()));
+            }
+            let models = Models::ready(args, group, common)?;
+            models.embed(&names, args, cohort, common)?;
+            let row = |name: &&str| models.row(name, args, cohort, &from.nuisance, common);
+            let rows = names.iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
+            self.run(&rows, group, done)?;
+            if !args.no_audit
+                && group.iter().any(|split| Some(&split.blake3) == first)
+                && let Some(table) = models.audited(args, cohort, common)?
+            {
+                audited = audit("bdo-mean", &table, cohort, &from.nuisance, common.seed)?;
+            }
+        }
+        Ok(audited)
+    }
 }
 
 /// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
