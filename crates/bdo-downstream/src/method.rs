@@ -108,9 +108,8 @@ impl Method for FineTuning {
     }
 }
 
-/// A comparison shows its own progress, and a kill costs at most an epoch: nothing is said, nothing is stopped.
-#[derive(Debug, Clone, Copy)]
-pub struct Unwatched;
+/// A comparison shows its own progress; a kill costs at most an epoch.
+struct Unwatched;
 
 impl Observer for Unwatched {
     fn advance(&self, _done: usize, _rejected: usize) {}

@@ -12,21 +12,10 @@ use crate::probe::{FittedProbe, Labels};
 /// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
 const CLOSED_FORM: &str = "closed-form/1";
 
-/// Makes a table when it is needed.
-type MakeTable = Box<dyn Fn() -> Result<FeatureTable, MethodError> + Send + Sync>;
-
-/// Where a row's features are.
-enum Table {
-    /// In memory, for all splits.
-    Held(Arc<FeatureTable>),
-    /// Made for every fit and let go after it: a comparison with a model for every split would else hold all their tables.
-    Made(MakeTable),
-}
-
 /// Ridge or logistic regression on a fixed table of features: connectivity, or the features of any frozen model.
 pub struct ClosedForm {
     name: String,
-    table: Table,
+    table: Arc<FeatureTable>,
     source: String,
     harmonise: Option<(Arc<Nuisance>, UnseenSite)>,
     pretrained: bool,
@@ -35,19 +24,6 @@ pub struct ClosedForm {
 impl ClosedForm {
     /// `source` is what made the features (settings, the hash of a model); it decides whether stored results are reused.
     pub fn new(name: &str, table: Arc<FeatureTable>, source: &str) -> Self {
-        Self::of(name, Table::Held(table), source)
-    }
-
-    /// The same with a table that is made for every fit.
-    pub fn lazily(
-        name: &str,
-        make: impl Fn() -> Result<FeatureTable, MethodError> + Send + Sync + 'static,
-        source: &str,
-    ) -> Self {
-        Self::of(name, Table::Made(Box::new(make)), source)
-    }
-
-    fn of(name: &str, table: Table, source: &str) -> Self {
         Self { name: name.to_owned(), table, source: source.to_owned(), harmonise: None, pretrained: false }
     }
 
@@ -65,20 +41,20 @@ impl ClosedForm {
     }
 
     fn harmonised_table(
-        table: &FeatureTable,
+        &self,
         nuisance: &Nuisance,
         unseen: UnseenSite,
         task: &Task<'_>,
     ) -> Result<FeatureTable, MethodError> {
-        let features = table.features();
+        let features = self.table.features();
         let site = |i: usize| nuisance.site[i].as_deref().unwrap_or("unknown");
-        let fitted: Vec<usize> = table.rows_of(|s| task.fits(s));
+        let fitted: Vec<usize> = self.table.rows_of(|s| task.fits(s));
         let sites: Vec<&str> = fitted.iter().map(|i| site(*i)).collect();
         let combat = FittedCombat::fit(features, &fitted, &sites, None)?;
-        let all = table.rows_of(|s| task.fits(s) || task.split.test.contains(s));
+        let all = self.table.rows_of(|s| task.fits(s) || task.split.test.contains(s));
         let sites: Vec<&str> = all.iter().map(|i| site(*i)).collect();
         let values = combat.apply(features, &all, &sites, None, unseen)?;
-        let subjects = all.iter().map(|i| table.subjects()[*i].clone()).collect();
+        let subjects = all.iter().map(|i| self.table.subjects()[*i].clone()).collect();
         Ok(FeatureTable::new(subjects, Features::new(all.len(), features.width(), values)?)?)
     }
 }
@@ -98,19 +74,9 @@ impl Method for ClosedForm {
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        let made;
-        let table = match &self.table {
-            Table::Held(table) => table.as_ref(),
-            Table::Made(make) => {
-                made = make()?;
-                &made
-            }
-        };
         match &self.harmonise {
-            None => closed_form(&self.name, task, table),
-            Some((nuisance, unseen)) => {
-                closed_form(&self.name, task, &Self::harmonised_table(table, nuisance, *unseen, task)?)
-            }
+            None => closed_form(&self.name, task, &self.table),
+            Some((nuisance, unseen)) => closed_form(&self.name, task, &self.harmonised_table(nuisance, *unseen, task)?),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bdo_eval::audit::AuditRow;
-use bdo_eval::comparison::{Row, Summary, TaskResult};
+use bdo_eval::comparison::{Protocol, Row, Summary, TaskResult};
 
 use crate::chart::{Axis, Chart, Marks, Point, Reference};
 use crate::figure::Figure;
@@ -20,6 +20,8 @@ pub struct Comparison {
     pub record: serde_json::Value,
     /// The rows, if they can be read.
     pub summary: Option<Summary>,
+    /// What was cut, if the comparison says it.
+    pub protocol: Option<Protocol>,
     /// The audit.
     pub audit: Vec<AuditRow>,
     /// Predictions, one a method, label and repetition.
@@ -38,6 +40,7 @@ impl Comparison {
             files.iter().map(|f| serde_json::from_slice(&std::fs::read(f).ok()?).ok()).collect();
         Self {
             summary: serde_json::from_value(record["summary"].clone()).ok(),
+            protocol: serde_json::from_value(record["protocol"].clone()).ok(),
             audit: serde_json::from_value(record["audit"].clone()).unwrap_or_default(),
             unreadable: read.iter().filter(|r| r.is_none()).count(),
             results: read.into_iter().flatten().collect(),
@@ -48,6 +51,7 @@ impl Comparison {
     /// Adds everything to a page.
     pub fn show(&self, page: &mut Page, methods: &mut Methods, command: &str) {
         let text = |key: &str| self.record[key].as_str().unwrap_or("-").to_owned();
+        let pretraining = &self.record["pretraining"];
         page.section("What was compared").facts(&[
             ("Cohort", format!("{} (BLAKE3 {})", text("cohort"), text("cohort_blake3"))),
             ("Model", text("model")),
@@ -73,6 +77,18 @@ impl Comparison {
                 ),
             ),
         ]);
+        if let Some(models) = pretraining["models"].as_u64() {
+            let value = |key: &str| pretraining[key].as_f64().unwrap_or(f64::NAN);
+            page.paragraph(&format!(
+                "Pre-training of BDO, not in the columns of its rows: {models} models of {} parameters, {:.1} s together, {:.0} MiB in use at most.",
+                pretraining["parameters"],
+                value("seconds"),
+                value("memory_mib")
+            ));
+        }
+        if let Some(protocol) = &self.protocol {
+            cut(page, protocol);
+        }
         if self.unreadable > 0 {
             page.missing(&format!("{} result files could not be read and are not shown.", self.unreadable), "");
         }
@@ -138,6 +154,25 @@ impl Comparison {
     }
 }
 
+/// What was cut, and the command that cuts nothing.
+fn cut(page: &mut Page, protocol: &Protocol) {
+    page.section("What was cut of the full protocol");
+    if protocol.cuts.is_empty() {
+        page.paragraph("Nothing; the command was:").verbatim(&protocol.full_command);
+        return;
+    }
+    let mut table = Table::new(
+        "Less than the full protocol, by an option or by its default",
+        &["what", "here", "full protocol", "option"],
+    );
+    for cut in &protocol.cuts {
+        let cells = [&cut.what, &cut.here, &cut.full, &cut.option];
+        table.rows.push(cells.map(|text| Cell::from(text.as_str())).to_vec());
+    }
+    page.table(&table);
+    page.paragraph("The full protocol on the same data, targets and methods:").verbatim(&protocol.full_command);
+}
+
 /// Schemes and labels in the order of the table.
 fn pairs(summary: &Summary) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = vec![];
@@ -184,6 +219,7 @@ fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
         "its q".into(),
         "parameters".into(),
         "seconds".into(),
+        "MiB".into(),
         "to know".into(),
     ]);
     let row = |row: &&Row| {
@@ -203,6 +239,7 @@ fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
         cells.extend([
             Cell::Shown(row.parameters as f64, row.parameters.to_string()),
             Cell::from(row.wall_seconds),
+            row.peak_rss_mib.map_or(Cell::Empty, |mib| Cell::Shown(mib, format!("{mib:.0}"))),
             Cell::from(row.flags.join("; ")),
         ]);
         cells

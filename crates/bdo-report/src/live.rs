@@ -86,8 +86,10 @@ impl LiveServer {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         let answer = match read_head(&mut stream, stop)? {
-            Some(head) => self.respond(&head),
-            None => Answer::error(400, "expected a request of at most 8 KiB within 5 s"),
+            Head::Whole(head) => self.respond(&head),
+            Head::Broken => Answer::error(400, "expected a request of at most 8 KiB within 5 s"),
+            // Browsers open connections ahead of need. Whatever is said there is taken for the answer to a later request.
+            Head::Silence => return Ok(()),
         };
         answer.send(&mut stream, stop)
     }
@@ -191,16 +193,30 @@ impl Request {
     }
 }
 
-/// Reads up to the empty line; nothing if the client is too slow or says too much.
-fn read_head(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<Option<String>> {
-    let until = Instant::now() + REQUEST_TIME;
+/// What came of reading a request.
+enum Head {
+    Whole(String),
+    /// Too slow, too long, or no text.
+    Broken,
+    /// Not a byte came.
+    Silence,
+}
+
+/// Reads up to the empty line. A request has its time from its first byte on, so that one that comes late is not cut short.
+fn read_head(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<Head> {
+    let mut until = Instant::now() + REQUEST_TIME;
     let (mut head, mut some) = (Vec::new(), [0u8; 1024]);
     // Short turns, so that a silent client does not keep the server from ending.
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     loop {
         match stream.read(&mut some) {
-            Ok(0) => return Ok(None),
-            Ok(count) => head.extend_from_slice(&some[..count]),
+            Ok(0) => return Ok(if head.is_empty() { Head::Silence } else { Head::Broken }),
+            Ok(count) => {
+                if head.is_empty() {
+                    until = Instant::now() + REQUEST_TIME;
+                }
+                head.extend_from_slice(&some[..count]);
+            }
             Err(error)
                 if matches!(
                     error.kind(),
@@ -209,10 +225,10 @@ fn read_head(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<Option<Str
             Err(error) => return Err(error),
         }
         if let Some(end) = head.windows(4).position(|w| w == b"\r\n\r\n") {
-            return Ok(String::from_utf8(head[..end + 2].to_vec()).ok());
+            return Ok(String::from_utf8(head[..end + 2].to_vec()).map_or(Head::Broken, Head::Whole));
         }
         if head.len() > REQUEST_BYTES || Instant::now() > until || stop.load(Ordering::Relaxed) {
-            return Ok(None);
+            return Ok(if head.is_empty() { Head::Silence } else { Head::Broken });
         }
     }
 }

@@ -31,11 +31,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// A pre-trained model for the rows bdo-probe, bdo-mean, bdo-mean-std, bdo-covariance, bdo-correlation,
-    /// bdo-log-covariance, bdo-correlation-combat and bdo-finetune; its training people among the tested are flagged
+    /// bdo-log-covariance, bdo-regions, bdo-coupling, bdo-correlation-combat, bdo-coupling-combat and bdo-finetune; its training people among the tested are flagged
     /// [default: one is pre-trained for every split, on its training people]
     #[arg(long, value_name = "DIR")]
     pub(crate) model: Option<PathBuf>,
-    /// Time for each pre-training where no model is given
+    /// Time for each pre-training where no model is given; 0 for the epochs of the configuration
     #[arg(long, value_name = "M", default_value_t = 15.0)]
     pub(crate) pretrain_minutes: f64,
     /// Configuration of those pre-trainings (TOML)
@@ -47,10 +47,10 @@ pub(crate) struct CompareArgs {
     /// Epochs of the row bdo-finetune; the protocol has 50
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
     pub(crate) finetune_epochs: usize,
-    /// Frames of a training visit of that row; 0 for all
+    /// Frames of a training visit of that row; 0 for all, as the protocol has it
     #[arg(long, value_name = "N", default_value_t = 160)]
     pub(crate) finetune_frames: usize,
-    /// Configurations of that row, of the grid's 36
+    /// Configurations of that row, of the protocol's grid of 36
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
     pub(crate) finetune_budget: usize,
     /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]

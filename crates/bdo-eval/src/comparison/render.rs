@@ -109,7 +109,8 @@ pub fn to_markdown(summary: &Summary) -> String {
         out,
         "Mean ± population spread over repetitions. Intervals: {} resamples of people. p: {} permutations of the tested people's \
          labels, without refitting. Against {}: corrected t-test over repeated splits (Nadeau and Bengio). q: Benjamini and \
-         Hochberg over the targets of a method. Seconds: all repetitions together. MiB: the most the process held, shared data \
+         Hochberg over the targets of a method. Parameters: what is fitted in a repetition, weights of a frozen model not counted. \
+         Seconds: fitting and predicting, all repetitions together. MiB: the most the process held, shared data \
          included; rows that train are computed alone, the others side by side, so that theirs is that of all of them.",
         settings.bootstraps, settings.permutations, settings.against
     );

@@ -211,7 +211,9 @@ fn spans(chart: &Chart) -> (Span, Span) {
     if chart.series.iter().any(|s| matches!(s.marks, Marks::Bars | Marks::GroupedBars)) && chart.y.range.is_none() {
         let highest = points().map(|(_, p)| p.y).filter(|y| y.is_finite()).fold(0.0, f64::max);
         if points().all(|(_, p)| p.y >= 0.0 || p.y.is_nan()) {
-            y = span(&chart.y.clone().between(0.0, if highest > 0.0 { highest * 1.08 } else { 1.0 }), [].into_iter());
+            // Numbers above bars want a line of their own.
+            let room = if points().any(|(_, p)| p.text.is_some()) { 1.15 } else { 1.08 };
+            y = span(&chart.y.clone().between(0.0, if highest > 0.0 { highest * room } else { 1.0 }), [].into_iter());
         }
     }
     (x, y)

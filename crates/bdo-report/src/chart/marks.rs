@@ -151,6 +151,7 @@ fn grouped_bars(svg: &mut String, chart: &Chart, number: usize, frame: &Frame, c
     let place = groups.iter().position(|i| *i == number).unwrap_or(0) as f64;
     let width = 0.8 / groups.len().max(1) as f64;
     let ground = frame.y(0.0).unwrap_or(frame.top + frame.plot_height);
+    let mut written = String::new();
     let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="0.85">"#);
     for point in &chart.series[number].points {
         let low = point.x - 0.4 + place * width;
@@ -162,9 +163,18 @@ fn grouped_bars(svg: &mut String, chart: &Chart, number: usize, frame: &Frame, c
                 y.min(ground),
                 note(point)
             );
+            if let Some(text) = &point.text {
+                let (x, y) = (f64::midpoint(from, to), y.min(ground) - 4.0);
+                let text = escape::html(text);
+                let _ = write!(
+                    written,
+                    r##"<text class="ink" fill="#1b1b1f" font-size="11" text-anchor="middle" x="{x:.1}" y="{y:.1}">{text}</text>"##
+                );
+            }
         }
     }
     svg.push_str("</g>");
+    svg.push_str(&written);
 }
 
 fn intervals(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {

@@ -58,6 +58,8 @@ pub struct Point {
     pub between: Option<(f64, f64)>,
     /// What is said when one points at it.
     pub note: Option<String>,
+    /// What is written above it, where it is one of side by side bars.
+    pub text: Option<String>,
 }
 
 impl Point {

@@ -64,6 +64,8 @@ impl Browser {
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}}),
         );
         made["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
+        // A busy machine draws slowly; what never ends is ended by the reader of the answer.
+        browser.post("timeouts", &json!({"script": 240_000, "pageLoad": 240_000}));
         browser.cdp("Browser.setDownloadBehavior", &json!({"behavior": "deny"}));
         Some(browser)
     }
@@ -97,10 +99,14 @@ impl Browser {
     /// What the page said on the console, errors of the browser included, since it was last asked for.
     pub(crate) fn console(&self) -> Vec<String> {
         let entries = self.post("se/log", &json!({"type": "browser"}));
-        entries.as_array().unwrap().iter().map(|e| format!("{}: {}", e["level"], e["message"])).collect()
+        let entries = entries.as_array().unwrap().iter();
+        // A message begins with the address of the page it is about.
+        let of_pages = entries.filter(|e| !is_browsers_own(e["message"].as_str().unwrap_or_default()));
+        of_pages.map(|e| format!("{}: {}", e["level"], e["message"])).collect()
     }
 
-    /// Addresses that were asked for since it was last asked, pictures inside the page left out.
+    /// Addresses that were asked for since it was last asked, pictures inside the page left out, and what the browser's first
+    /// page, which may still be loading, asked for.
     pub(crate) fn requests(&self) -> Vec<String> {
         let entries = self.post("se/log", &json!({"type": "performance"}));
         let events = entries
@@ -110,8 +116,10 @@ impl Browser {
             .filter_map(|e| serde_json::from_str::<Value>(e["message"].as_str()?).ok());
         events
             .filter(|e| e["message"]["method"] == "Network.requestWillBeSent")
-            .filter_map(|e| Some(e["message"]["params"]["request"]["url"].as_str()?.to_owned()))
-            .filter(|url| !url.starts_with("data:"))
+            .map(|e| e["message"]["params"].clone())
+            .filter(|asked| !is_browsers_own(asked["documentURL"].as_str().unwrap_or_default()))
+            .filter_map(|asked| Some(asked["request"]["url"].as_str()?.to_owned()))
+            .filter(|url| !url.starts_with("data:") && !is_browsers_own(url))
             .collect()
     }
 
@@ -123,7 +131,7 @@ impl Browser {
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = body.to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(5))).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.port,
@@ -164,6 +172,22 @@ impl Drop for Browser {
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
+    }
+}
+
+/// Whether an address is of a page the browser brings along: the empty one, a new tab, its own tools.
+fn is_browsers_own(address: &str) -> bool {
+    let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
+    scheme == "about" || scheme == "devtools" || scheme == "chrome" || scheme.starts_with("chrome-")
+}
+
+#[test]
+fn the_pages_of_a_browser_are_not_ours() {
+    for own in ["about:blank", "chrome://new-tab-page/ 1:2 no", "chrome-untrusted://new-tab-page/x", "devtools://a"] {
+        assert!(is_browsers_own(own), "{own}");
+    }
+    for ours in ["file:///tmp/page.html", "http://127.0.0.1:80/", "https://chrome.example/", "", "javascript 1:2 x"] {
+        assert!(!is_browsers_own(ours), "{ours}");
     }
 }
 

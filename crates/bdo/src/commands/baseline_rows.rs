@@ -144,14 +144,24 @@ impl Tokens {
         let mut flags = pretrained.notes;
         flags.extend(found.notes);
         let epochs = pretrained.steps as f64 / pretrained.plan.steps_per_epoch as f64;
-        let own = resolve("", &[format!("model.kind={name}")]).map_or(0.0, |own| own.settings.train.epochs);
-        flags.extend(shorter("pre-trained for", epochs, own));
+        flags.extend(shorter("pre-trained for", epochs, own_epochs(name).unwrap_or(0.0)));
         if let Some(tuning) = &self.tuning {
             flags.push(format!("{} of 36 configurations tuned", tuning.points.len()));
         }
         let parameters = self.method.parameter_count(task.cohort.regions().len(), width(self.settings.model.size));
         Ok(Found { outcome: found.outcome, parts: found.parts, people: found.people, flags, parameters })
     }
+}
+
+/// Epochs a row of this name is trained for by its authors: with labels for the networks of connectivity, before them for
+/// token models.
+pub(crate) fn own_epochs(name: &str) -> Option<f64> {
+    if let Some(method) = ConnectivityMethod::ALL.into_iter().find(|m| m.name() == name) {
+        return Some(method.recipe().epochs as f64);
+    }
+    let plain = name.strip_suffix("-finetune").unwrap_or(name);
+    let kind = FoundationMethod::ALL.into_iter().find(|m| m.name() == plain)?.name();
+    resolve("", &[format!("model.kind={kind}")]).ok().map(|own| own.settings.train.epochs)
 }
 
 /// What a reader must know about a training that was cut short.

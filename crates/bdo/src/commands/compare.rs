@@ -1,6 +1,6 @@
 //! `bdo compare`: methods x targets x repetitions under one set of splits, and one honest table.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +30,8 @@ use serde_json::json;
 
 use super::baseline_rows::{self, Baselines};
 use super::model_rows::{self, Models};
+use super::pretraining_cost::PretrainingCost;
+use super::protocol::protocol;
 use super::report::leave_page;
 use super::{note, peak_rss_mib, print};
 use crate::Outcome;
@@ -77,35 +79,35 @@ fn names(args: &CompareArgs) -> anyhow::Result<Vec<&str>> {
     Ok(names)
 }
 
-/// The rows by their names, with what they need computed.
-fn methods(
+/// The rows that need no model of ours, by their names, with what they need computed.
+fn plain_rows(
     names: &[&str],
     args: &CompareArgs,
     cohort: &Cohort,
     ingredients: &Ingredients,
-    models: Option<&Models>,
     common: &Common,
 ) -> anyhow::Result<Vec<Box<dyn Method>>> {
-    if let Some(models) = models {
-        models.embed(names, args, cohort, common)?;
-    }
     let baselines = Baselines::default();
-    let row = |name: &&str| match models {
-        Some(models) if model_rows::NAMES.contains(name) => {
-            models.row(name, args, cohort, &ingredients.nuisance, common)
-        }
-        _ => match baselines.row(name, args, cohort, common)? {
-            Some(row) => Ok(row),
-            None => method(name, ingredients),
-        },
+    let row = |name: &&str| match baselines.row(name, args, cohort, common)? {
+        Some(row) => Ok(row),
+        None => method(name, ingredients),
     };
-    names.iter().map(row).collect()
+    names.iter().filter(|name| !model_rows::NAMES.contains(name)).map(row).collect()
+}
+
+/// Splits whose rows look at the tables of one model, which are held no longer than that: all of them where a model is given,
+/// else each by itself.
+fn by_model<'a>(args: &CompareArgs, splits: &'a [Split]) -> Vec<&'a [Split]> {
+    splits.chunks(if args.model.is_some() { splits.len().max(1) } else { 1 }).collect()
 }
 
 pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome> {
     let started = std::time::Instant::now();
     let names = names(args)?;
-    model_rows::check(args, &names)?;
+    // Without a limit in time the epochs are those of the configuration.
+    if args.pretrain_minutes != 0.0 {
+        model_rows::check(args, &names)?;
+    }
     let cohort = Cohort::open(&args.data)?;
     let cohort_blake3 = cohort.content_blake3()?;
     let targets = args
@@ -137,27 +139,26 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
     durable::create_folder(&args.out)?;
-    let models =
-        model_rows::needed(&names).then(|| Models::ready(args, &cohort, &splits.splits, common)).transpose()?;
-    let methods = methods(&names, args, &cohort, &ingredients, models.as_ref(), common)?;
     durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
     let store = ResultStore::open(&args.out.join("results"))?;
     let fit_on = match args.fit_on {
         FitOnName::Train => FitOn::Train,
         FitOnName::TrainAndValidation => FitOn::TrainAndValidation,
     };
-    let tasks: Vec<(&dyn Method, Task<'_>, &[String])> = methods
-        .iter()
-        .flat_map(|m| splits.splits.iter().zip(&flags).map(move |(split, flags)| (m.as_ref(), split, flags.as_slice())))
-        .flat_map(|(method, split, flags)| {
-            let asked = move |target: &&Target| is_asked(args, method, split, target);
-            targets.iter().filter(asked).map(move |target| (method, split, target, flags))
-        })
-        .map(|(method, split, target, flags)| {
-            (method, Task { cohort: &cohort, split, target, seed: split.spec.seed, fit_on }, flags)
-        })
-        .collect();
-    let (results, reused) = run_all(&tasks, &store, &cohort_blake3, common)?;
+    let mut audited = vec![];
+    if !args.no_audit {
+        audited = audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?;
+    }
+    let mut done = Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0 };
+    let field = Field { args, common, cohort: &cohort, splits: &splits.splits, flags, targets: &targets, fit_on };
+    // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
+    audited.extend(field.run_models(&names, &ingredients, &mut done)?);
+    field.run(&plain_rows(&names, args, &cohort, &ingredients, common)?, &splits.splits, &mut done)?;
+    let Done { mut results, reused, .. } = done;
+    in_order(&mut results, &names, &splits.splits, &targets);
+    if reused > 0 {
+        note(common, &format!("{reused} of {} results were there already", results.len()));
+    }
 
     let settings = SummarySettings {
         bootstraps: args.bootstraps,
@@ -166,35 +167,32 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
         ..SummarySettings::default()
     };
     let summary = summarise(&results, &settings);
-    let mut audited = vec![];
-    if !args.no_audit {
-        audited = audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?;
-        // The paper's feature, and the best one where it is a row.
-        let asked = ["bdo-mean", "bdo-coupling"].into_iter().filter(|name| *name == "bdo-mean" || names.contains(name));
-        for (name, models) in asked.flat_map(|name| models.as_ref().map(|models| (name, models))) {
-            let table = models.audited(name, args, &cohort, common)?;
-            audited.extend(audit(name, &table, &cohort, &ingredients.nuisance, common.seed)?);
-        }
-    }
     let fitted_on = args.fit_on.to_string().replace('-', " ");
     let mut markdown = to_markdown(&summary);
     writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {}.", splits.blake3)?;
+    let trained_here = model_rows::needed(&names) && args.model.is_none();
+    let pretraining = PretrainingCost::of(&args.out, &splits.splits).filter(|_| trained_here);
+    markdown += &pretraining.as_ref().map_or_else(String::new, PretrainingCost::to_markdown);
     if !copied.is_empty() {
         writeln!(markdown, "\nCopies of one scan under two names, kept on one side: {}.", copied.join(", "))?;
     }
     markdown += &audit_markdown(&audited);
+    let typed: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let protocol = protocol(args, &names, &splits.splits, &typed)?;
+    markdown = format!("{markdown}\n{}", protocol.to_markdown());
     let seconds = started.elapsed().as_secs_f64();
     // The system's own peak was forgotten between rows.
     let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
     let json = json!({
         "cohort": args.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits.blake3, "fit_on": fit_on,
         "model": args.model, "copies": copies, "results": results.len(), "results_used_again": reused, "summary": summary,
-        "audit": audited, "seconds": seconds, "peak_rss_mib": peak,
+        "audit": audited, "seconds": seconds, "peak_rss_mib": peak, "protocol": protocol,
+        "pretraining": pretraining,
     });
     let files = [
         ("table.md", markdown.clone()),
         ("table.csv", to_csv(&summary)),
-        ("table.tex", to_latex(&summary)),
+        ("table.tex", protocol.to_latex() + &to_latex(&summary)),
         ("table.json", serde_json::to_string_pretty(&json)? + "\n"),
     ];
     for (name, text) in files {
@@ -208,6 +206,63 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome
     );
     print(common, &json, &text);
     Ok(Outcome::Done)
+}
+
+/// What every row is run on.
+struct Field<'a> {
+    args: &'a CompareArgs,
+    common: &'a Common,
+    cohort: &'a Cohort,
+    splits: &'a [Split],
+    flags: BTreeMap<String, Vec<String>>,
+    targets: &'a [Target],
+    fit_on: FitOn,
+}
+
+impl Field<'_> {
+    /// Rows under some of the splits.
+    fn run(&self, methods: &[Box<dyn Method>], splits: &[Split], done: &mut Done) -> anyhow::Result<()> {
+        let mut tasks: Vec<(&dyn Method, Task<'_>, &[String])> = vec![];
+        for method in methods {
+            for split in splits {
+                let flags = self.flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
+                for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
+                    let (cohort, seed, fit_on) = (self.cohort, split.spec.seed, self.fit_on);
+                    tasks.push((method.as_ref(), Task { cohort, split, target, seed, fit_on }, flags));
+                }
+            }
+        }
+        run_all(&tasks, done, self.common)
+    }
+
+    /// The rows that need a model, one model after another, and the audit of the features of one.
+    fn run_models(&self, names: &[&str], from: &Ingredients, done: &mut Done) -> anyhow::Result<Vec<AuditRow>> {
+        let (args, cohort, common) = (self.args, self.cohort, self.common);
+        let names: Vec<&str> = names.iter().filter(|name| model_rows::NAMES.contains(name)).copied().collect();
+        let groups = if names.is_empty() { vec![] } else { by_model(args, self.splits) };
+        // The features that are audited are those of the same model whatever the order of splits.
+        let first = self.splits.iter().map(|split| &split.blake3).min();
+        let mut audited = vec![];
+        for (i, group) in groups.iter().enumerate() {
+            if groups.len() > 1 {
+                note(common, &format!("split {} of {}: its model, then the rows of BDO", i + 1, groups.len()));
+            }
+            let models = Models::ready(args, cohort, group, common)?;
+            models.embed(&names, args, cohort, common)?;
+            let row = |name: &&str| models.row(name, args, cohort, &from.nuisance, common);
+            let rows = names.iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
+            self.run(&rows, group, done)?;
+            if !args.no_audit && group.iter().any(|split| Some(&split.blake3) == first) {
+                // The paper's feature, and the one that says most where it is a row.
+                let coupling = names.contains(&"bdo-coupling").then_some("bdo-coupling");
+                for name in ["bdo-mean"].into_iter().chain(coupling) {
+                    let table = models.audited(name, args, cohort, common)?;
+                    audited.extend(audit(name, &table, cohort, &from.nuisance, common.seed)?);
+                }
+            }
+        }
+        Ok(audited)
+    }
 }
 
 /// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
@@ -268,14 +323,23 @@ fn everybody_has_a_value(splits: &[Split], targets: &[String], people: &Particip
     Ok(())
 }
 
+/// Results as the table has them: by method, then split, then target, whatever was computed first.
+fn in_order(results: &mut [TaskResult], names: &[&str], splits: &[Split], targets: &[Target]) {
+    results.sort_by_key(|r| {
+        let method = names.iter().position(|name| *name == r.method);
+        let split = splits.iter().position(|split| split.blake3 == r.split_blake3 && split.spec.seed == r.seed);
+        (method, split, targets.iter().position(|target| target.name == r.target))
+    });
+}
+
 /// Refuses splits with anybody on both sides; says what a table must say about pre-training, split by split.
 fn guarded(
     splits: &[Split],
     people: &Participants,
     contents: &[ScanContent],
     pretraining: Option<(&BTreeSet<String>, &BTreeSet<String>)>,
-) -> anyhow::Result<Vec<Vec<String>>> {
-    let mut flags = vec![];
+) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let mut flags = BTreeMap::new();
     for split in splits {
         let families = split.spec.family_column.as_deref().map(|column| (people, column));
         let mut report = LeakReport::of_split(split, families, contents);
@@ -283,28 +347,33 @@ fn guarded(
         if let Some((subjects, scans)) = pretraining {
             report = report.with_pretraining(split, contents, subjects, scans);
         }
-        flags.push(report.flags(split.test.subjects().len()));
+        flags.insert(split.blake3.clone(), report.flags(split.test.subjects().len()));
     }
     Ok(flags)
 }
 
-/// All tasks, those done before taken from the folder; also how many those were. Rows that train run one after another, each
-/// with all threads and with time and memory of its own; the others run side by side.
-fn run_all(
-    tasks: &[(&dyn Method, Task<'_>, &[String])],
-    store: &ResultStore,
-    cohort_blake3: &str,
-    common: &Common,
-) -> anyhow::Result<(Vec<TaskResult>, usize)> {
+/// What there is so far.
+struct Done {
+    store: ResultStore,
+    cohort_blake3: String,
+    results: Vec<TaskResult>,
+    /// Taken from the folder.
+    reused: usize,
+}
+
+/// All tasks, those done before taken from the folder. Rows that train run one after another, each with all threads and with
+/// time and memory of its own; the others run side by side.
+fn run_all(tasks: &[(&dyn Method, Task<'_>, &[String])], so_far: &mut Done, common: &Common) -> anyhow::Result<()> {
+    let Done { store, cohort_blake3, .. } = so_far;
+    let earlier = so_far.results.len();
     let progress = Progress::start("compare", tasks.len(), common.quiet)?;
     let (done, reused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let one = |(method, task, flags): &(&dyn Method, Task<'_>, &[String])| {
         let flags = if method.uses_pretraining() { *flags } else { &[] };
         if progress.stop_requested() {
             bail!(
-                "interrupted after {} of {}; run the same command again to go on",
-                done.load(Ordering::Relaxed),
-                tasks.len()
+                "interrupted after {} results; run the same command again to go on",
+                earlier + done.load(Ordering::Relaxed)
             );
         }
         let result = if let Some(mut found) = store.find(*method, task, cohort_blake3) {
@@ -330,11 +399,9 @@ fn run_all(
         .map(|(found, task)| found.unwrap_or_else(|| one(task)))
         .collect::<anyhow::Result<Vec<_>>>();
     progress.finish();
-    let reused = reused.into_inner();
-    if reused > 0 {
-        note(common, &format!("{reused} of {} results were there already", tasks.len()));
-    }
-    Ok((results?, reused))
+    so_far.results.extend(results?);
+    so_far.reused += reused.into_inner();
+    Ok(())
 }
 
 fn audit_markdown(rows: &[AuditRow]) -> String {

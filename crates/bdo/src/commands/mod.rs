@@ -17,6 +17,8 @@ mod merge;
 mod model_rows;
 mod predict;
 mod pretrain;
+mod pretraining_cost;
+mod protocol;
 mod probe;
 mod report;
 mod serve;

@@ -9,14 +9,12 @@ use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::split::Split;
 use bdo_downstream::cache::{cached_features, cached_features_each};
-use bdo_downstream::error::DownstreamError;
 use bdo_downstream::finetune::{TunePoint, TuneSettings};
 use bdo_downstream::fitted::HeadKind;
 use bdo_downstream::frozen::FrozenModel;
-use bdo_downstream::method::{FineTuning, GridProbe, Unwatched};
+use bdo_downstream::method::{FineTuning, GridProbe};
 use bdo_downstream::pooling::Pooling;
 use bdo_downstream::probe::ProbeSettings;
-use bdo_downstream::table::TableOrigin;
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
 use bdo_eval::features::FeatureTable;
@@ -92,8 +90,7 @@ impl Models {
             let progress = Progress::start("embed", cohort.len(), common.quiet)?;
             let tables = cached_features_each(&args.out.join("features"), &frozen, cohort, &poolings, &progress);
             progress.finish();
-            // What the rows need they read again, one table at a time.
-            drop(tables?);
+            tables?;
         }
         Ok(())
     }
@@ -112,10 +109,10 @@ impl Models {
         for (split, model) in &self.by_split {
             let from = match made.get(model.as_path()) {
                 Some(from) => from.clone(),
-                None => Ingredients::of(name, model, args, cohort)?,
+                None => Ingredients::of(name, model, args, cohort, common)?,
             };
             made.insert(model, from.clone());
-            rows.insert(split.clone(), from.row(name, args, cohort, nuisance, common)?);
+            rows.insert(split.clone(), from.row(name, args, nuisance)?);
         }
         Ok(Box::new(OfSplits { name: name.to_owned(), rows }))
     }
@@ -188,62 +185,41 @@ fn pooling(name: &str) -> Option<Pooling> {
 #[derive(Clone)]
 struct Ingredients {
     model: PathBuf,
-    /// Where features are cached, how they are pooled and what made them; fine-tuning has none.
-    features: Option<(PathBuf, Pooling, String)>,
+    source: String,
+    table: Option<Arc<bdo_downstream::table::FeatureTable>>,
+    shared: Option<Arc<FeatureTable>>,
 }
 
 impl Ingredients {
-    fn of(name: &str, model: &Path, args: &CompareArgs, cohort: &Cohort) -> anyhow::Result<Self> {
-        let features = match pooling(name) {
-            None => None,
-            Some(pooling) => {
-                let origin = TableOrigin::of(&FrozenModel::read(model)?, cohort, pooling)?;
-                Some((args.out.join("features"), pooling, origin.blake3()))
-            }
+    fn of(name: &str, model: &Path, args: &CompareArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Self> {
+        let table = pooling(name).map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
+        let shared = match &table {
+            Some(table) if name != "bdo-probe" => Some(Arc::new(table.shared()?)),
+            _ => None,
         };
-        Ok(Self { model: model.to_path_buf(), features })
+        let source = table.as_ref().map_or_else(String::new, |t| t.origin.blake3());
+        Ok(Self { model: model.to_path_buf(), source, table, shared })
     }
 
-    fn row(
-        &self,
-        name: &str,
-        args: &CompareArgs,
-        cohort: &Cohort,
-        nuisance: &Arc<Nuisance>,
-        common: &Common,
-    ) -> anyhow::Result<Box<dyn Method>> {
-        match &self.features {
-            Some((_, pooling, _)) if name == "bdo-probe" => {
-                let table = features(&self.model, *pooling, args, cohort, common)?;
-                Ok(Box::new(GridProbe::new(name, Arc::new(table), ProbeSettings::protocol(""))))
-            }
-            Some((cache, pooling, source)) => {
-                let (cache, pooling, model) = (cache.clone(), *pooling, self.model.clone());
-                let data = cohort.folder().to_path_buf();
-                let make = move || stored(&cache, &model, &data, pooling).map_err(|e| MethodError::Other(Box::new(e)));
-                let row = ClosedForm::lazily(name, make, source);
-                let combat = name.ends_with("-combat");
-                Ok(Box::new(if combat { row.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { row }))
-            }
-            None => {
-                let settings = TuneSettings {
-                    target: String::new(),
-                    head: HeadKind::Linear,
-                    seeds: vec![0],
-                    epochs: args.finetune_epochs,
-                    frames: args.finetune_frames,
-                    points: TunePoint::subset(args.finetune_budget),
-                };
-                Ok(Box::new(FineTuning::new(name, &self.model, &args.out.join("finetuning"), settings)?))
-            }
+    fn row(&self, name: &str, args: &CompareArgs, nuisance: &Arc<Nuisance>) -> anyhow::Result<Box<dyn Method>> {
+        if let Some(shared) = &self.shared {
+            let row = ClosedForm::new(name, shared.clone(), &self.source);
+            let combat = name.ends_with("-combat");
+            return Ok(Box::new(if combat { row.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { row }));
         }
+        if let Some(table) = &self.table {
+            return Ok(Box::new(GridProbe::new(name, table.clone(), ProbeSettings::protocol(""))));
+        }
+        let settings = TuneSettings {
+            target: String::new(),
+            head: HeadKind::Linear,
+            seeds: vec![0],
+            epochs: args.finetune_epochs,
+            frames: args.finetune_frames,
+            points: TunePoint::subset(args.finetune_budget),
+        };
+        Ok(Box::new(FineTuning::new(name, &self.model, &args.out.join("finetuning"), settings)?))
     }
-}
-
-/// A table that was embedded before the rows began.
-fn stored(cache: &Path, model: &Path, data: &Path, pooling: Pooling) -> Result<FeatureTable, DownstreamError> {
-    let (frozen, cohort) = (FrozenModel::read(model)?, Cohort::open(data)?);
-    cached_features(cache, &frozen, &cohort, pooling, &Unwatched)?.shared()
 }
 
 /// A row whose model depends on the split.

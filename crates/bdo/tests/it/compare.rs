@@ -55,3 +55,28 @@ fn what_is_not_there_is_named() {
     let said = transcript(dir.path(), "compare --data c --targets sex --methods magic --out o");
     assert!(said.starts_with("exit 2\nerror: --methods: expected one of fc, motion, site"), "{said}");
 }
+
+#[test]
+fn what_was_cut_is_said_with_the_command_that_cuts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let table = run_json(
+        dir.path(),
+        "compare --data c --targets sex --methods braingnn --seeds 0,1 --out o --bootstraps 50 --permutations=49 --no-audit \
+         --baseline-epochs 2 --quiet",
+    );
+    let cuts: Vec<&str> =
+        table["protocol"]["cuts"].as_array().unwrap().iter().map(|c| c["option"].as_str().unwrap()).collect();
+    assert_eq!(cuts, ["--seeds", "--baseline-epochs", "--bootstraps", "--permutations", "--no-audit"]);
+    let full = "bdo compare --data c --targets sex --methods braingnn --out o-full --quiet --json";
+    assert_eq!(table["protocol"]["full_command"], full);
+    for file in ["table.md", "table.tex", "report.html"] {
+        let text = std::fs::read_to_string(dir.path().join("o").join(file)).unwrap();
+        assert!(text.contains(full) && text.contains("--baseline-epochs"), "{file}");
+    }
+    let page = std::fs::read_to_string(dir.path().join("o/report.html")).unwrap();
+    assert!(page.contains("What was cut of the full protocol") && page.contains(">MiB"));
+    // Nothing cut is said too.
+    let said = transcript(dir.path(), "compare --data c --targets sex --out whole");
+    assert!(said.contains("Nothing. The command was:\n\n    bdo compare --data c --targets sex --out whole"), "{said}");
+}

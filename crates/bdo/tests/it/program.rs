@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Full counts when asked for, a tenth otherwise.
 pub(crate) fn torture(full: usize, least: usize) -> usize {
@@ -20,6 +23,34 @@ pub(crate) fn bdo() -> Command {
 /// Runs the program in a folder; arguments are split at spaces.
 pub(crate) fn run(folder: &Path, arguments: &str) -> Output {
     bdo().args(arguments.split_whitespace()).current_dir(folder).output().unwrap()
+}
+
+/// Runs and sends a signal as soon as `begun` holds; gives what was said. A run that came to its end before the signal, since
+/// the machine let the test wait for its turn, is undone by `again` and started once more.
+pub(crate) fn interrupted(
+    folder: &Path,
+    arguments: &str,
+    signal: Signal,
+    begun: impl Fn() -> bool,
+    again: impl Fn(),
+) -> Output {
+    for _ in 0..20 {
+        let mut command = bdo();
+        command.args(arguments.split_whitespace()).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        while !begun() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if child.try_wait().unwrap().is_none() {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        if !output.status.success() {
+            return output;
+        }
+        again();
+    }
+    panic!("bdo {arguments}: twenty runs ended before the signal came");
 }
 
 /// Runs and insists on success; gives the JSON it printed.

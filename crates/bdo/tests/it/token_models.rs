@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 
-use crate::program::{bdo, bytes, names, run, run_json, torture, transcript};
+use crate::program::{bdo, bytes, interrupted, names, run, run_json, torture, transcript};
 
 const SMALL: &str = "--set train.epochs=4 --set train.batch_size=4 --set train.checkpoint_steps=3 \
                      --set train.keep_checkpoints=2 --quiet";
@@ -72,19 +72,14 @@ fn an_interrupted_token_run_goes_on_and_is_never_overwritten() {
         .replace("epochs=4", "epochs=12")
         .replace("checkpoint_steps=3", "checkpoint_steps=0");
     run_json(dir.path(), &format!("pretrain --out whole {long}"));
-    let child = bdo()
-        .args(format!("pretrain --out stopped {long}").split_whitespace())
-        .current_dir(dir.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let journal = dir.path().join("stopped/journal.jsonl");
-    while !std::fs::metadata(&journal).is_ok_and(|m| m.len() > 0) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let stopped = dir.path().join("stopped");
+    let output = interrupted(
+        dir.path(),
+        &format!("pretrain --out stopped {long}"),
+        rustix::process::Signal::TERM,
+        || std::fs::metadata(stopped.join("journal.jsonl")).is_ok_and(|m| m.len() > 0),
+        || std::fs::remove_dir_all(&stopped).unwrap(),
+    );
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("interrupted at step") && error.contains("--resume"), "{error}");
@@ -197,6 +192,11 @@ fn efficiency_is_one_command_with_table_and_figure() {
     // Sixty-four frames against ten regions by four windows.
     assert_eq!([of(0, "tokens"), of(1, "tokens"), of(2, "tokens")], [64.0, 40.0, 40.0]);
     assert_eq!(names(&dir.path().join("e")), ["efficiency.json", "efficiency.md", "efficiency.svg"]);
+    let drawn = std::fs::read_to_string(dir.path().join("e/efficiency.svg")).unwrap();
+    // Six quantities; three of them of two phases, each of three models.
+    assert_eq!((drawn.matches(r#"class="chart""#).count(), drawn.matches(r#"font-size="11""#).count()), (6, 27));
+    let page = run_json(dir.path(), "report e/efficiency.json --out p.html");
+    assert_eq!((page["kinds"][0].as_str(), page["figures"].as_u64()), (Some("measurement"), Some(1)));
     let missing = transcript(dir.path(), "bench efficiency --out e");
     assert!(missing.contains("--data: expected a cohort"), "{missing}");
 }

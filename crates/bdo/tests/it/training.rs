@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 
-use crate::program::{bdo, bytes, names, run, run_json, torture};
+use crate::program::{bdo, bytes, interrupted, names, run, run_json, torture};
 
 const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
                      --set mask.frames=24 --set train.epochs=8 --set train.batch_size=4 --set train.micro_batch_size=3 \
@@ -118,20 +118,15 @@ fn an_interrupted_run_goes_on_to_the_same_bytes() {
         ("int", rustix::process::Signal::INT),
         ("usr1", rustix::process::Signal::USR1),
     ] {
-        let child = bdo()
-            .args(format!("pretrain --data c --out {name} {long}").split_whitespace())
-            .current_dir(dir.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
         // The journal appears after the signals are listened to.
-        let journal = dir.path().join(name).join("journal.jsonl");
-        while !std::fs::metadata(&journal).is_ok_and(|m| m.len() > 0) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let folder = dir.path().join(name);
+        let output = interrupted(
+            dir.path(),
+            &format!("pretrain --data c --out {name} {long}"),
+            signal,
+            || std::fs::metadata(folder.join("journal.jsonl")).is_ok_and(|m| m.len() > 0),
+            || std::fs::remove_dir_all(&folder).unwrap(),
+        );
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains("interrupted at step") && error.contains("--resume"), "{error}");

@@ -8,12 +8,15 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bdo_data::durable;
+use bdo_eval::memory::forget_peak;
+use bdo_report::bench::efficiency_drawing;
 use serde_json::{Value, json};
 
 use super::contestant::Contestant;
 use super::{WARM_UP, rounded};
 use crate::Outcome;
 use crate::cli::{BenchArgs, Common, Phase};
+use crate::commands::report::quoted;
 use crate::commands::{note, peak_rss_mib, print};
 
 /// Who is compared, in the order of the table.
@@ -50,14 +53,23 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
     durable::create_folder(out)?;
     durable::write(&out.join("efficiency.md"), markdown.as_bytes())?;
     durable::write(&out.join("efficiency.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
-    durable::write(&out.join("efficiency.svg"), super::bars::figure(&panels(args, &rows)).as_bytes())?;
+    durable::write(&out.join("efficiency.svg"), efficiency_drawing(&json).as_bytes())?;
     print(common, &json, &markdown);
+    let file = quoted(&out.join("efficiency.json"));
+    note(
+        common,
+        &format!(
+            "efficiency.svg is the figure; as a page that also saves it as PNG: bdo report {file} --out page.html"
+        ),
+    );
     Ok(Outcome::Done)
 }
 
 /// One model in one phase, in this process.
 fn measure(args: &BenchArgs, data: &Path, model: &str, phase: Phase, common: &Common) -> anyhow::Result<Outcome> {
     let mut work = Contestant::new(args, data, model, phase, common.seed)?;
+    // Reading the cohort takes more than small models do, and is the same for all.
+    forget_peak();
     let resting = peak_rss_mib();
     for _ in 0..WARM_UP {
         work.step()?;
@@ -143,20 +155,7 @@ fn table(args: &BenchArgs, rows: &[Value]) -> String {
             times(row, "train_peak_mib")
         );
     }
-    text += "\nMedian of the timed steps; memory is the most the process of a model held, program and data included. \
+    text += "\nMedian of the timed steps; memory is the most the process of a model held during its steps, program and scans included. \
              Operations are those of matrix products, a multiply-add counted as two.\n";
     text
-}
-
-fn panels(args: &BenchArgs, rows: &[Value]) -> Vec<super::bars::Panel> {
-    let panel = |title: String, key: &str| super::bars::Panel {
-        title,
-        bars: rows.iter().map(|row| (row["title"].as_str().unwrap_or_default().to_owned(), number(row, key))).collect(),
-    };
-    vec![
-        panel(format!("training step, ms (batch {})", args.batch), "train_step_ms"),
-        panel("embedding, ms a scan".to_owned(), "embed_ms_per_scan"),
-        panel("peak memory of training, MiB".to_owned(), "train_peak_mib"),
-        panel("tokens a scan".to_owned(), "tokens"),
-    ]
 }

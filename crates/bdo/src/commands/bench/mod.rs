@@ -1,6 +1,5 @@
 //! `bdo bench`: how fast the parts run here, and how far that is from what the machine could do.
 
-mod bars;
 mod contestant;
 mod efficiency;
 mod embed;
@@ -11,7 +10,6 @@ mod limits;
 mod scan;
 mod serve;
 mod train;
-
 mod workload;
 
 use std::time::Instant;
