@@ -1,7 +1,7 @@
 //! Work sharing on the current rayon pool.
 //!
-//! Tasks are cut by shape alone, never by the number of threads, and no two tasks write the same value: the result is
-//! the same, bit for bit, on any pool.
+//! No two tasks write the same value, and tasks are cut by shape alone wherever the cut decides an order of additions (in a
+//! matrix product it does not): the result is the same, bit for bit, on any pool.
 
 use rayon::prelude::*;
 use std::mem::MaybeUninit;

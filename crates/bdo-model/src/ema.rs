@@ -11,13 +11,14 @@ use std::collections::VecDeque;
 /// An encoder outside the gradient tape.
 #[derive(Clone, Debug)]
 pub struct EmaEncoder {
-    encoder: Encoder,
+    /// Absent only inside [`Self::update`].
+    encoder: Option<Encoder>,
 }
 
 impl EmaEncoder {
     /// Starts as a copy of the online encoder.
     pub fn new(online: &Encoder) -> Self {
-        Self { encoder: online.valid().no_grad() }
+        Self { encoder: Some(online.valid().no_grad()) }
     }
 
     /// Restores a stored copy, named `encoder.*`. An autodiff device is stripped of its tape.
@@ -32,12 +33,12 @@ impl EmaEncoder {
 
     /// Host copies, named `encoder.*`.
     pub fn parameters(&self) -> Parameters {
-        Parameters::of_module(&self.encoder, "encoder")
+        Parameters::of_module(self.encoder(), "encoder")
     }
 
     /// The copy itself.
     pub fn encoder(&self) -> &Encoder {
-        &self.encoder
+        self.encoder.as_ref().expect("an update puts the encoder back")
     }
 
     /// slow <- momentum slow + (1 - momentum) online, for every parameter.
@@ -45,7 +46,9 @@ impl EmaEncoder {
         if momentum == 1.0 {
             return;
         }
-        self.encoder = blended(self.encoder.clone(), online, momentum, self.encoder.kernels());
+        let kernels = self.encoder().kernels();
+        // Taken out, not copied: every tensor then has one owner and is changed where it is.
+        self.encoder = self.encoder.take().map(|slow| blended(slow, online, momentum, kernels));
     }
 }
 

@@ -7,6 +7,10 @@ use crate::dynamics::Frames;
 use crate::model::{Bdo, Role};
 use crate::objective::region_mask;
 use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+/// Samples in one pass of [`Bdo::feature`].
+const SAMPLES_TOGETHER: usize = 4;
 
 /// The control along scans of a batch.
 #[derive(Clone, Debug)]
@@ -30,8 +34,33 @@ impl Bdo {
         Ok(Controls { control: self.dynamics.control.forward(z), counts: grid.context_count })
     }
 
-    /// series [B, K, N] -> [B, d].
+    /// series [B, K, N] -> [B, d]. Off the tape, a few samples at a time and several such groups side by side: what a group
+    /// computes stays in the caches, and no thread waits for another at every layer. Samples have nothing to do with each
+    /// other, so the cut changes nothing.
     pub fn feature(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Tensor<2>, BatchError> {
+        if frames.batch <= SAMPLES_TOGETHER || series.is_autodiff() || !self.encoder.kernels().run_fused(series) {
+            return self.feature_at_once(series, frames, region_valid);
+        }
+        // The shapes of the whole are checked before they are cut.
+        let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
+        scan_grid(series, &visible, region_valid, self.config())?;
+        let groups: Vec<usize> = (0..frames.batch).step_by(SAMPLES_TOGETHER).collect();
+        let parts = groups.into_par_iter().map(|from| {
+            let to = (from + SAMPLES_TOGETHER).min(frames.batch);
+            let regions = region_valid.len() / frames.batch;
+            let series = series.clone().slice([from..to]);
+            self.feature_at_once(&series, &frames.samples(from..to), &region_valid[from * regions..to * regions])
+        });
+        Ok(Tensor::cat(parts.collect::<Result<Vec<_>, _>>()?, 0)) // [B, d]
+    }
+
+    /// The same for all samples in one pass.
+    fn feature_at_once(
+        &self,
+        series: &Tensor<3>,
+        frames: &Frames,
+        region_valid: &[bool],
+    ) -> Result<Tensor<2>, BatchError> {
         let controls = self.controls(series, frames, region_valid)?;
         match self.config().pooling {
             Pooling::Mean => Ok(controls.mean()),

@@ -134,28 +134,33 @@ impl HostBatch {
 
     fn fill_series(&mut self, samples: &[Sample], visits: &[Visit], unit_input: bool) {
         let (k, n) = (self.frames.frames, self.regions);
-        let mut mean_square = 0.0;
         for (b, (sample, visit)) in samples.iter().zip(visits).enumerate() {
+            for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
+                let at = b * k + row;
+                self.frames.times_seconds[at] = sample.scan.times_seconds[frame] - visit.origin_seconds;
+                self.frames.context[at] = context;
+                self.frames.valid[at] = true;
+            }
+        }
+        let fill = |(out, (sample, visit)): (&mut [f32], (&Sample, &Visit))| -> f64 {
             let (mut sum, mut targets) = (0.0f64, 0usize);
             let means = visible_means(sample, visit);
             let size = if unit_input { visible_size(sample, visit, &means) } else { 1.0 };
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
-                let at = b * k + row;
                 let values = &sample.scan.values[frame * n..(frame + 1) * n];
-                let row = &mut self.series[at * n..(at + 1) * n];
+                let row = &mut out[row * n..(row + 1) * n];
                 row.iter_mut().zip(values).zip(&means).for_each(|((x, value), mean)| *x = (value - mean) / size);
-                self.frames.times_seconds[at] = sample.scan.times_seconds[frame] - visit.origin_seconds;
-                self.frames.context[at] = context;
-                self.frames.valid[at] = true;
                 if !context {
                     targets += 1;
                     sum += row.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
                 }
             }
             let valid = sample.scan.region_valid.iter().filter(|v| **v).count();
-            mean_square += sum / (targets * valid).max(1) as f64;
-        }
-        self.target_mean_square = mean_square / samples.len().max(1) as f64;
+            sum / (targets * valid).max(1) as f64
+        };
+        let rows = self.series.par_chunks_mut((k * n).max(1));
+        let squares: Vec<f64> = rows.zip(samples.par_iter().zip(visits)).map(fill).collect();
+        self.target_mean_square = squares.iter().sum::<f64>() / samples.len().max(1) as f64;
     }
 
     /// Noise only where it is read: context rows for the latents, target rows for the states.

@@ -2,7 +2,7 @@
 //! is not finite leaves every number of the state as it was.
 
 use crate::gradient::{NamedGradients, clip_scale};
-use crate::lanes::side_by_side;
+use crate::lanes::fold_side_by_side;
 use crate::optimiser::AdamState;
 use bdo_kernels::adam::Adam;
 use bdo_model::batch::{BatchError, MaskedBatch};
@@ -107,12 +107,13 @@ pub fn train_step_accumulated(
     batches: &[MaskedBatch],
     settings: &StepSettings,
 ) -> Result<(Bdo, StepReport), BatchError> {
+    type Part = Result<(StepReport, NamedGradients), BatchError>;
     let scans: usize = batches.iter().map(|batch| batch.frames.batch).sum();
     let mut report =
         StepReport { loss: LossValues::default(), gradient_norm: 0.0, spread: LatentSpread::default(), skipped: None };
     let device = batches.first().map(|batch| batch.series.device());
     let slow: &EmaEncoder = teacher;
-    let passes = side_by_side(batches, |batch| -> Result<(StepReport, NamedGradients), BatchError> {
+    let pass_of = |batch: &MaskedBatch| -> Part {
         // Leaves of its own, so that tapes of different threads have nothing in common.
         let twin = match (&device, batches.len()) {
             (Some(device), 2..) => model.clone().fork(device),
@@ -126,17 +127,20 @@ pub fn train_step_accumulated(
         if !part.loss.total.is_finite() {
             return Ok((part, NamedGradients::default()));
         }
-        let total = pass.loss.total.clone();
+        // One number is scaled here instead of every gradient later.
+        let total = if share == 1.0 { pass.loss.total.clone() } else { pass.loss.total.clone() * share };
         // The tape must be the only owner of what it saved; the rest of the pass would keep it alive.
         drop(pass);
-        Ok((part, NamedGradients::of_module(&twin, total.backward()).scaled(share)))
-    });
-    let mut gradients = NamedGradients::default();
-    for pass in passes {
-        let (part, found) = pass?;
+        Ok((part, NamedGradients::of_module(&twin, total.backward())))
+    };
+    let join = |sum: Part, pass: Part| -> Part {
+        let ((mut report, gradients), (part, found)) = (sum?, pass?);
         report.join(&part);
-        gradients = gradients.plus(found);
-    }
+        Ok((report, gradients.plus(found)))
+    };
+    let start = Ok((report, NamedGradients::default()));
+    let (joined, gradients) = fold_side_by_side(batches, start, pass_of, join)?;
+    report = joined;
     if let Some(reason) = refused(report.loss.total, settings.loss_limit) {
         report.skipped = Some(reason);
         return Ok((model, report));

@@ -379,6 +379,9 @@ pub(crate) struct BenchArgs {
     /// Scans at once
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = positive)]
     pub(crate) batch: usize,
+    /// With train: scans of a micro-batch, of which each thread works on one at a time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
+    pub(crate) micro_batch: usize,
     /// Timed repetitions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = positive)]
     pub(crate) steps: usize,

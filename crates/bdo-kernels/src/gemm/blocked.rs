@@ -7,6 +7,9 @@ use crate::vector::Vector;
 /// Steps of depth per pass: a packed panel of this depth stays in the first-level cache while the rows go by.
 pub(crate) const MAX_DEPTH: usize = 256;
 
+/// Values in a cache line.
+const LINE: usize = 16;
+
 /// The left operand: element (i, p) at `at + (i / R) * panel + (i % R) * row + p * column`, with R the rows of the
 /// register tile.
 #[derive(Clone, Copy)]
@@ -17,7 +20,7 @@ pub(crate) struct Left {
     panel: usize,
 }
 
-/// What is done to a strip of finished columns while it is still in the first-level cache.
+/// What is done to a finished tile while it is still in the first-level cache.
 pub(crate) trait Finish: Copy {
     /// # Safety
     /// `strip` is writable for `rows` rows of `columns` values at this stride.
@@ -78,15 +81,9 @@ impl Block {
             let mut j = self.columns.0;
             while j < self.columns.1 {
                 let columns = (self.columns.1 - j).min(V::TILE_COLUMNS);
+                let part = Part { j, columns, from, to, first: pass == 0, last: pass + 1 == passes };
                 // SAFETY: passed on from the caller; panel j / C starts at j * depth.
-                unsafe {
-                    self.strip::<V>(left, j, columns, from, to, pass == 0);
-                    if pass + 1 == passes {
-                        let (top, bottom) = self.rows;
-                        let strip = self.c.add(top * self.c_stride + j);
-                        finish.finish::<V>(strip, self.c_stride, bottom - top, columns, (top, j));
-                    }
-                }
+                unsafe { self.strip::<V, F>(left, part, finish) };
                 j += V::TILE_COLUMNS;
             }
         }
@@ -110,9 +107,24 @@ impl Block {
 
     /// All rows of the block for one panel of columns and one range of depth.
     #[inline(always)]
-    unsafe fn strip<V: Vector>(&self, left: Left, j: usize, columns: usize, from: usize, to: usize, first: bool) {
+    unsafe fn strip<V: Vector, F: Finish>(&self, left: Left, part: Part, finish: F) {
+        let Part { j, columns, from, to, first, last } = part;
+        let panel = self.right.wrapping_add(j * self.depth + from * V::TILE_COLUMNS);
+        // The next panel of columns comes to the second-level cache meanwhile, a share with each tile.
+        let mut ahead = panel.wrapping_add(self.depth * V::TILE_COLUMNS);
+        let tiles = (self.rows.1 - self.rows.0).div_ceil(V::TILE_ROWS);
+        let lines = if j + V::TILE_COLUMNS < self.columns.1 {
+            ((to - from) * V::TILE_COLUMNS).div_ceil(LINE * tiles)
+        } else {
+            0
+        };
         let mut i = self.rows.0;
         while i < self.rows.1 {
+            for _ in 0..lines {
+                V::prefetch_second(ahead);
+                ahead = ahead.wrapping_add(LINE);
+            }
+            let rows = (self.rows.1 - i).min(V::TILE_ROWS);
             // SAFETY: in bounds by the contract of `Block`.
             unsafe {
                 let c = self.c.add(i * self.c_stride + j);
@@ -121,16 +133,48 @@ impl Block {
                     a: left.at.add((i - self.rows.0) / V::TILE_ROWS * left.panel),
                     a_row: left.row,
                     a_col: left.column,
-                    b: self.right.add(j * self.depth + from * V::TILE_COLUMNS),
+                    b: panel,
                     depth: to - from,
                     c,
                     c_stride: self.c_stride,
                     columns,
                     start: if first { self.start.map(|addend| addend.moved(i, j)) } else { so_far },
                 };
-                V::tile((self.rows.1 - i).min(V::TILE_ROWS), &tile);
+                // What the next tile starts from and writes to is on its way while this one computes.
+                expect_rows::<V>(c.wrapping_add(V::TILE_ROWS * self.c_stride), self.c_stride);
+                if first && !self.start[1].at.is_null() {
+                    let next = self.start[1].moved(i + V::TILE_ROWS, j);
+                    expect_rows::<V>(next.at, next.stride);
+                }
+                V::tile(rows, &tile);
+                if last {
+                    finish.finish::<V>(c, self.c_stride, rows, columns, (i, j));
+                }
             }
             i += V::TILE_ROWS;
         }
     }
+}
+
+/// Asks for the cache lines of a tile's rows; the addresses need not be valid.
+#[inline(always)]
+fn expect_rows<V: Vector>(at: *const f32, stride: usize) {
+    for r in 0..V::TILE_ROWS {
+        let row = at.wrapping_add(r * stride);
+        V::prefetch(row);
+        V::prefetch(row.wrapping_add(V::TILE_COLUMNS - 1));
+    }
+}
+
+/// One panel of columns over one range of depth.
+#[derive(Clone, Copy)]
+struct Part {
+    j: usize,
+    columns: usize,
+    from: usize,
+    to: usize,
+    /// Whether the sums start here.
+    first: bool,
+    /// Whether they end here.
+    last: bool,
 }

@@ -231,7 +231,9 @@ impl Dispatched for Nothing {
 /// From this many columns on, rows of the left operand are copied into the order the register tile reads them in.
 const PACK_LEFT_COLUMNS: usize = 512;
 
-/// How the output is cut into tasks: by its shape alone, never by the number of threads.
+/// How the output is cut into tasks. Every value of the result is one chain of additions whatever the cut, so it may depend
+/// on the number of threads: a thread that is alone takes blocks as large as its cache, and reads the right operand less
+/// often.
 #[derive(Clone, Copy)]
 struct Cut {
     rows: usize,
@@ -242,16 +244,18 @@ struct Cut {
 
 impl Cut {
     /// Rows per task at most: with their depth they stay in the second-level cache.
-    const MAX_ROWS: usize = 96;
-    /// Tasks wanted, so that a few threads stay busy to the end.
-    const TASKS: usize = 16;
+    const MAX_ROWS: usize = 192;
+    /// Tasks wanted of each of several threads, so that they stay busy to the end.
+    const TASKS_PER_THREAD: usize = 4;
     /// A task smaller than this many multiplications costs more to hand over than it gains.
     const MIN_WORK: usize = 1 << 19;
 
     fn of(isa: Isa, size: Product, packs_left: bool) -> Self {
         let Product { rows, depth, columns } = size;
         let (height, width) = (panel_rows(isa), panel_columns(isa));
-        let wanted = (rows * columns * depth / Self::MIN_WORK).clamp(1, Self::TASKS);
+        let threads = rayon::current_num_threads();
+        let most_tasks = if threads > 1 { threads * Self::TASKS_PER_THREAD } else { 1 };
+        let wanted = (rows * columns * depth / Self::MIN_WORK).clamp(1, most_tasks);
         let (row_panels, column_panels) = (rows.div_ceil(height).max(1), columns.div_ceil(width).max(1));
         let max_row_panels = (Self::MAX_ROWS / height).min(row_panels.div_ceil(wanted)).max(8.min(row_panels));
         let row_tasks = row_panels.div_ceil(max_row_panels);

@@ -63,7 +63,10 @@ pub(crate) fn normal<V: Vector>(x: V) -> (V, V) {
     ] {
         p = p.fma(t, V::splat(c));
     }
-    let e = exp(x.mul(x).mul(V::splat(-0.5)));
+    // Below -87 the bell is no normal number any more, and whatever it multiplies is nothing beside x.
+    let (n, r) = reduced(V::splat(-87.0).max(x.mul(x).mul(V::splat(-0.5))));
+    let scale = n.pow2();
+    let e = scale.fma(r, scale);
     let tail = p.mul(t).mul(e).mul(V::splat(0.5));
     (x.select_less(V::zero(), tail, one.sub(tail)), e)
 }

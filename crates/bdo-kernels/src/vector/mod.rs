@@ -87,6 +87,18 @@ pub(crate) unsafe trait Vector: Copy {
         let _ = p;
     }
 
+    /// Asks for the cache line at `p` in the second-level cache only.
+    #[inline(always)]
+    fn prefetch_second(p: *const f32) {
+        // SAFETY: as for `prefetch`.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = p;
+    }
+
     #[inline(always)]
     fn zero() -> Self {
         Self::splat(0.0)

@@ -2,6 +2,7 @@
 //! which step, for how long. Plain index arithmetic, done once per batch.
 
 use crate::config::{Lead, ModelConfig};
+use std::ops::Range;
 
 /// Time stamps and roles of a batch of frames, row-major [batch, frames], padding at the end of each row.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +17,20 @@ pub struct Frames {
     pub context: Vec<bool>,
     /// False at padding.
     pub valid: Vec<bool>,
+}
+
+impl Frames {
+    /// Some of the samples; the lengths of the vectors have been checked.
+    pub(crate) fn samples(&self, range: Range<usize>) -> Self {
+        let rows = range.start * self.frames..range.end * self.frames;
+        Self {
+            batch: range.len(),
+            frames: self.frames,
+            times_seconds: self.times_seconds[rows.clone()].to_vec(),
+            context: self.context[rows.clone()].to_vec(),
+            valid: self.valid[rows].to_vec(),
+        }
+    }
 }
 
 /// Everything the model needs to know about the frames, computed from [`Frames`].

@@ -35,6 +35,35 @@ fn the_basis_stays_orthogonal_over_a_thousand_steps() {
     assert!(worst < 1e-5, "V^T V is off the identity by {worst}");
 }
 
+/// Features are computed in groups of samples side by side; alone, a sample takes the path without groups.
+#[test]
+fn a_feature_does_not_know_its_neighbours() {
+    let (device, config) = (Device::flex(), toy::config());
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+    let (batch, frames) = (11, 9);
+    let series = toy::normal("series", [batch, frames, config.regions], (&device, DType::F32));
+    let times_seconds = (0..batch * frames).map(|row| (row % frames) as f64 * 1.5 + (row / frames) as f64).collect();
+    // Samples of different lengths, so that groups are padded differently from the whole.
+    let valid: Vec<bool> = (0..batch * frames).map(|row| row % frames < 3 + row / frames % 7).collect();
+    let frames = Frames { batch, frames, times_seconds, context: vec![false; valid.len()], valid };
+    let region_valid: Vec<bool> = (0..batch * config.regions).map(|at| at % 7 != 3).collect();
+    let together = toy::values(&model.feature(&series, &frames, &region_valid).unwrap());
+    for sample in 0..batch {
+        let rows = sample * frames.frames..(sample + 1) * frames.frames;
+        let alone = Frames {
+            batch: 1,
+            frames: frames.frames,
+            times_seconds: frames.times_seconds[rows.clone()].to_vec(),
+            context: frames.context[rows.clone()].to_vec(),
+            valid: frames.valid[rows].to_vec(),
+        };
+        let regions = &region_valid[sample * config.regions..(sample + 1) * config.regions];
+        let alone = model.feature(&series.clone().slice([sample..sample + 1]), &alone, regions).unwrap();
+        let together = &together[sample * config.width..(sample + 1) * config.width];
+        assert!(toy::relative_l2(together, &toy::values(&alone)) < 1e-6, "sample {sample}");
+    }
+}
+
 #[test]
 fn moving_a_target_leaves_the_state_elsewhere_alone() {
     let device = Device::flex();

@@ -26,8 +26,12 @@ pub(super) struct TrainStep {
     settings: StepSettings,
     device: Device,
     precision: Precision,
+    micro_batch: usize,
     flops: f64,
 }
+
+/// What the timed run cuts its batches into, unless told otherwise.
+const MICRO_BATCH: usize = 8;
 
 impl TrainStep {
     pub(super) fn new(args: &BenchArgs, seed: u64) -> anyhow::Result<Self> {
@@ -43,7 +47,8 @@ impl TrainStep {
                 key: VisitKey { seed, epoch: 0, scan: b as u64 },
             })
             .collect();
-        Self::on(&workload::config(args), samples, kernels, precision, args.frames, seed)
+        let work = Self::on(&workload::config(args), samples, kernels, precision, args.frames, seed)?;
+        Ok(Self { micro_batch: args.micro_batch, ..work })
     }
 
     /// On given scans, of which a visit draws so many frames.
@@ -76,7 +81,18 @@ impl TrainStep {
         };
         let flops = workload::train_flops(config, samples.len(), frames - targets, targets);
         let (teacher, state) = (EmaEncoder::new(&model.encoder), AdamState::default());
-        Ok(Self { model: Some(model), teacher, state, samples, mask, settings, device, precision, flops })
+        Ok(Self {
+            model: Some(model),
+            teacher,
+            state,
+            samples,
+            mask,
+            settings,
+            device,
+            precision,
+            micro_batch: MICRO_BATCH,
+            flops,
+        })
     }
 }
 
@@ -88,9 +104,7 @@ impl Step for TrainStep {
         let model = self.model.take().expect("a step puts the model back");
         let config = model.config();
         let noise = NoiseShape::of(config);
-        // One part for each thread, side by side, as a run trains.
-        let part = self.samples.len().div_ceil(rayon::current_num_threads());
-        let batch = HostBatch::draw(&self.samples, &self.mask, noise).micro_batches(part);
+        let batch = HostBatch::draw(&self.samples, &self.mask, noise).micro_batches(self.micro_batch);
         let batches: Vec<MaskedBatch> = batch.into_iter().map(|part| part.into_masked(&self.device)).collect();
         let (model, report) =
             train_step_accumulated(model, &mut self.teacher, &mut self.state, &batches, &self.settings)?;
