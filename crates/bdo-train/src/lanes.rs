@@ -46,7 +46,9 @@ pub(crate) fn fold_side_by_side<T: Sync, R: Send, S: Send>(
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(item) = items.get(index) else { return };
-                        folding.lock().expect(NO_PANIC).waiting.insert(index, work(item));
+                        // Before the lock is asked for: as an argument of `insert` it would run inside, one lane at a time.
+                        let result = work(item);
+                        folding.lock().expect(NO_PANIC).waiting.insert(index, result);
                         fold_what_is_due(folding, fold);
                     }
                 });

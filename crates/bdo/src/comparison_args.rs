@@ -31,7 +31,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// A pre-trained model for the rows bdo-probe, bdo-mean, bdo-mean-std, bdo-covariance, bdo-correlation,
-    /// bdo-log-covariance, bdo-regions, bdo-coupling, bdo-correlation-combat, bdo-coupling-combat and bdo-finetune; its training people among the tested are flagged
+    /// bdo-log-covariance, bdo-regions, bdo-coupling, bdo-correlation-combat, bdo-coupling-combat and bdo-finetune; its
+    /// training people among the tested are flagged
     /// [default: one is pre-trained for every split, on its training people]
     #[arg(long, value_name = "DIR")]
     pub(crate) model: Option<PathBuf>,
