@@ -221,3 +221,105 @@ fn layout(regions: usize, width: usize) -> Vec<ParameterSpec> {
         trainable: false,
     }]
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::control::ControlSequence;
+    use crate::pooling::Pooling;
+
+    #[derive(Deserialize)]
+    struct Golden {
+        width: usize,
+        scans: Vec<GoldenScan>,
+        weights: Vec<f32>,
+        explained: f64,
+        coupling: Vec<f32>,
+        between_said: Vec<f32>,
+    }
+
+    #[derive(Deserialize)]
+    struct GoldenScan {
+        control: Vec<f32>,
+        regions: Vec<f32>,
+        valid: Vec<bool>,
+    }
+
+    fn golden() -> Golden {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/golden/readout.json");
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
+    fn scaled(scan: &GoldenScan) -> ScaledScan {
+        let frames = scan.regions.len() / scan.valid.len();
+        ScaledScan {
+            times_seconds: (0..frames).map(|t| t as f64).collect(),
+            values: scan.regions.clone(),
+            region_valid: scan.valid.clone(),
+        }
+    }
+
+    /// The readout of the golden's scans, their controls changed by `change`, and the features of the first of them.
+    fn fitted(golden: &Golden, change: impl Fn(&[f32]) -> Vec<f32>) -> (Readout, f64, Vec<f32>, Vec<f32>) {
+        let scans: Vec<ScaledScan> = golden.scans.iter().map(scaled).collect();
+        let controls: Vec<ControlSequence> = (golden.scans.iter())
+            .map(|s| s.control.chunks_exact(golden.width).flat_map(&change).collect())
+            .map(|values| ControlSequence { width: golden.width, values })
+            .collect();
+        let regions = golden.scans[0].valid.len();
+        let mut sums = Sums::new(golden.width, regions);
+        for (scan, control) in scans.iter().zip(&controls) {
+            sums.add(&Encoded { control: control.clone(), scan, readout: None });
+        }
+        let (weights, explained) = sums.solve();
+        let empty = String::new();
+        let note = ReadoutNote { scans: 3, explained, weights_blake3: empty.clone(), numbers_blake3: empty };
+        let readout = Readout { regions, width: golden.width, weights, note };
+        let first = Encoded { control: controls[0].clone(), scan: &scans[0], readout: Some(&readout) };
+        let (coupling, between) = (Pooling::Coupling.apply(&first), Pooling::Regions.apply(&first));
+        (readout, explained, coupling, between)
+    }
+
+    #[test]
+    fn weights_and_correlations_are_those_of_scikit_learn_and_numpy() {
+        let golden = golden();
+        let (readout, explained, coupling, between) = fitted(&golden, <[f32]>::to_vec);
+        for (found, expected) in readout.weights.iter().zip(&golden.weights) {
+            assert!((found - expected).abs() <= 1e-5 * expected.abs().max(1e-3), "{found} {expected}");
+        }
+        assert!((explained - golden.explained).abs() < 1e-6, "{explained} {}", golden.explained);
+        // Correlations of single precision series of at most 55 frames.
+        for (found, expected) in coupling.iter().chain(&between).zip(golden.coupling.iter().chain(&golden.between_said))
+        {
+            assert!((found - expected).abs() < 2e-5, "{found} {expected}");
+        }
+        assert_eq!((coupling.len(), between.len()), (16, 6));
+    }
+
+    #[test]
+    fn features_do_not_depend_on_the_coordinates_of_the_control() {
+        let golden = golden();
+        let (_, _, coupling, between) = fitted(&golden, <[f32]>::to_vec);
+        // Every coordinate mixed with its neighbour, shifted and stretched.
+        let mixed = |row: &[f32]| -> Vec<f32> {
+            (0..row.len()).map(|k| (row[k] + 0.5 * row[(k + 1) % row.len()] - 1.0) * (1.0 + k as f32)).collect()
+        };
+        let (_, _, other_coupling, other_between) = fitted(&golden, mixed);
+        // The penalty and single precision see coordinates; a strong one hides a ten-thousandth of itself.
+        for (a, b) in coupling.iter().chain(&between).zip(other_coupling.iter().chain(&other_between)) {
+            assert!((a - b).abs() < 5e-3, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_missing_region_goes_with_nothing() {
+        let golden = golden();
+        let (readout, ..) = fitted(&golden, <[f32]>::to_vec);
+        let (scan, width) = (scaled(&golden.scans[1]), golden.width);
+        let control = ControlSequence { width, values: golden.scans[1].control.clone() };
+        let coupling = Pooling::Coupling.apply(&Encoded { control, scan: &scan, readout: Some(&readout) });
+        assert!(coupling[8..12].iter().all(|r| *r == 0.0), "{coupling:?}");
+        assert!(coupling.iter().all(|r| r.is_finite() && r.abs() <= 1.0 + 1e-6));
+    }
+}

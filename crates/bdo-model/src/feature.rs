@@ -48,7 +48,7 @@ impl Bdo {
         let parts = groups.into_par_iter().map(|from| {
             let to = (from + SAMPLES_TOGETHER).min(frames.batch);
             let regions = region_valid.len() / frames.batch;
-            let series = series.clone().slice([from..to]);
+            let series = series.clone().narrow(0, from, to - from);
             self.feature_at_once(&series, &frames.samples(from..to), &region_valid[from * regions..to * regions])
         });
         Ok(Tensor::cat(parts.collect::<Result<Vec<_>, _>>()?, 0)) // [B, d]

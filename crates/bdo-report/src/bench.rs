@@ -207,7 +207,7 @@ mod tests {
     fn bars_of_models_say_their_numbers() {
         let row = |title: &str, ms: f64| json!({"model": title, "title": title, "train_step_ms": ms, "tokens": 1800});
         let record = json!({"task": "efficiency", "batch": 16, "rows": [row("A", 20.0), row("B", 1234.5)]});
-        assert_eq!(measurements(&record.to_string()), [record.clone()]);
+        assert_eq!(measurements(&record.to_string()), std::slice::from_ref(&record));
         let svg = efficiency_drawing(&record);
         assert!(svg.starts_with("<svg xmlns=") && svg.contains("Training step, batch of 16 scans"), "{svg}");
         for text in [">20<", ">1234<", ">1800<", ">A<", ">B<", ">ms<"] {

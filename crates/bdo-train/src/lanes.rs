@@ -102,7 +102,7 @@ mod tests {
         let in_a_list = |items: &[usize]| {
             let work = |i: &usize| {
                 // The first of a group is the slowest, so that results come out of turn.
-                std::thread::sleep(std::time::Duration::from_millis(if i % 3 == 0 { 20 } else { 1 }));
+                std::thread::sleep(std::time::Duration::from_millis(if i.is_multiple_of(3) { 20 } else { 1 }));
                 (*i, rayon::current_num_threads())
             };
             let fold = |mut list: Vec<_>, found| {
@@ -113,5 +113,21 @@ mod tests {
         };
         assert_eq!(in_a_list(&items), items.iter().map(|i| (*i, 1)).collect::<Vec<_>>());
         assert_eq!(in_a_list(&items[..1]), [(0, 3)]);
+    }
+
+    /// Lanes once held the lock on all results while they worked, so that one worked at a time.
+    #[test]
+    fn lanes_work_at_the_same_time() {
+        let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+        let started = AtomicUsize::new(0);
+        let met = |_: &usize| {
+            started.fetch_add(1, Ordering::SeqCst);
+            let patience = std::time::Instant::now() + std::time::Duration::from_mins(1);
+            while started.load(Ordering::SeqCst) < 2 && std::time::Instant::now() < patience {
+                std::thread::yield_now();
+            }
+            started.load(Ordering::SeqCst) == 2
+        };
+        assert!(pool.install(|| fold_side_by_side(&[0, 1], true, met, |all, one| all && one)));
     }
 }

@@ -3,8 +3,9 @@
 use crate::fixture::{REGIONS, Silent, cohort, model, reordered_cohort, scan, shuffled};
 use bdo_downstream::control::{Windows, encode, encode_cohort};
 use bdo_downstream::export::TableFormat;
-use bdo_downstream::frozen::Intake;
+use bdo_downstream::frozen::{FrozenModel, Intake};
 use bdo_downstream::pooling::Pooling;
+use bdo_downstream::readout::ensure_readout;
 use bdo_downstream::table::FeatureTable;
 use bdo_model::dynamics::Frames;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -52,11 +53,11 @@ fn features_do_not_depend_on_threads_or_neighbours() {
     assert!(with(1) == with(3));
     let mut alone = vec![Vec::new(); 9];
     for i in 0..9 {
-        encode_cohort(&frozen, &cohort, &[i], &Silent, |i, control| alone[i] = control.values).unwrap();
+        encode_cohort(&frozen, &cohort, &[i], &Silent, |i, encoded| alone[i] = encoded.control.values).unwrap();
     }
     let all: Vec<usize> = (0..9).collect();
-    encode_cohort(&frozen, &cohort, &all, &Silent, |i, control| {
-        assert!(control.values == alone[i], "scan {i} differs in company");
+    encode_cohort(&frozen, &cohort, &all, &Silent, |i, encoded| {
+        assert!(encoded.control.values == alone[i], "scan {i} differs in company");
     })
     .unwrap();
 }
@@ -73,6 +74,51 @@ fn the_order_of_regions_is_irrelevant_and_missing_ones_are_named() {
     assert_eq!(embed(&plain).unwrap().values, embed(&mixed).unwrap().values);
     let lacking = reordered_cohort(dir.path(), "lacking", 0..4, &[0, 1, 3, 5]);
     assert_eq!(embed(&lacking).unwrap_err().to_string(), "the data lack 2 of the model's 6 regions: r2, r4");
+}
+
+#[test]
+fn pooling_by_regions_needs_a_readout_of_these_very_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, frozen) = model(dir.path(), "m");
+    let cohort = cohort(dir.path(), "c", 0..6);
+    let refused = FeatureTable::embed(&frozen, &cohort, Pooling::Coupling, &Silent).unwrap_err().to_string();
+    let expected = "expected a model with readout.json, which pooling coupling reads (`bdo pretrain --resume` on its run adds one)";
+    assert!(refused.contains(expected), "{refused}");
+
+    // Only p003 was trained on.
+    let note = ensure_readout(&path, &cohort, &Silent).unwrap();
+    assert_eq!(note.scans, 1);
+    assert!(note.explained > 0.5 && note.explained < 1.0, "{}", note.explained);
+    assert_eq!(ensure_readout(&path, &cohort, &Silent).unwrap(), note, "what is there is kept");
+    let frozen = FrozenModel::read(&path).unwrap();
+    let table = FeatureTable::embed(&frozen, &cohort, Pooling::Coupling, &Silent).unwrap();
+    assert_eq!((table.rows.len(), table.width), (6, REGIONS * REGIONS));
+    assert!(table.values.iter().all(|r| r.abs() <= 1.0 + 1e-5));
+    // What the control says of a region goes with that region.
+    let own = |row: usize, r: usize| table.feature(row)[r * REGIONS + r];
+    assert!((0..REGIONS).all(|r| own(3, r) > 0.5), "{:?}", table.feature(3));
+
+    // Other people know nothing of it, and other weights have no use for it.
+    let strangers = crate::fixture::cohort(dir.path(), "strangers", 10..12);
+    let (other, _) = model(dir.path(), "other");
+    let refused = ensure_readout(&other, &strangers, &Silent).unwrap_err().to_string();
+    assert!(refused.ends_with("expected scans of people the model was trained on, found none of them"), "{refused}");
+    for file in ["readout.json", "readout.safetensors"] {
+        std::fs::copy(path.join(file), other.join(file)).unwrap();
+    }
+    assert!(FrozenModel::read(&other).unwrap().readout.is_some(), "the same weights");
+    let mut weights = std::fs::read(other.join("model.safetensors")).unwrap();
+    let last = weights.len() - 1;
+    weights[last] ^= 1;
+    std::fs::write(other.join("model.safetensors"), weights).unwrap();
+    assert!(FrozenModel::read(&other).unwrap().readout.is_none(), "other weights");
+
+    let mut numbers = std::fs::read(path.join("readout.safetensors")).unwrap();
+    let last = numbers.len() - 1;
+    numbers[last] ^= 1;
+    std::fs::write(path.join("readout.safetensors"), numbers).unwrap();
+    let refused = FrozenModel::read(&path).unwrap_err().to_string();
+    assert!(refused.contains("readout.safetensors: expected BLAKE3"), "{refused}");
 }
 
 #[test]
@@ -98,7 +144,7 @@ fn a_very_long_scan_is_encoded_in_windows() {
     })
     .unwrap();
     let mut found = Vec::new();
-    encode_cohort(&frozen, &cohort, &[0], &Silent, |_, control| found = control.values).unwrap();
+    encode_cohort(&frozen, &cohort, &[0], &Silent, |_, encoded| found = encoded.control.values).unwrap();
     let width = frozen.model.config().width;
     assert_eq!(found.len(), 2100 * width);
     let mut first = scaled.clone();
@@ -112,9 +158,9 @@ fn a_very_long_scan_is_encoded_in_windows() {
     // A model trained on stretches of 160 frames sees the scan so: the last window starts at 2,000 (25 steps of 80), has a
     // clock of its own, and gives what lies past the middle of its overlap with the one before.
     let stretch = bdo_train::mask::MaskSettings { stretch: 1.0, ..bdo_train::mask::MaskSettings::default() };
-    let trained = bdo_downstream::frozen::FrozenModel { windows: Windows::of_training(&stretch), ..frozen };
+    let trained = FrozenModel { windows: Windows::of_training(&stretch), ..frozen };
     let mut found = Vec::new();
-    encode_cohort(&trained, &cohort, &[0], &Silent, |_, control| found = control.values).unwrap();
+    encode_cohort(&trained, &cohort, &[0], &Silent, |_, encoded| found = encoded.control.values).unwrap();
     assert_eq!(found.len(), 2100 * width);
     let start = (2100usize - 160).div_ceil(80) * 80;
     let last = bdo_data::scaler::ScaledScan {

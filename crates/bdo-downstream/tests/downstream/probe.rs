@@ -142,7 +142,10 @@ fn a_head_read_back_says_the_very_same() {
         ("group", Pooling::Mean, HeadKind::Attention, false),
         ("group", Pooling::Covariance, HeadKind::Ridge, false),
         ("age", Pooling::Mean, HeadKind::Ridge, false),
+        ("group", Pooling::Coupling, HeadKind::Ridge, false),
+        ("age", Pooling::Regions, HeadKind::Linear, true),
     ];
+    bdo_downstream::readout::ensure_readout(&path, &cohort, &Silent).unwrap();
     for (i, (target, pooling, head, standardise)) in kinds.into_iter().enumerate() {
         let mut request = request(dir.path(), path.clone(), target, &format!("out{i}"));
         request.settings = ProbeSettings { pooling, head, standardise, ..request.settings };

@@ -58,7 +58,7 @@ fn a_feature_does_not_know_its_neighbours() {
             valid: frames.valid[rows].to_vec(),
         };
         let regions = &region_valid[sample * config.regions..(sample + 1) * config.regions];
-        let alone = model.feature(&series.clone().slice([sample..sample + 1]), &alone, regions).unwrap();
+        let alone = model.feature(&series.clone().narrow(0, sample, 1), &alone, regions).unwrap();
         let together = &together[sample * config.width..(sample + 1) * config.width];
         assert!(toy::relative_l2(together, &toy::values(&alone)) < 1e-6, "sample {sample}");
     }

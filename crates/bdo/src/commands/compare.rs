@@ -104,10 +104,7 @@ fn by_model<'a>(args: &CompareArgs, splits: &'a [Split]) -> Vec<&'a [Split]> {
 pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Outcome> {
     let started = std::time::Instant::now();
     let names = names(args)?;
-    // Without a limit in time the epochs are those of the configuration.
-    if args.pretrain_minutes != 0.0 {
-        model_rows::check(args, &names)?;
-    }
+    model_rows::check(args, &names)?;
     let cohort = Cohort::open(&args.data)?;
     let cohort_blake3 = cohort.content_blake3()?;
     let targets = args

@@ -23,7 +23,6 @@ use bdo_eval::reference::ClosedForm;
 use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 
-use super::note;
 use super::pretrain::{Watcher, add_readout, preset};
 use crate::cli::Common;
 use crate::comparison_args::CompareArgs;
@@ -58,13 +57,8 @@ impl Models {
         common: &Common,
     ) -> anyhow::Result<Self> {
         let mut by_split = BTreeMap::new();
-        for (i, split) in splits.iter().enumerate() {
-            let model = if let Some(model) = &args.model {
-                model.clone()
-            } else {
-                note(common, &format!("pre-training {} of {}", i + 1, splits.len()));
-                train(args, cohort, split, common)?
-            };
+        for split in splits {
+            let model = if let Some(model) = &args.model { model.clone() } else { train(args, cohort, split, common)? };
             by_split.insert(split.blake3.clone(), model);
         }
         Ok(Self { by_split })
@@ -269,8 +263,8 @@ pub(crate) fn needed(names: &[&str]) -> bool {
 
 /// Refuses what cannot be meant.
 pub(crate) fn check(args: &CompareArgs, names: &[&str]) -> anyhow::Result<()> {
-    if args.model.is_none() && needed(names) && args.pretrain_minutes <= 0.0 {
-        bail!("--pretrain-minutes: expected more than 0 where no --model is given, found {}", args.pretrain_minutes);
+    if args.model.is_none() && needed(names) && args.pretrain_minutes < 0.0 {
+        bail!("--pretrain-minutes: expected at least 0 where no --model is given, found {}", args.pretrain_minutes);
     }
     Ok(())
 }
