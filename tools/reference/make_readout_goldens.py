@@ -42,6 +42,7 @@ if __name__ == "__main__":
     fit = Ridge(alpha=PENALTY, fit_intercept=False, solver="cholesky").fit(inputs / size, outputs)
     weights = fit.coef_ / size
     explained = ((inputs / size).T @ outputs * fit.coef_.T).sum() / sum(sum(valid) for _, _, valid in scans)
+    spectrum = np.linalg.eigvalsh(inputs.T @ inputs)
     said = scans[0][0].astype(np.float64) @ weights.T
     both = np.corrcoef(scans[0][1].astype(np.float64), said, rowvar=False)
     golden = {
@@ -53,6 +54,7 @@ if __name__ == "__main__":
         ],
         "weights": weights.ravel().tolist(),
         "explained": float(explained),
+        "directions": float(spectrum.sum() ** 2 / (spectrum**2).sum()),
         "coupling": both[:REGIONS, REGIONS:].ravel().tolist(),
         "between_said": np.arctanh(both[REGIONS:, REGIONS:][np.triu_indices(REGIONS, 1)]).tolist(),
     }

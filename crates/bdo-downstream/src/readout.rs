@@ -45,6 +45,9 @@ pub struct ReadoutNote {
     pub scans: usize,
     /// Share of the variance of regions it finds in the control, over those scans.
     pub explained: f64,
+    /// In how many directions the control moves over time: the square of the sum of its variances along eigenvectors over the
+    /// sum of their squares, between 1 and the width. A control that has collapsed is near 1.
+    pub directions: f64,
     /// BLAKE3 of the weights it belongs to: with others it means nothing.
     pub weights_blake3: String,
     /// BLAKE3 of the file of numbers.
@@ -74,6 +77,7 @@ impl Readout {
         let note = ReadoutNote {
             scans: sums.scans,
             explained,
+            directions: sums.directions(),
             weights_blake3: weights_blake3(&frozen.folder)?,
             numbers_blake3: String::new(),
         };
@@ -187,6 +191,13 @@ impl Sums {
         self.scans += 1;
     }
 
+    fn directions(&self) -> f64 {
+        let width = self.control.nrows();
+        let trace = (0..width).map(|k| self.control[(k, k)]).sum::<f64>();
+        let squares = self.control.col_iter().map(|column| column.squared_norm_l2()).sum::<f64>();
+        if squares > 0.0 { trace * trace / squares } else { 0.0 }
+    }
+
     /// Weights [regions, width] and the share of variance they explain. Coordinates are brought to one size first, so
     /// that the penalty means the same for all of them.
     fn solve(&self) -> (Vec<f32>, f64) {
@@ -235,6 +246,7 @@ mod tests {
         scans: Vec<GoldenScan>,
         weights: Vec<f32>,
         explained: f64,
+        directions: f64,
         coupling: Vec<f32>,
         between_said: Vec<f32>,
     }
@@ -274,7 +286,13 @@ mod tests {
         }
         let (weights, explained) = sums.solve();
         let empty = String::new();
-        let note = ReadoutNote { scans: 3, explained, weights_blake3: empty.clone(), numbers_blake3: empty };
+        let note = ReadoutNote {
+            scans: 3,
+            explained,
+            directions: sums.directions(),
+            weights_blake3: empty.clone(),
+            numbers_blake3: empty,
+        };
         let readout = Readout { regions, width: golden.width, weights, note };
         let first = Encoded { control: controls[0].clone(), scan: &scans[0], readout: Some(&readout) };
         let (coupling, between) = (Pooling::Coupling.apply(&first), Pooling::Regions.apply(&first));
@@ -289,6 +307,8 @@ mod tests {
             assert!((found - expected).abs() <= 1e-5 * expected.abs().max(1e-3), "{found} {expected}");
         }
         assert!((explained - golden.explained).abs() < 1e-6, "{explained} {}", golden.explained);
+        let directions = readout.note().directions;
+        assert!((directions - golden.directions).abs() < 1e-6, "{directions} {}", golden.directions);
         // Correlations of single precision series of at most 55 frames.
         for (found, expected) in coupling.iter().chain(&between).zip(golden.coupling.iter().chain(&golden.between_said))
         {

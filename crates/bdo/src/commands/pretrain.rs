@@ -58,12 +58,15 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
         )
     });
     let text = format!(
-        "{}: {} steps on {} scans in {:.1} min, {} skipped{found}",
+        "{}: {} steps on {} scans in {:.1} min, {} skipped{found}\n{:.0} % of the variance of regions can be read out of the \
+         control, which moves in {:.1} directions",
         summary.model.display(),
         summary.steps,
         summary.train_scans,
         summary.seconds / 60.0,
-        summary.skipped
+        summary.skipped,
+        100.0 * readout.explained,
+        readout.directions
     );
     leave_page(&args.out, PageKind::Run, None, common);
     print(common, &json, &text);
