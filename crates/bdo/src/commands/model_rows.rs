@@ -20,6 +20,7 @@ use bdo_eval::confound::Nuisance;
 use bdo_eval::features::FeatureTable;
 use bdo_eval::method::{Method, MethodError, Outcome, Task};
 use bdo_eval::reference::ClosedForm;
+use bdo_train::folder::read_record;
 use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 
@@ -129,12 +130,19 @@ fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) ->
     let out = args.out.join("pretraining").join(&split.blake3[..16]);
     let mut sets = args.set.clone();
     sets.push(format!("train.max_minutes={:?}", args.pretrain_minutes));
-    let text = preset(args.config.as_deref())?;
+    let settings = Settings::resolve(&preset(args.config.as_deref())?, &sets)?;
+    // The readout is what a pre-training leaves last. One that the clock ended has steps left, which a second look at the
+    // comparison must not take: other weights would be other results.
+    let model = out.join("model");
+    let same = || read_record(&out).is_ok_and(|record| record.identity.settings == settings);
+    if FrozenModel::read(&model).is_ok_and(|model| model.readout.is_some()) && same() {
+        return Ok(model);
+    }
     let request = Request {
         data: args.data.clone(),
         resume: out.exists(),
         out,
-        settings: Some(Settings::resolve(&text, &sets)?),
+        settings: Some(settings),
         seed: split.spec.seed,
         people: Some(split.clone()),
     };
