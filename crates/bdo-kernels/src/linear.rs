@@ -2,7 +2,7 @@
 
 pub mod reference;
 
-use crate::activation::{Activation, slope, value};
+use crate::activation::{Activation, value, value_and_slope};
 use crate::amx;
 use crate::gemm::blocked::{Block, Finish, Nothing};
 use crate::gemm::pack::Source;
@@ -29,9 +29,9 @@ pub struct LinearShape {
 pub enum Epilogue<'a> {
     /// Nothing.
     None,
-    /// GELU; with `keep` the pre-activation is returned for the backward pass.
+    /// GELU; with `keep` its derivative is returned for the backward pass.
     Gelu {
-        /// Whether to keep the pre-activation.
+        /// Whether to keep the derivative.
         keep: bool,
     },
     /// `ReLU`, whose backward pass needs only `y`.
@@ -44,8 +44,8 @@ pub enum Epilogue<'a> {
 pub struct LinearOutput {
     /// `[rows, outputs]`
     pub y: Vec<f32>,
-    /// `[rows, outputs]`, only for a kept GELU.
-    pub pre_activation: Option<Vec<f32>>,
+    /// Derivative of a kept GELU, `[rows, outputs]`.
+    pub slope: Option<Vec<f32>>,
 }
 
 /// The activation that was fused into the forward pass, with what its derivative needs.
@@ -53,7 +53,7 @@ pub struct LinearOutput {
 pub enum Activated<'a> {
     /// None (also after a residual: its gradient is `dy` itself).
     Not,
-    /// GELU, with the pre-activation.
+    /// GELU, with its derivative.
     Gelu(&'a [f32]),
     /// `ReLU`, with the output.
     Relu(&'a [f32]),
@@ -113,20 +113,21 @@ pub fn forward(
     // SAFETY: `Forward::run` writes the whole product, and the activation follows wherever the product was written.
     unsafe {
         if matches!(epilogue, Epilogue::Gelu { keep: true }) {
-            let mut pre_activation = Vec::new();
+            let mut slope = Vec::new();
             let y = filled(rows * outputs, |y| {
                 let y = shared(y);
-                pre_activation = filled(rows * outputs, |pre| {
-                    job.run(shared(pre), Some(Activate { activation: Activation::Gelu, out: y }));
+                // The product goes where the derivative will be, which then takes its place.
+                slope = filled(rows * outputs, |product| {
+                    job.run(shared(product), Some(Activate { activation: Activation::Gelu, out: y, keep: true }));
                 });
             });
-            return LinearOutput { y, pre_activation: Some(pre_activation) };
+            return LinearOutput { y, slope: Some(slope) };
         }
         let y = filled(rows * outputs, |y| {
             let y = shared(y);
-            job.run(y, activation.map(|activation| Activate { activation, out: y }));
+            job.run(y, activation.map(|activation| Activate { activation, out: y, keep: false }));
         });
-        LinearOutput { y, pre_activation: None }
+        LinearOutput { y, slope: None }
     }
 }
 
@@ -199,11 +200,51 @@ impl Forward<'_> {
     }
 }
 
-/// Applies an activation to finished strips, into the same or another matrix of the same shape.
+/// Applies an activation to finished strips, into the same or another matrix of the same shape; with `keep` the strip itself
+/// becomes the derivative.
 #[derive(Clone, Copy)]
 struct Activate {
     activation: Activation,
     out: Shared,
+    keep: bool,
+}
+
+impl Activate {
+    /// `K` rows of at most a vector of columns.
+    #[inline(always)]
+    unsafe fn rows<V: Vector, const K: usize>(self, strip: *mut f32, out: *mut f32, stride: usize, columns: usize) {
+        let mut x = [V::zero(); K];
+        // SAFETY: the caller promises K rows of these columns in both.
+        unsafe {
+            for (r, x) in x.iter_mut().enumerate() {
+                let from = strip.add(r * stride);
+                *x = if columns == V::LANES { V::load(from) } else { V::load_partial(from, columns) };
+            }
+            if self.keep {
+                let (y, slope) = value_and_slope(self.activation, x);
+                put(y, out, stride, columns);
+                put(slope, strip, stride, columns);
+            } else {
+                put(value(self.activation, x), out, stride, columns);
+            }
+        }
+    }
+}
+
+/// Writes `K` rows of at most a vector.
+#[inline(always)]
+unsafe fn put<V: Vector, const K: usize>(values: [V; K], to: *mut f32, stride: usize, columns: usize) {
+    for (r, value) in values.into_iter().enumerate() {
+        // SAFETY: the caller promises K writable rows of these columns.
+        unsafe {
+            let to = to.add(r * stride);
+            if columns == V::LANES {
+                value.store(to);
+            } else {
+                value.store_partial(to, columns);
+            }
+        }
+    }
 }
 
 impl Finish for Activate {
@@ -216,20 +257,26 @@ impl Finish for Activate {
         columns: usize,
         first: (usize, usize),
     ) {
+        /// Rows at once: enough work to hide the waiting times of one, few enough registers.
+        const TOGETHER: usize = 3;
         // SAFETY: the strip is part of the product, and the output has the product's shape.
         unsafe {
             let out = self.out.0.add(first.0 * stride + first.1);
-            for r in 0..rows {
-                let (from, to) = (strip.add(r * stride), out.add(r * stride));
-                let mut j = 0;
-                while j + V::LANES <= columns {
-                    value(self.activation, V::load(from.add(j))).store(to.add(j));
-                    j += V::LANES;
+            let mut j = 0;
+            while j < columns {
+                let lanes = (columns - j).min(V::LANES);
+                let mut r = 0;
+                while r < rows {
+                    let at = r * stride + j;
+                    if r + TOGETHER <= rows {
+                        self.rows::<V, TOGETHER>(strip.add(at), out.add(at), stride, lanes);
+                        r += TOGETHER;
+                    } else {
+                        self.rows::<V, 1>(strip.add(at), out.add(at), stride, lanes);
+                        r += 1;
+                    }
                 }
-                if j < columns {
-                    let rest = V::load_partial(from.add(j), columns - j);
-                    value(self.activation, rest).store_partial(to.add(j), columns - j);
-                }
+                j += V::LANES;
             }
         }
     }
@@ -325,7 +372,7 @@ fn bias_gradient(
     let sums_at = Shared(partial.as_mut_ptr());
     let at = match activated {
         Activated::Not => None,
-        Activated::Gelu(pre) => Some((Activation::Gelu, pre)),
+        Activated::Gelu(slope) => Some((Activation::Gelu, slope)),
         Activated::Relu(y) => Some((Activation::Relu, y)),
     };
     if let Some((_, at)) = at {
@@ -393,7 +440,11 @@ vectorised! {
         for ((at, dy), out) in at.chunks_exact(columns).zip(dy.chunks_exact(columns)).zip(out.chunks_exact_mut(columns)) {
             let mut j = 0;
             while j < columns {
-                let d = slope(activation, V::read(at, j)).mul(V::read(dy, j));
+                let slope = match activation {
+                    Activation::Gelu => V::read(at, j),
+                    Activation::Relu => value_and_slope(activation, [V::read(at, j)]).1[0],
+                };
+                let d = slope.mul(V::read(dy, j));
                 d.write_new(out, j);
                 V::read(sums, j).add(d).write(sums, j);
                 j += V::LANES;

@@ -37,9 +37,9 @@ fn linear_with_gelu() {
             Some(get("b")),
             Epilogue::Gelu { keep: true },
         );
-        let pre = out.pre_activation.unwrap();
+        let slope = out.slope.unwrap();
         let d =
-            linear::backward(isa, Precision::F32, shape, get("x"), get("w"), get("dy"), Activated::Gelu(&pre), true);
+            linear::backward(isa, Precision::F32, shape, get("x"), get("w"), get("dy"), Activated::Gelu(&slope), true);
         assert_close("y", &out.y, &wide(get("y")), TOLERANCE);
         assert_close("dx", &d.dx.unwrap(), &wide(get("dx")), TOLERANCE);
         assert_close("dw", &d.dw, &wide(get("dw")), TOLERANCE);

@@ -46,7 +46,8 @@ proptest! {
                 assert_close("relu", &run(Some(&b), Epilogue::Relu).y, &act(Activation::Relu), TOLERANCE);
                 let kept = run(Some(&b), Epilogue::Gelu { keep: true });
                 assert_close("gelu", &kept.y, &act(Activation::Gelu), TOLERANCE);
-                assert_close("pre", &kept.pre_activation.unwrap(), &pre, TOLERANCE);
+                let slopes: Vec<_> = pre.iter().map(|&v| value_and_slope(Activation::Gelu, v).1).collect();
+                assert_close("slope", &kept.slope.unwrap(), &slopes, TOLERANCE);
                 assert_eq!(run(Some(&b), Epilogue::Gelu { keep: false }).y, kept.y);
             }
         }
@@ -81,8 +82,8 @@ fn gradients_match_finite_differences_through_the_activations() {
             let keep = Epilogue::Gelu { keep: true };
             let epilogue = if activation == Activation::Gelu { keep } else { Epilogue::Relu };
             let out = forward(isa, Precision::F32, shape, &x, Weight::Plain(&w), Some(&b), epilogue);
-            let activated = match &out.pre_activation {
-                Some(pre) => Activated::Gelu(pre),
+            let activated = match &out.slope {
+                Some(slope) => Activated::Gelu(slope),
                 None => Activated::Relu(&out.y),
             };
             let got = backward(isa, Precision::F32, shape, &x, &w, &r, activated, true);

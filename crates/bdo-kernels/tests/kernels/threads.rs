@@ -27,9 +27,9 @@ fn all(isa: Isa) -> Vec<Vec<f32>> {
     for precision in [Precision::F32, Precision::Bf16] {
         let epilogue = Epilogue::Gelu { keep: true };
         let y = linear::forward(isa, precision, shape, &x, Weight::Plain(&w), Some(&bias), epilogue);
-        let pre = y.pre_activation.unwrap();
-        let g = linear::backward(isa, precision, shape, &x, &w, &dy, Activated::Gelu(&pre), true);
-        out.extend([y.y, pre, g.dx.unwrap(), g.dw, g.db]);
+        let slope = y.slope.unwrap();
+        let g = linear::backward(isa, precision, shape, &x, &w, &dy, Activated::Gelu(&slope), true);
+        out.extend([y.y, slope, g.dx.unwrap(), g.dw, g.db]);
     }
 
     let (gamma, beta) = (values.vec(100), values.vec(100));

@@ -37,7 +37,7 @@ pub(super) fn infer(
     run(&contiguous(x), &contiguous(w), b.map(contiguous).as_ref(), follow, false, precision).0
 }
 
-/// Output, and the pre-activation of a GELU if it is to be kept.
+/// Output, and the derivative of a GELU if it is to be kept.
 fn run(
     x: &FlexTensor,
     w: &FlexTensor,
@@ -59,7 +59,7 @@ fn run(
     };
     let output =
         linear::forward(Isa::current(), precision, shape, values(x), Weight::Plain(values(w)), b.map(values), epilogue);
-    (tensor(output.y, with_last(x, shape.outputs)), output.pre_activation)
+    (tensor(output.y, with_last(x, shape.outputs)), output.slope)
 }
 
 fn shape_of(x: &FlexTensor, w: &FlexTensor) -> LinearShape {
@@ -88,7 +88,7 @@ impl Saved {
         let activated = match &self.slope {
             Slope::One => Activated::Not,
             Slope::Relu(y) => Activated::Relu(values(y)),
-            Slope::Gelu(before) => Activated::Gelu(before),
+            Slope::Gelu(slope) => Activated::Gelu(slope),
         };
         let shape = shape_of(&self.x, &self.w);
         linear::backward(
@@ -195,10 +195,10 @@ pub(super) fn train_affine<C: CheckpointStrategy>(
     let (x, w, b) = (contiguous(x), contiguous(w), contiguous(b));
     match AffineBackward.prepare::<C>([x_node, w_node, b_node]).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
-            let (y, before) = run(&x, &w, Some(&b), &Follow::Activation(activation), true, precision);
-            let slope = match (activation, before) {
+            let (y, slope) = run(&x, &w, Some(&b), &Follow::Activation(activation), true, precision);
+            let slope = match (activation, slope) {
                 (Activation::Relu, _) => Slope::Relu(y.clone()),
-                (Activation::Gelu, Some(before)) => Slope::Gelu(Arc::new(before)),
+                (Activation::Gelu, Some(slope)) => Slope::Gelu(Arc::new(slope)),
                 _ => Slope::One,
             };
             prepared.finish(Saved { x, w, slope, precision }, y)
