@@ -95,16 +95,30 @@ vectorised! {
         let one_over = 1.0 / width as f32;
         for r in 0..x.len() / width {
             let row = &x[r * width..(r + 1) * width];
-            let mut sum = V::zero();
+            // Four sums side by side: one alone would wait for its own last addition.
+            let (mut sums, mut squares) = ([V::zero(); 4], [V::zero(); 4]);
             let mut i = 0;
+            while i + 4 * V::LANES <= width {
+                for (k, sum) in sums.iter_mut().enumerate() {
+                    *sum = sum.add(V::read(row, i + k * V::LANES));
+                }
+                i += 4 * V::LANES;
+            }
             while i < width {
-                sum = sum.add(V::read(row, i));
+                sums[0] = sums[0].add(V::read(row, i));
                 i += V::LANES;
             }
-            let mean_value = sum.sum() * one_over;
+            let mean_value = sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum() * one_over;
             let mean = V::splat(mean_value);
-            let mut squares = V::zero();
             i = 0;
+            while i + 4 * V::LANES <= width {
+                for (k, square) in squares.iter_mut().enumerate() {
+                    let v = V::read(row, i + k * V::LANES).sub(mean);
+                    *square = v.fma(v, *square);
+                }
+                i += 4 * V::LANES;
+            }
+            let mut squares = squares[0].add(squares[1]).add(squares[2].add(squares[3]));
             while i + V::LANES <= width {
                 let v = V::read(row, i).sub(mean);
                 squares = v.fma(v, squares);

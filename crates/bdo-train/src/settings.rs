@@ -194,7 +194,7 @@ impl Default for TrainSettings {
         Self {
             epochs: 200.0,
             batch_size: 128,
-            micro_batch_size: 32,
+            micro_batch_size: 16,
             max_minutes: 0.0,
             learning_rate_start: 1e-4,
             learning_rate: 1e-3,

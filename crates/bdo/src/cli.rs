@@ -380,7 +380,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = positive)]
     pub(crate) batch: usize,
     /// With train: scans of a micro-batch, of which each thread works on one at a time
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = positive)]
     pub(crate) micro_batch: usize,
     /// Timed repetitions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = positive)]

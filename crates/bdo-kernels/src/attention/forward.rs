@@ -7,7 +7,7 @@ use crate::gemm::tile::Addend;
 use crate::isa::{Isa, vectorised};
 use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
 use crate::vector::Vector;
-use crate::vector::elementary::exp;
+use crate::vector::elementary::{exp, exp_each};
 
 /// Softmax attention of every head; also what the backward pass needs.
 ///
@@ -119,6 +119,9 @@ vectorised! {
     }
 }
 
+/// Vectors of exponentials at once: enough to hide the waiting times of one.
+const TOGETHER: usize = 3;
+
 /// Softmax of `scale * row` in place, over whole vectors; returns the log of the sum of exponentials.
 #[inline(always)]
 fn softmax_row<V: Vector>(row: &mut [f32], scale: f32) -> f32 {
@@ -132,6 +135,17 @@ fn softmax_row<V: Vector>(row: &mut [f32], scale: f32) -> f32 {
     let (top, scale_all) = (V::splat(-largest * scale), V::splat(scale));
     let mut sum = V::zero();
     i = 0;
+    while i + TOGETHER * V::LANES <= row.len() {
+        let mut x = [V::zero(); TOGETHER];
+        for (k, x) in x.iter_mut().enumerate() {
+            *x = V::read(row, i + k * V::LANES).fma(scale_all, top);
+        }
+        for (k, e) in exp_each(x).into_iter().enumerate() {
+            e.write(row, i + k * V::LANES);
+            sum = sum.add(e);
+        }
+        i += TOGETHER * V::LANES;
+    }
     while i < row.len() {
         let e = exp(V::read(row, i).fma(scale_all, top));
         e.write(row, i);

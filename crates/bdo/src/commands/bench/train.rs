@@ -31,7 +31,7 @@ pub(super) struct TrainStep {
 }
 
 /// What the timed run cuts its batches into, unless told otherwise.
-const MICRO_BATCH: usize = 8;
+const MICRO_BATCH: usize = 16;
 
 impl TrainStep {
     pub(super) fn new(args: &BenchArgs, seed: u64) -> anyhow::Result<Self> {
