@@ -1,9 +1,11 @@
 //! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs,
-//! `cargo xtask bench` for BDO and PyTorch side by side.
+//! `cargo xtask bench` for BDO and PyTorch side by side, `cargo xtask devices` for the model off the CPU.
 
 mod bench;
 mod browser;
 mod check;
+mod devices;
+mod packages;
 mod python;
 mod torture;
 
@@ -16,7 +18,8 @@ fn main() -> ExitCode {
         "check" => check::run(),
         "torture" => torture::run(),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
-        other => Err(anyhow::anyhow!("expected check, torture or bench, found {other:?}")),
+        "devices" => devices::run(),
+        other => Err(anyhow::anyhow!("expected check, torture, bench or devices, found {other:?}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
