@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the tests of the CPU kernels on an emulated processor with AVX-512 (Bochs), for machines that have none. Needs Debian and root, for
-# the packages; takes some minutes, since an emulated processor is a few hundred times slower. Arguments: names of tests to run.
+# the packages; takes some minutes, since an emulated processor is slow. Arguments: names of tests to run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$PWD/target/emulate
-mkdir -p "$work"/root/{bin,proc,dev} "$work"/iso/isolinux
+mkdir -p "$work"/image/{bin,proc,dev} "$work"/iso/isolinux
 
 apt-get install -y --no-install-recommends bochs bochs-term bochsbios vgabios isolinux syslinux-common genisoimage cpio busybox-static >/dev/null
 kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ { print $2; exit }')
@@ -13,11 +13,11 @@ kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/
 # One file that needs no library, and the goldens where the tests look for them.
 RUSTFLAGS="-C target-feature=+crt-static" cargo test -p bdo-kernels --test kernels --no-run --target x86_64-unknown-linux-gnu --target-dir "$work/build"
 tests=$(find "$work"/build/x86_64-unknown-linux-gnu/debug/deps -name 'kernels-*' -type f -executable -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2)
-strip -o "$work/root/kernels" "$tests"
-cp /bin/busybox "$work/root/bin/busybox"
-mkdir -p "$work/root$PWD"/{crates/bdo-kernels,testdata/golden}
-cp testdata/golden/kernels.txt "$work/root$PWD/testdata/golden/"
-cat > "$work/root/init" <<INIT
+strip -o "$work/image/kernels" "$tests"
+cp /bin/busybox "$work/image/bin/busybox"
+mkdir -p "$work/image$PWD"/{crates/bdo-kernels,testdata/golden}
+cp testdata/golden/kernels.txt "$work/image$PWD/testdata/golden/"
+cat > "$work/image/init" <<INIT
 #!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t devtmpfs dev /dev
@@ -27,8 +27,8 @@ echo EXIT \$?
 /bin/busybox sleep 3
 /bin/busybox poweroff -f
 INIT
-chmod +x "$work/root/init"
-(cd "$work/root" && find . | cpio --quiet -o -H newc > "$work/iso/initrd")
+chmod +x "$work/image/init"
+(cd "$work/image" && find . | cpio --quiet -o -H newc > "$work/iso/initrd")
 
 cp "$work/$kernel"/boot/vmlinuz-* "$work/iso/vmlinuz"
 cp /usr/lib/ISOLINUX/isolinux.bin /usr/lib/syslinux/modules/bios/ldlinux.c32 "$work/iso/isolinux/"

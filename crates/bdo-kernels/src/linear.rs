@@ -12,6 +12,7 @@ use crate::isa::{Isa, vectorised};
 use crate::precision::{Precision, rounded_to_bf16};
 use crate::threads::{Shared, filled, for_each_task, shared};
 use crate::vector::Vector;
+use crate::vector::elementary::TOGETHER;
 
 /// Sizes of a linear layer applied to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,8 +258,6 @@ impl Finish for Activate {
         columns: usize,
         first: (usize, usize),
     ) {
-        /// Rows at once: enough work to hide the waiting times of one, few enough registers.
-        const TOGETHER: usize = 3;
         // SAFETY: the strip is part of the product, and the output has the product's shape.
         unsafe {
             let out = self.out.0.add(first.0 * stride + first.1);

@@ -58,7 +58,7 @@ vectorised! {
             let mut sum = V::zero();
             i = 0;
             while i < width {
-                let e = exp(V::read(x, i).sub(top));
+                let [e] = exp([V::read(x, i).sub(top)]);
                 e.write_new(y, i);
                 // Lanes beyond the row must not count.
                 let left = (width - i).min(V::LANES);

@@ -130,7 +130,7 @@ fn probabilities<V: Vector>(row: &mut [f32], scale: f32, log_sum: f32) {
     let (scale, shift) = (V::splat(scale), V::splat(-log_sum));
     let mut i = 0;
     while i < row.len() {
-        exp(V::read(row, i).fma(scale, shift)).write(row, i);
+        exp([V::read(row, i).fma(scale, shift)])[0].write(row, i);
         i += V::LANES;
     }
 }

@@ -7,7 +7,7 @@ use crate::gemm::tile::Addend;
 use crate::isa::{Isa, vectorised};
 use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
 use crate::vector::Vector;
-use crate::vector::elementary::{exp, exp_each};
+use crate::vector::elementary::{TOGETHER, exp};
 
 /// Softmax attention of every head; also what the backward pass needs.
 ///
@@ -119,9 +119,6 @@ vectorised! {
     }
 }
 
-/// Vectors of exponentials at once: enough to hide the waiting times of one.
-const TOGETHER: usize = 3;
-
 /// Softmax of `scale * row` in place, over whole vectors; returns the log of the sum of exponentials.
 #[inline(always)]
 fn softmax_row<V: Vector>(row: &mut [f32], scale: f32) -> f32 {
@@ -140,14 +137,14 @@ fn softmax_row<V: Vector>(row: &mut [f32], scale: f32) -> f32 {
         for (k, x) in x.iter_mut().enumerate() {
             *x = V::read(row, i + k * V::LANES).fma(scale_all, top);
         }
-        for (k, e) in exp_each(x).into_iter().enumerate() {
+        for (k, e) in exp(x).into_iter().enumerate() {
             e.write(row, i + k * V::LANES);
             sum = sum.add(e);
         }
         i += TOGETHER * V::LANES;
     }
     while i < row.len() {
-        let e = exp(V::read(row, i).fma(scale_all, top));
+        let [e] = exp([V::read(row, i).fma(scale_all, top)]);
         e.write(row, i);
         sum = sum.add(e);
         i += V::LANES;

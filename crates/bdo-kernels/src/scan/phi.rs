@@ -88,7 +88,7 @@ vectorised! {
         while i < x.len() {
             let v = V::read(x, i);
             let value = match function {
-                Function::Exp => exp(v),
+                Function::Exp => exp([v])[0],
                 Function::Expm1 => exp_and_expm1(v).1,
                 Function::Phi1 => decay_and_phi1(v).1,
                 Function::Phi1Slope => {

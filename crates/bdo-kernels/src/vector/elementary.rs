@@ -5,55 +5,45 @@ use super::Vector;
 const LN2_HIGH: f32 = 0.693_145_75;
 const LN2_LOW: f32 = 1.428_606_8e-6;
 
-/// Taylor of (e^r - 1 - r) / r^2 to degree 5: on |r| <= ln 2 / 2 the next term of e^r is below 6e-9.
-const EXPM1: [f32; 6] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5];
+/// Vectors to work on at once where there are several: the steps of one fill the waiting times of the others, and three leave registers
+/// for constants.
+pub(crate) const TOGETHER: usize = 3;
 
-/// x - n ln 2, with ln 2 in two parts, the first with enough trailing zeros for its product with n to be exact.
+/// The integers n nearest to x / ln 2 and expm1 of the remainders.
 #[inline(always)]
-fn remainder<V: Vector>(x: V, n: V) -> V {
-    n.fma(V::splat(-LN2_LOW), n.fma(V::splat(-LN2_HIGH), x))
-}
-
-/// The integer n nearest to x / ln 2 and expm1 of the remainder.
-#[inline(always)]
-fn reduced<V: Vector>(x: V) -> (V, V) {
-    let n = x.mul(V::splat(std::f32::consts::LOG2_E)).round();
-    let r = remainder(x, n);
-    let mut p = V::splat(EXPM1[0]);
-    for c in &EXPM1[1..] {
-        p = p.fma(r, V::splat(*c));
+fn reduced<V: Vector, const K: usize>(x: [V; K]) -> ([V; K], [V; K]) {
+    let (mut n, mut r, mut p) = (x, x, x);
+    for k in 0..K {
+        n[k] = x[k].mul(V::splat(std::f32::consts::LOG2_E)).round();
+        // ln 2 in two parts, the first with enough trailing zeros for n * LN2_HIGH to be exact.
+        r[k] = n[k].fma(V::splat(-LN2_LOW), n[k].fma(V::splat(-LN2_HIGH), x[k]));
+        p[k] = V::splat(1.0 / 5040.0);
     }
-    (n, r.mul(r).fma(p, r))
+    // Taylor to degree 7: on |r| <= ln 2 / 2 the next term is below 6e-9.
+    for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5] {
+        for k in 0..K {
+            p[k] = p[k].fma(r[k], V::splat(c));
+        }
+    }
+    for k in 0..K {
+        p[k] = r[k].mul(r[k]).fma(p[k], r[k]);
+    }
+    (n, p)
 }
 
 /// e^x within 2 units in the last place for normal results; underflows to zero through the subnormals, overflows to
 /// infinity, NaN stays NaN.
 #[inline(always)]
-pub(crate) fn exp<V: Vector>(x: V) -> V {
-    exp_each([x])[0]
-}
-
-/// e^x of `K` vectors at once: the steps of one fill the waiting times of the others.
-#[inline(always)]
-pub(crate) fn exp_each<V: Vector, const K: usize>(x: [V; K]) -> [V; K] {
-    let (mut n, mut r, mut p) = (x, x, x);
-    for k in 0..K {
+pub(crate) fn exp<V: Vector, const K: usize>(mut x: [V; K]) -> [V; K] {
+    for x in &mut x {
         // The order of the operands of max and min lets a NaN through.
-        let x = V::splat(-110.0).max(V::splat(90.0).min(x[k]));
-        n[k] = x.mul(V::splat(std::f32::consts::LOG2_E)).round();
-        r[k] = remainder(x, n[k]);
-        p[k] = V::splat(EXPM1[0]);
+        *x = V::splat(-110.0).max(V::splat(90.0).min(*x));
     }
-    for c in &EXPM1[1..] {
-        for k in 0..K {
-            p[k] = p[k].fma(r[k], V::splat(*c));
-        }
-    }
+    let (n, mut p) = reduced(x);
     for k in 0..K {
-        let part = r[k].mul(r[k]).fma(p[k], r[k]);
         // Two factors, because 2^n alone leaves the range of normal numbers at both ends.
         let half = n[k].mul(V::splat(0.5)).round();
-        p[k] = part.add(V::splat(1.0)).mul(half.pow2()).mul(n[k].sub(half).pow2());
+        p[k] = p[k].add(V::splat(1.0)).mul(half.pow2()).mul(n[k].sub(half).pow2());
     }
     p
 }
@@ -62,13 +52,12 @@ pub(crate) fn exp_each<V: Vector, const K: usize>(x: [V; K]) -> [V; K] {
 #[inline(always)]
 pub(crate) fn exp_and_expm1<V: Vector>(x: V) -> (V, V) {
     let x = V::splat(-87.0).max(V::splat(88.3).min(x));
-    let (n, p) = reduced(x);
+    let ([n], [p]) = reduced([x]);
     let scale = n.pow2();
     (scale.fma(p, scale), scale.fma(p, scale.sub(V::splat(1.0))))
 }
 
-/// The tail of the standard normal distribution beyond |x|, and e^(-x^2 / 2), of `K` vectors at once: the steps of one fill the
-/// waiting times of the others.
+/// The tail of the standard normal distribution beyond |x|, and e^(-x^2 / 2), of some vectors.
 ///
 /// The tail is the bell times t P(t) with t = 1 / (1 + 0.3 |x|), the bell two to the power of a multiple of x^2. P and the
 /// polynomial behind the power are fits of least relative error (1.3e-7 and 2e-9 before rounding), so that small probabilities
