@@ -1,5 +1,5 @@
 //! The model on devices other than the CPU: the goldens on a graphics device through wgpu, and whether the CUDA build type-checks.
-//! A build of its own folder, because other features would rebuild everything else.
+//! In a build folder of their own, because other features would rebuild everything else.
 
 use std::process::Command;
 
