@@ -1,6 +1,7 @@
 //! GELU (exact, by the error function) and `ReLU`.
 
 pub mod reference;
+pub(crate) mod strip;
 
 use crate::isa::{Isa, vectorised};
 use crate::threads::{ELEMENTS_PER_TASK, filled};

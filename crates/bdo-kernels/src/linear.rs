@@ -2,17 +2,16 @@
 
 pub mod reference;
 
-use crate::activation::{Activation, value, value_and_slope};
+use crate::activation::strip::Activate;
+use crate::activation::{Activation, value_and_slope};
 use crate::amx;
-use crate::gemm::blocked::{Block, Finish, Nothing};
+use crate::gemm::blocked::{Block, Nothing};
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
 use crate::gemm::{Dispatched, PackedWeights, Product, multiply, packed_right, product};
 use crate::isa::{Isa, vectorised};
 use crate::precision::{Precision, rounded_to_bf16};
 use crate::threads::{Shared, filled, for_each_task, shared};
-use crate::vector::Vector;
-use crate::vector::elementary::TOGETHER;
 
 /// Sizes of a linear layer applied to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,12 +164,7 @@ impl Forward<'_> {
                     let b = Source { at: weight.as_ptr(), row: 1, column: inputs };
                     let a = Source { at: self.x.as_ptr(), row: inputs, column: 1 };
                     // SAFETY: shapes were checked, AMX is available; the rest is promised by the caller.
-                    unsafe {
-                        amx::multiply_native(self.isa, size, a, b, c, self.start);
-                        if let Some(activate) = activate {
-                            activate_rows(self.isa, activate, c, rows, outputs);
-                        }
-                    }
+                    unsafe { amx::multiply_native(self.isa, size, a, b, c, self.start, activate) };
                     return;
                 }
                 let (x_low, w_low);
@@ -201,86 +195,6 @@ impl Forward<'_> {
     }
 }
 
-/// Applies an activation to finished strips, into the same or another matrix of the same shape; with `keep` the strip itself
-/// becomes the derivative.
-#[derive(Clone, Copy)]
-struct Activate {
-    activation: Activation,
-    out: Shared,
-    keep: bool,
-}
-
-impl Activate {
-    /// `K` rows of at most a vector of columns.
-    #[inline(always)]
-    unsafe fn rows<V: Vector, const K: usize>(self, strip: *mut f32, out: *mut f32, stride: usize, columns: usize) {
-        let mut x = [V::zero(); K];
-        // SAFETY: the caller promises K rows of these columns in both.
-        unsafe {
-            for (r, x) in x.iter_mut().enumerate() {
-                let from = strip.add(r * stride);
-                *x = if columns == V::LANES { V::load(from) } else { V::load_partial(from, columns) };
-            }
-            if self.keep {
-                let (y, slope) = value_and_slope(self.activation, x);
-                put(y, out, stride, columns);
-                put(slope, strip, stride, columns);
-            } else {
-                put(value(self.activation, x), out, stride, columns);
-            }
-        }
-    }
-}
-
-/// Writes `K` rows of at most a vector.
-#[inline(always)]
-unsafe fn put<V: Vector, const K: usize>(values: [V; K], to: *mut f32, stride: usize, columns: usize) {
-    for (r, value) in values.into_iter().enumerate() {
-        // SAFETY: the caller promises K writable rows of these columns.
-        unsafe {
-            let to = to.add(r * stride);
-            if columns == V::LANES {
-                value.store(to);
-            } else {
-                value.store_partial(to, columns);
-            }
-        }
-    }
-}
-
-impl Finish for Activate {
-    #[inline(always)]
-    unsafe fn finish<V: Vector>(
-        self,
-        strip: *mut f32,
-        stride: usize,
-        rows: usize,
-        columns: usize,
-        first: (usize, usize),
-    ) {
-        // SAFETY: the strip is part of the product, and the output has the product's shape.
-        unsafe {
-            let out = self.out.0.add(first.0 * stride + first.1);
-            let mut j = 0;
-            while j < columns {
-                let lanes = (columns - j).min(V::LANES);
-                let mut r = 0;
-                while r < rows {
-                    let at = r * stride + j;
-                    if r + TOGETHER <= rows {
-                        self.rows::<V, TOGETHER>(strip.add(at), out.add(at), stride, lanes);
-                        r += TOGETHER;
-                    } else {
-                        self.rows::<V, 1>(strip.add(at), out.add(at), stride, lanes);
-                        r += 1;
-                    }
-                }
-                j += V::LANES;
-            }
-        }
-    }
-}
-
 vectorised! {
     fn run_activated<V>(block: Block, finish: Activate) {
         // SAFETY: `multiply` cuts blocks out of a product it was promised is in bounds.
@@ -292,21 +206,6 @@ impl Dispatched for Activate {
     fn run(isa: Isa, block: Block, finish: Self) {
         run_activated(isa, block, finish);
     }
-}
-
-vectorised! {
-    fn activate_strip<V>(activate: Activate, strip: Shared, stride: usize, rows: usize, first: usize) {
-        // SAFETY: the caller cut the strip out of a finished product.
-        unsafe { activate.finish::<V>(strip.0, stride, rows, stride, (first, 0)) }
-    }
-}
-
-/// The activation as a pass of its own, after a product that has no epilogue.
-unsafe fn activate_rows(isa: Isa, activate: Activate, c: Shared, rows: usize, columns: usize) {
-    for_each_task(rows.div_ceil(ROWS_PER_TASK), |task| {
-        let (from, to) = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(rows));
-        activate_strip(isa, activate, Shared(c.at(from * columns)), columns, to - from, from);
-    });
 }
 
 /// Rows per task; also the group whose bias gradients are summed before the groups are, in order.
@@ -347,7 +246,7 @@ pub fn backward(
         let run = |size: Product, a: Source, b: Source| {
             filled(size.rows * size.columns, |c| {
                 if native {
-                    amx::multiply_native(isa, size, a, b, shared(c), [Addend::NONE; 2]);
+                    amx::multiply_native(isa, size, a, b, shared(c), [Addend::NONE; 2], None);
                 } else {
                     product(isa, size, 1.0, a, b, shared(c), Addend::NONE);
                 }

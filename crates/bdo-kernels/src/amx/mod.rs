@@ -6,9 +6,11 @@ mod native;
 mod peak;
 
 pub mod emulated;
+mod pack;
 pub(crate) mod product;
 pub mod tiles;
 
+use crate::activation::strip::Activate;
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
 use crate::gemm::{Matrix, Product};
@@ -41,19 +43,28 @@ pub fn peak_gflops(threads: usize) -> Option<f64> {
     }
 }
 
-/// `C = start + A B` on the tiles of this machine.
+/// `C = start + A B` on the tiles of this machine, and the activation of it.
 ///
 /// # Safety
-/// [`is_available`] returned true; the operands and addends cover the product; `c` is writable by nobody else.
-pub(crate) unsafe fn multiply_native(isa: Isa, size: Product, a: Source, b: Source, c: Shared, start: [Addend; 2]) {
+/// [`is_available`] returned true; the operands and addends cover the product; `c` and the activation's output are writable by
+/// nobody else.
+pub(crate) unsafe fn multiply_native(
+    isa: Isa,
+    size: Product,
+    a: Source,
+    b: Source,
+    c: Shared,
+    start: [Addend; 2],
+    activate: Option<Activate>,
+) {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     // SAFETY: passed on from the caller.
     unsafe {
-        product::multiply(isa, product::Engine::Native, size, a, b, c, start);
+        product::multiply(isa, product::Engine::Native, size, a, b, c, start, activate);
     }
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     {
-        let _ = (isa, size, a, b, c, start);
+        let _ = (isa, size, a, b, c, start, activate);
         unreachable!("AMX is never available here");
     }
 }
@@ -72,6 +83,6 @@ fn gemm_on(isa: Isa, engine: product::Engine, size: Product, a: Matrix<'_>, b: M
     let mut c = vec![0.0; size.rows * size.columns];
     let (a, b) = (a.source(size.rows, size.depth, "A"), b.source(size.depth, size.columns, "B"));
     // SAFETY: the operands were checked against the size, and the native engine is chosen only where available.
-    unsafe { product::multiply(isa, engine, size, a, b, Shared(c.as_mut_ptr()), [Addend::NONE; 2]) };
+    unsafe { product::multiply(isa, engine, size, a, b, Shared(c.as_mut_ptr()), [Addend::NONE; 2], None) };
     c
 }

@@ -3,13 +3,16 @@
 use super::emulated::EmulatedTiles;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::native::NativeTiles;
-use super::tiles::{TILE_COLUMNS, TILE_DEPTH, TILE_ROWS, TILE_VALUES, Tiles};
+use super::pack::{LINES, Operand};
+use super::tiles::{TILE_COLUMNS, TILE_ROWS, TILE_VALUES, Tiles};
+use crate::activation::strip::Activate;
 use crate::gemm::Product;
+use crate::gemm::blocked::Finish;
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
 use crate::isa::{Isa, vectorised};
-use crate::precision::bf16_bits;
-use crate::threads::{Shared, for_each_task};
+use crate::threads::{Scratch, Shared, for_each_task};
+use crate::vector::Vector;
 
 /// Which tiles do the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,22 +24,26 @@ pub(crate) enum Engine {
 }
 
 /// Rows and columns of a block: two tiles each way, so that every loaded tile is used twice.
-const BLOCK: usize = 32;
+const BLOCK: usize = 2 * LINES;
 /// Rows per task; their packed depth stays in the second-level cache.
-const ROWS_PER_TASK: usize = 64;
+const ROWS_PER_TASK: usize = 128;
+/// Below this many values a task of the packing costs more to hand over than it gains.
+const MIN_VALUES_PER_TASK: usize = 1 << 14;
 
 /// One task of a product.
 #[derive(Clone, Copy)]
 struct Share {
     size: Product,
-    a: Source,
-    b: Source,
+    left: Operand,
+    right: Operand,
     /// Packed right operand `[columns / 16][depth / 32][tile]`.
-    right: *mut u16,
+    packed: *mut u16,
     c: Shared,
     start: [Addend; 2],
-    /// The task's number: a pair of column groups while packing, a group of rows while multiplying.
-    task: usize,
+    activate: Option<Activate>,
+    /// The task's part: units of the packing, or rows of the product.
+    from: usize,
+    to: usize,
 }
 
 // SAFETY: tasks read the operands and write disjoint parts of the packed operand or of C.
@@ -45,15 +52,28 @@ unsafe impl Send for Share {}
 unsafe impl Sync for Share {}
 
 impl Share {
-    fn numbered(&self, task: usize) -> Self {
-        Self { task, ..*self }
+    /// Task number `task` of those that each take `per_task` of `all`.
+    fn numbered(&self, task: usize, per_task: usize, all: usize) -> Self {
+        Self { from: task * per_task, to: ((task + 1) * per_task).min(all), ..*self }
+    }
+
+    /// Groups of 16 columns, two a block.
+    fn column_groups(&self) -> usize {
+        self.size.columns.div_ceil(BLOCK) * 2
+    }
+
+    /// What the packing of the right operand is cut by: tiles of depth or groups of columns.
+    fn packing_units(&self) -> usize {
+        if self.right.lines_adjoin() { self.right.depth_tiles() } else { self.column_groups() }
     }
 }
 
-/// `C = start + A B` with operands rounded to bfloat16.
+/// `C = start + A B` with operands rounded to bfloat16, and the activation of it.
 ///
 /// # Safety
-/// The operands and addends cover the product; `c` is writable for it by nobody else; the engine is available.
+/// The operands and addends cover the product; `c` and the activation's output are writable for it by nobody else; the engine
+/// is available.
+#[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn multiply(
     isa: Isa,
     engine: Engine,
@@ -62,14 +82,20 @@ pub(crate) unsafe fn multiply(
     b: Source,
     c: Shared,
     start: [Addend; 2],
+    activate: Option<Activate>,
 ) {
-    let depth_tiles = size.depth.div_ceil(TILE_DEPTH);
-    let column_blocks = size.columns.div_ceil(BLOCK);
-    let mut right = vec![0u16; column_blocks * 2 * depth_tiles * TILE_VALUES];
-    let share = Share { size, a, b, right: right.as_mut_ptr(), c, start, task: 0 };
-    for_each_task(column_blocks, |task| pack_right(isa, share.numbered(task)));
-    for_each_task(size.rows.div_ceil(ROWS_PER_TASK), |task| {
-        let share = share.numbered(task);
+    let Product { rows, depth: steps, columns } = size;
+    let left = Operand { at: a.at, line: a.row, step: a.column, lines: rows, steps, is_left: true };
+    let right = Operand { at: b.at, line: b.column, step: b.row, lines: columns, steps, is_left: false };
+    let share = Share { size, left, right, packed: std::ptr::null_mut(), c, start, activate, from: 0, to: 0 };
+    let values = share.column_groups() * right.depth_tiles() * TILE_VALUES;
+    let mut packed = Scratch::new(values / 2); // two values of 16 bits in the room of one
+    let share = Share { packed: packed.start().0.cast(), ..share };
+    let units = share.packing_units();
+    let per_task = MIN_VALUES_PER_TASK.div_ceil((values / units.max(1)).max(1));
+    for_each_task(units.div_ceil(per_task), |task| pack_right(isa, share.numbered(task, per_task, units)));
+    for_each_task(rows.div_ceil(ROWS_PER_TASK), |task| {
+        let share = share.numbered(task, ROWS_PER_TASK, rows);
         match engine {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             Engine::Native => native_rows(isa, share),
@@ -80,126 +106,81 @@ pub(crate) unsafe fn multiply(
 
 vectorised! {
     fn pack_right<V>(share: Share) {
-        let _ = V::LANES;
-        let depth_tiles = share.size.depth.div_ceil(TILE_DEPTH);
-        for group in 2 * share.task..2 * share.task + 2 {
-            for tile in 0..depth_tiles {
-                // SAFETY: the packed operand has a tile for every pair of group and depth.
-                unsafe {
-                    let out = share.right.add((group * depth_tiles + tile) * TILE_VALUES);
-                    pack_b(&share, group * TILE_COLUMNS, tile * TILE_DEPTH, out);
-                }
-            }
-        }
-    }
-}
-
-/// One tile of the right operand: rows are pairs of depth, each column holds the pair side by side.
-#[inline(always)]
-unsafe fn pack_b(share: &Share, column: usize, depth: usize, out: *mut u16) {
-    let columns = share.size.columns.saturating_sub(column).min(TILE_COLUMNS);
-    let steps = (share.size.depth - depth).min(TILE_DEPTH);
-    let mut tile = [0u16; TILE_VALUES];
-    // SAFETY: only columns and steps the operand has are read.
-    unsafe {
-        let from = share.b.at.wrapping_add(depth * share.b.row + column * share.b.column);
-        if share.b.row == 1 {
-            for j in 0..columns {
-                for p in 0..steps {
-                    tile[p / 2 * TILE_DEPTH + 2 * j + p % 2] = bf16_bits(*from.add(p + j * share.b.column));
-                }
-            }
+        let part = (share.from, share.to);
+        let (groups, tiles) = if share.right.lines_adjoin() {
+            ((0, share.column_groups()), part)
         } else {
-            for p in 0..steps {
-                for j in 0..columns {
-                    tile[p / 2 * TILE_DEPTH + 2 * j + p % 2] =
-                        bf16_bits(*from.add(p * share.b.row + j * share.b.column));
-                }
-            }
-        }
-        std::ptr::copy_nonoverlapping(tile.as_ptr(), out, TILE_VALUES);
-    }
-}
-
-/// One tile of the left operand: 16 rows of 32 steps.
-#[inline(always)]
-unsafe fn pack_a(share: &Share, row: usize, depth: usize, out: *mut u16) {
-    let rows = share.size.rows.saturating_sub(row).min(TILE_ROWS);
-    let steps = (share.size.depth - depth).min(TILE_DEPTH);
-    let mut tile = [0u16; TILE_VALUES];
-    // SAFETY: only rows and steps the operand has are read.
-    unsafe {
-        let from = share.a.at.wrapping_add(row * share.a.row + depth * share.a.column);
-        if share.a.column == 1 {
-            for i in 0..rows {
-                for p in 0..steps {
-                    tile[i * TILE_DEPTH + p] = bf16_bits(*from.add(i * share.a.row + p));
-                }
-            }
-        } else {
-            for p in 0..steps {
-                for i in 0..rows {
-                    tile[i * TILE_DEPTH + p] = bf16_bits(*from.add(i * share.a.row + p * share.a.column));
-                }
-            }
-        }
-        std::ptr::copy_nonoverlapping(tile.as_ptr(), out, TILE_VALUES);
+            (part, (0, share.right.depth_tiles()))
+        };
+        // SAFETY: the packed operand has a tile for every group and every tile of depth.
+        unsafe { share.right.pack::<V>(groups, tiles, share.packed) }
     }
 }
 
 vectorised! {
     fn emulated_rows<V>(share: Share) {
-        let _ = V::LANES;
         // SAFETY: emulated tiles need nothing of the machine.
-        unsafe { rows_on::<EmulatedTiles>(&share) }
+        unsafe { rows_on::<EmulatedTiles, V>(&share) }
     }
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 vectorised! {
     fn native_rows<V>(share: Share) {
-        let _ = V::LANES;
         // SAFETY: the native engine is chosen only where it is available.
-        unsafe { rows_on::<NativeTiles>(&share) }
+        unsafe { rows_on::<NativeTiles, V>(&share) }
     }
 }
 
 /// All columns of one task's rows.
 #[inline(always)]
-unsafe fn rows_on<T: Tiles>(share: &Share) {
-    let Product { rows, columns, depth } = share.size;
-    let depth_tiles = depth.div_ceil(TILE_DEPTH);
-    let (from, to) = (share.task * ROWS_PER_TASK, ((share.task + 1) * ROWS_PER_TASK).min(rows));
+unsafe fn rows_on<T: Tiles, V: Vector>(share: &Share) {
+    let Product { columns, .. } = share.size;
+    let (from, to) = (share.from, share.to);
     let row_blocks = (to - from).div_ceil(BLOCK);
-    let mut left = vec![0u16; row_blocks * 2 * depth_tiles * TILE_VALUES];
+    let depth_tiles = share.left.depth_tiles();
+    let stream = depth_tiles * TILE_VALUES;
+    let mut left = Scratch::new(2 * row_blocks * stream / 2);
+    let left: *mut u16 = left.start().0.cast();
     let mut sums = [0.0f32; BLOCK * BLOCK];
-    // SAFETY: the packed operands have two groups of tiles for every block.
+    // SAFETY: the packed operands have two groups of tiles for every block; a whole block of C may be written at once.
     unsafe {
-        for group in 0..2 * row_blocks {
-            for tile in 0..depth_tiles {
-                let out = left.as_mut_ptr().add((group * depth_tiles + tile) * TILE_VALUES);
-                pack_a(share, from + group * TILE_ROWS, tile * TILE_DEPTH, out);
-            }
-        }
+        let rows = Operand { at: share.left.at.wrapping_add(from * share.left.line), lines: to - from, ..share.left };
+        rows.pack::<V>((0, 2 * row_blocks), (0, depth_tiles), left);
         let mut tiles = T::configure();
-        let stream = depth_tiles * TILE_VALUES;
         for j in 0..columns.div_ceil(BLOCK) {
-            let b = share.right.cast_const().add(2 * j * stream);
+            let b = share.packed.cast_const().add(2 * j * stream);
             for i in 0..row_blocks {
-                let a = left.as_ptr().add(2 * i * stream);
-                block(&mut tiles, a, b, depth_tiles, &mut sums);
+                let a = left.cast_const().add(2 * i * stream);
                 let (row, column) = (from + i * BLOCK, j * BLOCK);
-                finish(share, &sums, row, (to - row).min(BLOCK), column, (columns - column).min(BLOCK));
+                let (rows, columns) = ((to - row).min(BLOCK), (columns - column).min(BLOCK));
+                let c = share.c.at(row * share.size.columns + column);
+                if rows == BLOCK && columns == BLOCK && share.start[0].at.is_null() && share.start[1].at.is_null() {
+                    block(&mut tiles, a, b, depth_tiles, c, share.size.columns);
+                } else {
+                    block(&mut tiles, a, b, depth_tiles, sums.as_mut_ptr(), BLOCK);
+                    add_up::<V>(share, &sums, (row, column), rows, columns, c);
+                }
+                if let Some(activate) = share.activate {
+                    activate.finish::<V>(c, share.size.columns, rows, columns, (row, column));
+                }
             }
         }
     }
 }
 
-/// Two by two tiles of sums over the whole depth.
+/// Two by two tiles of sums over the whole depth, written to rows `stride` values apart.
 #[inline(always)]
-unsafe fn block<T: Tiles>(tiles: &mut T, a: *const u16, b: *const u16, depth_tiles: usize, sums: &mut [f32]) {
+unsafe fn block<T: Tiles>(
+    tiles: &mut T,
+    a: *const u16,
+    b: *const u16,
+    depth_tiles: usize,
+    out: *mut f32,
+    stride: usize,
+) {
     let stream = depth_tiles * TILE_VALUES;
-    // SAFETY: a and b hold two streams of `depth_tiles` tiles each, sums a whole block.
+    // SAFETY: a and b hold two streams of `depth_tiles` tiles each, out a whole block.
     unsafe {
         tiles.zero::<0>();
         tiles.zero::<1>();
@@ -216,32 +197,41 @@ unsafe fn block<T: Tiles>(tiles: &mut T, a: *const u16, b: *const u16, depth_til
             tiles.dot::<2, 5, 6>();
             tiles.dot::<3, 5, 7>();
         }
-        let out = sums.as_mut_ptr();
-        tiles.store::<0>(out, BLOCK);
-        tiles.store::<1>(out.add(TILE_COLUMNS), BLOCK);
-        tiles.store::<2>(out.add(TILE_ROWS * BLOCK), BLOCK);
-        tiles.store::<3>(out.add(TILE_ROWS * BLOCK + TILE_COLUMNS), BLOCK);
+        tiles.store::<0>(out, stride);
+        tiles.store::<1>(out.add(TILE_COLUMNS), stride);
+        tiles.store::<2>(out.add(TILE_ROWS * stride), stride);
+        tiles.store::<3>(out.add(TILE_ROWS * stride + TILE_COLUMNS), stride);
     }
 }
 
-/// Adds the addends and copies the part of a block that C has.
+/// Writes the part of a block that C has, with its addends.
 #[inline(always)]
-unsafe fn finish(share: &Share, sums: &[f32], row: usize, rows: usize, column: usize, columns: usize) {
-    let start = [share.start[0].moved(row, column), share.start[1].moved(row, column)];
+unsafe fn add_up<V: Vector>(
+    share: &Share,
+    sums: &[f32],
+    first: (usize, usize),
+    rows: usize,
+    columns: usize,
+    c: *mut f32,
+) {
+    let start = share.start.map(|addend| addend.moved(first.0, first.1));
     for r in 0..rows {
-        let sums = &sums[r * BLOCK..r * BLOCK + columns];
-        // SAFETY: C and the addends cover these rows and columns.
-        unsafe {
-            let to = share.c.0.add((row + r) * share.size.columns + column);
-            for (j, &sum) in sums.iter().enumerate() {
-                let mut value = sum;
+        let mut j = 0;
+        while j < columns {
+            let lanes = (columns - j).min(V::LANES);
+            // SAFETY: C and the addends cover these rows and columns, and a row of the block is whole vectors.
+            unsafe {
+                let mut value = V::load(sums.as_ptr().add(r * BLOCK + j));
                 for addend in start {
                     if !addend.at.is_null() {
-                        value += *addend.at.add(r * addend.stride + j);
+                        let at = addend.at.add(r * addend.stride + j);
+                        value = value.add(if lanes == V::LANES { V::load(at) } else { V::load_partial(at, lanes) });
                     }
                 }
-                *to.add(j) = value;
+                let to = c.add(r * share.size.columns + j);
+                if lanes == V::LANES { value.store(to) } else { value.store_partial(to, lanes) }
             }
+            j += V::LANES;
         }
     }
 }

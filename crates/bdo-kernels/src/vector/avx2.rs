@@ -3,13 +3,15 @@
 use super::Vector;
 use crate::gemm::tile::{Tile, run};
 use std::arch::x86_64::{
-    __m256, __m256i, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_add_ps, _mm_add_ss, _mm_castps_pd,
-    _mm_cvtss_f32, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_shuffle_ps, _mm_store_ss, _mm_storel_pd, _mm_storeu_ps,
-    _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_blendv_ps, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_cmp_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_permute2f128_ps,
-    _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps,
-    _mm256_storeu_ps, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    __m256, __m256i, _CMP_LT_OQ, _CMP_UNORD_Q, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_add_ps, _mm_add_ss,
+    _mm_castps_pd, _mm_cvtss_f32, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_shuffle_ps, _mm_store_ss, _mm_storel_pd,
+    _mm_storeu_ps, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
+    _mm256_blend_epi16, _mm256_blendv_epi8, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtps_epi32, _mm256_div_ps,
+    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps,
+    _mm256_min_ps, _mm256_mul_ps, _mm256_or_si256, _mm256_packus_epi32, _mm256_permute2f128_ps,
+    _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32,
+    _mm256_sqrt_ps, _mm256_srli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
 /// Eight lanes; exists only inside a wrapper that enabled AVX2 and FMA.
@@ -153,6 +155,23 @@ unsafe impl Vector for Avx2 {
         })
     }
     #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16) {
+        // SAFETY: the caller promises eight writable values.
+        unsafe {
+            let halves = _mm256_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            // Packing works within each half of the register; the two good quarters are then brought together.
+            let packed = _mm256_permute4x64_epi64::<0b10_00>(_mm256_packus_epi32(halves, halves));
+            _mm_storeu_si128(p.cast(), _mm256_castsi256_si128(packed));
+        }
+    }
+    #[inline(always)]
+    fn bf16_pairs(self, next: Self) -> Self {
+        Self(pure!({
+            let low = _mm256_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            _mm256_castsi256_ps(_mm256_blend_epi16::<0b1010_1010>(low, rounded_to_upper_half(next.0)))
+        }))
+    }
+    #[inline(always)]
     unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
         // SAFETY: the caller promises both 8 x 8 blocks are in bounds.
         unsafe { transpose8(src, src_stride, dst, dst_stride) }
@@ -162,6 +181,18 @@ unsafe impl Vector for Avx2 {
         // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
         unsafe { rows_of_tile(rows, tile) }
     }
+}
+
+/// The nearest bfloat16 in the upper half of every lane; see [`crate::precision::bf16_bits`].
+#[inline(always)]
+fn rounded_to_upper_half(x: __m256) -> __m256i {
+    pure!({
+        let bits = _mm256_castps_si256(x);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        let rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+        let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
+        _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)))
+    })
 }
 
 /// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.

@@ -4,11 +4,13 @@ use super::Vector;
 use super::avx2::transpose8;
 use crate::gemm::tile::{Tile, run};
 use std::arch::x86_64::{
-    __m512, __mmask16, _CMP_LT_OQ, _mm512_abs_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_ps,
-    _mm512_cmp_ps_mask, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
-    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps,
-    _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps,
-    _mm512_storeu_ps, _mm512_sub_ps,
+    __m512, __m512i, __mmask16, _CMP_LT_OQ, _CMP_UNORD_Q, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_epi32,
+    _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
+    _mm512_cvtepi32_epi16, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_mask_blend_epi16, _mm512_mask_blend_ps, _mm512_mask_or_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_srli_epi32, _mm512_storeu_ps,
+    _mm512_sub_ps,
 };
 
 /// Sixteen lanes; exists only inside a wrapper that enabled AVX-512 F, BW, DQ and VL.
@@ -28,6 +30,18 @@ macro_rules! pure {
         // SAFETY: values of this type exist only where AVX-512 is enabled, and the intrinsic touches no memory.
         unsafe { $e }
     };
+}
+
+/// The nearest bfloat16 in the upper half of every lane; see [`crate::precision::bf16_bits`].
+#[inline(always)]
+fn rounded_to_upper_half(x: __m512) -> __m512i {
+    pure!({
+        let bits = _mm512_castps_si512(x);
+        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+        _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x40_0000))
+    })
 }
 
 // SAFETY: loads and stores touch exactly the lanes they name; masked-off lanes are neither read nor written.
@@ -120,6 +134,21 @@ unsafe impl Vector for Avx512 {
     #[inline(always)]
     fn largest(self) -> f32 {
         pure!(_mm512_reduce_max_ps(self.0))
+    }
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16) {
+        // SAFETY: the caller promises sixteen writable values.
+        unsafe {
+            let halves = _mm512_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(halves));
+        }
+    }
+    #[inline(always)]
+    fn bf16_pairs(self, next: Self) -> Self {
+        Self(pure!({
+            let low = _mm512_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaa_aaaa, low, rounded_to_upper_half(next.0)))
+        }))
     }
     #[inline(always)]
     unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {

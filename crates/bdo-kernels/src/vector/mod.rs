@@ -65,6 +65,14 @@ pub(crate) unsafe trait Vector: Copy {
     /// Largest lane, for lanes without NaN.
     fn largest(self) -> f32;
 
+    /// Writes the lanes rounded to the nearest bfloat16, ties to even; NaN stays NaN.
+    /// # Safety
+    /// `p` must be writable for `LANES` values.
+    unsafe fn store_bf16(self, p: *mut u16);
+    /// Lane by lane one word: `self` rounded to bfloat16 in its lower half, `next` in its upper half. The result is bits, not
+    /// numbers: it may only be stored or moved.
+    fn bf16_pairs(self, next: Self) -> Self;
+
     /// Copies an 8 x 8 block transposed: `dst[j * dst_stride + i] = src[i * src_stride + j]`.
     /// # Safety
     /// Both blocks must be in bounds and must not overlap.

@@ -2,6 +2,7 @@
 
 use super::Vector;
 use crate::gemm::tile::{Tile, run};
+use crate::precision::bf16_bits;
 
 /// Eight lanes in an array.
 #[derive(Clone, Copy)]
@@ -117,6 +118,15 @@ unsafe impl Vector for Portable {
             best = if x > best { x } else { best };
         }
         best
+    }
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16) {
+        // SAFETY: the caller promises eight writable values.
+        unsafe { p.cast::<[u16; 8]>().write_unaligned(self.0.map(bf16_bits)) }
+    }
+    #[inline(always)]
+    fn bf16_pairs(self, next: Self) -> Self {
+        lanewise!(self, next, |x, y| f32::from_bits(u32::from(bf16_bits(x)) | u32::from(bf16_bits(y)) << 16))
     }
     #[inline(always)]
     unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {

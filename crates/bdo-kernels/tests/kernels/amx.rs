@@ -31,6 +31,45 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+    #[test]
+    fn operands_are_rounded_to_the_nearest_ties_to_even(
+        bits in proptest::collection::vec(any::<u32>(), 48 * 64), ta: bool, left: bool,
+    ) {
+        // A product with the identity gives the rounded operand itself.
+        let values: Vec<f32> =
+            bits.iter().map(|&b| f32::from_bits(b)).map(|v| if v.abs() < 3.3e38 { v } else { 1.0 }).collect();
+        let want: Vec<f32> = values.iter().map(|&v| rounded(v)).collect();
+        let mut identity = vec![0.0; 64 * 64];
+        (0..64).for_each(|i| identity[i * 64 + i] = 1.0);
+        let turned: Vec<f32> = (0..48 * 64).map(|at| values[at % 48 * 64 + at / 48]).collect();
+        let (a, size) = (Matrix::row_major(&values, 64), Product { rows: 48, depth: 64, columns: 64 });
+        let a = if ta { Matrix::transposed(&turned, 48) } else { a };
+        for isa in Isa::available() {
+            let (got, want) = if left {
+                (gemm_emulated(isa, size, a, Matrix::row_major(&identity, 64)), want.clone())
+            } else {
+                // The same values as the right operand, by their transpose: (A I)^T = I A^T.
+                let b = if ta { Matrix::row_major(&turned, 48) } else { Matrix::transposed(&values, 64) };
+                let size = Product { rows: 64, depth: 64, columns: 48 };
+                let turned: Vec<f32> = (0..48 * 64).map(|at| want[at % 48 * 64 + at / 48]).collect();
+                (gemm_emulated(isa, size, Matrix::row_major(&identity, 64), b), turned)
+            };
+            prop_assert_eq!(got, want);
+        }
+    }
+}
+
+/// The nearest bfloat16 by comparison with its two neighbours.
+fn rounded(x: f32) -> f32 {
+    let down = f32::from_bits(x.to_bits() & 0xffff_0000);
+    let up = f32::from_bits((x.to_bits() & 0xffff_0000).wrapping_add(0x1_0000));
+    let (below, above) = ((f64::from(x) - f64::from(down)).abs(), (f64::from(up) - f64::from(x)).abs());
+    let down_is_even = down.to_bits() & 0x1_0000 == 0;
+    if below < above || (below == above && down_is_even) { down } else { up }
+}
+
 #[test]
 fn native_tiles_run_or_are_named() {
     if is_available() {
