@@ -2,10 +2,12 @@
 
 mod backward;
 mod forward;
+mod products;
 pub mod reference;
 
 pub use backward::backward;
 pub use forward::{forward, infer};
+pub use products::Products;
 
 /// Sizes of an attention layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Precision of the operands of a linear layer.
+//! Precision of the operands of matrix products.
 
 use crate::amx;
 use crate::isa::{Isa, vectorised};
@@ -6,7 +6,8 @@ use crate::threads::{ELEMENTS_PER_TASK, filled};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
-/// Precision of the operands; sums and master weights are always `f32`.
+/// Precision of the operands of linear layers and of the products inside attention; sums, softmax and master weights are always
+/// `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// Full single precision.

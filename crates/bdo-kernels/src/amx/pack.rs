@@ -80,13 +80,44 @@ impl Operand {
                 whole_tile::<V>(at, self.line, self.step, self.is_left, out);
             } else {
                 let mut padded = [0.0f32; TILE_VALUES];
-                for i in 0..lines {
-                    for p in 0..steps {
-                        padded[i * TILE_DEPTH + p] = *at.add(i * self.line + p * self.step);
+                if self.lines_adjoin() {
+                    copy_rows::<V>(at, self.step, steps, lines, &mut padded, LINES);
+                    whole_tile::<V>(padded.as_ptr(), 1, LINES, self.is_left, out);
+                } else if self.step == 1 {
+                    copy_rows::<V>(at, self.line, lines, steps, &mut padded, TILE_DEPTH);
+                    whole_tile::<V>(padded.as_ptr(), TILE_DEPTH, 1, self.is_left, out);
+                } else {
+                    for i in 0..lines {
+                        for p in 0..steps {
+                            padded[i * TILE_DEPTH + p] = *at.add(i * self.line + p * self.step);
+                        }
                     }
+                    whole_tile::<V>(padded.as_ptr(), TILE_DEPTH, 1, self.is_left, out);
                 }
-                whole_tile::<V>(padded.as_ptr(), TILE_DEPTH, 1, self.is_left, out);
             }
+        }
+    }
+}
+
+/// Copies rows of `values` values that lie `stride` apart, to rows of whole vectors.
+#[inline(always)]
+unsafe fn copy_rows<V: Vector>(
+    from: *const f32,
+    stride: usize,
+    rows: usize,
+    values: usize,
+    to: &mut [f32; TILE_VALUES],
+    width: usize,
+) {
+    for r in 0..rows {
+        let mut i = 0;
+        while i < values {
+            // SAFETY: the caller promises the rows; a row of the copy has room for whole vectors.
+            unsafe {
+                V::load_partial(from.add(r * stride + i), (values - i).min(V::LANES))
+                    .store(to.as_mut_ptr().add(r * width + i));
+            }
+            i += V::LANES;
         }
     }
 }

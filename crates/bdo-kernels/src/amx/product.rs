@@ -4,7 +4,7 @@ use super::emulated::EmulatedTiles;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::native::NativeTiles;
 use super::pack::{LINES, Operand};
-use super::tiles::{TILE_COLUMNS, TILE_ROWS, TILE_VALUES, Tiles};
+use super::tiles::{TILE_COLUMNS, TILE_DEPTH, TILE_ROWS, TILE_VALUES, Tiles};
 use crate::activation::strip::Activate;
 use crate::gemm::Product;
 use crate::gemm::blocked::Finish;
@@ -39,6 +39,7 @@ struct Share {
     /// Packed right operand `[columns / 16][depth / 32][tile]`.
     packed: *mut u16,
     c: Shared,
+    c_stride: usize,
     start: [Addend; 2],
     activate: Option<Activate>,
     /// The task's part: units of the packing, or rows of the product.
@@ -52,19 +53,23 @@ unsafe impl Send for Share {}
 unsafe impl Sync for Share {}
 
 impl Share {
+    /// The whole of a product; C is given with its stride.
+    fn new(size: Product, a: Source, b: Source, packed: *mut u16, (c, c_stride): (*mut f32, usize)) -> Self {
+        let Product { rows, depth: steps, columns } = size;
+        let left = Operand { at: a.at, line: a.row, step: a.column, lines: rows, steps, is_left: true };
+        let right = Operand { at: b.at, line: b.column, step: b.row, lines: columns, steps, is_left: false };
+        let (c, start) = (Shared(c), [Addend::NONE; 2]);
+        Self { size, left, right, packed, c, c_stride, start, activate: None, from: 0, to: 0 }
+    }
+
     /// Task number `task` of those that each take `per_task` of `all`.
     fn numbered(&self, task: usize, per_task: usize, all: usize) -> Self {
         Self { from: task * per_task, to: ((task + 1) * per_task).min(all), ..*self }
     }
 
-    /// Groups of 16 columns, two a block.
-    fn column_groups(&self) -> usize {
-        self.size.columns.div_ceil(BLOCK) * 2
-    }
-
     /// What the packing of the right operand is cut by: tiles of depth or groups of columns.
     fn packing_units(&self) -> usize {
-        if self.right.lines_adjoin() { self.right.depth_tiles() } else { self.column_groups() }
+        if self.right.lines_adjoin() { self.right.depth_tiles() } else { column_groups(self.size.columns) }
     }
 }
 
@@ -84,31 +89,68 @@ pub(crate) unsafe fn multiply(
     start: [Addend; 2],
     activate: Option<Activate>,
 ) {
-    let Product { rows, depth: steps, columns } = size;
-    let left = Operand { at: a.at, line: a.row, step: a.column, lines: rows, steps, is_left: true };
-    let right = Operand { at: b.at, line: b.column, step: b.row, lines: columns, steps, is_left: false };
-    let share = Share { size, left, right, packed: std::ptr::null_mut(), c, start, activate, from: 0, to: 0 };
-    let values = share.column_groups() * right.depth_tiles() * TILE_VALUES;
-    let mut packed = Scratch::new(values / 2); // two values of 16 bits in the room of one
-    let share = Share { packed: packed.start().0.cast(), ..share };
+    let rows = size.rows;
+    let mut packed = Scratch::new(packed_len(size.depth, size.columns));
+    let share = Share { start, activate, ..Share::new(size, a, b, packed.start().0.cast(), (c.0, size.columns)) };
     let units = share.packing_units();
-    let per_task = MIN_VALUES_PER_TASK.div_ceil((values / units.max(1)).max(1));
+    let per_task = MIN_VALUES_PER_TASK.div_ceil((size.depth * size.columns / units.max(1)).max(1));
     for_each_task(units.div_ceil(per_task), |task| pack_right(isa, share.numbered(task, per_task, units)));
     for_each_task(rows.div_ceil(ROWS_PER_TASK), |task| {
-        let share = share.numbered(task, ROWS_PER_TASK, rows);
-        match engine {
-            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            Engine::Native => native_rows(isa, share),
-            _ => emulated_rows(isa, share),
-        }
+        rows_of(isa, engine, share.numbered(task, ROWS_PER_TASK, rows));
     });
+}
+
+fn rows_of(isa: Isa, engine: Engine, share: Share) {
+    match engine {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Engine::Native => native_rows(isa, share),
+        _ => emulated_rows(isa, share),
+    }
+}
+
+/// Packs a right operand of `depth` x `columns` on this thread.
+///
+/// # Safety
+/// The source covers the operand; `out` has room for [`packed_len`] values of `f32`.
+pub(crate) unsafe fn pack_small(isa: Isa, b: Source, depth: usize, columns: usize, out: *mut u16) {
+    let size = Product { rows: 0, depth, columns };
+    let share = Share::new(size, b, b, out, (std::ptr::null_mut(), 0));
+    pack_right(isa, Share { to: share.packing_units(), ..share });
+}
+
+/// A product of (rows, depth, columns) on this thread, with an operand packed by [`pack_small`].
+///
+/// # Safety
+/// As for [`multiply`], with rows of C a stride apart.
+pub(crate) unsafe fn small(
+    isa: Isa,
+    engine: Engine,
+    a: Source,
+    right: *const u16,
+    (rows, depth, columns): (usize, usize, usize),
+    c: (*mut f32, usize),
+    start: Addend,
+) {
+    let size = Product { rows, depth, columns };
+    let share = Share::new(size, a, a, right.cast_mut(), c);
+    rows_of(isa, engine, Share { start: [start, Addend::NONE], to: rows, ..share });
+}
+
+/// Room for a packed right operand, in values of `f32`.
+pub(crate) fn packed_len(depth: usize, columns: usize) -> usize {
+    column_groups(columns) * depth.div_ceil(TILE_DEPTH) * TILE_VALUES / 2
+}
+
+/// Groups of 16 columns, two a block.
+fn column_groups(columns: usize) -> usize {
+    columns.div_ceil(BLOCK) * 2
 }
 
 vectorised! {
     fn pack_right<V>(share: Share) {
         let part = (share.from, share.to);
         let (groups, tiles) = if share.right.lines_adjoin() {
-            ((0, share.column_groups()), part)
+            ((0, column_groups(share.size.columns)), part)
         } else {
             (part, (0, share.right.depth_tiles()))
         };
@@ -154,18 +196,34 @@ unsafe fn rows_on<T: Tiles, V: Vector>(share: &Share) {
                 let a = left.cast_const().add(2 * i * stream);
                 let (row, column) = (from + i * BLOCK, j * BLOCK);
                 let (rows, columns) = ((to - row).min(BLOCK), (columns - column).min(BLOCK));
-                let c = share.c.at(row * share.size.columns + column);
+                let c = share.c.at(row * share.c_stride + column);
+                // What the sums are added to and written to is on its way while they are computed.
+                expect_block::<V>(c, share.c_stride, rows);
+                let residual = share.start[1].moved(row, column);
+                if !residual.at.is_null() {
+                    expect_block::<V>(residual.at, residual.stride, rows);
+                }
                 if rows == BLOCK && columns == BLOCK && share.start[0].at.is_null() && share.start[1].at.is_null() {
-                    block(&mut tiles, a, b, depth_tiles, c, share.size.columns);
+                    block(&mut tiles, a, b, depth_tiles, c, share.c_stride);
                 } else {
                     block(&mut tiles, a, b, depth_tiles, sums.as_mut_ptr(), BLOCK);
                     add_up::<V>(share, &sums, (row, column), rows, columns, c);
                 }
                 if let Some(activate) = share.activate {
-                    activate.finish::<V>(c, share.size.columns, rows, columns, (row, column));
+                    activate.finish::<V>(c, share.c_stride, rows, columns, (row, column));
                 }
             }
         }
+    }
+}
+
+/// Asks for the cache lines of a block's rows; the addresses need not be valid.
+#[inline(always)]
+fn expect_block<V: Vector>(at: *const f32, stride: usize, rows: usize) {
+    for r in 0..rows {
+        let row = at.wrapping_add(r * stride);
+        V::prefetch(row);
+        V::prefetch(row.wrapping_add(TILE_COLUMNS));
     }
 }
 
@@ -214,22 +272,31 @@ unsafe fn add_up<V: Vector>(
     columns: usize,
     c: *mut f32,
 ) {
-    let start = share.start.map(|addend| addend.moved(first.0, first.1));
+    let [one, other] = share.start.map(|addend| addend.moved(first.0, first.1));
     for r in 0..rows {
         let mut j = 0;
         while j < columns {
             let lanes = (columns - j).min(V::LANES);
             // SAFETY: C and the addends cover these rows and columns, and a row of the block is whole vectors.
             unsafe {
+                let to = c.add(r * share.c_stride + j);
                 let mut value = V::load(sums.as_ptr().add(r * BLOCK + j));
-                for addend in start {
-                    if !addend.at.is_null() {
-                        let at = addend.at.add(r * addend.stride + j);
-                        value = value.add(if lanes == V::LANES { V::load(at) } else { V::load_partial(at, lanes) });
+                if lanes == V::LANES {
+                    if !one.at.is_null() {
+                        value = value.add(V::load(one.at.add(r * one.stride + j)));
                     }
+                    if !other.at.is_null() {
+                        value = value.add(V::load(other.at.add(r * other.stride + j)));
+                    }
+                    value.store(to);
+                } else {
+                    for addend in [one, other] {
+                        if !addend.at.is_null() {
+                            value = value.add(V::load_partial(addend.at.add(r * addend.stride + j), lanes));
+                        }
+                    }
+                    value.store_partial(to, lanes);
                 }
-                let to = c.add(r * share.size.columns + j);
-                if lanes == V::LANES { value.store(to) } else { value.store_partial(to, lanes) }
             }
             j += V::LANES;
         }

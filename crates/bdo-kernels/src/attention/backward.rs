@@ -1,16 +1,15 @@
 //! Gradient of attention, from kept or recomputed probabilities.
 
-use super::forward::{pack, small};
-use super::{AttentionSaved, AttentionShape};
+use super::{AttentionSaved, AttentionShape, Products};
 use crate::gemm::pack::Source;
-use crate::isa::{Isa, vectorised};
+use crate::isa::vectorised;
 use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
 use crate::vector::Vector;
 use crate::vector::elementary::exp;
 
 /// Gradient with respect to `qkv`, from `dy: [batch, length, heads * head_width]`; zero in padded rows.
 pub fn backward(
-    isa: Isa,
+    products: Products,
     shape: AttentionShape,
     qkv: &[f32],
     lens: Option<&[usize]>,
@@ -26,14 +25,15 @@ pub fn backward(
         AttentionSaved::LogSumExp(l) => (batch * heads * length, l.len()),
     };
     assert_eq!(found, expected, "saved: expected {expected} values, found {found}");
+    let (qkv, dy) = (products.operand(qkv), products.operand(dy));
     // SAFETY: the tasks write the three parts of every row of every head, each its own.
     unsafe {
         filled(qkv.len(), |out| {
             let out = shared(out);
             for_each_task(batch * heads, |task| {
                 let (sample, head) = (task / heads, task % heads);
-                let job = Job { shape, len: shape.len_of(lens, sample), sample, head, out };
-                one_head(isa, job, qkv, saved, dy);
+                let job = Job { products, shape, len: shape.len_of(lens, sample), sample, head, out };
+                one_head(products.isa, job, &qkv, saved, &dy);
             });
         })
     }
@@ -41,6 +41,7 @@ pub fn backward(
 
 #[derive(Clone, Copy)]
 struct Job {
+    products: Products,
     shape: AttentionShape,
     len: usize,
     sample: usize,
@@ -50,11 +51,10 @@ struct Job {
 
 vectorised! {
     fn one_head<V>(job: Job, qkv: &[f32], saved: &AttentionSaved, dy: &[f32]) {
-        let AttentionShape { length, heads, head_width, .. } = job.shape;
+        let (products, AttentionShape { length, heads, head_width, .. }) = (job.products, job.shape);
         let (width, len) = (job.shape.width(), job.len);
         let (stride, row_stride) = (job.shape.score_stride(), 3 * width);
         let scale = 1.0 / (head_width as f32).sqrt();
-        let padded = head_width.next_multiple_of(V::TILE_COLUMNS);
         let tile_rows = job.shape.rows_per_tile();
         // SAFETY: all slices were checked against the shape; this task owns this head of the output; the scratch
         // spaces have the sizes the packing and the tiles need.
@@ -73,20 +73,22 @@ vectorised! {
                 return;
             }
             let dout = dy.as_ptr().add(job.sample * length * width + job.head * head_width);
-            let across = len.next_multiple_of(V::TILE_COLUMNS) * head_width;
-            let mut scratch = Scratch::new(2 * across + padded * len + 2 * tile_rows * padded + 2 * tile_rows * stride);
+            let across = products.right_len::<V>(head_width, len);
+            let along = products.right_len::<V>(len, head_width);
+            let part = products.right_len::<V>(tile_rows, head_width);
+            let mut scratch = Scratch::new(2 * across + along + 2 * part + 2 * tile_rows * stride);
             let keys_t = scratch.start().0;
             let values_t = keys_t.add(across);
             let keys = values_t.add(across);
-            let packed_q = keys.add(padded * len);
-            let packed_dout = packed_q.add(tile_rows * padded);
-            let p = packed_dout.add(tile_rows * padded);
+            let packed_q = keys.add(along);
+            let packed_dout = packed_q.add(part);
+            let p = packed_dout.add(part);
             let ds = p.add(tile_rows * stride);
             let by_row = |at| Source { at, row: row_stride, column: 1 };
             let by_column = |at| Source { at, row: 1, column: row_stride };
-            pack::<V>(by_column(k), head_width, len, keys_t);
-            pack::<V>(by_column(v), head_width, len, values_t);
-            pack::<V>(by_row(k), len, head_width, keys);
+            products.pack::<V>(by_column(k), head_width, len, keys_t);
+            products.pack::<V>(by_column(v), head_width, len, values_t);
+            products.pack::<V>(by_row(k), len, head_width, keys);
             let mut top = 0;
             while top < len {
                 let rows = (len - top).min(tile_rows);
@@ -96,11 +98,11 @@ vectorised! {
                 let saved_rows = match saved {
                     AttentionSaved::Probabilities(kept) => &kept[first * length..],
                     AttentionSaved::LogSumExp(kept) => {
-                        small::<V>(q_tile, keys_t, (rows, head_width, len), p, stride, false);
+                        products.small::<V>(q_tile, keys_t, (rows, head_width, len), p, stride, false);
                         &kept[first..]
                     }
                 };
-                small::<V>(dout_tile, values_t, (rows, head_width, len), ds, stride, false);
+                products.small::<V>(dout_tile, values_t, (rows, head_width, len), ds, stride, false);
                 for r in 0..rows {
                     let p = std::slice::from_raw_parts_mut(p.add(r * stride), len);
                     let ds = std::slice::from_raw_parts_mut(ds.add(r * stride), len);
@@ -109,15 +111,17 @@ vectorised! {
                         AttentionSaved::LogSumExp(_) => probabilities::<V>(p, scale, saved_rows[r]),
                     }
                     score_gradient::<V>(p, ds, scale);
+                    products.round::<V>(p);
+                    products.round::<V>(ds);
                 }
-                pack::<V>(q_tile, rows, head_width, packed_q);
-                pack::<V>(dout_tile, rows, head_width, packed_dout);
+                products.pack::<V>(q_tile, rows, head_width, packed_q);
+                products.pack::<V>(dout_tile, rows, head_width, packed_dout);
                 let p_t = Source { at: p, row: 1, column: stride };
                 let ds_t = Source { at: ds, row: 1, column: stride };
                 let ds_rows = Source { at: ds, row: stride, column: 1 };
-                small::<V>(p_t, packed_dout, (len, rows, head_width), dv, row_stride, top > 0);
-                small::<V>(ds_t, packed_q, (len, rows, head_width), dk, row_stride, top > 0);
-                small::<V>(ds_rows, keys, (rows, len, head_width), dq.add(top * row_stride), row_stride, false);
+                products.small::<V>(p_t, packed_dout, (len, rows, head_width), dv, row_stride, top > 0);
+                products.small::<V>(ds_t, packed_q, (len, rows, head_width), dk, row_stride, top > 0);
+                products.small::<V>(ds_rows, keys, (rows, len, head_width), dq.add(top * row_stride), row_stride, false);
                 top += rows;
             }
         }

@@ -1,10 +1,8 @@
 //! Scores, softmax and mixture of one tile of query rows after another.
 
-use super::{AttentionSaved, AttentionShape};
-use crate::gemm::blocked::{Block, Nothing};
-use crate::gemm::pack::{RightJob, Source, columns_into_panels, rows_into_panels};
-use crate::gemm::tile::Addend;
-use crate::isa::{Isa, vectorised};
+use super::{AttentionSaved, AttentionShape, Products};
+use crate::gemm::pack::Source;
+use crate::isa::vectorised;
 use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
 use crate::vector::Vector;
 use crate::vector::elementary::{TOGETHER, exp};
@@ -12,19 +10,24 @@ use crate::vector::elementary::{TOGETHER, exp};
 /// Softmax attention of every head; also what the backward pass needs.
 ///
 /// With `lens`, keys from `lens[sample]` on are ignored and query rows from there on give zeros.
-pub fn forward(isa: Isa, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>) -> (Vec<f32>, AttentionSaved) {
+pub fn forward(
+    products: Products,
+    shape: AttentionShape,
+    qkv: &[f32],
+    lens: Option<&[usize]>,
+) -> (Vec<f32>, AttentionSaved) {
     let rows = shape.batch * shape.heads * shape.length;
     let keep = shape.keeps_probabilities();
     // Padded rows are never computed, so the saved values start from zero.
     let mut saved = vec![0.0; if keep { rows * shape.length } else { rows }];
     let at = Shared(saved.as_mut_ptr());
-    let out = run(isa, shape, qkv, lens, if keep { Keep::Probabilities(at) } else { Keep::LogSumExp(at) });
+    let out = run(products, shape, qkv, lens, if keep { Keep::Probabilities(at) } else { Keep::LogSumExp(at) });
     (out, if keep { AttentionSaved::Probabilities(saved) } else { AttentionSaved::LogSumExp(saved) })
 }
 
 /// As [`forward`], keeping nothing.
-pub fn infer(isa: Isa, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>) -> Vec<f32> {
-    run(isa, shape, qkv, lens, Keep::Nothing)
+pub fn infer(products: Products, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>) -> Vec<f32> {
+    run(products, shape, qkv, lens, Keep::Nothing)
 }
 
 #[derive(Clone, Copy)]
@@ -34,8 +37,9 @@ enum Keep {
     LogSumExp(Shared),
 }
 
-fn run(isa: Isa, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>, keep: Keep) -> Vec<f32> {
+fn run(products: Products, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>, keep: Keep) -> Vec<f32> {
     shape.check(qkv, lens);
+    let qkv = products.operand(qkv);
     let AttentionShape { batch, length, heads, .. } = shape;
     // Few heads of long sequences are cut by query rows too; every cut packs the keys and values again.
     let cuts = if batch * heads >= 16 { 1 } else { length.div_ceil(192).max(1) };
@@ -48,7 +52,8 @@ fn run(isa: Isa, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>, kee
                 let (head, cut) = (task / cuts, task % cuts);
                 let rows = (cut * rows_per_cut, ((cut + 1) * rows_per_cut).min(length));
                 let len = shape.len_of(lens, head / heads);
-                head_rows(isa, Job { shape, len, sample: head / heads, head: head % heads, rows, out, keep }, qkv);
+                let job = Job { products, shape, len, sample: head / heads, head: head % heads, rows, out, keep };
+                head_rows(products.isa, job, &qkv);
             });
         })
     }
@@ -56,6 +61,7 @@ fn run(isa: Isa, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>, kee
 
 #[derive(Clone, Copy)]
 struct Job {
+    products: Products,
     shape: AttentionShape,
     len: usize,
     sample: usize,
@@ -67,7 +73,7 @@ struct Job {
 
 vectorised! {
     fn head_rows<V>(job: Job, qkv: &[f32]) {
-        let AttentionShape { length, heads, head_width, .. } = job.shape;
+        let (products, AttentionShape { length, heads, head_width, .. }) = (job.products, job.shape);
         let (width, len) = (job.shape.width(), job.len);
         let stride = job.shape.score_stride();
         let scale = 1.0 / (head_width as f32).sqrt();
@@ -83,12 +89,11 @@ vectorised! {
             }
             let q = qkv.as_ptr().add(job.sample * length * 3 * width + job.head * head_width);
             let (k, v) = (q.add(width), q.add(2 * width));
-            let isa_columns = V::TILE_COLUMNS;
-            let mut keys = Scratch::new(len.next_multiple_of(isa_columns) * head_width);
-            let mut values = Scratch::new(head_width.next_multiple_of(isa_columns) * len);
+            let mut keys = Scratch::new(products.right_len::<V>(head_width, len));
+            let mut values = Scratch::new(products.right_len::<V>(len, head_width));
             let (keys, values) = (keys.start().0, values.start().0);
-            pack::<V>(Source { at: k, row: 1, column: 3 * width }, head_width, len, keys);
-            pack::<V>(Source { at: v, row: 3 * width, column: 1 }, len, head_width, values);
+            products.pack::<V>(Source { at: k, row: 1, column: 3 * width }, head_width, len, keys);
+            products.pack::<V>(Source { at: v, row: 3 * width, column: 1 }, len, head_width, values);
             let tile_rows = job.shape.rows_per_tile();
             let mut scratch = Scratch::new(tile_rows * stride);
             let scores = scratch.start().0;
@@ -97,7 +102,7 @@ vectorised! {
             while top < bottom {
                 let rows = (bottom - top).min(tile_rows);
                 let a = Source { at: q.add(top * 3 * width), row: 3 * width, column: 1 };
-                small::<V>(a, keys, (rows, head_width, len), scores, stride, false);
+                products.small::<V>(a, keys, (rows, head_width, len), scores, stride, false);
                 for r in 0..rows {
                     let row = std::slice::from_raw_parts_mut(scores.add(r * stride), len.next_multiple_of(V::LANES));
                     row[len..].fill(f32::NEG_INFINITY);
@@ -110,9 +115,10 @@ vectorised! {
                             std::ptr::copy_nonoverlapping(row.as_ptr(), kept.0.add(at * length), len);
                         }
                     }
+                    products.round::<V>(row);
                 }
                 let a = Source { at: scores, row: stride, column: 1 };
-                small::<V>(a, values, (rows, len, head_width), out.add(top * width), width, false);
+                products.small::<V>(a, values, (rows, len, head_width), out.add(top * width), width, false);
                 top += rows;
             }
         }
@@ -157,45 +163,4 @@ fn softmax_row<V: Vector>(row: &mut [f32], scale: f32) -> f32 {
         i += V::LANES;
     }
     largest * scale + sum.ln()
-}
-
-/// Packs a right operand of `depth` x `columns` on this thread.
-#[inline(always)]
-pub(super) unsafe fn pack<V: Vector>(source: Source, depth: usize, columns: usize, out: *mut f32) {
-    let mut job = RightJob { source, depth, columns, alpha: 1.0, out, range: (0, depth) };
-    // SAFETY: the caller promises the source covers the operand and the output has room for it.
-    unsafe {
-        if source.column == 1 {
-            rows_into_panels::<V>(&job);
-        } else {
-            job.range = (0, columns.div_ceil(V::TILE_COLUMNS));
-            columns_into_panels::<V>(&job);
-        }
-    }
-}
-
-/// A product of (rows, depth, columns) on this thread, the left operand read in place.
-#[inline(always)]
-pub(super) unsafe fn small<V: Vector>(
-    a: Source,
-    right: *const f32,
-    (rows, depth, columns): (usize, usize, usize),
-    c: *mut f32,
-    c_stride: usize,
-    accumulate: bool,
-) {
-    let start = if accumulate { Addend { at: c, stride: c_stride } } else { Addend::NONE };
-    let block = Block {
-        left: a,
-        packed: std::ptr::null_mut(),
-        right,
-        depth,
-        c,
-        c_stride,
-        start: [start, Addend::NONE],
-        rows: (0, rows),
-        columns: (0, columns),
-    };
-    // SAFETY: passed on from the caller.
-    unsafe { block.run::<V, Nothing>(Nothing) }
 }

@@ -165,6 +165,10 @@ unsafe impl Vector for Avx2 {
         }
     }
     #[inline(always)]
+    fn rounded_to_bf16(self) -> Self {
+        Self(pure!(_mm256_castsi256_ps(_mm256_and_si256(rounded_to_upper_half(self.0), _mm256_set1_epi32(UPPER_HALF)))))
+    }
+    #[inline(always)]
     fn bf16_pairs(self, next: Self) -> Self {
         Self(pure!({
             let low = _mm256_srli_epi32::<16>(rounded_to_upper_half(self.0));
@@ -183,7 +187,10 @@ unsafe impl Vector for Avx2 {
     }
 }
 
-/// The nearest bfloat16 in the upper half of every lane; see [`crate::precision::bf16_bits`].
+/// Mask of that half.
+pub(super) const UPPER_HALF: i32 = 0xffff_0000_u32 as i32;
+
+/// The nearest bfloat16 in the upper half of every lane, the lower half undefined; see [`crate::precision::bf16_bits`].
 #[inline(always)]
 fn rounded_to_upper_half(x: __m256) -> __m256i {
     pure!({

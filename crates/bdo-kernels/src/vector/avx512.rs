@@ -1,7 +1,7 @@
 //! Sixteen lanes in a 512-bit register.
 
 use super::Vector;
-use super::avx2::transpose8;
+use super::avx2::{UPPER_HALF, transpose8};
 use crate::gemm::tile::{Tile, run};
 use std::arch::x86_64::{
     __m512, __m512i, __mmask16, _CMP_LT_OQ, _CMP_UNORD_Q, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_epi32,
@@ -32,7 +32,7 @@ macro_rules! pure {
     };
 }
 
-/// The nearest bfloat16 in the upper half of every lane; see [`crate::precision::bf16_bits`].
+/// The nearest bfloat16 in the upper half of every lane, the lower half undefined; see [`crate::precision::bf16_bits`].
 #[inline(always)]
 fn rounded_to_upper_half(x: __m512) -> __m512i {
     pure!({
@@ -142,6 +142,10 @@ unsafe impl Vector for Avx512 {
             let halves = _mm512_srli_epi32::<16>(rounded_to_upper_half(self.0));
             _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(halves));
         }
+    }
+    #[inline(always)]
+    fn rounded_to_bf16(self) -> Self {
+        Self(pure!(_mm512_castsi512_ps(_mm512_and_si512(rounded_to_upper_half(self.0), _mm512_set1_epi32(UPPER_HALF)))))
     }
     #[inline(always)]
     fn bf16_pairs(self, next: Self) -> Self {

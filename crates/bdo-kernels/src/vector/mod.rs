@@ -69,6 +69,8 @@ pub(crate) unsafe trait Vector: Copy {
     /// # Safety
     /// `p` must be writable for `LANES` values.
     unsafe fn store_bf16(self, p: *mut u16);
+    /// The lanes rounded to the nearest bfloat16, ties to even; NaN stays NaN.
+    fn rounded_to_bf16(self) -> Self;
     /// Lane by lane one word: `self` rounded to bfloat16 in its lower half, `next` in its upper half. The result is bits, not
     /// numbers: it may only be stored or moved.
     fn bf16_pairs(self, next: Self) -> Self;

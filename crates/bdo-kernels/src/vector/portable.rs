@@ -125,6 +125,10 @@ unsafe impl Vector for Portable {
         unsafe { p.cast::<[u16; 8]>().write_unaligned(self.0.map(bf16_bits)) }
     }
     #[inline(always)]
+    fn rounded_to_bf16(self) -> Self {
+        Self(self.0.map(|x| f32::from_bits(u32::from(bf16_bits(x)) << 16)))
+    }
+    #[inline(always)]
     fn bf16_pairs(self, next: Self) -> Self {
         lanewise!(self, next, |x, y| f32::from_bits(u32::from(bf16_bits(x)) | u32::from(bf16_bits(y)) << 16))
     }

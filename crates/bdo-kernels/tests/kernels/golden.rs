@@ -2,7 +2,7 @@
 
 use crate::check::{assert_close, wide};
 use bdo_kernels::adam::{Adam, WeightDecay};
-use bdo_kernels::attention::{self, AttentionShape};
+use bdo_kernels::attention::{self, AttentionShape, Products};
 use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape, Weight};
 use bdo_kernels::{Isa, Precision, norm, softmax};
 use std::collections::BTreeMap;
@@ -67,8 +67,9 @@ fn ragged_attention() {
     let get = |name: &str| &golden[&format!("attention.{name}")][..];
     let shape = AttentionShape { batch: 2, length: 6, heads: 2, head_width: 3 };
     for isa in Isa::available() {
-        let (y, saved) = attention::forward(isa, shape, get("qkv"), Some(&[6, 4]));
-        let d = attention::backward(isa, shape, get("qkv"), Some(&[6, 4]), &saved, get("dy"));
+        let products = Products::new(isa, Precision::F32);
+        let (y, saved) = attention::forward(products, shape, get("qkv"), Some(&[6, 4]));
+        let d = attention::backward(products, shape, get("qkv"), Some(&[6, 4]), &saved, get("dy"));
         assert_close("y", &y, &wide(get("y")), TOLERANCE);
         assert_close("dqkv", &d, &wide(get("dqkv")), TOLERANCE);
     }

@@ -3,7 +3,7 @@
 use crate::check::Values;
 use bdo_kernels::activation::{self, Activation};
 use bdo_kernels::adam::{Adam, WeightDecay, squared_norm};
-use bdo_kernels::attention::{self, AttentionShape};
+use bdo_kernels::attention::{self, AttentionShape, Products};
 use bdo_kernels::gemm::{Matrix, Product, gemm};
 use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape, Weight};
 use bdo_kernels::loss::{ErrorShape, MaskedError};
@@ -40,9 +40,12 @@ fn all(isa: Isa) -> Vec<Vec<f32>> {
     for length in [30, 260] {
         let shape = AttentionShape { batch: 2, length, heads: 3, head_width: 16 };
         let qkv = values.vec(2 * length * 144);
-        let (y, saved) = attention::forward(isa, shape, &qkv, Some(&[length, 17]));
-        let d = attention::backward(isa, shape, &qkv, Some(&[length, 17]), &saved, &y);
-        out.extend([y, d, attention::infer(isa, shape, &qkv, None)]);
+        for precision in [Precision::F32, Precision::Bf16] {
+            let products = Products::new(isa, precision);
+            let (y, saved) = attention::forward(products, shape, &qkv, Some(&[length, 17]));
+            let d = attention::backward(products, shape, &qkv, Some(&[length, 17]), &saved, &y);
+            out.extend([y, d, attention::infer(products, shape, &qkv, None)]);
+        }
     }
 
     let y = softmax::forward(isa, &x, 100);

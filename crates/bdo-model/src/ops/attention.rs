@@ -41,8 +41,11 @@ pub fn attention(
 ) -> Tensor<3> {
     // A score no real one can approach; a true infinity would turn into NaN if a device multiplied it by zero.
     const HIDDEN_SCORE: f32 = -1e30;
-    if dropout.is_none() && fused::applies(kernels, &qkv).is_some() {
-        return Tensor::from_dispatch(Dispatch::fused_attention(qkv.into_dispatch(), heads, padding.lengths.clone()));
+    if dropout.is_none()
+        && let Some(precision) = fused::applies(kernels, &qkv)
+    {
+        let lengths = padding.lengths.clone();
+        return Tensor::from_dispatch(Dispatch::fused_attention(qkv.into_dispatch(), heads, lengths, precision));
     }
     let [batch, tokens, packed] = qkv.dims();
     let width = packed / 3;

@@ -28,7 +28,7 @@ use burn::tensor::Tensor;
 /// Which implementation of the hot layers a model runs. Carried by every layer, never global.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernels {
-    /// Hand-written CPU kernels where they apply, with operands of linear layers in this precision; composed ops
+    /// Hand-written CPU kernels where they apply, with operands of matrix products in this precision; composed ops
     /// elsewhere.
     Fused(Precision),
     /// Framework ops everywhere: the slow twin the kernels are tested against.

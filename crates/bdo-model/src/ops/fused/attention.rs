@@ -1,8 +1,8 @@
 //! Attention on packed qkv.
 
 use super::buffer::{contiguous, tensor, values, with_last};
-use bdo_kernels::Isa;
-use bdo_kernels::attention::{self, AttentionSaved, AttentionShape};
+use bdo_kernels::attention::{self, AttentionSaved, AttentionShape, Products};
+use bdo_kernels::{Isa, Precision};
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
@@ -13,10 +13,14 @@ use burn::backend::{Autodiff, Flex, TensorMetadata};
 use std::fmt;
 use std::sync::Arc;
 
-pub(super) fn infer(qkv: FlexTensor, heads: usize, lengths: &[usize]) -> FlexTensor {
+pub(super) fn infer(qkv: FlexTensor, heads: usize, lengths: &[usize], precision: Precision) -> FlexTensor {
     let qkv = contiguous(qkv);
     let shape = shape_of(&qkv, heads);
-    tensor(attention::infer(Isa::current(), shape, values(&qkv), Some(lengths)), with_last(&qkv, shape.width()))
+    tensor(attention::infer(products(precision), shape, values(&qkv), Some(lengths)), with_last(&qkv, shape.width()))
+}
+
+fn products(precision: Precision) -> Products {
+    Products::new(Isa::current(), precision)
 }
 
 fn shape_of(qkv: &FlexTensor, heads: usize) -> AttentionShape {
@@ -29,6 +33,7 @@ struct Saved {
     qkv: FlexTensor,
     heads: usize,
     lengths: Arc<Vec<usize>>,
+    precision: Precision,
     kept: Arc<AttentionSaved>,
 }
 
@@ -51,7 +56,7 @@ impl Backward<Flex, 1> for AttentionBackward {
         if let Some(parent) = parent {
             let shape = shape_of(&saved.qkv, saved.heads);
             let found = attention::backward(
-                Isa::current(),
+                products(saved.precision),
                 shape,
                 values(&saved.qkv),
                 Some(&saved.lengths),
@@ -65,17 +70,22 @@ impl Backward<Flex, 1> for AttentionBackward {
 
 type Tracked<C> = FloatTensor<Autodiff<Flex, C>>;
 
-pub(super) fn train<C: CheckpointStrategy>(qkv: Tracked<C>, heads: usize, lengths: Vec<usize>) -> Tracked<C> {
+pub(super) fn train<C: CheckpointStrategy>(
+    qkv: Tracked<C>,
+    heads: usize,
+    lengths: Vec<usize>,
+    precision: Precision,
+) -> Tracked<C> {
     let (qkv, node) = qkv.into_parts();
     let qkv = contiguous(qkv);
     match AttentionBackward.prepare::<C>([node]).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => {
             let shape = shape_of(&qkv, heads);
-            let (y, kept) = attention::forward(Isa::current(), shape, values(&qkv), Some(&lengths));
+            let (y, kept) = attention::forward(products(precision), shape, values(&qkv), Some(&lengths));
             let y = tensor(y, with_last(&qkv, shape.width()));
-            let saved = Saved { qkv, heads, lengths: Arc::new(lengths), kept: Arc::new(kept) };
+            let saved = Saved { qkv, heads, lengths: Arc::new(lengths), precision, kept: Arc::new(kept) };
             prepared.finish(saved, y)
         }
-        OpsKind::UnTracked(prepared) => prepared.finish(infer(qkv, heads, &lengths)),
+        OpsKind::UnTracked(prepared) => prepared.finish(infer(qkv, heads, &lengths, precision)),
     }
 }

@@ -56,7 +56,12 @@ pub(super) trait FusedOps: Backend {
     /// Softmax over the last axis.
     fn fused_softmax(x: FloatTensor<Self>) -> FloatTensor<Self>;
     /// Packed qkv [B, T, 3d] -> [B, T, d]; keys from `lengths[b]` on are hidden.
-    fn fused_attention(qkv: FloatTensor<Self>, heads: usize, lengths: Vec<usize>) -> FloatTensor<Self>;
+    fn fused_attention(
+        qkv: FloatTensor<Self>,
+        heads: usize,
+        lengths: Vec<usize>,
+        precision: Precision,
+    ) -> FloatTensor<Self>;
     /// Controls and rates [B, C, d], initial moments [d] -> mean and variance [B, K, d].
     fn fused_moments(
         control: FloatTensor<Self>,
@@ -102,8 +107,8 @@ impl FusedOps for Flex {
         softmax::infer(x)
     }
 
-    fn fused_attention(qkv: FlexTensor, heads: usize, lengths: Vec<usize>) -> FlexTensor {
-        attention::infer(qkv, heads, &lengths)
+    fn fused_attention(qkv: FlexTensor, heads: usize, lengths: Vec<usize>, precision: Precision) -> FlexTensor {
+        attention::infer(qkv, heads, &lengths, precision)
     }
 
     fn fused_moments(
@@ -159,8 +164,13 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         softmax::train::<C>(x)
     }
 
-    fn fused_attention(qkv: FloatTensor<Self>, heads: usize, lengths: Vec<usize>) -> FloatTensor<Self> {
-        attention::train::<C>(qkv, heads, lengths)
+    fn fused_attention(
+        qkv: FloatTensor<Self>,
+        heads: usize,
+        lengths: Vec<usize>,
+        precision: Precision,
+    ) -> FloatTensor<Self> {
+        attention::train::<C>(qkv, heads, lengths, precision)
     }
 
     fn fused_moments(
