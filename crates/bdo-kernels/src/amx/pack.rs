@@ -42,29 +42,17 @@ impl Operand {
     /// The operand covers its lines and steps; `out` has room for every group and tile.
     #[inline(always)]
     pub(super) unsafe fn pack<V: Vector>(&self, groups: (usize, usize), tiles: (usize, usize), out: *mut u16) {
-        let all = self.depth_tiles();
-        // SAFETY: passed on from the caller.
-        unsafe {
-            if self.lines_adjoin() {
-                for tile in tiles.0..tiles.1 {
-                    for group in groups.0..groups.1 {
-                        self.pack_tile::<V>(
-                            group * LINES,
-                            tile * TILE_DEPTH,
-                            out.add((group * all + tile) * TILE_VALUES),
-                        );
-                    }
-                }
+        let (group_count, tile_count) = (groups.1 - groups.0, tiles.1 - tiles.0);
+        for at in 0..group_count * tile_count {
+            let (group, tile) = if self.lines_adjoin() {
+                (groups.0 + at % group_count, tiles.0 + at / group_count)
             } else {
-                for group in groups.0..groups.1 {
-                    for tile in tiles.0..tiles.1 {
-                        self.pack_tile::<V>(
-                            group * LINES,
-                            tile * TILE_DEPTH,
-                            out.add((group * all + tile) * TILE_VALUES),
-                        );
-                    }
-                }
+                (groups.0 + at / tile_count, tiles.0 + at % tile_count)
+            };
+            // SAFETY: passed on from the caller.
+            unsafe {
+                let out = out.add((group * self.depth_tiles() + tile) * TILE_VALUES);
+                self.pack_tile::<V>(group * LINES, tile * TILE_DEPTH, out);
             }
         }
     }
