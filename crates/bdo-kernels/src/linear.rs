@@ -8,7 +8,7 @@ use crate::amx;
 use crate::gemm::blocked::{Block, Nothing};
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
-use crate::gemm::{Dispatched, PackedWeights, Product, multiply, packed_right, product};
+use crate::gemm::{Dispatched, Product, multiply, packed_right, product};
 use crate::isa::{Isa, vectorised};
 use crate::precision::{Precision, rounded_to_bf16};
 use crate::threads::{Shared, filled, for_each_task, shared};
@@ -69,27 +69,19 @@ pub struct LinearGradients {
     pub db: Vec<f32>,
 }
 
-/// A weight as stored, or packed beforehand.
-#[derive(Clone, Copy)]
-pub enum Weight<'a> {
-    /// `[outputs, inputs]`
-    Plain(&'a [f32]),
-    /// Packed for this instruction set; always full precision.
-    Packed(&'a PackedWeights),
-}
-
 /// `x W^T + b` and the epilogue.
 pub fn forward(
     isa: Isa,
     precision: Precision,
     shape: LinearShape,
     x: &[f32],
-    weight: Weight<'_>,
+    weight: &[f32],
     bias: Option<&[f32]>,
     epilogue: Epilogue<'_>,
 ) -> LinearOutput {
     let LinearShape { rows, inputs, outputs } = shape;
     assert_eq!(x.len(), rows * inputs, "x: expected {rows} x {inputs} values, found {}", x.len());
+    assert_eq!(weight.len(), outputs * inputs, "weight: expected {outputs} x {inputs} values, found {}", weight.len());
     let mut start = [Addend::NONE; 2];
     if let Some(bias) = bias {
         assert_eq!(bias.len(), outputs, "bias: expected {outputs} values, found {}", bias.len());
@@ -136,7 +128,7 @@ struct Forward<'a> {
     precision: Precision,
     shape: LinearShape,
     x: &'a [f32],
-    weight: Weight<'a>,
+    weight: &'a [f32],
     start: [Addend; 2],
 }
 
@@ -146,50 +138,27 @@ impl Forward<'_> {
     unsafe fn run(&self, c: Shared, activate: Option<Activate>) {
         let LinearShape { rows, inputs, outputs } = self.shape;
         let size = Product { rows, depth: inputs, columns: outputs };
-        match self.weight {
-            Weight::Packed(packed) => {
-                assert_eq!((packed.outputs, packed.inputs), (outputs, inputs), "weight: packed for another shape");
-                assert_eq!(packed.isa, self.isa, "weight: packed for another instruction set");
-                // SAFETY: shapes were checked; the rest is promised by the caller.
-                unsafe { self.full(size, self.x, packed.panels.read(), c, activate) }
-            }
-            Weight::Plain(weight) => {
-                assert_eq!(
-                    weight.len(),
-                    outputs * inputs,
-                    "weight: expected {outputs} x {inputs} values, found {}",
-                    weight.len()
-                );
-                if self.precision == Precision::Bf16 && amx::is_available() {
-                    let b = Source { at: weight.as_ptr(), row: 1, column: inputs };
-                    let a = Source { at: self.x.as_ptr(), row: inputs, column: 1 };
-                    // SAFETY: shapes were checked, AMX is available; the rest is promised by the caller.
-                    unsafe { amx::multiply_native(self.isa, size, a, b, c, self.start, activate) };
-                    return;
-                }
-                let (x_low, w_low);
-                let (mut x, mut weight) = (self.x, weight);
-                if self.precision == Precision::Bf16 {
-                    (x_low, w_low) = (rounded_to_bf16(self.isa, x), rounded_to_bf16(self.isa, weight));
-                    (x, weight) = (&x_low, &w_low);
-                }
-                let source = Source { at: weight.as_ptr(), row: 1, column: inputs };
-                // SAFETY: the weight was checked to cover inputs x outputs; the rest is promised by the caller.
-                unsafe {
-                    let panels = packed_right(self.isa, source, inputs, outputs, 1.0);
-                    self.full(size, x, panels.read(), c, activate);
-                }
-            }
+        if self.precision == Precision::Bf16 && amx::is_available() {
+            let b = Source { at: self.weight.as_ptr(), row: 1, column: inputs };
+            let a = Source { at: self.x.as_ptr(), row: inputs, column: 1 };
+            // SAFETY: shapes were checked, AMX is available; the rest is promised by the caller.
+            unsafe { amx::multiply_native(self.isa, size, a, b, c, self.start, activate) };
+            return;
         }
-    }
-
-    unsafe fn full(&self, size: Product, x: &[f32], panels: *const f32, c: Shared, activate: Option<Activate>) {
-        let a = Source { at: x.as_ptr(), row: size.depth, column: 1 };
-        // SAFETY: see `run`.
+        let (x_low, w_low);
+        let (mut x, mut weight) = (self.x, self.weight);
+        if self.precision == Precision::Bf16 {
+            (x_low, w_low) = (rounded_to_bf16(self.isa, x), rounded_to_bf16(self.isa, weight));
+            (x, weight) = (&x_low, &w_low);
+        }
+        let a = Source { at: x.as_ptr(), row: inputs, column: 1 };
+        let b = Source { at: weight.as_ptr(), row: 1, column: inputs };
+        // SAFETY: the operands were checked to cover the product; the rest is promised by the caller.
         unsafe {
+            let panels = packed_right(self.isa, b, inputs, outputs, 1.0);
             match activate {
-                Some(activate) => multiply(self.isa, size, a, panels, c, self.start, activate),
-                None => multiply(self.isa, size, a, panels, c, self.start, Nothing),
+                Some(activate) => multiply(self.isa, size, a, panels.read(), c, self.start, activate),
+                None => multiply(self.isa, size, a, panels.read(), c, self.start, Nothing),
             }
         }
     }

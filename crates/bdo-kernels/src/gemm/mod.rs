@@ -73,30 +73,6 @@ pub fn gemm(isa: Isa, size: Product, alpha: f32, a: Matrix<'_>, b: Matrix<'_>, c
     }
 }
 
-/// A weight in the panel order of one instruction set, for use in several products.
-pub struct PackedWeights {
-    pub(crate) panels: Scratch,
-    pub(crate) isa: Isa,
-    pub(crate) inputs: usize,
-    pub(crate) outputs: usize,
-}
-
-impl PackedWeights {
-    /// Packs a weight `[outputs, inputs]` for `x W^T`.
-    pub fn new(isa: Isa, weight: &[f32], outputs: usize, inputs: usize) -> Self {
-        assert_eq!(
-            weight.len(),
-            outputs * inputs,
-            "weight: expected {outputs} x {inputs} values, found {}",
-            weight.len()
-        );
-        let source = Source { at: weight.as_ptr(), row: 1, column: inputs };
-        // SAFETY: the source covers the whole weight.
-        let panels = unsafe { packed_right(isa, source, inputs, outputs, 1.0) };
-        Self { panels, isa, inputs, outputs }
-    }
-}
-
 /// # Safety
 /// `source` covers `depth` x `columns` values.
 pub(crate) unsafe fn packed_right(isa: Isa, source: Source, depth: usize, columns: usize, alpha: f32) -> Scratch {

@@ -3,7 +3,7 @@
 use crate::check::{assert_close, wide};
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_kernels::attention::{self, AttentionShape, Products};
-use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape, Weight};
+use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape};
 use bdo_kernels::{Isa, Precision, norm, softmax};
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn linear_with_gelu() {
     let get = |name: &str| &golden[&format!("linear.{name}")][..];
     let shape = LinearShape { rows: 5, inputs: 7, outputs: 6 };
     for isa in Isa::available() {
-        let weight = Weight::Plain(get("w"));
+        let weight = get("w");
         let out = linear::forward(
             isa,
             Precision::F32,

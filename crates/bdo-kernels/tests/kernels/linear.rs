@@ -1,7 +1,6 @@
 use crate::check::{Values, assert_close, dot, numeric_gradient, wide};
 use bdo_kernels::activation::{Activation, reference::value_and_slope};
-use bdo_kernels::gemm::PackedWeights;
-use bdo_kernels::linear::{Activated, Epilogue, LinearShape, Weight, backward, forward, reference};
+use bdo_kernels::linear::{Activated, Epilogue, LinearShape, backward, forward, reference};
 use bdo_kernels::{Isa, Precision};
 use proptest::prelude::*;
 
@@ -37,19 +36,16 @@ proptest! {
         let with_residual: Vec<f64> = pre.iter().zip(&r).map(|(p, &r)| p + f64::from(r)).collect();
         let bare = reference::forward(shape, &wide(&x), &wide(&w), None);
         for isa in Isa::available() {
-            let packed = PackedWeights::new(isa, &w, outputs, inputs);
-            for weight in [Weight::Plain(&w), Weight::Packed(&packed)] {
-                let run = |bias, epilogue| forward(isa, Precision::F32, shape, &x, weight, bias, epilogue);
-                assert_close("bias", &run(Some(&b), Epilogue::None).y, &pre, TOLERANCE);
-                assert_close("bare", &run(None, Epilogue::None).y, &bare, TOLERANCE);
-                assert_close("residual", &run(Some(&b), Epilogue::Residual(&r)).y, &with_residual, TOLERANCE);
-                assert_close("relu", &run(Some(&b), Epilogue::Relu).y, &act(Activation::Relu), TOLERANCE);
-                let kept = run(Some(&b), Epilogue::Gelu { keep: true });
-                assert_close("gelu", &kept.y, &act(Activation::Gelu), TOLERANCE);
-                let slopes: Vec<_> = pre.iter().map(|&v| value_and_slope(Activation::Gelu, v).1).collect();
-                assert_close("slope", &kept.slope.unwrap(), &slopes, TOLERANCE);
-                assert_eq!(run(Some(&b), Epilogue::Gelu { keep: false }).y, kept.y);
-            }
+            let run = |bias, epilogue| forward(isa, Precision::F32, shape, &x, &w, bias, epilogue);
+            assert_close("bias", &run(Some(&b), Epilogue::None).y, &pre, TOLERANCE);
+            assert_close("bare", &run(None, Epilogue::None).y, &bare, TOLERANCE);
+            assert_close("residual", &run(Some(&b), Epilogue::Residual(&r)).y, &with_residual, TOLERANCE);
+            assert_close("relu", &run(Some(&b), Epilogue::Relu).y, &act(Activation::Relu), TOLERANCE);
+            let kept = run(Some(&b), Epilogue::Gelu { keep: true });
+            assert_close("gelu", &kept.y, &act(Activation::Gelu), TOLERANCE);
+            let slopes: Vec<_> = pre.iter().map(|&v| value_and_slope(Activation::Gelu, v).1).collect();
+            assert_close("slope", &kept.slope.unwrap(), &slopes, TOLERANCE);
+            assert_eq!(run(Some(&b), Epilogue::Gelu { keep: false }).y, kept.y);
         }
     }
 
@@ -81,7 +77,7 @@ fn gradients_match_finite_differences_through_the_activations() {
         for isa in Isa::available() {
             let keep = Epilogue::Gelu { keep: true };
             let epilogue = if activation == Activation::Gelu { keep } else { Epilogue::Relu };
-            let out = forward(isa, Precision::F32, shape, &x, Weight::Plain(&w), Some(&b), epilogue);
+            let out = forward(isa, Precision::F32, shape, &x, &w, Some(&b), epilogue);
             let activated = match &out.slope {
                 Some(slope) => Activated::Gelu(slope),
                 None => Activated::Relu(&out.y),
@@ -110,7 +106,7 @@ fn bf16_rounds_the_operands_and_nothing_else() {
     let (dx, dw, db) = reference::backward(shape, &low(&x), &low(&w), &low(&r));
     let sums = reference::backward(shape, &wide(&x), &wide(&w), &wide(&r)).2;
     for isa in Isa::available() {
-        let got = forward(isa, Precision::Bf16, shape, &x, Weight::Plain(&w), Some(&b), Epilogue::None).y;
+        let got = forward(isa, Precision::Bf16, shape, &x, &w, Some(&b), Epilogue::None).y;
         assert_close("y", &got, &y, TOLERANCE);
         let got = backward(isa, Precision::Bf16, shape, &x, &w, &r, Activated::Not, true);
         assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
@@ -125,5 +121,5 @@ fn bf16_rounds_the_operands_and_nothing_else() {
 #[should_panic(expected = "bias: expected 2 values, found 3")]
 fn bias_of_the_wrong_length_is_refused() {
     let shape = LinearShape { rows: 1, inputs: 1, outputs: 2 };
-    forward(Isa::Portable, Precision::F32, shape, &[0.0], Weight::Plain(&[0.0; 2]), Some(&[0.0; 3]), Epilogue::None);
+    forward(Isa::Portable, Precision::F32, shape, &[0.0], &[0.0; 2], Some(&[0.0; 3]), Epilogue::None);
 }

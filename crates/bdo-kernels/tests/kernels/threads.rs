@@ -5,7 +5,7 @@ use bdo_kernels::activation::{self, Activation};
 use bdo_kernels::adam::{Adam, WeightDecay, squared_norm};
 use bdo_kernels::attention::{self, AttentionShape, Products};
 use bdo_kernels::gemm::{Matrix, Product, gemm};
-use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape, Weight};
+use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape};
 use bdo_kernels::loss::{ErrorShape, MaskedError};
 use bdo_kernels::scan::{self, ScanInput, ScanShape};
 use bdo_kernels::{Isa, Precision, amx, ema, norm, softmax};
@@ -26,7 +26,7 @@ fn all(isa: Isa) -> Vec<Vec<f32>> {
     let (x, w, bias, dy) = (values.vec(30_100), values.vec(15_000), values.vec(150), values.vec(301 * 150));
     for precision in [Precision::F32, Precision::Bf16] {
         let epilogue = Epilogue::Gelu { keep: true };
-        let y = linear::forward(isa, precision, shape, &x, Weight::Plain(&w), Some(&bias), epilogue);
+        let y = linear::forward(isa, precision, shape, &x, &w, Some(&bias), epilogue);
         let slope = y.slope.unwrap();
         let g = linear::backward(isa, precision, shape, &x, &w, &dy, Activated::Gelu(&slope), true);
         out.extend([y.y, slope, g.dx.unwrap(), g.dw, g.db]);

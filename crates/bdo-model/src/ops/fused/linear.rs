@@ -1,7 +1,7 @@
 //! Linear layers with their epilogues.
 
 use super::buffer::{contiguous, last, tensor, values, with_last};
-use bdo_kernels::linear::{self, Activated, Epilogue, LinearGradients, LinearShape, Weight};
+use bdo_kernels::linear::{self, Activated, Epilogue, LinearGradients, LinearShape};
 use bdo_kernels::{Isa, Precision};
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -57,8 +57,7 @@ fn run(
         (Follow::Activation(Activation::Gelu), _) => Epilogue::Gelu { keep },
         _ => Epilogue::None,
     };
-    let output =
-        linear::forward(Isa::current(), precision, shape, values(x), Weight::Plain(values(w)), b.map(values), epilogue);
+    let output = linear::forward(Isa::current(), precision, shape, values(x), values(w), b.map(values), epilogue);
     (tensor(output.y, with_last(x, shape.outputs)), output.slope)
 }
 
