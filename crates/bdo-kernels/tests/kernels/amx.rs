@@ -1,4 +1,4 @@
-use crate::check::Values;
+use crate::check::{Values, assert_close, wide};
 use bdo_kernels::amx::{gemm_emulated, gemm_native, is_available};
 use bdo_kernels::gemm::{Matrix, Product, reference};
 use bdo_kernels::{Isa, Precision};
@@ -68,6 +68,28 @@ fn rounded(x: f32) -> f32 {
     let (below, above) = ((f64::from(x) - f64::from(down)).abs(), (f64::from(up) - f64::from(x)).abs());
     let down_is_even = down.to_bits() & 0x1_0000 == 0;
     if below < above || (below == above && down_is_even) { down } else { up }
+}
+
+/// Threads configure tiles of their own, and the system keeps the tiles of each apart.
+#[test]
+fn native_tiles_agree_with_emulated_ones_on_several_threads() {
+    if !is_available() {
+        println!("SKIPPED on AMX tiles: this machine does not have them");
+        return;
+    }
+    let size = Product { rows: 301, depth: 45, columns: 37 };
+    let mut values = Values::new(17);
+    let (a, b) = (values.vec(301 * 45), values.vec(45 * 37));
+    let (a, b) = (Matrix::row_major(&a, 45), Matrix::row_major(&b, 37));
+    for isa in Isa::available() {
+        // Operands are rounded the same way, sums only ordered differently: 45 roundings of half a unit in the last place.
+        let want = wide(&gemm_emulated(isa, size, a, b));
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let native = pool.install(|| gemm_native(isa, size, a, b)).unwrap();
+            assert_close("native", &native, &want, 3e-6);
+        }
+    }
 }
 
 #[test]

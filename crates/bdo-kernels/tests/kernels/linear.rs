@@ -90,10 +90,8 @@ fn gradients_match_finite_differences_through_the_activations() {
     }
 }
 
-#[test]
-fn bf16_rounds_the_operands_and_nothing_else() {
-    let Case { shape, x, w, b, r } = case(33, 45, 37, 5);
-    // Nearest bfloat16, worked out with division instead of bit tricks.
+/// The nearest bfloat16, worked out with division instead of bit tricks.
+fn low(x: &[f32]) -> Vec<f64> {
     let round = |x: f32| -> f64 {
         if x == 0.0 {
             return 0.0;
@@ -101,19 +99,61 @@ fn bf16_rounds_the_operands_and_nothing_else() {
         let unit = 2f64.powi(x.abs().log2().floor() as i32 - 7);
         (f64::from(x) / unit).round_ties_even() * unit
     };
-    let low = |x: &[f32]| x.iter().map(|&v| round(v)).collect::<Vec<_>>();
-    let y = reference::forward(shape, &low(&x), &low(&w), Some(&wide(&b)));
-    let (dx, dw, db) = reference::backward(shape, &low(&x), &low(&w), &low(&r));
-    let sums = reference::backward(shape, &wide(&x), &wide(&w), &wide(&r)).2;
-    for isa in Isa::available() {
-        let got = forward(isa, Precision::Bf16, shape, &x, &w, Some(&b), Epilogue::None).y;
-        assert_close("y", &got, &y, TOLERANCE);
-        let got = backward(isa, Precision::Bf16, shape, &x, &w, &r, Activated::Not, true);
-        assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
-        assert_close("dw", &got.dw, &dw, TOLERANCE);
+    x.iter().map(|&v| round(v)).collect()
+}
+
+/// On AMX tiles where the machine has them (`amx::native_tiles_run_or_are_named` says so), in plain code elsewhere.
+#[test]
+fn bf16_rounds_the_operands_and_nothing_else() {
+    for (rows, inputs, outputs) in [(33, 45, 37), (1, 1, 1), (16, 32, 16), (67, 31, 65)] {
+        let Case { shape, x, w, b, r } = case(rows, inputs, outputs, 5);
+        let y = reference::forward(shape, &low(&x), &low(&w), Some(&wide(&b)));
+        let bare = reference::forward(shape, &low(&x), &low(&w), None);
+        let with_residual: Vec<f64> = y.iter().zip(&r).map(|(y, &r)| y + f64::from(r)).collect();
+        let (dx, dw, _) = reference::backward(shape, &low(&x), &low(&w), &low(&r));
         // The bias gradient is a plain sum in f32, of the unrounded dy.
-        assert_close("db", &got.db, &sums, TOLERANCE);
-        assert!(db.len() == sums.len());
+        let db = reference::backward(shape, &wide(&x), &wide(&w), &wide(&r)).2;
+        for isa in Isa::available() {
+            let run = |bias, epilogue| forward(isa, Precision::Bf16, shape, &x, &w, bias, epilogue).y;
+            assert_close("y", &run(Some(&b), Epilogue::None), &y, TOLERANCE);
+            assert_close("bare", &run(None, Epilogue::None), &bare, TOLERANCE);
+            assert_close("residual", &run(Some(&b), Epilogue::Residual(&r)), &with_residual, TOLERANCE);
+            let got = backward(isa, Precision::Bf16, shape, &x, &w, &r, Activated::Not, true);
+            assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
+            assert_close("dw", &got.dw, &dw, TOLERANCE);
+            assert_close("db", &got.db, &db, TOLERANCE);
+        }
+    }
+}
+
+#[test]
+fn bf16_activations_follow_the_rounded_product() {
+    let Case { shape, x, w, b, r } = case(67, 45, 37, 6);
+    let pre = reference::forward(shape, &low(&x), &low(&w), Some(&wide(&b)));
+    for activation in [Activation::Gelu, Activation::Relu] {
+        let (y, slope): (Vec<_>, Vec<_>) = pre.iter().map(|&v| value_and_slope(activation, v)).unzip();
+        let keep = Epilogue::Gelu { keep: true };
+        let epilogue = if activation == Activation::Gelu { keep } else { Epilogue::Relu };
+        for isa in Isa::available() {
+            let out = forward(isa, Precision::Bf16, shape, &x, &w, Some(&b), epilogue);
+            assert_close("y", &out.y, &y, TOLERANCE);
+            let activated = match &out.slope {
+                Some(kept) => {
+                    assert_close("slope", kept, &slope, TOLERANCE);
+                    Activated::Gelu(kept)
+                }
+                None => Activated::Relu(&out.y),
+            };
+            // What is rounded is the product of dy and the derivative, which is worked out in f32.
+            let kept: Vec<f32> = out.slope.clone().unwrap_or(slope.iter().map(|&s| s as f32).collect());
+            let d: Vec<f32> = kept.iter().zip(&r).map(|(s, d)| s * d).collect();
+            let (dx, dw, _) = reference::backward(shape, &low(&x), &low(&w), &low(&d));
+            let db = reference::backward(shape, &wide(&x), &wide(&w), &wide(&d)).2;
+            let got = backward(isa, Precision::Bf16, shape, &x, &w, &r, activated, true);
+            assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
+            assert_close("dw", &got.dw, &dw, TOLERANCE);
+            assert_close("db", &got.db, &db, TOLERANCE);
+        }
     }
 }
 
