@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 }
 
 /// What every verb takes.
+// Flags are independent of each other: there is no state machine to make of them.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
     /// Print the result as one JSON object on stdout
@@ -40,6 +42,9 @@ pub(crate) struct Common {
     /// Make results independent of the number of threads (what exists so far always is)
     #[arg(long, global = true)]
     pub(crate) deterministic: bool,
+    /// Set where one verb runs another: only the outer one prints a result.
+    #[arg(skip)]
+    pub(crate) within: bool,
 }
 
 /// What a user wants to have afterwards.
@@ -125,7 +130,7 @@ pub(crate) enum Verb {
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Where to put the cohort and the page
+    /// Where to put the cohort, the run, the comparison and the page
     #[arg(long, value_name = "DIR", default_value = "demo")]
     pub(crate) out: PathBuf,
 }

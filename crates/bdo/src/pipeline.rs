@@ -1,6 +1,7 @@
 //! The path from nothing to a report, one call a stage. A newcomer reads this file first; the demo runs it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -12,8 +13,11 @@ use bdo_data::scaler::FittedRobustScaler;
 use bdo_data::scan::{Scan, ScanId, Source};
 use bdo_data::split::{Scheme, SplitManifest, SplitSpec};
 use bdo_data::synth::{Generator, SynthSpec};
-use bdo_report::report::{Kind, Report};
+use bdo_train::folder::is_run;
+use clap::Parser;
 
+use crate::cli::{Cli, Common};
+use crate::commands;
 use crate::progress::Progress;
 
 /// A part of a synthetic cohort is closed at this size; a kill costs at most this much work.
@@ -22,19 +26,20 @@ pub(crate) const PART_MIB: u64 = 32;
 /// What the demo left behind.
 pub(crate) struct Demo {
     pub(crate) cohort: PathBuf,
+    pub(crate) model: PathBuf,
+    pub(crate) comparison: PathBuf,
     pub(crate) report: PathBuf,
     pub(crate) scans: usize,
 }
 
-/// The whole path, stage by stage, on a small synthetic cohort.
-pub(crate) fn demo(out: &Path, seed: u64, quiet: bool) -> anyhow::Result<Demo> {
+/// The whole path, stage by stage, on a small synthetic cohort. A demo run again continues with what is there.
+pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Demo> {
     durable::create_folder(out)?;
-    let spec = SynthSpec { subjects: 60, regions: 100, frames: 200, seed, ..SynthSpec::default() };
+    let spec = SynthSpec { subjects: 60, regions: 100, frames: 200, seed: common.seed, ..SynthSpec::default() };
     let folder = out.join("cohort");
-    // A demo run again continues with what is there.
     let cohort = match cohort::existing(&folder, &synthetic_provenance(&spec, PART_MIB))? {
         Some(cohort) => cohort,
-        None => simulate(&Generator::new(spec)?, &folder, PART_MIB, quiet)?,
+        None => simulate(&Generator::new(spec)?, &folder, PART_MIB, common.quiet)?,
     };
     if let Some(damage) = cohort::verify(&folder)?.first() {
         bail!("{}", damage.message);
@@ -44,25 +49,45 @@ pub(crate) fn demo(out: &Path, seed: u64, quiet: bool) -> anyhow::Result<Demo> {
     let split = &splits.splits[0];
     let scaler = FittedRobustScaler::fit(&cohort, &split.train)?;
     durable::write(&out.join("scaler.json"), serde_json::to_string_pretty(&scaler)?.as_bytes())?;
-    let report = out.join("report.html");
-    durable::write(&report, demo_page(&cohort, &scaler)?.as_bytes())?;
-    Ok(Demo { cohort: folder, report, scans: cohort.len() })
+
+    let (run, comparison, report) = (out.join("run"), out.join("comparison"), out.join("report.html"));
+    let model = run.join("model");
+    let mut changed = !report.exists();
+    if !model.exists() {
+        let how: &[&str] = if is_run(&run) { &["--resume"] } else { &["--set", DEMO_EPOCHS] };
+        stage("pretrain", &[("--data", &folder), ("--out", &run)], how, common)?;
+        changed = true;
+    }
+    if changed || !comparison.join("table.json").exists() {
+        let rows = ["--methods", "bdo-mean,bdo-coupling", "--targets", "sex,age"];
+        stage("compare", &[("--data", &folder), ("--model", &model), ("--out", &comparison)], &rows, common)?;
+        changed = true;
+    }
+    if changed {
+        let shown = [("--data", &folder), ("--out", &report), ("--", &folder), ("", &run), ("", &comparison)];
+        stage("report", &shown, &[], common)?;
+    }
+    Ok(Demo { cohort: folder, model, comparison, report, scans: cohort.len() })
 }
 
-/// The page of the demo: its cohort, and what was done with it.
-fn demo_page(cohort: &Cohort, scaler: &FittedRobustScaler) -> anyhow::Result<String> {
-    let mut page = Report::new("BDO: a synthetic cohort", "bdo demo");
-    page.methods.say("Scans of people with known dynamics were simulated; every stored byte was compared with its checksum before this page was drawn.", &[]);
-    page.methods.say(
-        format!(
-            "Median and inter-quartile range of each region come from the {} scans of training people only (BLAKE3 of their list {}).",
-            scaler.scans(),
-            scaler.scans_blake3()
-        ),
-        &[],
-    );
-    page.add(&[(cohort.folder().to_path_buf(), Kind::Cohort)])?;
-    Ok(page.finish(env!("CARGO_PKG_VERSION")))
+/// Enough for every part to move, in seconds; not enough to learn much.
+const DEMO_EPOCHS: &str = "train.epochs=20";
+
+/// Runs a verb as a user would, and says how. A path follows its flag, or stands alone.
+fn stage(verb: &str, paths: &[(&str, &PathBuf)], rest: &[&str], common: &Common) -> anyhow::Result<()> {
+    let mut words = vec![OsString::from("bdo"), verb.into()];
+    words.extend(rest.iter().map(OsString::from));
+    for (flag, path) in paths {
+        if !flag.is_empty() {
+            words.push(flag.into());
+        }
+        words.push(path.as_os_str().to_owned());
+    }
+    let typed: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    commands::note(common, &typed.join(" "));
+    let cli = Cli::try_parse_from(&words)?;
+    commands::verb(&cli.verb, &Common { within: true, ..common.clone() })?;
+    Ok(())
 }
 
 /// Three seeds of the split that every method will share, for each label of the synthetic people.

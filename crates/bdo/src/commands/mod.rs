@@ -34,31 +34,39 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
     if let Some(threads) = cli.common.threads {
         rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global()?;
     }
-    match &cli.verb {
-        Verb::Demo(args) => demo::run(args, &cli.common),
-        Verb::Simulate(args) => simulate::run(args, &cli.common),
-        Verb::Ingest(args) => ingest::run(args, &cli.common),
-        Verb::Merge(args) => merge::run(args, &cli.common),
-        Verb::Inspect(args) => inspect::run(args, &cli.common),
-        Verb::Pretrain(args) => pretrain::run(args, &cli.common),
-        Verb::Evaluate(args) => evaluate::run(args, &cli.common),
-        Verb::Embed(args) => embed::run(args, &cli.common),
-        Verb::Probe(args) => probe::run(args, &cli.common),
-        Verb::Finetune(args) => finetune::run(args, &cli.common),
-        Verb::Predict(args) => predict::run(args, &cli.common),
-        Verb::Infer(verb) => infer::run(verb, &cli.common),
-        Verb::Compare(args) => compare::run(args, &cli.common),
-        Verb::Sweep(args) => sweep::run(args, &cli.common),
-        Verb::Report(args) => report::run(args, &cli.common),
-        Verb::Watch(args) => watch::run(args, &cli.common),
-        Verb::Serve(args) => serve::run(args, &cli.common),
-        Verb::Baseline(args) => baseline::run(args, &cli.common),
-        Verb::Bench(args) => bench::run(args, &cli.common),
+    verb(&cli.verb, &cli.common)
+}
+
+/// Runs the verb on the threads there are.
+pub(crate) fn verb(verb: &Verb, common: &Common) -> anyhow::Result<Outcome> {
+    match verb {
+        Verb::Demo(args) => demo::run(args, common),
+        Verb::Simulate(args) => simulate::run(args, common),
+        Verb::Ingest(args) => ingest::run(args, common),
+        Verb::Merge(args) => merge::run(args, common),
+        Verb::Inspect(args) => inspect::run(args, common),
+        Verb::Pretrain(args) => pretrain::run(args, common),
+        Verb::Evaluate(args) => evaluate::run(args, common),
+        Verb::Embed(args) => embed::run(args, common),
+        Verb::Probe(args) => probe::run(args, common),
+        Verb::Finetune(args) => finetune::run(args, common),
+        Verb::Predict(args) => predict::run(args, common),
+        Verb::Infer(verb) => infer::run(verb, common),
+        Verb::Compare(args) => compare::run(args, common),
+        Verb::Sweep(args) => sweep::run(args, common),
+        Verb::Report(args) => report::run(args, common),
+        Verb::Watch(args) => watch::run(args, common),
+        Verb::Serve(args) => serve::run(args, common),
+        Verb::Baseline(args) => baseline::run(args, common),
+        Verb::Bench(args) => bench::run(args, common),
     }
 }
 
 /// Prints the result: JSON for programs, text for people. stdout is for data only.
 pub(crate) fn print(common: &Common, json: &serde_json::Value, text: &str) {
+    if common.within {
+        return;
+    }
     if common.json {
         println!("{json}");
     } else if !common.quiet {
