@@ -52,7 +52,7 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Demo> {
 
     let (run, comparison, report) = (out.join("run"), out.join("comparison"), out.join("report.html"));
     let model = run.join("model");
-    let mut changed = !report.exists();
+    let mut changed = false;
     if !model.exists() {
         let how: &[&str] = if is_run(&run) { &["--resume"] } else { &["--set", DEMO_EPOCHS] };
         stage("pretrain", &[("--data", &folder), ("--out", &run)], how, common)?;
@@ -63,7 +63,7 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Demo> {
         stage("compare", &[("--data", &folder), ("--model", &model), ("--out", &comparison)], &rows, common)?;
         changed = true;
     }
-    if changed {
+    if changed || !report.exists() {
         let shown = [("--data", &folder), ("--out", &report), ("--", &folder), ("", &run), ("", &comparison)];
         stage("report", &shown, &[], common)?;
     }
