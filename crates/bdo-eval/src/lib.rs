@@ -26,4 +26,6 @@ pub mod audit;
 pub mod interval;
 pub mod conformal;
 pub mod reliability;
+pub mod downstream;
+pub mod infer;
 mod product;

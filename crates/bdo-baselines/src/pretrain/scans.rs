@@ -6,8 +6,8 @@ use crate::token::diffusion_map::DiffusionMap;
 use crate::token::grid::{Grid, PATCH, WINDOWS};
 use crate::token::place::Places;
 use bdo_data::cohort::{Cohort, CohortError};
-use bdo_downstream::frozen::Intake;
 use bdo_eval::connectivity::pearson;
+use bdo_eval::downstream::frozen::Intake;
 use rayon::prelude::*;
 
 /// Scans whose connectivity is held at once while a group's is summed.

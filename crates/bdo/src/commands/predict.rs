@@ -2,9 +2,9 @@
 
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
-use bdo_downstream::fitted::FittedHead;
-use bdo_downstream::predict::predict;
-use bdo_downstream::target::Target;
+use bdo_eval::downstream::fitted::FittedHead;
+use bdo_eval::downstream::predict::predict;
+use bdo_eval::downstream::target::Target;
 use serde_json::json;
 
 use super::infer::read_conformal;

@@ -1,7 +1,7 @@
 //! What drives the latent process, and what that does to regions.
 
 use bdo_data::cohort::Cohort;
-use bdo_downstream::frozen::{FrozenModel, Intake};
+use bdo_eval::downstream::frozen::{FrozenModel, Intake};
 use bdo_model::dynamics::Frames;
 use burn::tensor::{Device, Tensor, TensorData};
 

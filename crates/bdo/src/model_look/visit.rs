@@ -2,9 +2,9 @@
 
 use bdo_data::random::stream;
 use bdo_data::scan::Scan;
-use bdo_infer::engine::Engine;
-use bdo_infer::rows::Rows;
-use bdo_infer::spread::{Uncertainty, decoded_variance};
+use bdo_eval::infer::engine::Engine;
+use bdo_eval::infer::rows::Rows;
+use bdo_eval::infer::spread::{Uncertainty, decoded_variance};
 use bdo_report::reconstruction::ReconstructedScan;
 use bdo_train::evaluate::{Masked, Timing};
 use bdo_train::mask::MaskSettings;

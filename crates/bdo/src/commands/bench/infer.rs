@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bdo_data::scaler::ScaledScan;
-use bdo_downstream::control::{Windows, control_of};
-use bdo_downstream::frozen::FrozenModel;
-use bdo_infer::engine::Engine;
-use bdo_infer::rows::{RowKind, Rows};
-use bdo_infer::spread::{Uncertainty, decoded_variance};
+use bdo_eval::downstream::control::{Windows, control_of};
+use bdo_eval::downstream::frozen::FrozenModel;
+use bdo_eval::infer::engine::Engine;
+use bdo_eval::infer::rows::{RowKind, Rows};
+use bdo_eval::infer::spread::{Uncertainty, decoded_variance};
 use bdo_model::model::Bdo;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use burn::tensor::Device;

@@ -2,15 +2,15 @@
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::{Cohort, Observer};
-use bdo_downstream::control::control_of;
-use bdo_downstream::frozen::{FrozenModel, Intake};
-use bdo_downstream::pooling::Pooling;
-use bdo_infer::InferError;
-use bdo_infer::calibration::{Calibration, region_variances, residuals};
-use bdo_infer::engine::Engine;
-use bdo_infer::familiarity::{Familiarity, ScanFacts};
-use bdo_infer::score::{FillScore, Question, visits};
-use bdo_infer::spread::Uncertainty;
+use bdo_eval::downstream::control::control_of;
+use bdo_eval::downstream::frozen::{FrozenModel, Intake};
+use bdo_eval::downstream::pooling::Pooling;
+use bdo_eval::infer::InferError;
+use bdo_eval::infer::calibration::{Calibration, region_variances, residuals};
+use bdo_eval::infer::engine::Engine;
+use bdo_eval::infer::familiarity::{Familiarity, ScanFacts};
+use bdo_eval::infer::score::{FillScore, Question, visits};
+use bdo_eval::infer::spread::Uncertainty;
 use bdo_train::evaluate::Masked;
 use bdo_train::mask::MaskSettings;
 use bdo_train::publish::{TrainingNotes, read_notes};
@@ -136,7 +136,8 @@ fn tails(
     let mut found = Vec::new();
     for &i in scans {
         let scan = cohort.scan(i)?;
-        let visit = bdo_infer::forecast::tail_visit(&frozen.contract, &scan, &columns, HORIZON, notes.mask.frames);
+        let visit =
+            bdo_eval::infer::forecast::tail_visit(&frozen.contract, &scan, &columns, HORIZON, notes.mask.frames);
         found.extend(visit.map(|visit| (i as u64, visit)));
     }
     Ok(found)

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use bdo_data::durable;
 use bdo_data::region::Region;
-use bdo_downstream::control::control_of;
-use bdo_downstream::frozen::Intake;
-use bdo_downstream::pooling::Pooling;
+use bdo_eval::downstream::control::control_of;
+use bdo_eval::downstream::frozen::Intake;
+use bdo_eval::downstream::pooling::Pooling;
+use bdo_eval::infer::engine::Piece;
+use bdo_eval::infer::invariance::invariance;
+use bdo_eval::infer::rows::Rows;
+use bdo_eval::infer::simulation::{SimulationScore, simulate};
+use bdo_eval::infer::trajectory::NetworkWeights;
 use bdo_eval::reliability::{Reliability, correlation, reliability};
-use bdo_infer::engine::Piece;
-use bdo_infer::invariance::invariance;
-use bdo_infer::rows::Rows;
-use bdo_infer::simulation::{SimulationScore, simulate};
-use bdo_infer::trajectory::NetworkWeights;
 use serde_json::json;
 
 use super::super::print;

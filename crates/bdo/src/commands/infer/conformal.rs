@@ -8,10 +8,10 @@ use bdo_data::cohort::Cohort;
 use bdo_data::durable;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::split::SplitManifest;
-use bdo_downstream::fitted::FittedHead;
-use bdo_downstream::predict::predict;
-use bdo_downstream::target::{Target, Task};
 use bdo_eval::conformal::Conformal;
+use bdo_eval::downstream::fitted::FittedHead;
+use bdo_eval::downstream::predict::predict;
+use bdo_eval::downstream::target::{Target, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

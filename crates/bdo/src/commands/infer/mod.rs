@@ -13,11 +13,11 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::ingest::{self, Format, IngestOptions};
-use bdo_downstream::folder::WorkFolder;
-use bdo_downstream::frozen::FrozenModel;
-use bdo_infer::calibration::Calibration;
-use bdo_infer::engine::Engine;
-use bdo_infer::spread::Uncertainty;
+use bdo_eval::downstream::folder::WorkFolder;
+use bdo_eval::downstream::frozen::FrozenModel;
+use bdo_eval::infer::calibration::Calibration;
+use bdo_eval::infer::engine::Engine;
+use bdo_eval::infer::spread::Uncertainty;
 use bdo_train::publish::{TrainingNotes, read_notes};
 use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use anyhow::bail;
 use bdo_data::durable;
-use bdo_downstream::frozen::Intake;
-use bdo_infer::InferError;
-use bdo_infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
-use bdo_infer::score::{FillScore, Question};
+use bdo_eval::downstream::frozen::Intake;
+use bdo_eval::infer::InferError;
+use bdo_eval::infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
+use bdo_eval::infer::score::{FillScore, Question};
 use bdo_train::mask::MaskSettings;
 use serde_json::json;
 

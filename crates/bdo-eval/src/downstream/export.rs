@@ -1,0 +1,138 @@
+//! Feature tables as files other tools open: Parquet, TSV or `NumPy`, by extension.
+
+use crate::downstream::error::DownstreamError;
+use crate::downstream::table::FeatureTable;
+use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use bdo_data::durable;
+use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Formats of a feature table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// One file; `feature` is a fixed-size list, the origin is key-value metadata.
+    Parquet,
+    /// Tab-separated `f0`, `f1`, ...; the origin is a JSON file beside it.
+    Tsv,
+    /// A matrix of f32; ids in `NAME.ids.tsv`, the origin in `NAME.json`.
+    Npy,
+}
+
+impl TableFormat {
+    /// The format a file name asks for.
+    pub fn of(path: &Path) -> Result<Self, DownstreamError> {
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("parquet") => Ok(Self::Parquet),
+            Some("tsv") => Ok(Self::Tsv),
+            Some("npy") => Ok(Self::Npy),
+            _ => Err(DownstreamError::refused(path, "a name ending in .parquet, .tsv or .npy", "another ending")),
+        }
+    }
+}
+
+impl FeatureTable {
+    /// Writes the table; every file appears whole or not at all, what lies beside the table first.
+    pub fn write(&self, path: &Path) -> Result<(), DownstreamError> {
+        match TableFormat::of(path)? {
+            TableFormat::Parquet => durable::write(path, &self.parquet(path)?)?,
+            TableFormat::Tsv => {
+                self.write_origin(path)?;
+                durable::write(path, self.tsv().as_bytes())?;
+            }
+            TableFormat::Npy => {
+                self.write_origin(path)?;
+                durable::write(&path.with_extension("ids.tsv"), self.ids().as_bytes())?;
+                durable::write(path, &self.npy())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files besides the table itself.
+    pub fn sidecars(path: &Path) -> Vec<PathBuf> {
+        match TableFormat::of(path) {
+            Ok(TableFormat::Tsv) => vec![path.with_extension("json")],
+            Ok(TableFormat::Npy) => vec![path.with_extension("json"), path.with_extension("ids.tsv")],
+            _ => Vec::new(),
+        }
+    }
+
+    fn write_origin(&self, path: &Path) -> Result<(), DownstreamError> {
+        let origin = serde_json::to_string_pretty(&self.origin).expect("an origin holds only words") + "\n";
+        Ok(durable::write(&path.with_extension("json"), origin.as_bytes())?)
+    }
+
+    fn parquet(&self, path: &Path) -> Result<Vec<u8>, DownstreamError> {
+        let item = Arc::new(Field::new("item", DataType::Float32, false));
+        let list = DataType::FixedSizeList(item.clone(), self.width as i32);
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("scan", DataType::Utf8, false),
+            Field::new("subject", DataType::Utf8, false),
+            Field::new("session", DataType::Utf8, true),
+            Field::new("feature", list, false),
+        ]));
+        let text = |pick: fn(&crate::downstream::table::ScanRow) -> &str| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(self.rows.iter().map(pick)))
+        };
+        let sessions: StringArray = self.rows.iter().map(|row| row.session.as_deref()).collect();
+        let values = Arc::new(Float32Array::from(self.values.clone()));
+        let origin = [
+            ("bdo.version", &self.origin.version),
+            ("bdo.model_blake3", &self.origin.model_blake3),
+            ("bdo.cohort_blake3", &self.origin.cohort_blake3),
+            ("bdo.pooling", &self.origin.pooling.name().to_owned()),
+        ];
+        let metadata = origin.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value.clone())).collect();
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(metadata)).build();
+        let lay_out = || -> Result<Vec<u8>, parquet::errors::ParquetError> {
+            let features = FixedSizeListArray::try_new(item, self.width as i32, values, None)?;
+            let columns: Vec<ArrayRef> =
+                vec![text(|r| &r.scan), text(|r| &r.subject), Arc::new(sessions), Arc::new(features)];
+            let batch = RecordBatch::try_new(schema.clone(), columns)?;
+            let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties))?;
+            writer.write(&batch)?;
+            writer.into_inner()
+        };
+        lay_out().map_err(|source| DownstreamError::Parquet { path: path.to_path_buf(), source })
+    }
+
+    fn tsv(&self) -> String {
+        let mut out = String::from("scan\tsubject\tsession");
+        (0..self.width).for_each(|i| out.push_str(&format!("\tf{i}")));
+        out.push('\n');
+        for (row, id) in self.rows.iter().enumerate() {
+            out.push_str(&id_cells(id));
+            // The shortest decimal that reads back as the same f32.
+            self.feature(row).iter().for_each(|x| out.push_str(&format!("\t{x}")));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn ids(&self) -> String {
+        let lines = self.rows.iter().map(|row| id_cells(row) + "\n");
+        std::iter::once("scan\tsubject\tsession\n".to_owned()).chain(lines).collect()
+    }
+
+    fn npy(&self) -> Vec<u8> {
+        let header =
+            format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", self.rows.len(), self.width);
+        // Magic, version and length take ten bytes; the data start at a multiple of 64.
+        let padding = 64 - (10 + header.len() + 1) % 64;
+        let mut out = b"\x93NUMPY\x01\x00".to_vec();
+        out.extend(((header.len() + padding + 1) as u16).to_le_bytes());
+        out.extend(header.as_bytes());
+        out.extend(std::iter::repeat_n(b' ', padding));
+        out.push(b'\n');
+        out.extend(self.values.iter().flat_map(|x| x.to_le_bytes()));
+        out
+    }
+}
+
+fn id_cells(row: &crate::downstream::table::ScanRow) -> String {
+    format!("{}\t{}\t{}", row.scan, row.subject, row.session.as_deref().unwrap_or("n/a"))
+}

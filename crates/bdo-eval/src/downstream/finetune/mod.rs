@@ -1,0 +1,294 @@
+//! Fine-tuning, top to bottom: encoder, control and head end to end, a model for each seed chosen by validation, one test.
+
+pub mod checkpoint;
+pub mod grid;
+mod seed;
+pub mod tuned;
+pub mod visit;
+
+pub use checkpoint::TuneOutcome;
+pub use grid::TunePoint;
+
+use crate::downstream::control::Windows;
+use crate::downstream::error::DownstreamError;
+use crate::downstream::fitted::{FittedHead, HeadFacts, HeadKind, Member};
+use crate::downstream::folder::WorkFolder;
+use crate::downstream::frozen::{FrozenModel, Intake, model_blake3};
+use crate::downstream::outcome::{Outcome, PersonPrediction, SeedOutcome};
+use crate::downstream::part::{LabelUnits, Part};
+use crate::downstream::pooling::Pooling;
+use crate::downstream::predict::predict_scans;
+use crate::downstream::probe::{score_further, splits};
+use crate::downstream::score::score;
+use crate::downstream::table::{ScanRow, scan_row};
+use crate::downstream::target::Target;
+use crate::metric::Metrics;
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::split::Split;
+use bdo_model::weights::{CardFacts, ModelDirectory, TrainingPeople};
+use checkpoint::TuneCheckpoints;
+use rayon::prelude::*;
+use seed::SeedTuning;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tuned::{head_parameters, without_head};
+
+/// What decides a fine-tuning, besides model and data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TuneSettings {
+    /// The label.
+    pub target: String,
+    /// How frames are pooled: their mean (linear) or by attention.
+    pub head: HeadKind,
+    /// Seeds of splits, heads and orders.
+    pub seeds: Vec<u64>,
+    /// Epochs of every configuration.
+    pub epochs: usize,
+    /// Frames drawn of a scan in training; 0 for all. Validation and test see whole scans.
+    pub frames: usize,
+    /// Configurations that are run.
+    pub points: Vec<TunePoint>,
+}
+
+/// What to fine-tune, and where to.
+#[derive(Clone, Debug)]
+pub struct TuneRequest {
+    /// The pre-trained model directory.
+    pub model: PathBuf,
+    /// The cohort.
+    pub data: PathBuf,
+    /// Further people, scored with what was fitted.
+    pub test_data: Option<PathBuf>,
+    /// The folder to make, or to go on with.
+    pub out: PathBuf,
+    /// The settings.
+    pub settings: TuneSettings,
+}
+
+/// Who watches a fine-tuning.
+pub trait TuneObserver: Observer {
+    /// An epoch of a configuration (counted from 0) is done; losses of its epochs so far.
+    fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, losses: &[f64]);
+}
+
+/// Fine-tunes a model and leaves results, predictions, splits, models and heads in the folder. Run again, it goes on
+/// after the last finished epoch.
+pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Outcome, DownstreamError> {
+    let settings = &request.settings;
+    check(settings)?;
+    let directory = ModelDirectory::read(&request.model)?;
+    let cohort = Cohort::open(&request.data)?;
+    let target = Target::read(cohort.participants(), &settings.target)?;
+    let manifest = splits(&cohort, &settings.target, &settings.seeds)?;
+    let work = TuneWork::new(&directory, &cohort, &target, settings)?;
+    let asked = work.asked(&model_blake3(&request.model)?);
+    let folder = WorkFolder::open(&request.out, &asked)?;
+    folder.write_json("splits.json", &manifest)?;
+    let (mut outcomes, mut members) = (Vec::new(), Vec::new());
+    for split in &manifest.splits {
+        let (outcome, member) = work.tune(&folder, split, observer)?;
+        outcomes.push(outcome);
+        members.push(member);
+    }
+    let mut head = FittedHead::new(work.facts, members);
+    head.write(folder.path())?;
+    let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
+    let outcome = Outcome::new("finetune", &head, outcomes, test_data, &directory.people, settings);
+    outcome.write(&folder)?;
+    Ok(outcome)
+}
+
+/// A model, a cohort and a label, ready to be fine-tuned under any split.
+#[derive(Debug)]
+pub struct TuneWork<'a> {
+    directory: &'a ModelDirectory,
+    cohort: &'a Cohort,
+    target: &'a Target,
+    settings: &'a TuneSettings,
+    intake: Intake<'a>,
+    rows: Vec<ScanRow>,
+    scans: Vec<usize>,
+    facts: HeadFacts,
+}
+
+impl<'a> TuneWork<'a> {
+    /// Checks the settings, matches regions and finds the scans that can be used.
+    pub fn new(
+        directory: &'a ModelDirectory,
+        cohort: &'a Cohort,
+        target: &'a Target,
+        settings: &'a TuneSettings,
+    ) -> Result<Self, DownstreamError> {
+        check(settings)?;
+        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
+        let intake = Intake::new(&directory.preprocessor, &names)?;
+        let (rows, scans) = usable_scans(cohort, &intake)?;
+        let facts = HeadFacts {
+            target: target.name.clone(),
+            task: target.task.clone(),
+            pooling: Pooling::Mean,
+            kind: settings.head,
+            width: directory.config.width,
+            cohort_blake3: cohort.content_blake3()?,
+        };
+        Ok(Self { directory, cohort, target, settings, intake, rows, scans, facts })
+    }
+
+    /// What a folder of this work records, so that no other work goes on in it.
+    pub fn asked(&self, model_hash: &str) -> serde_json::Value {
+        serde_json::json!({
+            "verb": "finetune", "target": self.target.name, "settings": self.settings, "model_blake3": model_hash,
+            "cohort_blake3": self.facts.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
+            "instruction_set": bdo_kernels::Isa::current().to_string(),
+        })
+    }
+
+    /// One split: every configuration of the subset, the chosen model written below the folder, one test.
+    pub fn tune(
+        &self,
+        folder: &WorkFolder,
+        split: &Split,
+        observer: &dyn TuneObserver,
+    ) -> Result<(SeedOutcome, Member), DownstreamError> {
+        let (seed, target, directory) = (split.spec.seed, self.target, self.directory);
+        let inputs: Vec<&usize> = self.scans.iter().collect();
+        let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&self.rows, &inputs, target, chosen);
+        let (train, validation) = (part(&|s| split.train.contains(s)), part(&|s| split.validation.contains(s)));
+        train.check(target, seed, "training")?;
+        validation.check(target, seed, "validation")?;
+        let test = part(&|s| split.test.contains(s));
+        test.check(target, seed, "test")?;
+        let tuning = SeedTuning {
+            settings: self.settings,
+            cohort: self.cohort,
+            intake: &self.intake,
+            config: &directory.config,
+            start: &directory.parameters,
+            task: &target.task,
+            train: &train,
+            validation: &validation,
+            units: LabelUnits::fit(&target.task, &train.labels),
+            seed,
+            checkpoints: TuneCheckpoints {
+                folder: folder.join(&format!("seed{seed}/checkpoints")),
+                config: directory.config.clone(),
+                kind: self.settings.head,
+            },
+        };
+        let (tried, chosen, parameters) = tuning.run(&self.settings.points, observer)?;
+        let mut member = Member {
+            seed,
+            model: format!("seed{seed}/model"),
+            model_blake3: String::new(),
+            label_mean: tuning.units.mean,
+            label_spread: tuning.units.spread,
+            split_blake3: split.blake3.clone(),
+            train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+            chosen: serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch}),
+            transform: crate::downstream::transform::FittedTransform::default(),
+            parameters: head_parameters(&parameters, self.settings.head, directory.config.width),
+            closed_form: None,
+        };
+        let tuned = ModelDirectory { parameters: without_head(parameters), ..directory.clone() };
+        publish(folder, &member, tuned, self.cohort, split, &target.name)?;
+        member.model_blake3 = model_blake3(&folder.join(&member.model))?;
+        let (said, test_scores) = self.test_once(folder, &member, &test, observer)?;
+        let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
+            subject: subject.clone(),
+            truth,
+            prediction,
+        };
+        let outcome = SeedOutcome {
+            seed,
+            split_blake3: split.blake3.clone(),
+            people: [train.people.len(), validation.people.len(), test.people.len()],
+            chosen: member.chosen.clone(),
+            validation: tried[chosen].validation,
+            test: test_scores,
+            tried: serde_json::json!(tried),
+            predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
+        };
+        Ok((outcome, member))
+    }
+
+    /// Predicts and scores the test people with the chosen model as it was written.
+    fn test_once(
+        &self,
+        folder: &WorkFolder,
+        member: &Member,
+        test: &Part<'_, usize>,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<f64>, Metrics), DownstreamError> {
+        let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
+        let frozen = FrozenModel::read(&folder.join(&member.model))?;
+        let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
+        let said: BTreeMap<usize, f64> = predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer)?
+            .said
+            .into_iter()
+            .map(|(i, values)| (i, values[0]))
+            .collect();
+        let mean = |scans: &Vec<&usize>| scans.iter().map(|i| said[*i]).sum::<f64>() / scans.len() as f64;
+        let people: Vec<f64> = test.scans.iter().map(mean).collect();
+        let scores = score(&self.facts.task, &people, &test.labels, member.units());
+        Ok((people, scores))
+    }
+}
+
+fn check(settings: &TuneSettings) -> Result<(), DownstreamError> {
+    let refuse = |name, expected: &str, found: String| {
+        Err(DownstreamError::Setting { name, expected: expected.to_owned(), found })
+    };
+    if settings.head == HeadKind::Ridge {
+        return refuse("head", "linear or attention, which have gradients", "ridge".to_owned());
+    }
+    if settings.epochs == 0 {
+        return refuse("epochs", "at least 1", "0".to_owned());
+    }
+    if settings.points.is_empty() {
+        return refuse("budget", "1 to 36 configurations", "0".to_owned());
+    }
+    if settings.seeds.is_empty() || settings.seeds.iter().enumerate().any(|(i, s)| settings.seeds[..i].contains(s)) {
+        return refuse("seeds", "at least one, each once", format!("{:?}", settings.seeds));
+    }
+    Ok(())
+}
+
+/// Scans with a usable region, short enough to be trained on whole.
+fn usable_scans(cohort: &Cohort, intake: &Intake<'_>) -> Result<(Vec<ScanRow>, Vec<usize>), DownstreamError> {
+    let usable: Vec<bool> = (0..cohort.len())
+        .into_par_iter()
+        .map(|i| {
+            Ok(cohort.index()[i].frames <= Windows::WHOLE_SCANS.longest_whole
+                && intake.scale(&cohort.scan(i)?).is_some())
+        })
+        .collect::<Result<_, bdo_data::cohort::CohortError>>()?;
+    let scans: Vec<usize> = (0..cohort.len()).filter(|i| usable[*i]).collect();
+    if scans.is_empty() {
+        return Err(DownstreamError::NoScans { cohort: cohort.folder().to_path_buf() });
+    }
+    Ok((scans.iter().map(|i| scan_row(&cohort.index()[*i])).collect(), scans))
+}
+
+/// The fine-tuned model as a model directory; its training people are those of pre-training and of this split.
+fn publish(
+    folder: &WorkFolder,
+    member: &Member,
+    mut tuned: ModelDirectory,
+    cohort: &Cohort,
+    split: &Split,
+    target: &str,
+) -> Result<(), DownstreamError> {
+    tuned.people.subjects.extend(member.train_people.iter().cloned());
+    let trained = cohort.index().iter().filter(|entry| split.train.contains(&entry.id.subject));
+    tuned.people.scans.extend(trained.map(|entry| entry.blake3.clone()));
+    let facts = CardFacts {
+        name: "BDO".to_owned(),
+        software_version: env!("CARGO_PKG_VERSION").to_owned(),
+        data: format!("{} people with a value of {target}, after pre-training", member.train_people.len()),
+        training: format!("fine-tuned end to end on {target}, seed {}, {}.", member.seed, member.chosen),
+        results: Vec::new(),
+    };
+    Ok(tuned.write(&folder.join(&member.model), &facts)?)
+}

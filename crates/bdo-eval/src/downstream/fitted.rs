@@ -1,0 +1,272 @@
+//! A fitted head on disk, with its model: everything needed to say something about new people, and what it was fitted
+//! on. One member for each seed; what a head says is the mean over its members.
+
+use crate::downstream::control::Encoded;
+use crate::downstream::error::DownstreamError;
+use crate::downstream::fit::Loss;
+use crate::downstream::head::{AttentionHead, Head, LinearHead};
+use crate::downstream::part::LabelUnits;
+use crate::downstream::pooling::Pooling;
+use crate::downstream::select::{loss_of, widened};
+use crate::downstream::target::Task;
+use crate::downstream::transform::FittedTransform;
+use crate::features::Features;
+use crate::probe::FittedProbe;
+use bdo_data::durable;
+use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
+use bdo_model::weights::{read_parameters, write_parameters};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+const FORMAT: &str = "bdo-head/1";
+/// What a head is.
+pub const HEAD_FILE: &str = "head.json";
+/// Its numbers.
+pub const HEAD_NUMBERS_FILE: &str = "head.safetensors";
+/// The numbers of a head fitted in closed form.
+pub const CLOSED_FORM_FILE: &str = "head_closed_form.json";
+
+/// What stands on the features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeadKind {
+    /// One linear layer trained by Adam.
+    #[default]
+    Linear,
+    /// A learned query over the frames, then a linear layer.
+    Attention,
+    /// Ridge or logistic regression in closed form, its penalty chosen by cross-validation inside the training people.
+    Ridge,
+}
+
+impl HeadKind {
+    /// The file of its numbers.
+    fn numbers_file(self) -> &'static str {
+        if self == Self::Ridge { CLOSED_FORM_FILE } else { HEAD_NUMBERS_FILE }
+    }
+}
+
+/// The head of one seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Seed of split, start and order.
+    pub seed: u64,
+    /// Folder of its model, below that of the head.
+    pub model: String,
+    /// Hash of that model.
+    pub model_blake3: String,
+    /// Mean of the label over the training people.
+    pub label_mean: f64,
+    /// Its spread.
+    pub label_spread: f64,
+    /// Hash of the split.
+    pub split_blake3: String,
+    /// BLAKE3 of the ids of the people it was fitted on.
+    pub train_people: BTreeSet<String>,
+    /// The chosen configuration and epoch.
+    pub chosen: serde_json::Value,
+    /// Applied to features first.
+    #[serde(skip)]
+    pub transform: FittedTransform,
+    /// Weights, bias, and the query of attention.
+    #[serde(skip)]
+    pub parameters: Vec<f32>,
+    /// The whole of a head fitted in closed form.
+    #[serde(skip)]
+    pub closed_form: Option<FittedProbe>,
+}
+
+/// A head with all its members.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedHead {
+    format: String,
+    /// Version of the software.
+    pub version: String,
+    /// What is predicted.
+    pub target: String,
+    /// Number or classes.
+    pub task: Task,
+    /// How frames become one vector; attention has its own.
+    pub pooling: Pooling,
+    /// What stands on it.
+    pub kind: HeadKind,
+    /// Numbers the head reads of a scan.
+    pub width: usize,
+    /// Whether features are shifted and scaled first.
+    pub transformed: [bool; 2],
+    /// Hash of the cohort it was fitted on.
+    pub cohort_blake3: String,
+    /// One for each seed.
+    pub members: Vec<Member>,
+    /// BLAKE3 of the file of numbers.
+    pub numbers_blake3: String,
+}
+
+/// What a head is of, besides its members.
+#[derive(Clone, Debug)]
+pub struct HeadFacts {
+    /// What is predicted.
+    pub target: String,
+    /// Number or classes.
+    pub task: Task,
+    /// How frames become one vector.
+    pub pooling: Pooling,
+    /// What stands on it.
+    pub kind: HeadKind,
+    /// Numbers the head reads of a scan.
+    pub width: usize,
+    /// Hash of the cohort it was fitted on.
+    pub cohort_blake3: String,
+}
+
+impl FittedHead {
+    /// Puts members together.
+    pub fn new(facts: HeadFacts, members: Vec<Member>) -> Self {
+        let transform = members.first().map(|m| &m.transform);
+        Self {
+            format: FORMAT.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            target: facts.target,
+            task: facts.task,
+            pooling: facts.pooling,
+            kind: facts.kind,
+            width: facts.width,
+            transformed: [transform.is_some_and(|t| t.centre.is_some()), transform.is_some_and(|t| t.scale.is_some())],
+            cohort_blake3: facts.cohort_blake3,
+            members,
+            numbers_blake3: String::new(),
+        }
+    }
+
+    /// Writes numbers, then the description.
+    pub fn write(&mut self, folder: &Path) -> Result<(), DownstreamError> {
+        let path = folder.join(self.kind.numbers_file());
+        if self.kind == HeadKind::Ridge {
+            let fits: Vec<&FittedProbe> = self.members.iter().filter_map(|m| m.closed_form.as_ref()).collect();
+            let text = serde_json::to_string(&fits).expect("a fit holds only finite numbers") + "\n";
+            durable::write(&path, text.as_bytes())?;
+        } else {
+            self.write_numbers(&path)?;
+        }
+        self.numbers_blake3 = blake3::hash(&durable::read(&path)?).to_hex().to_string();
+        let text = serde_json::to_string_pretty(self).expect("a head holds only words and numbers") + "\n";
+        Ok(durable::write(&folder.join(HEAD_FILE), text.as_bytes())?)
+    }
+
+    fn write_numbers(&self, path: &Path) -> Result<(), DownstreamError> {
+        let mut parameters = BTreeMap::new();
+        for member in &self.members {
+            for (spec, values) in self.layout(member.seed).into_iter().zip(self.pieces(member)) {
+                parameters.insert(spec.name, Array { shape: spec.shape, values });
+            }
+        }
+        Ok(write_parameters(path, &self.table(), &Parameters(parameters))?)
+    }
+
+    /// Reads and checks a head.
+    pub fn read(folder: &Path) -> Result<Self, DownstreamError> {
+        let path = folder.join(HEAD_FILE);
+        let bytes = durable::read(&path)?;
+        let mut head: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| DownstreamError::refused(&path, "the description of a head", error))?;
+        if head.format != FORMAT {
+            return Err(DownstreamError::refused(&path, FORMAT, &head.format));
+        }
+        let numbers = folder.join(head.kind.numbers_file());
+        let bytes = durable::read(&numbers)?;
+        let found = blake3::hash(&bytes).to_hex().to_string();
+        if found != head.numbers_blake3 {
+            return Err(DownstreamError::refused(&numbers, format!("BLAKE3 {}", head.numbers_blake3), found));
+        }
+        if head.kind == HeadKind::Ridge {
+            let fits: Vec<FittedProbe> = serde_json::from_slice(&bytes)
+                .map_err(|error| DownstreamError::refused(&numbers, "closed-form fits", error))?;
+            if fits.len() != head.members.len() {
+                return Err(DownstreamError::refused(&numbers, format!("{} fits", head.members.len()), fits.len()));
+            }
+            head.members.iter_mut().zip(fits).for_each(|(member, fit)| member.closed_form = Some(fit));
+            return Ok(head);
+        }
+        let mut parameters = read_parameters(&numbers, &head.table())?;
+        let seeds: Vec<u64> = head.members.iter().map(|m| m.seed).collect();
+        for (i, seed) in seeds.into_iter().enumerate() {
+            let mut take = |name: &str| parameters.0.remove(&format!("seed{seed}.{name}")).map(|array| array.values);
+            let member = &mut head.members[i];
+            member.transform = FittedTransform { centre: take("centre"), scale: take("scale") };
+            member.parameters = ["weight", "bias", "query"].into_iter().filter_map(take).flatten().collect();
+        }
+        Ok(head)
+    }
+
+    /// What a member says of one scan: the label, or the probability of the second class.
+    pub fn say(&self, member: &Member, encoded: &Encoded<'_>) -> f64 {
+        let parameters = widened(&member.parameters);
+        let output = match self.kind {
+            HeadKind::Linear => {
+                let feature = member.transform.apply(&self.pooling.apply(encoded));
+                LinearHead { width: self.width }.output(&parameters, &feature)
+            }
+            HeadKind::Attention => AttentionHead { width: self.width }.output(&parameters, &encoded.control),
+            HeadKind::Ridge => {
+                let fit = member.closed_form.as_ref().expect("a closed-form head is read with its fits");
+                return closed_form_says(fit, &self.pooling.apply(encoded));
+            }
+        };
+        match loss_of(&self.task) {
+            Loss::SquaredError => member.units().to_label(output),
+            loss @ Loss::CrossEntropy => loss.prediction(output),
+        }
+    }
+
+    /// Names and shapes of a member's numbers, in the order of its parameters.
+    fn layout(&self, seed: u64) -> Vec<ParameterSpec> {
+        let spec = |name: &str, length: usize| ParameterSpec {
+            name: format!("seed{seed}.{name}"),
+            shape: vec![length],
+            start: Start::Zeros,
+            trainable: false,
+        };
+        let mut layout = vec![spec("weight", self.width), spec("bias", 1)];
+        if self.kind == HeadKind::Attention {
+            layout.push(spec("query", self.width));
+        }
+        for (present, name) in self.transformed.into_iter().zip(["centre", "scale"]) {
+            if present {
+                layout.push(spec(name, self.width));
+            }
+        }
+        layout
+    }
+
+    fn pieces(&self, member: &Member) -> Vec<Vec<f32>> {
+        let (weight, rest) = member.parameters.split_at(self.width);
+        let (bias, query) = rest.split_at(1);
+        let mut pieces = vec![weight.to_vec(), bias.to_vec()];
+        if self.kind == HeadKind::Attention {
+            pieces.push(query.to_vec());
+        }
+        pieces.extend([&member.transform.centre, &member.transform.scale].into_iter().flatten().cloned());
+        pieces
+    }
+
+    fn table(&self) -> Vec<ParameterSpec> {
+        self.members.iter().flat_map(|member| self.layout(member.seed)).collect()
+    }
+}
+
+/// What a closed-form fit says of one feature: the label, or the probability of the second class.
+pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> f64 {
+    let values = feature.iter().map(|x| f64::from(*x)).collect();
+    let row = Features::new(1, feature.len(), values).expect("one row of finite features");
+    *fit.predict(&row, &[0]).last().expect("a fit says something of every row")
+}
+
+impl Member {
+    /// Units of the label.
+    pub fn units(&self) -> LabelUnits {
+        LabelUnits { mean: self.label_mean, spread: self.label_spread }
+    }
+}

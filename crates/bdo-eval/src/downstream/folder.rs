@@ -1,0 +1,104 @@
+//! The folder of a probe or a fine-tuning: what was asked for, saved before work begins, and the lock that keeps a
+//! second process out. Running the same command again goes on; another request is refused.
+
+use crate::downstream::error::DownstreamError;
+use crate::downstream::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
+use bdo_data::durable::{self, InFile};
+use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
+use bdo_train::publish::TRAINING_FILE;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+const REQUEST_FILE: &str = "request.json";
+
+/// An open folder, locked while it lives.
+#[derive(Debug)]
+pub struct WorkFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl WorkFolder {
+    /// Creates or opens the folder for a request.
+    pub fn open(path: &Path, request: &serde_json::Value) -> Result<Self, DownstreamError> {
+        let file = path.join(REQUEST_FILE);
+        let asked = serde_json::to_string_pretty(request).expect("a request holds only words and numbers") + "\n";
+        if file.is_file() {
+            let found: serde_json::Value = serde_json::from_slice(&durable::read(&file)?)
+                .map_err(|error| DownstreamError::refused(&file, "the record of a request", error))?;
+            if found != *request {
+                return Err(DownstreamError::Refused {
+                    path: path.to_path_buf(),
+                    expected: "a new name, or the same request as before".to_owned(),
+                    found: format!("another request ({})", differences(&found, request)),
+                });
+            }
+        } else if path.is_dir() && fs::read_dir(path).in_file("read", path)?.any(|entry| entry.is_ok_and(foreign)) {
+            return Err(DownstreamError::refused(path, "a new name or an empty folder", "something else"));
+        }
+        durable::create_folder(path)?;
+        let lock_file = path.join("lock");
+        let lock = OpenOptions::new().create(true).append(true).open(&lock_file).in_file("write", &lock_file)?;
+        lock.try_lock()
+            .map_err(|_| DownstreamError::refused(path, "a folder nobody works in", "another process at work in it"))?;
+        if !file.is_file() {
+            durable::write(&file, asked.as_bytes())?;
+        }
+        Ok(Self { path: path.to_path_buf(), _lock: lock })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path below it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Writes a value as JSON.
+    pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), DownstreamError> {
+        let text = serde_json::to_string_pretty(value).expect("results hold only words and numbers") + "\n";
+        Ok(durable::write(&self.join(name), text.as_bytes())?)
+    }
+
+    /// Puts a copy of a model beside the head, so that the folder can be moved and shared as it is. Files of a model
+    /// are replaced, never changed in place, so a link is as good as a copy and takes no room.
+    pub fn adopt_model(&self, model: &Path, name: &str) -> Result<(), DownstreamError> {
+        let folder = self.join(name);
+        durable::create_folder(&folder)?;
+        // The configuration last, because a reader starts with it.
+        let optional = [READOUT_NUMBERS_FILE, READOUT_FILE, TRAINING_FILE, README_FILE];
+        for file in [WEIGHTS_FILE, PREPROCESSOR_FILE, PEOPLE_FILE].into_iter().chain(optional).chain([CONFIG_FILE]) {
+            let (from, to) = (model.join(file), folder.join(file));
+            if to.is_file() || (optional.contains(&file) && !from.is_file()) {
+                continue;
+            }
+            if fs::hard_link(&from, &to).is_err() {
+                durable::write(&to, &durable::read(&from)?)?;
+            }
+        }
+        Ok(durable::sync_folder(&folder)?)
+    }
+}
+
+fn foreign(entry: fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    name != "lock" && !name.to_string_lossy().starts_with('.')
+}
+
+/// Names of the keys that differ, with both values.
+fn differences(found: &serde_json::Value, asked: &serde_json::Value) -> String {
+    let empty = serde_json::Map::new();
+    let (here, there) = (found.as_object().unwrap_or(&empty), asked.as_object().unwrap_or(&empty));
+    let mut keys: Vec<&String> = here.keys().chain(there.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let text = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+    let differ = keys.into_iter().filter(|key| here.get(*key) != there.get(*key));
+    differ
+        .map(|key| format!("{key}: made with {}, asked for {}", text(here.get(key)), text(there.get(key))))
+        .collect::<Vec<_>>()
+        .join("; ")
+}

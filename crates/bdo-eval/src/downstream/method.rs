@@ -1,0 +1,175 @@
+//! Probes and fine-tuning as rows of a comparison: the shared signature of everything that predicts.
+
+use crate::downstream::error::DownstreamError;
+use crate::downstream::finetune::tuned::trained_table;
+use crate::downstream::finetune::{TuneObserver, TuneSettings, TuneWork};
+use crate::downstream::folder::WorkFolder;
+use crate::downstream::frozen::model_blake3;
+use crate::downstream::outcome::SeedOutcome;
+use crate::downstream::probe::{ProbeSettings, probe_features};
+use crate::downstream::table::FeatureTable;
+use crate::downstream::target::{Target, Task};
+use crate::features::{FeatureTable as EvalTable, Features};
+use crate::method::{Method, MethodError, Outcome, Prediction, Task as EvalTask};
+use crate::target::{Target as EvalTarget, TargetValues};
+use bdo_data::cohort::Observer;
+use bdo_model::weights::ModelDirectory;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The protocol's probe on features of a frozen model.
+#[derive(Clone, Debug)]
+pub struct GridProbe {
+    name: String,
+    table: Arc<FeatureTable>,
+    settings: ProbeSettings,
+}
+
+impl GridProbe {
+    /// A row of this name; the target and the seeds of the settings are those of each task instead.
+    pub fn new(name: &str, table: Arc<FeatureTable>, settings: ProbeSettings) -> Self {
+        Self { name: name.to_owned(), table, settings }
+    }
+}
+
+impl Method for GridProbe {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
+        format!("probe/1 {} {settings}", self.table.origin.blake3())
+    }
+
+    fn run(&self, task: &EvalTask<'_>) -> Result<Outcome, MethodError> {
+        let target = Target::of_shared(task.target).map_err(other)?;
+        let (found, member) = probe_features(&self.table, &target, task.split, &self.settings).map_err(other)?;
+        let fitted_on = format!("{} {}", self.table.origin.blake3(), task.split.blake3);
+        let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
+        Ok(shared_outcome(&found, &target.task, member.parameters.len(), fitted_on_blake3))
+    }
+}
+
+/// Fine-tuning of a pre-trained model, with its checkpoints and models in a folder of its own for each task.
+#[derive(Clone, Debug)]
+pub struct FineTuning {
+    name: String,
+    model: PathBuf,
+    model_blake3: String,
+    folder: PathBuf,
+    settings: TuneSettings,
+}
+
+impl FineTuning {
+    /// A row of this name; the target and the seeds of the settings are those of each task instead.
+    pub fn new(name: &str, model: &Path, folder: &Path, settings: TuneSettings) -> Result<Self, DownstreamError> {
+        Ok(Self {
+            name: name.to_owned(),
+            model: model.to_path_buf(),
+            model_blake3: model_blake3(model)?,
+            folder: folder.to_path_buf(),
+            settings,
+        })
+    }
+
+    fn tune(&self, task: &EvalTask<'_>) -> Result<Outcome, DownstreamError> {
+        let directory = ModelDirectory::read(&self.model)?;
+        let target = Target::of_shared(task.target)?;
+        let work = TuneWork::new(&directory, task.cohort, &target, &self.settings)?;
+        // Several labels may share a division of the people.
+        let label = blake3::hash(task.target.name.as_bytes()).to_hex();
+        let place = self.folder.join(format!("{}-{}", &task.split.blake3[..16], &label[..8]));
+        let folder = WorkFolder::open(&place, &work.asked(&self.model_blake3))?;
+        let (found, _) = work.tune(&folder, task.split, &Unwatched)?;
+        let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
+        let trained: usize = trained_table(&directory.config, self.settings.head)
+            .iter()
+            .map(|spec| spec.shape.iter().product::<usize>())
+            .sum();
+        let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
+        Ok(shared_outcome(&found, &target.task, trained, hash))
+    }
+}
+
+impl Method for FineTuning {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
+        format!("finetune/1 {} {settings}", self.model_blake3)
+    }
+
+    fn run(&self, task: &EvalTask<'_>) -> Result<Outcome, MethodError> {
+        self.tune(task).map_err(other)
+    }
+}
+
+/// A comparison shows its own progress; a kill costs at most an epoch.
+struct Unwatched;
+
+impl Observer for Unwatched {
+    fn advance(&self, _done: usize, _rejected: usize) {}
+
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
+
+impl TuneObserver for Unwatched {
+    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _losses: &[f64]) {}
+}
+
+/// What one seed found, in the words of a comparison.
+pub fn shared_outcome(found: &SeedOutcome, task: &Task, parameters: usize, fitted_on_blake3: String) -> Outcome {
+    let predictions = found.predictions.iter().map(|person| Prediction {
+        subject: person.subject.clone(),
+        truth: person.truth,
+        predicted: match task {
+            Task::Regression => vec![person.prediction],
+            Task::Classification { .. } => vec![1.0 - person.prediction, person.prediction],
+        },
+    });
+    let point = found.chosen.get("point").and_then(|p| p.as_object()).into_iter().flatten();
+    let mut chosen: BTreeMap<String, f64> =
+        point.filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect();
+    chosen.extend(found.chosen.get("epoch").and_then(serde_json::Value::as_f64).map(|e| ("epoch".to_owned(), e)));
+    Outcome { predictions: predictions.collect(), parameters, fitted_on_blake3, chosen, flags: Vec::new() }
+}
+
+fn other(error: DownstreamError) -> MethodError {
+    MethodError::Other(Box::new(error))
+}
+
+impl Target {
+    /// A label that was read for a comparison.
+    pub fn of_shared(shared: &EvalTarget) -> Result<Self, DownstreamError> {
+        let (task, values) = match &shared.values {
+            TargetValues::Number(values) => (Task::Regression, values.clone()),
+            TargetValues::Class { names, codes } => {
+                let [first, second] = &names[..] else {
+                    return Err(DownstreamError::Target {
+                        target: shared.name.clone(),
+                        expected: "two classes, or numbers".to_owned(),
+                        found: format!("{} classes", names.len()),
+                    });
+                };
+                let codes = codes.iter().map(|(person, code)| (person.clone(), *code as f64)).collect();
+                (Task::Classification { classes: [first.clone(), second.clone()] }, codes)
+            }
+        };
+        Ok(Self { name: shared.name.clone(), task, values })
+    }
+}
+
+impl FeatureTable {
+    /// The table as closed-form probes, audits and comparisons take it.
+    pub fn shared(&self) -> Result<EvalTable, DownstreamError> {
+        let values = self.values.iter().map(|x| f64::from(*x)).collect();
+        let features = Features::new(self.rows.len(), self.width, values)?;
+        Ok(EvalTable::new(self.rows.iter().map(|row| row.subject.clone()).collect(), features)?)
+    }
+}

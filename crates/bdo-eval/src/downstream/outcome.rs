@@ -1,0 +1,191 @@
+//! What a probe or a fine-tuning came to, as files for people and programs.
+
+use crate::downstream::error::DownstreamError;
+use crate::downstream::fitted::FittedHead;
+use crate::downstream::folder::WorkFolder;
+use crate::downstream::predict::PeopleScore;
+use crate::downstream::score::{Summary, summarise};
+use crate::downstream::target::Task;
+use crate::metric::Metrics;
+use bdo_data::durable;
+use bdo_model::weights::TrainingPeople;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What was said of one test person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonPrediction {
+    /// Who.
+    pub subject: String,
+    /// The label, or 0 and 1.
+    pub truth: f64,
+    /// The predicted label, or the probability of the second class.
+    pub prediction: f64,
+}
+
+/// One seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SeedOutcome {
+    /// The seed.
+    pub seed: u64,
+    /// Hash of its split.
+    pub split_blake3: String,
+    /// Training, validation and test people with features.
+    pub people: [usize; 3],
+    /// The chosen configuration and epoch.
+    pub chosen: serde_json::Value,
+    /// Scores that chose it.
+    pub validation: Metrics,
+    /// Scores of the test people, computed once.
+    pub test: Metrics,
+    /// Every configuration with its validation scores.
+    pub tried: serde_json::Value,
+    /// Predictions for the test people.
+    #[serde(skip)]
+    pub predictions: Vec<PersonPrediction>,
+}
+
+/// Further people, scored with the fitted head.
+#[derive(Clone, Debug, Serialize)]
+pub struct TestData {
+    /// Where they are.
+    pub cohort: PathBuf,
+    /// Hash of all that cohort holds.
+    pub cohort_blake3: String,
+    /// People of it the head was fitted on: their scores mean nothing.
+    pub seen_by_head: usize,
+    /// People of it the model was pre-trained on.
+    pub seen_by_model: usize,
+    /// Scores, if anybody has a label.
+    pub score: Option<PeopleScore>,
+    /// Predictions as a table.
+    #[serde(skip)]
+    pub tsv: String,
+}
+
+/// `result.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Version of the software.
+    pub version: String,
+    /// What was done.
+    pub verb: &'static str,
+    /// The settings.
+    pub settings: serde_json::Value,
+    /// Number or classes.
+    pub task: Task,
+    /// Hash of the cohort.
+    pub cohort_blake3: String,
+    /// Hashes of the models, one a seed.
+    pub model_blake3: Vec<String>,
+    /// One entry a seed.
+    pub seeds: Vec<SeedOutcome>,
+    /// Mean and population spread of the test scores over seeds.
+    pub summary: Vec<Summary>,
+    /// Test people, over all seeds, that the model was pre-trained on.
+    pub pretrained_test_people: usize,
+    /// Further people.
+    pub test_data: Option<TestData>,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        verb: &'static str,
+        head: &FittedHead,
+        seeds: Vec<SeedOutcome>,
+        test_data: Option<TestData>,
+        pretrained: &TrainingPeople,
+        settings: &impl Serialize,
+    ) -> Self {
+        let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
+        let tested: std::collections::BTreeSet<&str> =
+            seeds.iter().flat_map(|s| &s.predictions).map(|p| p.subject.as_str()).collect();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            verb,
+            settings: serde_json::json!(settings),
+            task: head.task.clone(),
+            cohort_blake3: head.cohort_blake3.clone(),
+            model_blake3: head.members.iter().map(|m| m.model_blake3.clone()).collect(),
+            summary: summarise(&scores),
+            pretrained_test_people: pretrained.overlap(tested).len(),
+            seeds,
+            test_data,
+        }
+    }
+
+    /// Writes `predictions.tsv`, `table.md`, those of further people, and `result.json` last.
+    pub(crate) fn write(&self, folder: &WorkFolder) -> Result<(), DownstreamError> {
+        durable::write(&folder.join("predictions.tsv"), self.predictions_tsv().as_bytes())?;
+        if let Some(further) = &self.test_data {
+            durable::write(&folder.join("test_data_predictions.tsv"), further.tsv.as_bytes())?;
+        }
+        durable::write(&folder.join("table.md"), self.table().as_bytes())?;
+        folder.write_json("result.json", self)
+    }
+
+    fn predictions_tsv(&self) -> String {
+        let mut out = match &self.task {
+            Task::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
+            Task::Classification { classes } => {
+                format!("seed\tsubject\ttruth\tprobability_{}\n", classes[1].replace('\t', " "))
+            }
+        };
+        for seed in &self.seeds {
+            for person in &seed.predictions {
+                let truth = match &self.task {
+                    Task::Regression => person.truth.to_string(),
+                    Task::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
+                };
+                out.push_str(&format!("{}\t{}\t{truth}\t{}\n", seed.seed, person.subject, person.prediction));
+            }
+        }
+        out
+    }
+
+    /// A Markdown table: scores of the test people, and of further people where there are any.
+    pub fn table(&self) -> String {
+        let further = self.test_data.as_ref().and_then(|t| t.score.as_ref());
+        let mut out = String::from("| score | test people |");
+        out.push_str(if further.is_some() { " further people | further people, seeds together |\n" } else { "\n" });
+        out.push_str(if further.is_some() { "|---|---|---|---|\n" } else { "|---|---|\n" });
+        for (i, row) in self.summary.iter().enumerate() {
+            out.push_str(&format!("| {} | {} |", row.name, row.shown()));
+            if let Some(further) = further {
+                let together = shown(further.together.named()[i].1);
+                out.push_str(&format!(" {} | {together} |", further.summary[i].shown()));
+            }
+            out.push('\n');
+        }
+        let counts: Vec<String> = self.seeds.iter().map(|s| s.people[2].to_string()).collect();
+        out.push_str(&format!(
+            "\nTest people per seed: {}. Mean and population spread over seeds.\n",
+            counts.join(", ")
+        ));
+        if self.pretrained_test_people > 0 {
+            out.push_str(&format!(
+                "{} test people were in the pre-training of the model (without labels).\n",
+                self.pretrained_test_people
+            ));
+        }
+        if let Some(test) = &self.test_data
+            && test.seen_by_head + test.seen_by_model > 0
+        {
+            out.push_str(&format!(
+                "Of the further people, {} were trained on by a head and {} by the model.\n",
+                test.seen_by_head, test.seen_by_model
+            ));
+        }
+        out
+    }
+}
+
+impl Summary {
+    fn shown(&self) -> String {
+        format!("{} +- {}", shown(self.mean), shown(self.spread))
+    }
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or_else(|| "n/a".to_owned(), |x| format!("{x:.4}"))
+}

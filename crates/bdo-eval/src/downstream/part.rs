@@ -1,0 +1,110 @@
+//! The people of one part of a split, with their scans and labels.
+
+use crate::downstream::error::DownstreamError;
+use crate::downstream::fit::{Examples, Loss};
+use crate::downstream::head::Head;
+use crate::downstream::score::score;
+use crate::downstream::table::ScanRow;
+use crate::downstream::target::{Target, Task};
+use crate::metric::Metrics;
+use std::collections::BTreeMap;
+
+/// People with at least one scan and a label, sorted by name.
+#[derive(Debug)]
+pub struct Part<'a, I: ?Sized> {
+    /// Who.
+    pub people: Vec<String>,
+    /// Numbers in units of the label, or 0 and 1; one a person.
+    pub labels: Vec<f64>,
+    /// The scans of each person.
+    pub scans: Vec<Vec<&'a I>>,
+}
+
+impl<'a, I: ?Sized> Part<'a, I> {
+    /// Picks people by name; `inputs` has one entry a row.
+    pub fn of(rows: &[ScanRow], inputs: &[&'a I], target: &Target, chosen: impl Fn(&str) -> bool) -> Self {
+        let mut found: BTreeMap<&str, Vec<&'a I>> = BTreeMap::new();
+        for (row, input) in rows.iter().zip(inputs) {
+            if chosen(&row.subject) && target.values.contains_key(&row.subject) {
+                found.entry(&row.subject).or_default().push(*input);
+            }
+        }
+        Self {
+            labels: found.keys().map(|person| target.values[*person]).collect(),
+            people: found.keys().map(|person| (*person).to_owned()).collect(),
+            scans: found.into_values().collect(),
+        }
+    }
+
+    /// Refuses a part that cannot be fitted or scored: nobody, or one class only.
+    pub fn check(&self, target: &Target, seed: u64, part: &'static str) -> Result<(), DownstreamError> {
+        let refuse = |expected, found: String| {
+            Err(DownstreamError::Part { target: target.name.clone(), seed, part, expected, found })
+        };
+        if self.people.is_empty() {
+            return refuse("at least one person", "none".to_owned());
+        }
+        if let Task::Classification { classes } = &target.task
+            && let Some(absent) = (0..2).find(|c| self.labels.iter().all(|y| *y != *c as f64))
+        {
+            return refuse("both classes", format!("nobody of {:?}", classes[absent]));
+        }
+        Ok(())
+    }
+
+    /// One example a scan, labels in units of the loss.
+    pub fn examples(&self, units: LabelUnits) -> Examples<'a, I> {
+        let mut examples = Examples { inputs: Vec::new(), labels: Vec::new() };
+        for (scans, label) in self.scans.iter().zip(&self.labels) {
+            examples.inputs.extend(scans);
+            examples.labels.extend(std::iter::repeat_n(units.to_loss(*label), scans.len()));
+        }
+        examples
+    }
+
+    /// One prediction a person, the mean over scans: in units of the loss, or a probability.
+    pub fn predict<H: Head<Input = I>>(&self, head: &H, parameters: &[f64], loss: Loss) -> Vec<f64> {
+        let one = |input: &&I| loss.prediction(head.output(parameters, input));
+        self.scans.iter().map(|scans| scans.iter().map(one).sum::<f64>() / scans.len() as f64).collect()
+    }
+
+    /// Scores predictions in units of the loss.
+    pub fn score(&self, task: &Task, predictions: &[f64], units: LabelUnits) -> Metrics {
+        let predictions: Vec<f64> = predictions.iter().map(|p| units.to_label(*p)).collect();
+        score(task, &predictions, &self.labels, units)
+    }
+}
+
+/// What z-scoring by the training people means; the identity for classes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LabelUnits {
+    /// Mean of the training people.
+    pub mean: f64,
+    /// Population spread of the training people.
+    pub spread: f64,
+}
+
+impl LabelUnits {
+    /// Fitted on the labels of training people.
+    pub fn fit(task: &Task, labels: &[f64]) -> Self {
+        match task {
+            Task::Classification { .. } => Self { mean: 0.0, spread: 1.0 },
+            Task::Regression => {
+                let n = labels.len() as f64;
+                let mean = labels.iter().sum::<f64>() / n;
+                let spread = (labels.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n).sqrt();
+                Self { mean, spread: if spread > 0.0 { spread } else { 1.0 } }
+            }
+        }
+    }
+
+    /// Label to loss units.
+    pub fn to_loss(self, label: f64) -> f64 {
+        (label - self.mean) / self.spread
+    }
+
+    /// Loss units to label.
+    pub fn to_label(self, value: f64) -> f64 {
+        value * self.spread + self.mean
+    }
+}

@@ -1,0 +1,213 @@
+//! From the control along a scan to one vector.
+
+use crate::downstream::control::{ControlSequence, Encoded};
+use crate::downstream::matrix_log::log_covariance;
+use crate::downstream::readout::unit_regions;
+use faer::Mat;
+use serde::{Deserialize, Serialize};
+
+/// How the frames of a scan become one vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pooling {
+    /// Mean over time: d numbers, the universal feature of the method.
+    #[default]
+    Mean,
+    /// Mean and standard deviation over time: 2 d numbers.
+    MeanStd,
+    /// Covariance over time, upper triangle row by row with the diagonal: d (d + 1) / 2 numbers.
+    Covariance,
+    /// Fisher-transformed correlation over time, upper triangle without the diagonal: d (d - 1) / 2 numbers.
+    Correlation,
+    /// Matrix logarithm of the shrunk covariance, upper triangle with off-diagonals times the root of 2, so that lengths
+    /// are those of the log-Euclidean metric: d (d + 1) / 2 numbers.
+    LogCovariance,
+    /// The same minus its mean over training people: the tangent vector at their log-Euclidean mean. The reference is
+    /// fitted, so only a probe can compute it.
+    Tangent,
+    /// Fisher-transformed correlation over time of what the control says of the regions, upper triangle without the
+    /// diagonal: N (N - 1) / 2 numbers. Needs the model's readout, as does the next one.
+    Regions,
+    /// Correlation over time of every region with what the control says of every region: N N numbers, the measured region
+    /// slowest.
+    Coupling,
+}
+
+impl Pooling {
+    /// Name as typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::MeanStd => "mean-std",
+            Self::Covariance => "covariance",
+            Self::Correlation => "correlation",
+            Self::LogCovariance => "log-covariance",
+            Self::Tangent => "tangent",
+            Self::Regions => "regions",
+            Self::Coupling => "coupling",
+        }
+    }
+
+    /// What of it a single scan decides: the table to embed into.
+    pub fn per_scan(self) -> Self {
+        if self == Self::Tangent { Self::LogCovariance } else { self }
+    }
+
+    /// Whether a model without a readout cannot do it.
+    pub fn needs_readout(self) -> bool {
+        matches!(self, Self::Regions | Self::Coupling)
+    }
+
+    /// Numbers a scan, of a control of width `d` over `n` regions.
+    pub fn width(self, d: usize, n: usize) -> usize {
+        match self {
+            Self::Mean => d,
+            Self::MeanStd => 2 * d,
+            Self::Covariance | Self::LogCovariance | Self::Tangent => d * (d + 1) / 2,
+            Self::Correlation => d * (d - 1) / 2,
+            Self::Regions => n * (n - 1) / 2,
+            Self::Coupling => n * n,
+        }
+    }
+
+    /// One scan's vector, as [`per_scan`](Self::per_scan) says. The model of the scan has been asked for the readout.
+    pub fn apply(self, encoded: &Encoded<'_>) -> Vec<f32> {
+        let readout = || encoded.readout.expect("a model without a readout was refused before it encoded a scan");
+        match self {
+            Self::Regions => regions(&readout().said(&encoded.control.values)),
+            Self::Coupling => coupling(&unit_regions(encoded.scan), &readout().said(&encoded.control.values)),
+            _ => self.of_control(&encoded.control),
+        }
+    }
+
+    /// The same for what the control alone decides.
+    pub fn of_control(self, control: &ControlSequence) -> Vec<f32> {
+        let mean = mean(control);
+        let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect();
+        match self {
+            Self::Mean => narrow(mean),
+            Self::MeanStd => {
+                let deviation = variance(control, &mean).into_iter().map(f64::sqrt);
+                narrow(mean.iter().copied().chain(deviation).collect())
+            }
+            Self::Covariance => covariance(control, &mean),
+            Self::LogCovariance | Self::Tangent => log_covariance(&covariance(control, &mean), control.width),
+            Self::Correlation => correlation(control, &mean),
+            Self::Regions | Self::Coupling => unreachable!("{} needs more than a control", self.name()),
+        }
+    }
+}
+
+fn frames(control: &ControlSequence) -> f64 {
+    (control.values.len() / control.width) as f64
+}
+
+fn mean(control: &ControlSequence) -> Vec<f64> {
+    let mut mean = vec![0.0; control.width];
+    for row in control.rows() {
+        for (m, &x) in mean.iter_mut().zip(row) {
+            *m += f64::from(x);
+        }
+    }
+    mean.iter_mut().for_each(|m| *m /= frames(control));
+    mean
+}
+
+fn variance(control: &ControlSequence, mean: &[f64]) -> Vec<f64> {
+    let mut square = vec![0.0; control.width];
+    for row in control.rows() {
+        for ((s, &x), m) in square.iter_mut().zip(row).zip(mean) {
+            *s += (f64::from(x) - m) * (f64::from(x) - m);
+        }
+    }
+    square.iter_mut().for_each(|s| *s /= frames(control));
+    square
+}
+
+/// Upper triangle with the diagonal, row by row, over the number of frames.
+fn covariance(control: &ControlSequence, mean: &[f64]) -> Vec<f32> {
+    let d = control.width;
+    let centred: Vec<f32> =
+        control.rows().flat_map(|row| row.iter().zip(mean).map(|(&x, m)| (f64::from(x) - m) as f32)).collect();
+    let mut full = vec![0.0f32; d * d];
+    for row in centred.chunks_exact(d) {
+        for (i, &x) in row.iter().enumerate() {
+            for (sum, &y) in full[i * d + i..(i + 1) * d].iter_mut().zip(&row[i..]) {
+                *sum += x * y;
+            }
+        }
+    }
+    let scale = (1.0 / frames(control)) as f32;
+    (0..d).flat_map(|i| full[i * d + i..(i + 1) * d].iter().map(move |sum| sum * scale).collect::<Vec<_>>()).collect()
+}
+
+/// Correlations of unit columns [frames, N] with each other.
+fn regions(said: &Mat<f32>) -> Vec<f32> {
+    let products = said.transpose() * said;
+    let n = said.ncols();
+    (0..n).flat_map(|r| (r + 1..n).map(move |s| (r, s))).map(|(r, s)| fisher(products[(r, s)])).collect()
+}
+
+/// Correlations of unit columns with other unit columns, both [frames, N].
+fn coupling(measured: &Mat<f32>, said: &Mat<f32>) -> Vec<f32> {
+    let products = measured.transpose() * said;
+    let n = said.ncols();
+    (0..n).flat_map(|r| (0..n).map(move |s| (r, s))).map(|(r, s)| products[(r, s)]).collect()
+}
+
+fn fisher(r: f32) -> f32 {
+    const LARGEST: f32 = 0.999_999;
+    r.clamp(-LARGEST, LARGEST).atanh()
+}
+
+/// A coordinate that does not move is correlated with nothing.
+fn correlation(control: &ControlSequence, mean: &[f64]) -> Vec<f32> {
+    let d = control.width;
+    let covariance = covariance(control, mean);
+    let diagonal: Vec<f32> = (0..d).map(|i| covariance[triangle_index(d, i, i)]).collect();
+    let mut out = Vec::with_capacity(d * (d - 1) / 2);
+    for i in 0..d {
+        for j in i + 1..d {
+            let scale = (diagonal[i] * diagonal[j]).sqrt();
+            let r = if scale > 0.0 { covariance[triangle_index(d, i, j)] / scale } else { 0.0 };
+            out.push(fisher(r));
+        }
+    }
+    out
+}
+
+/// Place of (i, j), i <= j, in an upper triangle with the diagonal, row by row.
+pub(crate) fn triangle_index(d: usize, i: usize, j: usize) -> usize {
+    i * (2 * d - i + 1) / 2 + (j - i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control() -> ControlSequence {
+        ControlSequence { width: 3, values: vec![1.0, 2.0, 5.0, 3.0, 0.0, 5.0, 2.0, 4.0, 5.0] }
+    }
+
+    #[test]
+    fn moments_are_those_of_the_frames() {
+        assert_eq!(Pooling::Mean.of_control(&control()), [2.0, 2.0, 5.0]);
+        let std = (2.0f64 / 3.0).sqrt() as f32;
+        assert_eq!(Pooling::MeanStd.of_control(&control()), [2.0, 2.0, 5.0, std, (8.0f64 / 3.0).sqrt() as f32, 0.0]);
+        // cov(x, y) = ((-1)(0) + (1)(-2) + (0)(2)) / 3; the third coordinate never moves.
+        let found = Pooling::Covariance.of_control(&control());
+        let expected = [2.0 / 3.0, -2.0 / 3.0, 0.0, 8.0 / 3.0, 0.0, 0.0];
+        assert!(found.iter().zip(expected).all(|(f, e): (&f32, f32)| (f - e).abs() < 1e-6), "{found:?}");
+        let found = Pooling::Correlation.of_control(&control());
+        assert!((found[0] - (-0.5f32).atanh()).abs() < 1e-6 && found[1] == 0.0 && found[2] == 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn widths_are_as_said() {
+        let all = [Pooling::Mean, Pooling::MeanStd, Pooling::Covariance, Pooling::Correlation, Pooling::Tangent];
+        for pooling in all {
+            assert_eq!(pooling.of_control(&control()).len(), pooling.width(3, 5), "{}", pooling.name());
+        }
+        assert_eq!((triangle_index(4, 0, 3), triangle_index(4, 1, 1), triangle_index(4, 3, 3)), (3, 4, 9));
+    }
+}

@@ -1,0 +1,358 @@
+//! The probe, top to bottom: features of a frozen model, a head for each seed chosen by validation, one test.
+
+use crate::confound::family_column;
+use crate::downstream::cache::cached_features;
+use crate::downstream::control::{ControlSequence, encode_cohort};
+use crate::downstream::error::DownstreamError;
+use crate::downstream::fit::ProbePoint;
+use crate::downstream::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
+use crate::downstream::folder::WorkFolder;
+use crate::downstream::frozen::FrozenModel;
+use crate::downstream::head::{AttentionHead, Head, LinearHead};
+use crate::downstream::outcome::{Outcome, PersonPrediction, SeedOutcome, TestData};
+use crate::downstream::part::{LabelUnits, Part};
+use crate::downstream::pooling::Pooling;
+use crate::downstream::predict::predict;
+use crate::downstream::score::score;
+use crate::downstream::select::{Search, loss_of, widened};
+use crate::downstream::table::{FeatureTable, ScanRow, scan_row};
+use crate::downstream::target::{Target, Task};
+use crate::downstream::transform::FittedTransform;
+use crate::features::Features;
+use crate::leak::{TOGETHER_COLUMN, kept_together, scan_contents};
+use crate::probe::{FittedProbe, Labels};
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
+use bdo_model::weights::TrainingPeople;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Folder of a head's model, below that of the head.
+pub(crate) const MODEL_FOLDER: &str = "model";
+
+/// What decides a probe, besides model and data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeSettings {
+    /// The label.
+    pub target: String,
+    /// How frames become one vector.
+    pub pooling: Pooling,
+    /// What stands on it.
+    pub head: HeadKind,
+    /// Whether features are z-scored by the training scans; the protocol takes them raw.
+    pub standardise: bool,
+    /// Seeds of splits and heads.
+    pub seeds: Vec<u64>,
+    /// Epochs of every configuration.
+    pub epochs: usize,
+    /// Configurations.
+    pub grid: Vec<ProbePoint>,
+}
+
+impl ProbeSettings {
+    /// The protocol: mean control, one linear layer, 50 epochs, twelve configurations, seeds 0, 1 and 2.
+    pub fn protocol(target: &str) -> Self {
+        Self {
+            target: target.to_owned(),
+            pooling: Pooling::Mean,
+            head: HeadKind::Linear,
+            standardise: false,
+            seeds: vec![0, 1, 2],
+            epochs: 50,
+            grid: ProbePoint::grid(),
+        }
+    }
+
+    fn check(&self) -> Result<(), DownstreamError> {
+        let refuse = |name, expected: &str, found: String| {
+            Err(DownstreamError::Setting { name, expected: expected.to_owned(), found })
+        };
+        if self.seeds.is_empty() || self.seeds.iter().enumerate().any(|(i, s)| self.seeds[..i].contains(s)) {
+            return refuse("seeds", "at least one, each once", format!("{:?}", self.seeds));
+        }
+        if self.epochs == 0 || self.grid.is_empty() || self.grid.iter().any(|p| p.batch_size == 0) {
+            return refuse("epochs, grid and batch size", "at least 1", "0".to_owned());
+        }
+        if self.head == HeadKind::Attention && (self.pooling != Pooling::Mean || self.standardise) {
+            let found = format!("pooling {}, standardise {}", self.pooling.name(), self.standardise);
+            return refuse("head attention", "its own pooling of raw controls", found);
+        }
+        Ok(())
+    }
+}
+
+/// What to probe, and where to.
+#[derive(Clone, Debug)]
+pub struct ProbeRequest {
+    /// The model directory.
+    pub model: PathBuf,
+    /// The cohort.
+    pub data: PathBuf,
+    /// Further people, scored with the fitted head.
+    pub test_data: Option<PathBuf>,
+    /// The folder to make.
+    pub out: PathBuf,
+    /// The settings.
+    pub settings: ProbeSettings,
+}
+
+/// Splits of a target over the people of a cohort, one for each seed; families stay together where they are known, and so
+/// do people whose scans are copies of each other.
+pub fn splits(cohort: &Cohort, target: &str, seeds: &[u64]) -> Result<SplitManifest, DownstreamError> {
+    let people = cohort.participants();
+    let family = family_column(people).map(str::to_owned);
+    let joined = kept_together(people, family.as_deref(), &scan_contents(cohort)?);
+    let (people, family_column) = match &joined {
+        Some((table, _)) => (table, Some(TOGETHER_COLUMN.to_owned())),
+        None => (people, family),
+    };
+    let spec = |&seed: &u64| SplitSpec {
+        target: Some(target.to_owned()),
+        family_column: family_column.clone(),
+        site_column: None,
+        scheme: Scheme::Random,
+        seed,
+    };
+    let specs: Vec<SplitSpec> = seeds.iter().map(spec).collect();
+    Ok(SplitManifest::new(&cohort.content_blake3()?, people, &specs)?)
+}
+
+/// Probes a model and leaves results, predictions, splits and the fitted head in the folder.
+pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome, DownstreamError> {
+    let settings = &request.settings;
+    settings.check()?;
+    let frozen = FrozenModel::read(&request.model)?;
+    frozen.able_to(settings.pooling)?;
+    let cohort = Cohort::open(&request.data)?;
+    let target = Target::read(cohort.participants(), &settings.target)?;
+    let manifest = splits(&cohort, &settings.target, &settings.seeds)?;
+    let asked = serde_json::json!({
+        "verb": "probe", "settings": settings, "model_blake3": frozen.blake3_for(settings.pooling),
+        "cohort_blake3": manifest.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
+    });
+    let folder = WorkFolder::open(&request.out, &asked)?;
+    folder.write_json("splits.json", &manifest)?;
+    let found: Vec<(SeedOutcome, Member)> = match settings.head {
+        HeadKind::Linear => {
+            let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
+            let one = |split: &Split| probe_features(&table, &target, split, settings);
+            manifest.splits.iter().map(one).collect::<Result<_, _>>()?
+        }
+        HeadKind::Ridge => {
+            let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
+            manifest.splits.iter().map(|split| probe_closed_form(&table, &target, split)).collect::<Result<_, _>>()?
+        }
+        HeadKind::Attention => {
+            let (rows, controls) = sequences(&frozen, &cohort, observer)?;
+            let inputs: Vec<&ControlSequence> = controls.iter().collect();
+            let head = AttentionHead { width: frozen.model.config().width };
+            let one = |split: &Split| {
+                probe_split(&head, &rows, &inputs, &target, split, settings, FittedTransform::default())
+            };
+            manifest.splits.iter().map(one).collect::<Result<_, _>>()?
+        }
+    };
+    folder.adopt_model(&request.model, MODEL_FOLDER)?;
+    let (seeds, mut members): (Vec<SeedOutcome>, Vec<Member>) = found.into_iter().unzip();
+    let identity = frozen.blake3_for(settings.pooling);
+    members.iter_mut().for_each(|member| member.model_blake3.clone_from(&identity));
+    let facts = HeadFacts {
+        target: settings.target.clone(),
+        task: target.task.clone(),
+        pooling: settings.pooling,
+        kind: settings.head,
+        width: match settings.head {
+            HeadKind::Linear | HeadKind::Ridge => frozen.feature_width(settings.pooling),
+            HeadKind::Attention => frozen.model.config().width,
+        },
+        cohort_blake3: manifest.cohort_blake3.clone(),
+    };
+    let mut head = FittedHead::new(facts, members);
+    head.write(folder.path())?;
+    let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
+    let outcome = Outcome::new("probe", &head, seeds, test_data, &frozen.people, settings);
+    outcome.write(&folder)?;
+    Ok(outcome)
+}
+
+/// Scores further people with the head that was just fitted.
+pub(crate) fn score_further(
+    folder: &WorkFolder,
+    head: &FittedHead,
+    data: &std::path::Path,
+    observer: &dyn Observer,
+) -> Result<TestData, DownstreamError> {
+    let cohort = Cohort::open(data)?;
+    let predictions = predict(folder.path(), head, &cohort, observer)?;
+    let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
+    let (seen_by_head, seen_by_model) = predictions.seen();
+    Ok(TestData {
+        cohort: data.to_path_buf(),
+        cohort_blake3: cohort.content_blake3()?,
+        seen_by_head,
+        seen_by_model,
+        score: predictions.score(head, &target),
+        tsv: predictions.to_tsv(head, None),
+    })
+}
+
+/// One seed on a table of features: transform, grid and test.
+pub fn probe_features(
+    table: &FeatureTable,
+    target: &Target,
+    split: &Split,
+    settings: &ProbeSettings,
+) -> Result<(SeedOutcome, Member), DownstreamError> {
+    let training: Vec<&[f32]> = (table.rows.iter().enumerate())
+        .filter(|(_, row)| split.train.contains(&row.subject) && target.values.contains_key(&row.subject))
+        .map(|(i, _)| table.feature(i))
+        .collect();
+    let transform = FittedTransform::fit(&training, settings.pooling == Pooling::Tangent, settings.standardise);
+    let rows: Vec<Vec<f32>> = (0..table.rows.len()).map(|i| transform.apply(table.feature(i))).collect();
+    let inputs: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
+    probe_split(&LinearHead { width: table.width }, &table.rows, &inputs, target, split, settings, transform)
+}
+
+fn probe_split<H: Head>(
+    head: &H,
+    rows: &[ScanRow],
+    inputs: &[&H::Input],
+    target: &Target,
+    split: &Split,
+    settings: &ProbeSettings,
+    transform: FittedTransform,
+) -> Result<(SeedOutcome, Member), DownstreamError> {
+    let seed = split.spec.seed;
+    let train = Part::of(rows, inputs, target, |s| split.train.contains(s));
+    let validation = Part::of(rows, inputs, target, |s| split.validation.contains(s));
+    train.check(target, seed, "training")?;
+    validation.check(target, seed, "validation")?;
+    let units = LabelUnits::fit(&target.task, &train.labels);
+    let search = Search { task: &target.task, units, grid: &settings.grid, epochs: settings.epochs, seed };
+    let selected = search.run(head, &train, &validation);
+    // From here on nothing is chosen any more.
+    let test = Part::of(rows, inputs, target, |s| split.test.contains(s));
+    test.check(target, seed, "test")?;
+    let said = test.predict(head, &widened(&selected.parameters), loss_of(&target.task));
+    let chosen = selected.tried[selected.chosen].clone();
+    let predictions = (test.people.iter().zip(&test.labels).zip(&said))
+        .map(|((person, &truth), &said)| PersonPrediction {
+            subject: person.clone(),
+            truth,
+            prediction: units.to_label(said),
+        })
+        .collect();
+    let outcome = SeedOutcome {
+        seed,
+        split_blake3: split.blake3.clone(),
+        people: [train.people.len(), validation.people.len(), test.people.len()],
+        chosen: serde_json::json!(chosen),
+        validation: chosen.validation,
+        test: test.score(&target.task, &said, units),
+        tried: serde_json::json!(selected.tried),
+        predictions,
+    };
+    let member = Member {
+        seed,
+        model: MODEL_FOLDER.to_owned(),
+        model_blake3: String::new(),
+        label_mean: units.mean,
+        label_spread: units.spread,
+        split_blake3: split.blake3.clone(),
+        train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+        chosen: serde_json::json!(chosen),
+        transform,
+        parameters: selected.parameters,
+        closed_form: None,
+    };
+    Ok((outcome, member))
+}
+
+/// One seed in closed form: the penalty is chosen inside the training people, so validation people only report.
+pub fn probe_closed_form(
+    table: &FeatureTable,
+    target: &Target,
+    split: &Split,
+) -> Result<(SeedOutcome, Member), DownstreamError> {
+    let seed = split.spec.seed;
+    let inputs: Vec<&[f32]> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
+    let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&table.rows, &inputs, target, chosen);
+    let train = part(&|s| split.train.contains(s));
+    let validation = part(&|s| split.validation.contains(s));
+    train.check(target, seed, "training")?;
+    validation.check(target, seed, "validation")?;
+    let units = LabelUnits::fit(&target.task, &train.labels);
+    let fit = closed_form_fit(&train, target, seed)?;
+    let test = part(&|s| split.test.contains(s));
+    test.check(target, seed, "test")?;
+    let says = |part: &Part<'_, [f32]>| -> Vec<f64> {
+        let one =
+            |scans: &Vec<&[f32]>| scans.iter().map(|x| closed_form_says(&fit, x)).sum::<f64>() / scans.len() as f64;
+        part.scans.par_iter().map(one).collect()
+    };
+    let said = says(&test);
+    let chosen = serde_json::json!({"penalty": fit.penalty});
+    let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
+        subject: subject.clone(),
+        truth,
+        prediction,
+    };
+    let outcome = SeedOutcome {
+        seed,
+        split_blake3: split.blake3.clone(),
+        people: [train.people.len(), validation.people.len(), test.people.len()],
+        chosen: chosen.clone(),
+        validation: score(&target.task, &says(&validation), &validation.labels, units),
+        test: score(&target.task, &said, &test.labels, units),
+        tried: serde_json::json!(fit.tried),
+        predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
+    };
+    let member = Member {
+        seed,
+        model: MODEL_FOLDER.to_owned(),
+        model_blake3: String::new(),
+        label_mean: units.mean,
+        label_spread: units.spread,
+        split_blake3: split.blake3.clone(),
+        train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+        chosen,
+        transform: FittedTransform::default(),
+        parameters: Vec::new(),
+        closed_form: Some(fit),
+    };
+    Ok((outcome, member))
+}
+
+/// Ridge or logistic regression on the training scans; scans of one person stay together in the inner folds.
+fn closed_form_fit(train: &Part<'_, [f32]>, target: &Target, seed: u64) -> Result<FittedProbe, DownstreamError> {
+    let (mut values, mut labels, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+    for (person, (scans, &label)) in train.scans.iter().zip(&train.labels).enumerate() {
+        for scan in scans {
+            values.extend(scan.iter().map(|x| f64::from(*x)));
+            labels.push(label);
+            groups.push(person);
+        }
+    }
+    let rows: Vec<usize> = (0..labels.len()).collect();
+    let features = Features::new(rows.len(), values.len() / rows.len(), values)?;
+    let codes: Vec<usize> = labels.iter().map(|y| usize::from(*y > 0.5)).collect();
+    let labels = match target.task {
+        Task::Regression => Labels::Number(&labels),
+        Task::Classification { .. } => Labels::Class { codes: &codes, classes: 2 },
+    };
+    Ok(FittedProbe::fit(&features, &rows, labels, &groups, seed)?)
+}
+
+/// The controls of all scans, for heads that pool themselves.
+fn sequences(
+    frozen: &FrozenModel,
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<(Vec<ScanRow>, Vec<ControlSequence>), DownstreamError> {
+    let scans: Vec<usize> = (0..cohort.len()).collect();
+    let mut found: Vec<Option<ControlSequence>> = vec![None; cohort.len()];
+    encode_cohort(frozen, cohort, &scans, observer, |i, encoded| found[i] = Some(encoded.control))?;
+    Ok((cohort.index().iter().zip(found)).filter_map(|(entry, control)| Some((scan_row(entry), control?))).unzip())
+}

@@ -1,0 +1,238 @@
+//! Moments of the latent state and decoded values at every row, window by window: memory does not grow with the scan.
+
+use crate::downstream::control::Windows;
+use crate::downstream::frozen::FrozenModel;
+use crate::infer::error::InferError;
+use crate::infer::rows::{RowKind, Rows};
+use bdo_model::dynamics::Frames;
+use burn::tensor::{Device, Tensor, TensorData};
+use std::ops::Range;
+
+/// Rows (with padding) that are inferred at once.
+const ROWS_AT_ONCE: usize = 2048;
+
+/// The answer at a range of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// Which rows.
+    pub rows: Range<usize>,
+    /// Row-major [rows, regions], decoded from the mean state, in the units of the model.
+    pub decoded: Vec<f32>,
+    /// What was subtracted from every region of the window before the model looked; to be added to any decoded value.
+    pub centre: Vec<f32>,
+    /// What the decoder's own values are multiplied by in this window; 1 for models that take scans as they are.
+    pub size: f32,
+    /// Row-major [rows, d] mean of the state in the eigenbasis.
+    pub mean: Vec<f32>,
+    /// Row-major [rows, d] variance of the state in the eigenbasis.
+    pub variance: Vec<f32>,
+    /// Row-major [rows, d] control that acts on the step ending at each row.
+    pub control: Vec<f32>,
+    /// Row-major [rows, d] decay rates that act on it, per unit of the model's time.
+    pub rates: Vec<f32>,
+    /// Time each row's step takes, in the model's time.
+    pub delta: Vec<f32>,
+}
+
+/// A model ready to be asked.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    frozen: &'a FrozenModel,
+    windows: Windows,
+    /// Whether windows are centred on their own visible frames, as visits of training were.
+    own_centre: bool,
+    /// V, computed once.
+    basis: Tensor<2>,
+}
+
+/// One window: the rows it looks at, and those whose answer is taken from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Window {
+    rows: Range<usize>,
+    taken: Range<usize>,
+}
+
+impl<'a> Engine<'a> {
+    /// With windows as the model has seen scans in training.
+    pub fn new(frozen: &'a FrozenModel) -> Self {
+        let basis = frozen.model.dynamics.basis();
+        Self { frozen, windows: frozen.windows, own_centre: frozen.windows.own_clock, basis }
+    }
+
+    /// The eigenbasis of the process, [d, d].
+    pub fn basis(&self) -> Tensor<2> {
+        self.basis.clone()
+    }
+
+    /// The model.
+    pub fn frozen(&self) -> &'a FrozenModel {
+        self.frozen
+    }
+
+    /// Hands on the answer piece by piece, rows in order, each once.
+    pub fn infer(&self, rows: &Rows, mut take: impl FnMut(Piece) -> Result<(), InferError>) -> Result<(), InferError> {
+        let windows = cut(rows, self.windows);
+        let mut rest = windows.as_slice();
+        while !rest.is_empty() {
+            let longest = |count: usize| rest[..count].iter().map(|w| w.rows.len()).max().unwrap_or(0);
+            let fits = (1..=rest.len()).take_while(|&n| n == 1 || n * longest(n) <= ROWS_AT_ONCE).last().unwrap_or(1);
+            let (now, later) = rest.split_at(fits);
+            rest = later;
+            for piece in self.batch(rows, now)? {
+                take(piece)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, InferError> {
+        let (batch, regions) = (windows.len(), rows.regions());
+        let longest = windows.iter().map(|w| w.rows.len()).max().unwrap_or(0);
+        let mut series = vec![0.0f32; batch * longest * regions];
+        let mut frames = Frames {
+            batch,
+            frames: longest,
+            times_seconds: vec![0.0; batch * longest],
+            context: vec![false; batch * longest],
+            valid: vec![false; batch * longest],
+        };
+        let mut centres = Vec::with_capacity(batch);
+        for (b, window) in windows.iter().enumerate() {
+            let centre = if self.own_centre { visible_mean(rows, &window.rows) } else { vec![0.0; regions] };
+            let origin = if self.windows.own_clock { rows.times_seconds[window.rows.start] } else { 0.0 };
+            for (place, row) in window.rows.clone().enumerate() {
+                let at = b * longest + place;
+                frames.times_seconds[at] = rows.times_seconds[row] - origin;
+                frames.context[at] = rows.is_visible(row);
+                frames.valid[at] = true;
+                if rows.is_visible(row) {
+                    let from = &rows.values[row * regions..(row + 1) * regions];
+                    let to = &mut series[at * regions..(at + 1) * regions];
+                    to.iter_mut().zip(from).zip(&centre).for_each(|((to, from), mean)| *to = from - mean);
+                }
+            }
+            centres.push(centre);
+        }
+        let valid: Vec<bool> = std::iter::repeat_n(rows.region_valid.iter().copied(), batch).flatten().collect();
+        let series = Tensor::<3>::from_data(TensorData::new(series, [batch, longest, regions]), &Device::flex());
+        let found = self.frozen.model.reconstruct(&series, &frames, &valid)?;
+        let numbers = |tensor: Tensor<3>| tensor.into_data().try_to_vec::<f32>().expect("the model computes in f32");
+        let width = self.frozen.model.config().width;
+        let (decoded, mean, variance) =
+            (numbers(found.series), numbers(found.moments.mean), numbers(found.moments.variance));
+        let sizes = found.size.map_or_else(|| vec![1.0; batch], numbers);
+        let (control, rates) = (numbers(found.latents.control), numbers(found.latents.rates));
+        let piece = |(b, window): (usize, &Window)| {
+            let from = b * longest + (window.taken.start - window.rows.start);
+            let span = |values: &[f32], last: usize| values[from * last..(from + window.taken.len()) * last].to_vec();
+            let by_driver = |values: &[f32]| {
+                let drivers = &found.grid.driver[from..from + window.taken.len()];
+                drivers.iter().flat_map(|&token| values[token * width..(token + 1) * width].iter().copied()).collect()
+            };
+            let mut decoded = span(&decoded, regions);
+            for row in decoded.chunks_exact_mut(regions) {
+                row.iter_mut().zip(&centres[b]).for_each(|(x, mean)| *x += mean);
+            }
+            Piece {
+                rows: window.taken.clone(),
+                decoded,
+                centre: centres[b].clone(),
+                size: sizes[b],
+                mean: span(&mean, width),
+                variance: span(&variance, width),
+                control: by_driver(&control),
+                rates: by_driver(&rates),
+                delta: span(&found.grid.delta, 1),
+            }
+        };
+        Ok(windows.iter().enumerate().map(piece).collect())
+    }
+}
+
+/// Mean of the visible rows of a window, region by region; 0 where nothing is known.
+fn visible_mean(rows: &Rows, range: &Range<usize>) -> Vec<f32> {
+    let regions = rows.regions();
+    let mut sums = vec![0.0f64; regions];
+    let mut count = 0usize;
+    for row in range.clone().filter(|&row| rows.is_visible(row)) {
+        count += 1;
+        let values = &rows.values[row * regions..(row + 1) * regions];
+        sums.iter_mut().zip(values).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
+    sums.iter().map(|sum| (sum / count.max(1) as f64) as f32).collect()
+}
+
+/// Half-overlapping windows; each row is answered by the window it lies most centrally in. Only frames (seen, hidden or
+/// missing) count for the length: times asked for between them ride along.
+fn cut(rows: &Rows, windows: Windows) -> Vec<Window> {
+    let frames: Vec<usize> = (0..rows.len()).filter(|&row| rows.kinds[row] != RowKind::Asked).collect();
+    let (count, length) = (frames.len(), windows.frames);
+    if count <= windows.longest_whole {
+        return vec![Window { rows: 0..rows.len(), taken: 0..rows.len() }];
+    }
+    let half = (length / 2).max(1);
+    let number = (count - length).div_ceil(half) + 1;
+    let mut taken = 0;
+    (0..number)
+        .map(|i| {
+            let start = i * half;
+            let end = (start + length).min(count);
+            let last = end == count;
+            let from = if start == 0 { 0 } else { frames[start] };
+            let to = if last { rows.len() } else { frames[end] };
+            let taken_to = if last { rows.len() } else { frames[end - half / 2] };
+            let window = Window { rows: with_a_visible_row(rows, from..to), taken: taken..taken_to };
+            taken = taken_to;
+            window
+        })
+        .collect()
+}
+
+/// Widened to the nearest visible rows where a long gap leaves a window without any.
+fn with_a_visible_row(rows: &Rows, range: Range<usize>) -> Range<usize> {
+    if range.clone().any(|row| rows.is_visible(row)) {
+        return range;
+    }
+    let before = (0..range.start).rev().find(|&row| rows.is_visible(row)).unwrap_or(range.start);
+    let after = (range.end..rows.len()).find(|&row| rows.is_visible(row)).map_or(range.end, |row| row + 1);
+    before..after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(kinds: Vec<RowKind>) -> Rows {
+        Rows {
+            times_seconds: (0..kinds.len()).map(|i| i as f64).collect(),
+            values: vec![0.0; kinds.len()],
+            kinds,
+            region_valid: vec![true],
+        }
+    }
+
+    #[test]
+    fn every_row_is_answered_once_and_in_order() {
+        let windows = Windows { longest_whole: 10, frames: 10, own_clock: true };
+        for count in [3, 10, 11, 15, 16, 40, 101] {
+            let mut kinds = vec![RowKind::Visible; count];
+            kinds.extend([RowKind::Asked; 3]);
+            let rows = rows(kinds);
+            let found = cut(&rows, windows);
+            let answered: Vec<usize> = found.iter().flat_map(|w| w.taken.clone()).collect();
+            assert_eq!(answered, (0..count + 3).collect::<Vec<_>>(), "{count}");
+            assert!(found.iter().all(|w| w.rows.start <= w.taken.start && w.taken.end <= w.rows.end));
+            assert!(found.iter().all(|w| w.rows.len() <= 13));
+        }
+    }
+
+    #[test]
+    fn a_window_inside_a_gap_reaches_out_for_something_to_look_at() {
+        let mut kinds = vec![RowKind::Missing; 60];
+        kinds[0] = RowKind::Visible;
+        kinds[59] = RowKind::Visible;
+        let rows = rows(kinds);
+        let found = cut(&rows, Windows { longest_whole: 10, frames: 10, own_clock: true });
+        assert!(found.iter().all(|w| w.rows.clone().any(|row| rows.is_visible(row))));
+    }
+}

@@ -1,0 +1,142 @@
+//! How well hidden frames are filled, and whether the bands hold, beside simple ways to fill them.
+
+use crate::infer::calibration::{Calibration, Ignorance};
+use crate::infer::engine::Engine;
+use crate::infer::error::InferError;
+use crate::infer::rows::{RowKind, Rows};
+use crate::infer::spread::decoded_variance;
+use crate::interval::{IntervalScore, IntervalTally};
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::random::stream;
+use bdo_model::weights::PreprocessorConfig;
+use bdo_train::autocorrelation::Autocorrelation;
+use bdo_train::evaluate::{Masked, Predictor, Timing};
+use bdo_train::mask::MaskSettings;
+use serde::Serialize;
+
+/// What is asked of whom.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The model.
+    pub engine: &'a Engine<'a>,
+    /// Its bands.
+    pub calibration: &'a Calibration,
+    /// Of the training people, for kriging.
+    pub correlation: &'a Autocorrelation,
+    /// The cohort.
+    pub cohort: &'a Cohort,
+    /// Scans of it.
+    pub scans: &'a [usize],
+    /// Seed of the masks and draws.
+    pub seed: u64,
+}
+
+/// How one share of missing frames was filled.
+#[derive(Clone, Debug, Serialize)]
+pub struct FillScore {
+    /// Share of frames that were hidden.
+    pub missing: f64,
+    /// Scans scored.
+    pub scans: usize,
+    /// The model with its bands.
+    pub model: IntervalScore,
+    /// Mean squared error of the others on the same frames.
+    pub others: Vec<(&'static str, f64)>,
+}
+
+/// Visits with a share of their frames hidden: stretches of the length the model was trained on.
+pub fn visits(
+    cohort: &Cohort,
+    scans: &[usize],
+    contract: &PreprocessorConfig,
+    mask: &MaskSettings,
+    seed: u64,
+) -> Result<Vec<(u64, Masked)>, InferError> {
+    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
+    let columns = contract.match_regions(&names)?;
+    let mut found = Vec::with_capacity(scans.len());
+    for &i in scans {
+        let scan = cohort.scan(i)?;
+        let mut rng = stream("inference visit", &[seed, i as u64, mask.ratio.to_bits()]);
+        let masked = Masked::draw(&scan, &columns, contract, Timing::AsScanned, mask, &mut rng);
+        found.extend(masked.map(|masked| (i as u64, masked)));
+    }
+    Ok(found)
+}
+
+impl Question<'_> {
+    /// Fills a share of the frames of every scan.
+    pub fn fill(&self, mask: &MaskSettings, observer: &dyn Observer) -> Result<FillScore, InferError> {
+        let contract = &self.engine.frozen().contract;
+        let mut tally = IntervalTally::new(self.calibration.half_widths);
+        let mut errors = [(0.0f64, 0usize); Predictor::ALL.len()];
+        let mut scored = 0;
+        for (done, &scan) in self.scans.iter().enumerate() {
+            if observer.stop_requested() {
+                return Err(InferError::Interrupted);
+            }
+            for (number, masked) in visits(self.cohort, &[scan], contract, mask, self.seed)? {
+                self.add(&masked, number, &mut tally)?;
+                for (predictor, (sum, count)) in Predictor::ALL.iter().zip(&mut errors) {
+                    let (error, more) = squared_error(
+                        &predictor.predict(&masked, masked.region_valid.len(), self.correlation),
+                        &masked,
+                    );
+                    *sum += error;
+                    *count += more;
+                }
+                scored += 1;
+            }
+            observer.advance(done + 1, 0);
+        }
+        let others = Predictor::ALL.iter().zip(&errors).map(|(p, (sum, n))| (p.name(), sum / (*n).max(1) as f64));
+        Ok(FillScore { missing: mask.ratio, scans: scored, model: tally.score(), others: others.collect() })
+    }
+
+    /// Adds the hidden rows of one visit.
+    pub fn add(&self, masked: &Masked, number: u64, tally: &mut IntervalTally) -> Result<(), InferError> {
+        self.each_hidden(masked, number, |_, mean, sd, truth| tally.add(mean, sd, truth))
+    }
+
+    /// Hands on row, mean, spread and truth of every hidden value.
+    pub fn each_hidden(
+        &self,
+        masked: &Masked,
+        number: u64,
+        mut take: impl FnMut(usize, f64, f64, f64),
+    ) -> Result<(), InferError> {
+        let rows = Rows::of_masked(masked);
+        let regions = rows.regions();
+        let ignorance = Ignorance::of(&rows, &self.calibration.region_variance, self.correlation);
+        self.engine.infer(&rows, |piece| {
+            let spread = decoded_variance(self.engine, &piece, self.calibration.uncertainty, &[self.seed, number]);
+            for (place, row) in piece.rows.clone().enumerate().filter(|(_, row)| rows.kinds[*row] == RowKind::Hidden) {
+                for region in (0..regions).filter(|&r| rows.region_valid[r]) {
+                    let at = place * regions + region;
+                    let variance = self.calibration.variance(
+                        f64::from(spread[at]),
+                        ignorance.region_variance[region],
+                        ignorance.unknown[row],
+                    );
+                    let truth = f64::from(masked.values[row * regions + region]);
+                    take(row, f64::from(piece.decoded[at]), variance.sqrt(), truth);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Sum of squares over hidden values and their number.
+fn squared_error(predicted: &[f32], masked: &Masked) -> (f64, usize) {
+    let regions = masked.region_valid.len();
+    let (mut sum, mut count) = (0.0, 0);
+    for (row, _) in masked.context.iter().enumerate().filter(|(_, visible)| !**visible) {
+        for region in (0..regions).filter(|&r| masked.region_valid[r]) {
+            let at = row * regions + region;
+            sum += (f64::from(predicted[at]) - f64::from(masked.values[at])).powi(2);
+            count += 1;
+        }
+    }
+    (sum, count)
+}

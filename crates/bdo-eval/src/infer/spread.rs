@@ -1,0 +1,134 @@
+//! The spread of the state through the decoder, which is not linear: by drawing states, or by its slope at the mean.
+
+use crate::infer::engine::{Engine, Piece};
+use bdo_data::random::stream;
+use bdo_train::noise::fill_normal;
+use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// How a spread passes the decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Uncertainty {
+    /// States are drawn and decoded.
+    Sampled {
+        /// How many.
+        draws: usize,
+    },
+    /// The decoder is taken as linear around the mean state.
+    Linearised,
+}
+
+/// Row-major [rows, regions] variance of decoded values in the units of the model, observation noise not included. The
+/// draws are a function of `seed` and of the row, so that windows and threads change nothing.
+pub fn decoded_variance(engine: &Engine<'_>, piece: &Piece, how: Uncertainty, seed: &[u64]) -> Vec<f32> {
+    let sigma_p = engine.frozen().model.config().loss.sigma_p;
+    let floor = (sigma_p * sigma_p) as f32;
+    let total: Vec<f32> = piece.variance.iter().map(|v| v + floor).collect();
+    let mut variance = match how {
+        Uncertainty::Sampled { draws } => sampled(engine, piece, &total, draws.max(2), seed),
+        Uncertainty::Linearised => linearised(engine, piece, &total),
+    };
+    variance.iter_mut().for_each(|v| *v *= piece.size * piece.size);
+    variance
+}
+
+fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, seed: &[u64]) -> Vec<f32> {
+    let model = &engine.frozen().model;
+    let (width, regions) = (model.config().width, model.config().regions);
+    let rows = piece.rows.len();
+    let deviation: Vec<f32> = variance.iter().map(|v| v.sqrt()).collect();
+    // Around the decoded mean, so that squares of large offsets do not cancel.
+    let offset: Vec<f32> = centred(piece, regions);
+    let (mut sums, mut squares) = (vec![0.0f32; rows * regions], vec![0.0f32; rows * regions]);
+    for draw in 0..draws {
+        let mut states = vec![0.0f32; rows * width];
+        states.par_chunks_mut(width).enumerate().for_each(|(row, state)| {
+            let mut key = seed.to_vec();
+            key.extend([(piece.rows.start + row) as u64, draw as u64]);
+            fill_normal(&mut stream("posterior", &key), state);
+            let at = row * width..(row + 1) * width;
+            for ((x, mean), sd) in state.iter_mut().zip(&piece.mean[at.clone()]).zip(&deviation[at]) {
+                *x = mean + sd * *x;
+            }
+        });
+        let states = Tensor::<3>::from_data(TensorData::new(states, [1, rows, width]), &Device::flex());
+        let decoded = model.decoder.forward(model.dynamics.rotate(engine.basis(), states), None);
+        let decoded = decoded.into_data().try_to_vec::<f32>().expect("the decoder computes in f32");
+        for (((sum, square), x), mean) in sums.iter_mut().zip(&mut squares).zip(&decoded).zip(&offset) {
+            let from_mean = x - mean;
+            *sum += from_mean;
+            *square += from_mean * from_mean;
+        }
+    }
+    let n = draws as f32;
+    sums.iter().zip(&squares).map(|(sum, square)| ((square - sum * sum / n) / (n - 1.0)).max(0.0)).collect()
+}
+
+/// Decoded values as the decoder gave them, before the window's mean was added.
+fn centred(piece: &Piece, regions: usize) -> Vec<f32> {
+    let row = |row: &[f32]| row.iter().zip(&piece.centre).map(|(x, mean)| (x - mean) / piece.size).collect::<Vec<_>>();
+    piece.decoded.chunks_exact(regions).flat_map(row).collect()
+}
+
+/// `sum_k J_nk^2 P_k` with J the slope of decoder and rotation at the mean state.
+fn linearised(engine: &Engine<'_>, piece: &Piece, variance: &[f32]) -> Vec<f32> {
+    let width = engine.frozen().model.config().width;
+    let slopes = Slopes::of(engine);
+    let row = |(mean, variance): (&[f32], &[f32])| slopes.variance(mean, variance);
+    piece.mean.par_chunks_exact(width).zip(variance.par_chunks_exact(width)).map(row).flatten().collect()
+}
+
+/// The decoder's matrices on the host, the rotation folded into the first.
+pub(crate) struct Slopes {
+    width: usize,
+    regions: usize,
+    /// `W1 V` [d, d].
+    first: Vec<f32>,
+    bias: Vec<f32>,
+    /// `W2` [N, d].
+    second: Vec<f32>,
+}
+
+impl Slopes {
+    pub(crate) fn of(engine: &Engine<'_>) -> Self {
+        let model = &engine.frozen().model;
+        let parameters = model.parameters();
+        let values = |name: &str| parameters.0.get(name).map(|array| array.values.clone()).unwrap_or_default();
+        let (width, regions) = (model.config().width, model.config().regions);
+        let basis = engine.basis().into_data().try_to_vec::<f32>().expect("the basis is f32");
+        let plain = values("decoder.linear1.weight");
+        let mut first = vec![0.0f32; width * width];
+        first.par_chunks_mut(width).zip(plain.par_chunks(width)).for_each(|(out, row)| {
+            for (weight, basis) in row.iter().zip(basis.chunks_exact(width)) {
+                out.iter_mut().zip(basis).for_each(|(x, v)| *x += weight * v);
+            }
+        });
+        Self { width, regions, first, bias: values("decoder.linear1.bias"), second: values("decoder.linear2.weight") }
+    }
+
+    /// [N, d] slope at a mean state in the eigenbasis.
+    pub(crate) fn at(&self, mean: &[f32]) -> Vec<f32> {
+        let rows = self.first.chunks_exact(self.width);
+        let active: Vec<bool> = rows
+            .zip(&self.bias)
+            .map(|(row, bias)| row.iter().zip(mean).map(|(w, m)| w * m).sum::<f32>() + bias > 0.0)
+            .collect();
+        let mut slope = vec![0.0f32; self.regions * self.width];
+        for (out, weights) in slope.chunks_exact_mut(self.width).zip(self.second.chunks_exact(self.width)) {
+            for ((weight, row), _) in
+                weights.iter().zip(self.first.chunks_exact(self.width)).zip(&active).filter(|(_, on)| **on)
+            {
+                out.iter_mut().zip(row).for_each(|(x, w)| *x += weight * w);
+            }
+        }
+        slope
+    }
+
+    fn variance(&self, mean: &[f32], variance: &[f32]) -> Vec<f32> {
+        let slope = self.at(mean);
+        let region = |row: &[f32]| row.iter().zip(variance).map(|(j, v)| j * j * v).sum::<f32>();
+        slope.chunks_exact(self.width).map(region).collect()
+    }
+}

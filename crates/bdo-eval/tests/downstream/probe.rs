@@ -1,0 +1,244 @@
+//! Probes find what is there, nothing where there is nothing, and never look at the test people.
+
+use crate::fixture::{Silent, cohort, model, noise, reordered_cohort};
+use bdo_data::participants::Participants;
+use bdo_data::split::{Scheme, Split, SplitSpec};
+use bdo_eval::downstream::error::DownstreamError;
+use bdo_eval::downstream::fit::ProbePoint;
+use bdo_eval::downstream::fitted::{FittedHead, HeadKind};
+use bdo_eval::downstream::pooling::Pooling;
+use bdo_eval::downstream::predict::predict;
+use bdo_eval::downstream::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
+use bdo_eval::downstream::table::{FeatureTable, ScanRow, TableOrigin};
+use bdo_eval::downstream::target::{Target, Task};
+use std::path::{Path, PathBuf};
+
+const PEOPLE: usize = 200;
+const WIDTH: usize = 8;
+
+fn people() -> Participants {
+    let mut table = Participants::with_columns(["group", "age"]);
+    for person in 0..PEOPLE {
+        let labels = vec![Some(["no", "yes"][person % 2].to_owned()), Some((person as f64 * 0.37).to_string())];
+        table.insert(format!("p{person:03}"), labels);
+    }
+    table
+}
+
+/// Features whose first column tells the classes apart by two units, with noise of one.
+fn features() -> FeatureTable {
+    let mut draw = noise("probe features", &[]);
+    let mut values = Vec::new();
+    for person in 0..PEOPLE {
+        values.extend((0..WIDTH).map(|_| draw()));
+        values[person * WIDTH] += if person % 2 == 1 { 1.0 } else { -1.0 };
+    }
+    FeatureTable {
+        rows: (0..PEOPLE)
+            .map(|p| ScanRow { scan: format!("p{p:03}"), subject: format!("p{p:03}"), session: None })
+            .collect(),
+        width: WIDTH,
+        values,
+        origin: TableOrigin {
+            version: String::new(),
+            model_blake3: String::new(),
+            cohort_blake3: String::new(),
+            pooling: Pooling::Mean,
+        },
+        passed_over: vec![],
+    }
+}
+
+fn split(people: &Participants, target: &str, seed: u64) -> Split {
+    let spec =
+        SplitSpec { target: Some(target.into()), family_column: None, site_column: None, scheme: Scheme::Random, seed };
+    Split::new(people, &spec).unwrap()
+}
+
+#[test]
+fn classes_that_can_be_told_apart_are_and_shuffled_ones_are_not() {
+    let (people, table) = (people(), features());
+    let target = Target::read(&people, "group").unwrap();
+    let settings = ProbeSettings { epochs: 20, ..ProbeSettings::protocol("group") };
+    let (found, _) = probe_features(&table, &target, &split(&people, "group", 0), &settings).unwrap();
+    let accuracy = found.test.get("accuracy").unwrap();
+    // The columns are uniform, one unit to either side of each class' own centre: the classes touch at zero.
+    assert!(accuracy >= 0.95, "{accuracy}");
+    assert_eq!(found.people, [120, 40, 40]);
+    let quick = ProbeSettings { epochs: 5, grid: ProbePoint::grid()[..2].to_vec(), ..settings };
+    let runs = 100;
+    let mean = (0..runs)
+        .map(|seed| {
+            let shuffled = target.shuffled(seed);
+            let split = split(&people, "group", seed);
+            // Shuffling may leave a part with few of a class, never with none.
+            probe_features(&table, &shuffled, &split, &quick).unwrap().0.test.get("auc").unwrap()
+        })
+        .sum::<f64>()
+        / runs as f64;
+    // One AUC of 20 against 20 people has a spread of sqrt(41 / 4800) = 0.092; the mean of 100, of 0.0092.
+    assert!((mean - 0.5).abs() < 0.03, "{mean}");
+}
+
+#[test]
+fn a_number_is_predicted_in_its_own_units() {
+    let (people, mut table) = (people(), features());
+    for person in 0..PEOPLE {
+        table.values[person * WIDTH + 3] = (person as f32 * 0.37 - 37.0) / 20.0;
+    }
+    let target = Target::read(&people, "age").unwrap();
+    assert_eq!(target.task, Task::Regression);
+    let (found, member) =
+        probe_features(&table, &target, &split(&people, "age", 1), &ProbeSettings::protocol("age")).unwrap();
+    let (rho, mse) = (found.test.get("rho").unwrap(), found.test.get("mse").unwrap());
+    assert!(rho > 0.99 && mse < 0.05, "{rho} {mse}");
+    let errors: Vec<f64> = found.predictions.iter().map(|p| (p.prediction - p.truth).abs()).collect();
+    assert!(errors.iter().all(|e| *e < 12.0), "{errors:?}");
+    assert!((member.label_mean - 36.8).abs() < 3.0, "{}", member.label_mean);
+}
+
+#[test]
+fn nothing_is_chosen_by_the_test_people() {
+    let (people, table) = (people(), features());
+    let split = split(&people, "group", 2);
+    let settings = ProbeSettings { epochs: 4, standardise: true, ..ProbeSettings::protocol("group") };
+    let target = Target::read(&people, "group").unwrap();
+    let (before, kept) = probe_features(&table, &target, &split, &settings).unwrap();
+    let mut turned = target.clone();
+    for person in split.test.subjects() {
+        let value = turned.values.get_mut(person).unwrap();
+        *value = 1.0 - *value;
+    }
+    let mut moved = table.clone();
+    for (i, row) in table.rows.iter().enumerate().filter(|(_, row)| split.test.contains(&row.subject)) {
+        moved.values[i * WIDTH] += row.scan.len() as f32 * 100.0;
+    }
+    let (after, same) = probe_features(&moved, &turned, &split, &settings).unwrap();
+    assert_eq!((kept.parameters, kept.transform), (same.parameters, same.transform));
+    assert_eq!((before.tried, before.validation), (after.tried, after.validation));
+    assert_ne!(before.test, after.test);
+}
+
+fn request(dir: &Path, model: PathBuf, target: &str, out: &str) -> ProbeRequest {
+    let grid = ProbePoint::grid()[..2].to_vec();
+    ProbeRequest {
+        model,
+        data: dir.join("c"),
+        test_data: None,
+        out: dir.join(out),
+        settings: ProbeSettings { epochs: 5, seeds: vec![0, 1], grid, ..ProbeSettings::protocol(target) },
+    }
+}
+
+#[test]
+fn a_head_read_back_says_the_very_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, _) = model(dir.path(), "m");
+    let cohort = cohort(dir.path(), "c", 0..40);
+    let kinds = [
+        ("group", Pooling::Mean, HeadKind::Linear, false),
+        ("age", Pooling::MeanStd, HeadKind::Linear, true),
+        ("group", Pooling::Tangent, HeadKind::Linear, false),
+        ("group", Pooling::Mean, HeadKind::Attention, false),
+        ("group", Pooling::Covariance, HeadKind::Ridge, false),
+        ("age", Pooling::Mean, HeadKind::Ridge, false),
+        ("group", Pooling::Coupling, HeadKind::Ridge, false),
+        ("age", Pooling::Regions, HeadKind::Linear, true),
+    ];
+    bdo_eval::downstream::readout::ensure_readout(&path, &cohort, &Silent).unwrap();
+    for (i, (target, pooling, head, standardise)) in kinds.into_iter().enumerate() {
+        let mut request = request(dir.path(), path.clone(), target, &format!("out{i}"));
+        request.settings = ProbeSettings { pooling, head, standardise, ..request.settings };
+        let found = probe(&request, &Silent).unwrap();
+        let fitted = FittedHead::read(&request.out).unwrap();
+        let said = predict(&request.out, &fitted, &cohort, &Silent).unwrap();
+        for (m, seed) in found.seeds.iter().enumerate() {
+            assert_eq!(seed.predictions.len(), 8);
+            for person in &seed.predictions {
+                let scan = said.scans.iter().find(|s| s.row.subject == person.subject).unwrap();
+                assert!(scan.members[m] == person.prediction, "{target}: {} {}", scan.members[m], person.prediction);
+            }
+        }
+        let seen = said.scans.iter().filter(|s| s.seen_by_model).map(|s| s.row.subject.as_str()).collect::<Vec<_>>();
+        assert_eq!(seen, ["p003"]);
+        assert_eq!(said.scans.iter().filter(|s| s.seen_by_head).count(), {
+            let trained: std::collections::BTreeSet<_> =
+                fitted.members.iter().flat_map(|m| m.train_people.iter()).collect();
+            trained.len()
+        });
+        let tsv = said.to_tsv(&fitted, None);
+        let header = tsv.lines().next().unwrap();
+        let expected = if target == "age" {
+            "scan\tsubject\tprediction\tseed0\tseed1\tseen"
+        } else {
+            "scan\tsubject\tprediction\tprobability_a\tprobability_b\tseed0\tseed1\tseen"
+        };
+        assert_eq!(header, expected);
+        for file in ["result.json", "table.md", "splits.json", "predictions.tsv", "head.json", "model/config.json"] {
+            assert!(request.out.join(file).is_file(), "{file}");
+        }
+    }
+}
+
+#[test]
+fn further_people_are_scored_and_known_ones_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, _) = model(dir.path(), "m");
+    cohort(dir.path(), "c", 0..40);
+    cohort(dir.path(), "further", 30..60);
+    let mut request = request(dir.path(), path, "group", "out");
+    request.test_data = Some(dir.path().join("further"));
+    let found = probe(&request, &Silent).unwrap().test_data.unwrap();
+    assert!(found.seen_by_head > 0 && found.seen_by_head <= 10, "{}", found.seen_by_head);
+    let score = found.score.unwrap();
+    assert_eq!((score.people, score.members.len()), (30, 2));
+    assert!(dir.path().join("out/test_data_predictions.tsv").is_file());
+}
+
+#[test]
+fn refusals_say_what_was_expected_and_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, _) = model(dir.path(), "m");
+    cohort(dir.path(), "c", 0..40);
+    let say = |request: &ProbeRequest| match probe(request, &Silent) {
+        Ok(_) => "no error".to_owned(),
+        Err(error) => error.to_string().replace(&*dir.path().to_string_lossy(), "[folder]"),
+    };
+    let fine = request(dir.path(), path.clone(), "group", "out");
+    assert_eq!(
+        say(&request(dir.path(), path.clone(), "iq", "x")),
+        "expected a label column \"iq\", found group, age, site"
+    );
+    assert_eq!(
+        say(&request(dir.path(), path.clone(), "site", "x")),
+        "target \"site\": expected two classes, or numbers with more than 10 different values, found 3 different \
+         values: s0, s1, s2"
+    );
+    assert!(!dir.path().join("x").exists());
+    probe(&fine, &Silent).unwrap();
+    assert_eq!(say(&fine), "no error");
+    let mut other = fine.clone();
+    other.settings.epochs = 6;
+    let said = say(&other);
+    assert!(
+        said.starts_with(
+            "[folder]/out: expected a new name, or the same request as before, found another request (settings:"
+        ),
+        "{said}"
+    );
+    // A head refuses people with other regions, and a model that is not its own.
+    let lacking = reordered_cohort(dir.path(), "lacking", 0..4, &[0, 1, 2, 3, 4]);
+    let head = FittedHead::read(&fine.out).unwrap();
+    let said = predict(&fine.out, &head, &lacking, &Silent).unwrap_err();
+    assert_eq!(said.to_string(), "the data lack 1 of the model's 6 regions: r5");
+    let mut foreign = head.clone();
+    foreign.members.iter_mut().for_each(|m| m.model_blake3 = "0".repeat(64));
+    let said = predict(&fine.out, &foreign, &lacking, &Silent).unwrap_err();
+    assert!(matches!(said, DownstreamError::Refused { .. }), "{said}");
+    // A damaged head is not used.
+    let numbers = fine.out.join("head.safetensors");
+    let mut bytes = std::fs::read(&numbers).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&numbers, bytes).unwrap();
+    assert!(FittedHead::read(&fine.out).unwrap_err().to_string().contains("head.safetensors: expected BLAKE3"));
+}

@@ -1,0 +1,84 @@
+//! A small model nobody trained, and rows to ask it about.
+
+use bdo_data::random::stream;
+use bdo_eval::downstream::control::Windows;
+use bdo_eval::downstream::frozen::FrozenModel;
+use bdo_eval::infer::engine::{Engine, Piece};
+use bdo_eval::infer::rows::{RowKind, Rows};
+use bdo_model::config::ModelConfig;
+use bdo_model::init::initial_parameters;
+use bdo_model::parameters::Parameters;
+use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingPeople};
+use bdo_train::noise::fill_normal;
+use std::path::Path;
+
+pub(crate) const REGIONS: usize = 7;
+
+pub(crate) fn config() -> ModelConfig {
+    let mut config = ModelConfig::tiny();
+    (config.regions, config.width, config.blocks, config.heads, config.basis_count) = (REGIONS, 16, 2, 2, 4);
+    config.time_scale = 0.3;
+    config.time_encoding_rate = 6.0;
+    config.dynamics.diffusion = 0.2;
+    config
+}
+
+/// A model with parameters changed by the caller.
+pub(crate) fn model(folder: &Path, windows: Windows, change: impl FnOnce(&mut Parameters)) -> FrozenModel {
+    let config = config();
+    let mut parameters = initial_parameters(&config, 11);
+    change(&mut parameters);
+    let directory = ModelDirectory {
+        parameters,
+        preprocessor: PreprocessorConfig {
+            roi_names: (0..REGIONS).map(|r| format!("r{r}")).collect(),
+            atlas_name: "seven".into(),
+            atlas_hash: "0".repeat(64),
+            dropped_volumes: 0,
+            time_scale: config.time_scale,
+            medians: vec![0.0; REGIONS],
+            iqrs: vec![1.0; REGIONS],
+            scan_count: 1,
+            scan_list_hash: "0".repeat(64),
+        },
+        people: TrainingPeople::default(),
+        config,
+    };
+    let text = || "test".to_owned();
+    let facts = CardFacts { name: text(), software_version: text(), data: text(), training: text(), results: vec![] };
+    directory.write(&folder.join("model"), &facts).unwrap();
+    let mut frozen = FrozenModel::read(&folder.join("model")).unwrap();
+    frozen.windows = windows;
+    frozen
+}
+
+/// Noise in every row, visible where `visible` says so; hidden rows hold `behind`, which must not matter.
+pub(crate) fn rows(count: usize, visible: impl Fn(usize) -> bool, behind: f32) -> Rows {
+    let mut values = vec![0.0f32; count * REGIONS];
+    fill_normal(&mut stream("infer test", &[count as u64]), &mut values);
+    for row in (0..count).filter(|&row| !visible(row)) {
+        values[row * REGIONS..(row + 1) * REGIONS].fill(behind);
+    }
+    Rows {
+        times_seconds: (0..count).map(|i| i as f64 * 1.5).collect(),
+        kinds: (0..count).map(|i| if visible(i) { RowKind::Visible } else { RowKind::Hidden }).collect(),
+        values,
+        region_valid: vec![true; REGIONS],
+    }
+}
+
+/// All pieces in one.
+pub(crate) fn answer(engine: &Engine<'_>, rows: &Rows) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    engine
+        .infer(rows, |piece| {
+            pieces.push(piece);
+            Ok(())
+        })
+        .unwrap();
+    pieces
+}
+
+pub(crate) fn decoded(pieces: &[Piece]) -> Vec<f32> {
+    pieces.iter().flat_map(|p| p.decoded.iter().copied()).collect()
+}
