@@ -21,9 +21,9 @@ use crate::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::durable::FileError;
 use bdo_data::split::Split;
-use bdo_eval::downstream::error::DownstreamError;
-use bdo_eval::downstream::finetune::TunePoint;
 use bdo_eval::downstream::frozen::{Intake, model_blake3};
+use bdo_eval::error::EvalError;
+use bdo_eval::finetune::TunePoint;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters, trainable_count};
 use bdo_model::weights::ContractError;
@@ -110,7 +110,7 @@ pub enum FoundationError {
     File(#[from] FileError),
     /// The model cannot be hashed.
     #[error(transparent)]
-    Model(#[from] DownstreamError),
+    Model(#[from] EvalError),
     /// The cohort has not the regions of the model.
     #[error(transparent)]
     Contract(#[from] ContractError),

@@ -8,7 +8,7 @@ use crate::table::Table;
 use crate::token::place::Places;
 use crate::train::objective::Reduction;
 use crate::train::recipe::{Rate, Recipe, Selection};
-use bdo_eval::downstream::finetune::TunePoint;
+use bdo_eval::finetune::TunePoint;
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::{Linear, Source};
 use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};

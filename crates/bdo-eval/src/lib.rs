@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod error;
 pub mod features;
 pub mod connectivity;
 pub mod target;
@@ -14,7 +15,7 @@ pub mod standardise;
 pub mod design;
 pub mod ridge;
 pub mod logistic;
-pub mod probe;
+pub mod closed_form;
 pub mod metric;
 pub mod student;
 pub mod resample;
@@ -27,5 +28,25 @@ pub mod interval;
 pub mod conformal;
 pub mod reliability;
 pub mod downstream;
+pub mod readout;
+mod matrix_log;
+pub mod pooling;
+pub mod table;
+pub mod export;
+pub mod cache;
+pub mod label;
+pub mod transform;
+pub mod head;
+pub mod fit;
+pub mod score;
+pub mod part;
+pub mod select;
+pub mod fitted;
+pub mod predict;
+pub mod folder;
+pub mod outcome;
+pub mod probe;
+pub mod finetune;
+pub mod model_method;
 pub mod infer;
 mod product;

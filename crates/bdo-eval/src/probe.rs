@@ -1,203 +1,358 @@
-//! The closed-form probe: ridge for a number, logistic for classes, with the penalty chosen inside the training people.
+//! The probe, top to bottom: features of a frozen model, a head for each seed chosen by validation, one test.
 
-use bdo_data::random;
-use serde::{Deserialize, Serialize};
-
-use crate::design::{Design, DesignError};
+use crate::cache::cached_features;
+use crate::closed_form::{FittedProbe, Labels};
+use crate::confound::family_column;
+use crate::downstream::control::{ControlSequence, encode_cohort};
+use crate::downstream::frozen::FrozenModel;
+use crate::error::EvalError;
 use crate::features::Features;
-use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
-use crate::ridge::{left_out_residuals, ridge};
-use crate::standardise::FittedStandardiser;
+use crate::fit::ProbePoint;
+use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
+use crate::folder::WorkFolder;
+use crate::head::{AttentionHead, Head, LinearHead};
+use crate::label::{Target, Task};
+use crate::leak::{TOGETHER_COLUMN, kept_together, scan_contents};
+use crate::outcome::{Outcome, PersonPrediction, SeedOutcome, TestData};
+use crate::part::{LabelUnits, Part};
+use crate::pooling::Pooling;
+use crate::predict::predict;
+use crate::score::score;
+use crate::select::{Search, loss_of, widened};
+use crate::table::{FeatureTable, ScanRow, scan_row};
+use crate::transform::FittedTransform;
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
+use bdo_model::weights::TrainingPeople;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
-/// Folds over people inside the training set that choose the penalty of a logistic fit.
-const FOLDS: usize = 5;
-/// Weaker penalties that are tried after the best one so far.
-const PAST_THE_BEST: usize = 3;
+/// Folder of a head's model, below that of the head.
+pub(crate) const MODEL_FOLDER: &str = "model";
 
-/// What is to be predicted, one entry a training row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Labels<'a> {
-    /// A number.
-    Number(&'a [f64]),
-    /// Class numbers from 0.
-    Class {
-        /// One a row.
-        codes: &'a [usize],
-        /// How many classes there are, present in these rows or not.
-        classes: usize,
-    },
-}
-
-/// A linear model with everything needed to apply it to new people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What decides a probe, besides model and data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FittedProbe {
-    standardiser: FittedStandardiser,
-    /// Row-major `[outputs, features]`, for standardised features.
-    weights: Vec<f64>,
-    intercepts: Vec<f64>,
-    /// 0 for a number.
-    classes: usize,
-    /// The chosen penalty.
-    pub penalty: f64,
-    /// Each penalty tried with its score on left-out people: mean squared error or mean log loss.
-    pub tried: Vec<(f64, f64)>,
+pub struct ProbeSettings {
+    /// The label.
+    pub target: String,
+    /// How frames become one vector.
+    pub pooling: Pooling,
+    /// What stands on it.
+    pub head: HeadKind,
+    /// Whether features are z-scored by the training scans; the protocol takes them raw.
+    pub standardise: bool,
+    /// Seeds of splits and heads.
+    pub seeds: Vec<u64>,
+    /// Epochs of every configuration.
+    pub epochs: usize,
+    /// Configurations.
+    pub grid: Vec<ProbePoint>,
 }
 
-impl FittedProbe {
-    /// Fits on some rows; `groups` says which rows are of one person. `seed` decides the folds.
-    pub fn fit(
-        features: &Features,
-        rows: &[usize],
-        labels: Labels<'_>,
-        groups: &[usize],
-        seed: u64,
-    ) -> Result<Self, DesignError> {
-        let design = Design::new(features, rows)?;
-        // Half decades around the mean squared length of a row, strongest first, so that fits start from their neighbour's.
-        let unit = design.mean_square();
-        let penalties: Vec<f64> = (-7..=7).rev().map(|k| unit * 10f64.powf(f64::from(k) / 2.0)).collect();
-        match labels {
-            Labels::Number(values) => Ok(Self::number(&design, values, groups, &penalties)),
-            Labels::Class { codes, classes } => Ok(Self::class(&design, codes, classes, groups, &penalties, seed)),
+impl ProbeSettings {
+    /// The protocol: mean control, one linear layer, 50 epochs, twelve configurations, seeds 0, 1 and 2.
+    pub fn protocol(target: &str) -> Self {
+        Self {
+            target: target.to_owned(),
+            pooling: Pooling::Mean,
+            head: HeadKind::Linear,
+            standardise: false,
+            seeds: vec![0, 1, 2],
+            epochs: 50,
+            grid: ProbePoint::grid(),
         }
     }
 
-    fn number(design: &Design<'_>, values: &[f64], groups: &[usize], penalties: &[f64]) -> Self {
-        let n = values.len().max(1) as f64;
-        let score =
-            |penalty: f64| left_out_residuals(design, values, groups, penalty).iter().map(|e| e * e).sum::<f64>() / n;
-        let tried: Vec<(f64, f64)> = penalties.iter().map(|p| (*p, score(*p))).collect();
-        let penalty = best(&tried);
-        let fit = ridge(design, values, penalty);
-        let weights = design.feature_weights(&fit.weights);
-        let standardiser = design.standardiser().clone();
-        Self { standardiser, weights, intercepts: vec![fit.intercept], classes: 0, penalty, tried }
-    }
-
-    fn class(
-        design: &Design<'_>,
-        codes: &[usize],
-        classes: usize,
-        groups: &[usize],
-        penalties: &[f64],
-        seed: u64,
-    ) -> Self {
-        let folds = person_folds(codes, groups, seed);
-        let parts: Vec<(Vec<usize>, LogisticProblem<'_>)> = (0..FOLDS)
-            .map(|fold| {
-                let (held, kept): (Vec<usize>, Vec<usize>) = (0..design.rows()).partition(|i| folds[*i] == fold);
-                (held, LogisticProblem::new(design, kept, codes, classes))
-            })
-            .collect();
-        let mut fits: Vec<Option<LogisticFit>> = vec![None; FOLDS];
-        let mut tried: Vec<(f64, f64)> = vec![];
-        for &penalty in penalties {
-            let mut loss = 0.0;
-            for ((held, problem), fit) in parts.iter().zip(&mut fits) {
-                let next = problem.fit(penalty, Exactness::Selecting, fit.as_ref());
-                let own = |i: &usize| probabilities(&next, classes.max(2), design.row(*i))[codes[*i]];
-                loss -= held.iter().map(|i| own(i).max(f64::EPSILON).ln()).sum::<f64>();
-                *fit = Some(next);
-            }
-            tried.push((penalty, loss / design.rows().max(1) as f64));
-            // The loss falls and then rises as the penalty weakens; the weakest penalties cost the most and are not reached.
-            let lowest = tried.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
-            if tried.len() > PAST_THE_BEST
-                && tried[tried.len() - PAST_THE_BEST..].iter().all(|(_, loss)| *loss > lowest)
-            {
-                break;
-            }
+    fn check(&self) -> Result<(), EvalError> {
+        let refuse = |name, expected: &str, found: String| {
+            Err(EvalError::Setting { name, expected: expected.to_owned(), found })
+        };
+        if self.seeds.is_empty() || self.seeds.iter().enumerate().any(|(i, s)| self.seeds[..i].contains(s)) {
+            return refuse("seeds", "at least one, each once", format!("{:?}", self.seeds));
         }
-        let penalty = best(&tried);
-        let all = LogisticProblem::new(design, (0..design.rows()).collect(), codes, classes);
-        let fit = all.fit(penalty, Exactness::Final, None);
-        let (rank, mut weights, mut intercepts) = (design.rank(), vec![], vec![]);
-        for output in fit.weights.chunks_exact(rank + 1) {
-            weights.extend(design.feature_weights(&output[..rank]));
-            intercepts.push(output[rank]);
+        if self.epochs == 0 || self.grid.is_empty() || self.grid.iter().any(|p| p.batch_size == 0) {
+            return refuse("epochs, grid and batch size", "at least 1", "0".to_owned());
         }
-        let standardiser = design.standardiser().clone();
-        Self { standardiser, weights, intercepts, classes, penalty, tried }
+        if self.head == HeadKind::Attention && (self.pooling != Pooling::Mean || self.standardise) {
+            let found = format!("pooling {}, standardise {}", self.pooling.name(), self.standardise);
+            return refuse("head attention", "its own pooling of raw controls", found);
+        }
+        Ok(())
     }
+}
 
-    /// One number a row (regression), or the probabilities of all classes, row after row.
-    pub fn predict(&self, features: &Features, rows: &[usize]) -> Vec<f64> {
-        let width = self.standardiser.width();
-        let mut out = Vec::with_capacity(rows.len() * self.classes.max(1));
-        for &i in rows {
-            let x = features.row(i);
-            let output = |k: usize| -> f64 {
-                let weights = &self.weights[k * width..][..width];
-                let terms = x.iter().zip(weights).enumerate();
-                self.intercepts[k] + terms.map(|(j, (x, w))| w * self.standardiser.value(j, *x)).sum::<f64>()
+/// What to probe, and where to.
+#[derive(Clone, Debug)]
+pub struct ProbeRequest {
+    /// The model directory.
+    pub model: PathBuf,
+    /// The cohort.
+    pub data: PathBuf,
+    /// Further people, scored with the fitted head.
+    pub test_data: Option<PathBuf>,
+    /// The folder to make.
+    pub out: PathBuf,
+    /// The settings.
+    pub settings: ProbeSettings,
+}
+
+/// Splits of a target over the people of a cohort, one for each seed; families stay together where they are known, and so
+/// do people whose scans are copies of each other.
+pub fn splits(cohort: &Cohort, target: &str, seeds: &[u64]) -> Result<SplitManifest, EvalError> {
+    let people = cohort.participants();
+    let family = family_column(people).map(str::to_owned);
+    let joined = kept_together(people, family.as_deref(), &scan_contents(cohort)?);
+    let (people, family_column) = match &joined {
+        Some((table, _)) => (table, Some(TOGETHER_COLUMN.to_owned())),
+        None => (people, family),
+    };
+    let spec = |&seed: &u64| SplitSpec {
+        target: Some(target.to_owned()),
+        family_column: family_column.clone(),
+        site_column: None,
+        scheme: Scheme::Random,
+        seed,
+    };
+    let specs: Vec<SplitSpec> = seeds.iter().map(spec).collect();
+    Ok(SplitManifest::new(&cohort.content_blake3()?, people, &specs)?)
+}
+
+/// Probes a model and leaves results, predictions, splits and the fitted head in the folder.
+pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome, EvalError> {
+    let settings = &request.settings;
+    settings.check()?;
+    let frozen = FrozenModel::read(&request.model)?;
+    frozen.able_to(settings.pooling)?;
+    let cohort = Cohort::open(&request.data)?;
+    let target = Target::read(cohort.participants(), &settings.target)?;
+    let manifest = splits(&cohort, &settings.target, &settings.seeds)?;
+    let asked = serde_json::json!({
+        "verb": "probe", "settings": settings, "model_blake3": frozen.blake3_for(settings.pooling),
+        "cohort_blake3": manifest.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
+    });
+    let folder = WorkFolder::open(&request.out, &asked)?;
+    folder.write_json("splits.json", &manifest)?;
+    let found: Vec<(SeedOutcome, Member)> = match settings.head {
+        HeadKind::Linear => {
+            let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
+            let one = |split: &Split| probe_features(&table, &target, split, settings);
+            manifest.splits.iter().map(one).collect::<Result<_, _>>()?
+        }
+        HeadKind::Ridge => {
+            let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
+            manifest.splits.iter().map(|split| probe_closed_form(&table, &target, split)).collect::<Result<_, _>>()?
+        }
+        HeadKind::Attention => {
+            let (rows, controls) = sequences(&frozen, &cohort, observer)?;
+            let inputs: Vec<&ControlSequence> = controls.iter().collect();
+            let head = AttentionHead { width: frozen.model.config().width };
+            let one = |split: &Split| {
+                probe_split(&head, &rows, &inputs, &target, split, settings, FittedTransform::default())
             };
-            let outputs: Vec<f64> = (0..self.intercepts.len()).map(output).collect();
-            if self.classes == 0 {
-                out.push(outputs[0]);
-            } else {
-                out.extend(class_probabilities(&outputs, self.classes));
-            }
+            manifest.splits.iter().map(one).collect::<Result<_, _>>()?
         }
-        out
-    }
-
-    /// Number of fitted weights and intercepts.
-    pub fn parameters(&self) -> usize {
-        self.weights.len() + self.intercepts.len()
-    }
+    };
+    folder.adopt_model(&request.model, MODEL_FOLDER)?;
+    let (seeds, mut members): (Vec<SeedOutcome>, Vec<Member>) = found.into_iter().unzip();
+    let identity = frozen.blake3_for(settings.pooling);
+    members.iter_mut().for_each(|member| member.model_blake3.clone_from(&identity));
+    let facts = HeadFacts {
+        target: settings.target.clone(),
+        task: target.task.clone(),
+        pooling: settings.pooling,
+        kind: settings.head,
+        width: match settings.head {
+            HeadKind::Linear | HeadKind::Ridge => frozen.feature_width(settings.pooling),
+            HeadKind::Attention => frozen.model.config().width,
+        },
+        cohort_blake3: manifest.cohort_blake3.clone(),
+    };
+    let mut head = FittedHead::new(facts, members);
+    head.write(folder.path())?;
+    let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
+    let outcome = Outcome::new("probe", &head, seeds, test_data, &frozen.people, settings);
+    outcome.write(&folder)?;
+    Ok(outcome)
 }
 
-/// The penalty with the lowest score; of equal ones the strongest.
-fn best(tried: &[(f64, f64)]) -> f64 {
-    tried.iter().min_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0))).map_or(1.0, |(p, _)| *p)
+/// Scores further people with the head that was just fitted.
+pub(crate) fn score_further(
+    folder: &WorkFolder,
+    head: &FittedHead,
+    data: &std::path::Path,
+    observer: &dyn Observer,
+) -> Result<TestData, EvalError> {
+    let cohort = Cohort::open(data)?;
+    let predictions = predict(folder.path(), head, &cohort, observer)?;
+    let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
+    let (seen_by_head, seen_by_model) = predictions.seen();
+    Ok(TestData {
+        cohort: data.to_path_buf(),
+        cohort_blake3: cohort.content_blake3()?,
+        seen_by_head,
+        seen_by_model,
+        score: predictions.score(head, &target),
+        tsv: predictions.to_tsv(head, None),
+    })
 }
 
-/// A fold for every row: rows of one person together, classes spread evenly.
-fn person_folds(codes: &[usize], groups: &[usize], seed: u64) -> Vec<usize> {
-    let mut people: Vec<(usize, usize)> = vec![];
-    let mut known = std::collections::HashMap::new();
-    for (code, group) in codes.iter().zip(groups) {
-        known.entry(*group).or_insert_with(|| {
-            people.push((*group, *code));
-            people.len() - 1
-        });
-    }
-    random::shuffle(&mut people, &mut random::stream("probe folds", &[seed]));
-    people.sort_by_key(|(_, code)| *code);
-    let fold_of: std::collections::HashMap<usize, usize> =
-        people.iter().enumerate().map(|(k, (group, _))| (*group, k % FOLDS)).collect();
-    groups.iter().map(|g| fold_of[g]).collect()
+/// One seed on a table of features: transform, grid and test.
+pub fn probe_features(
+    table: &FeatureTable,
+    target: &Target,
+    split: &Split,
+    settings: &ProbeSettings,
+) -> Result<(SeedOutcome, Member), EvalError> {
+    let training: Vec<&[f32]> = (table.rows.iter().enumerate())
+        .filter(|(_, row)| split.train.contains(&row.subject) && target.values.contains_key(&row.subject))
+        .map(|(i, _)| table.feature(i))
+        .collect();
+    let transform = FittedTransform::fit(&training, settings.pooling == Pooling::Tangent, settings.standardise);
+    let rows: Vec<Vec<f32>> = (0..table.rows.len()).map(|i| transform.apply(table.feature(i))).collect();
+    let inputs: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
+    probe_split(&LinearHead { width: table.width }, &table.rows, &inputs, target, split, settings, transform)
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
+fn probe_split<H: Head>(
+    head: &H,
+    rows: &[ScanRow],
+    inputs: &[&H::Input],
+    target: &Target,
+    split: &Split,
+    settings: &ProbeSettings,
+    transform: FittedTransform,
+) -> Result<(SeedOutcome, Member), EvalError> {
+    let seed = split.spec.seed;
+    let train = Part::of(rows, inputs, target, |s| split.train.contains(s));
+    let validation = Part::of(rows, inputs, target, |s| split.validation.contains(s));
+    train.check(target, seed, "training")?;
+    validation.check(target, seed, "validation")?;
+    let units = LabelUnits::fit(&target.task, &train.labels);
+    let search = Search { task: &target.task, units, grid: &settings.grid, epochs: settings.epochs, seed };
+    let selected = search.run(head, &train, &validation);
+    // From here on nothing is chosen any more.
+    let test = Part::of(rows, inputs, target, |s| split.test.contains(s));
+    test.check(target, seed, "test")?;
+    let said = test.predict(head, &widened(&selected.parameters), loss_of(&target.task));
+    let chosen = selected.tried[selected.chosen].clone();
+    let predictions = (test.people.iter().zip(&test.labels).zip(&said))
+        .map(|((person, &truth), &said)| PersonPrediction {
+            subject: person.clone(),
+            truth,
+            prediction: units.to_label(said),
+        })
+        .collect();
+    let outcome = SeedOutcome {
+        seed,
+        split_blake3: split.blake3.clone(),
+        people: [train.people.len(), validation.people.len(), test.people.len()],
+        chosen: serde_json::json!(chosen),
+        validation: chosen.validation,
+        test: test.score(&target.task, &said, units),
+        tried: serde_json::json!(selected.tried),
+        predictions,
+    };
+    let member = Member {
+        seed,
+        model: MODEL_FOLDER.to_owned(),
+        model_blake3: String::new(),
+        label_mean: units.mean,
+        label_spread: units.spread,
+        split_blake3: split.blake3.clone(),
+        train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+        chosen: serde_json::json!(chosen),
+        transform,
+        parameters: selected.parameters,
+        closed_form: None,
+    };
+    Ok((outcome, member))
+}
 
-    #[test]
-    fn folds_keep_people_together_and_spread_classes() {
-        let groups: Vec<usize> = (0..60).map(|i| i / 2).collect();
-        let codes: Vec<usize> = groups.iter().map(|g| usize::from(g % 3 == 0)).collect();
-        let folds = person_folds(&codes, &groups, 3);
-        for i in (0..60).step_by(2) {
-            assert_eq!(folds[i], folds[i + 1]);
-        }
-        for fold in 0..FOLDS {
-            let rare = (0..60).filter(|i| folds[*i] == fold && codes[*i] == 1).count();
-            assert_eq!(rare, 4, "fold {fold}");
+/// One seed in closed form: the penalty is chosen inside the training people, so validation people only report.
+pub fn probe_closed_form(
+    table: &FeatureTable,
+    target: &Target,
+    split: &Split,
+) -> Result<(SeedOutcome, Member), EvalError> {
+    let seed = split.spec.seed;
+    let inputs: Vec<&[f32]> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
+    let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&table.rows, &inputs, target, chosen);
+    let train = part(&|s| split.train.contains(s));
+    let validation = part(&|s| split.validation.contains(s));
+    train.check(target, seed, "training")?;
+    validation.check(target, seed, "validation")?;
+    let units = LabelUnits::fit(&target.task, &train.labels);
+    let fit = closed_form_fit(&train, target, seed)?;
+    let test = part(&|s| split.test.contains(s));
+    test.check(target, seed, "test")?;
+    let says = |part: &Part<'_, [f32]>| -> Vec<f64> {
+        let one =
+            |scans: &Vec<&[f32]>| scans.iter().map(|x| closed_form_says(&fit, x)).sum::<f64>() / scans.len() as f64;
+        part.scans.par_iter().map(one).collect()
+    };
+    let said = says(&test);
+    let chosen = serde_json::json!({"penalty": fit.penalty});
+    let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
+        subject: subject.clone(),
+        truth,
+        prediction,
+    };
+    let outcome = SeedOutcome {
+        seed,
+        split_blake3: split.blake3.clone(),
+        people: [train.people.len(), validation.people.len(), test.people.len()],
+        chosen: chosen.clone(),
+        validation: score(&target.task, &says(&validation), &validation.labels, units),
+        test: score(&target.task, &said, &test.labels, units),
+        tried: serde_json::json!(fit.tried),
+        predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
+    };
+    let member = Member {
+        seed,
+        model: MODEL_FOLDER.to_owned(),
+        model_blake3: String::new(),
+        label_mean: units.mean,
+        label_spread: units.spread,
+        split_blake3: split.blake3.clone(),
+        train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+        chosen,
+        transform: FittedTransform::default(),
+        parameters: Vec::new(),
+        closed_form: Some(fit),
+    };
+    Ok((outcome, member))
+}
+
+/// Ridge or logistic regression on the training scans; scans of one person stay together in the inner folds.
+fn closed_form_fit(train: &Part<'_, [f32]>, target: &Target, seed: u64) -> Result<FittedProbe, EvalError> {
+    let (mut values, mut labels, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+    for (person, (scans, &label)) in train.scans.iter().zip(&train.labels).enumerate() {
+        for scan in scans {
+            values.extend(scan.iter().map(|x| f64::from(*x)));
+            labels.push(label);
+            groups.push(person);
         }
     }
+    let rows: Vec<usize> = (0..labels.len()).collect();
+    let features = Features::new(rows.len(), values.len() / rows.len(), values)?;
+    let codes: Vec<usize> = labels.iter().map(|y| usize::from(*y > 0.5)).collect();
+    let labels = match target.task {
+        Task::Regression => Labels::Number(&labels),
+        Task::Classification { .. } => Labels::Class { codes: &codes, classes: 2 },
+    };
+    Ok(FittedProbe::fit(&features, &rows, labels, &groups, seed)?)
+}
 
-    #[test]
-    fn a_class_without_training_rows_is_never_predicted() {
-        let values: Vec<f64> = (0..40).map(|i| f64::from(i % 10)).collect();
-        let features = Features::new(40, 1, values).unwrap();
-        let rows: Vec<usize> = (0..40).collect();
-        let codes: Vec<usize> = rows.iter().map(|i| usize::from(i % 10 >= 5)).collect();
-        let labels = Labels::Class { codes: &codes, classes: 3 };
-        let probe = FittedProbe::fit(&features, &rows, labels, &rows, 0).unwrap();
-        let p = probe.predict(&features, &[0, 9]);
-        assert!(p[2] < 0.02 && p[5] < 0.02 && p[0] > 0.9 && p[4] > 0.9, "{p:?}");
-    }
+/// The controls of all scans, for heads that pool themselves.
+fn sequences(
+    frozen: &FrozenModel,
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<(Vec<ScanRow>, Vec<ControlSequence>), EvalError> {
+    let scans: Vec<usize> = (0..cohort.len()).collect();
+    let mut found: Vec<Option<ControlSequence>> = vec![None; cohort.len()];
+    encode_cohort(frozen, cohort, &scans, observer, |i, encoded| found[i] = Some(encoded.control))?;
+    Ok((cohort.index().iter().zip(found)).filter_map(|(entry, control)| Some((scan_row(entry), control?))).unzip())
 }

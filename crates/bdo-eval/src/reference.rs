@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::closed_form::{FittedProbe, Labels};
 use crate::combat::{FittedCombat, UnseenSite};
 use crate::confound::Nuisance;
 use crate::features::{FeatureTable, Features};
 use crate::method::{FitOn, Method, MethodError, Outcome, Prediction, Task, mean_by_person};
-use crate::probe::{FittedProbe, Labels};
 
 /// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
 const CLOSED_FORM: &str = "closed-form/1";

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bdo_eval::downstream::fitted::HeadKind;
-use bdo_eval::downstream::pooling::Pooling;
+use bdo_eval::fitted::HeadKind;
+use bdo_eval::pooling::Pooling;
 use clap::{Args, ValueEnum};
 
 /// How the frames of a scan become one vector.

@@ -19,7 +19,7 @@ use bdo_baselines::train::recipe::{Rate, Recipe};
 use bdo_baselines::train::select::Score;
 use bdo_baselines::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
 use bdo_data::scaler::ScaledScan;
-use bdo_eval::downstream::finetune::TunePoint;
+use bdo_eval::finetune::TunePoint;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
 use std::sync::Arc;

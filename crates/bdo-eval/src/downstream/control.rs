@@ -1,8 +1,8 @@
 //! The control along every scan of a cohort: whole scans, unmasked, with their true times.
 
-use crate::downstream::error::DownstreamError;
 use crate::downstream::frozen::{FrozenModel, Intake};
-use crate::downstream::readout::Readout;
+use crate::error::EvalError;
+use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, CohortError, Observer};
 use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::BatchError;
@@ -151,7 +151,7 @@ pub fn encode_cohort(
     scans: &[usize],
     observer: &dyn Observer,
     mut visit: impl FnMut(usize, Encoded<'_>),
-) -> Result<Vec<usize>, DownstreamError> {
+) -> Result<Vec<usize>, EvalError> {
     let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
     let intake = Intake::new(&frozen.contract, &names)?;
     let windows = frozen.windows;
@@ -160,7 +160,7 @@ pub fn encode_cohort(
     let (mut done, mut passed_over, mut rest) = (0, Vec::new(), order.as_slice());
     while !rest.is_empty() {
         if observer.stop_requested() {
-            return Err(DownstreamError::Interrupted);
+            return Err(EvalError::Interrupted);
         }
         let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |i| cohort.index()[i].frames));
         rest = later;

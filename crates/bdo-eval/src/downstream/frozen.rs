@@ -1,9 +1,9 @@
 //! A trained model that is only looked through.
 
 use crate::downstream::control::Windows;
-use crate::downstream::error::DownstreamError;
-use crate::downstream::pooling::Pooling;
-use crate::downstream::readout::{READOUT_FILE, Readout};
+use crate::error::EvalError;
+use crate::pooling::Pooling;
+use crate::readout::{READOUT_FILE, Readout};
 use bdo_data::durable;
 use bdo_data::scaler::ScaledScan;
 use bdo_data::scan::Scan;
@@ -41,7 +41,7 @@ pub(crate) const KERNELS: Kernels = Kernels::Fused(Precision::F32);
 
 impl FrozenModel {
     /// Reads and checks a model directory.
-    pub fn read(folder: &Path) -> Result<Self, DownstreamError> {
+    pub fn read(folder: &Path) -> Result<Self, EvalError> {
         let directory = ModelDirectory::read(folder)?;
         let readout = Readout::read(folder, directory.config.regions, directory.config.width)?;
         let model = Bdo::from_parameters(&directory.config, directory.parameters, KERNELS, &Device::flex())?;
@@ -57,9 +57,9 @@ impl FrozenModel {
     }
 
     /// Refuses a pooling that needs a readout where the model has none.
-    pub fn able_to(&self, pooling: Pooling) -> Result<(), DownstreamError> {
+    pub fn able_to(&self, pooling: Pooling) -> Result<(), EvalError> {
         if pooling.needs_readout() && self.readout.is_none() {
-            return Err(DownstreamError::refused(
+            return Err(EvalError::refused(
                 &self.folder,
                 format!(
                     "a model with {READOUT_FILE}, which pooling {} reads (`bdo pretrain --resume` on its run adds one)",
@@ -89,7 +89,7 @@ impl FrozenModel {
 }
 
 /// BLAKE3 of the files that decide what a model computes.
-pub fn model_blake3(folder: &Path) -> Result<String, DownstreamError> {
+pub fn model_blake3(folder: &Path) -> Result<String, EvalError> {
     let mut hasher = blake3::Hasher::new();
     for name in [CONFIG_FILE, PREPROCESSOR_FILE, WEIGHTS_FILE] {
         hasher.update(blake3::hash(&durable::read(&folder.join(name))?).as_bytes());

@@ -2,8 +2,8 @@
 //! a region's own variance in the scan that depends on how little the visible frames say about that time. Shares, a
 //! temperature on the state's spread and the width of the bands are fitted on validation people.
 
+use crate::error::EvalError;
 use crate::infer::engine::Engine;
-use crate::infer::error::InferError;
 use crate::infer::familiarity::Familiarity;
 use crate::infer::rows::{RowKind, Rows};
 use crate::infer::spread::{Uncertainty, decoded_variance};
@@ -132,7 +132,7 @@ pub fn residuals(
     correlation: &Autocorrelation,
     how: Uncertainty,
     seed: &[u64],
-) -> Result<Vec<Residual>, InferError> {
+) -> Result<Vec<Residual>, EvalError> {
     let rows = Rows::of_masked(visit);
     let regions = rows.regions();
     let ignorance = Ignorance::of(&rows, population, correlation);
@@ -222,14 +222,14 @@ impl Calibration {
     }
 
     /// Writes it whole or not at all.
-    pub fn write(&self, path: &Path) -> Result<(), InferError> {
+    pub fn write(&self, path: &Path) -> Result<(), EvalError> {
         let text = serde_json::to_string_pretty(self).expect("a calibration holds only words and numbers") + "\n";
         Ok(durable::write(path, text.as_bytes())?)
     }
 
     /// Reads a calibration, which must be of this model.
-    pub fn read(path: &Path, model_blake3: &str, regions: usize) -> Result<Self, InferError> {
-        let refused = |expected: &str, found: String| InferError::Refused {
+    pub fn read(path: &Path, model_blake3: &str, regions: usize) -> Result<Self, EvalError> {
+        let refused = |expected: &str, found: String| EvalError::Refused {
             path: path.to_path_buf(),
             expected: expected.to_owned(),
             found,

@@ -2,7 +2,7 @@
 
 use crate::downstream::control::Windows;
 use crate::downstream::frozen::FrozenModel;
-use crate::infer::error::InferError;
+use crate::error::EvalError;
 use crate::infer::rows::{RowKind, Rows};
 use bdo_model::dynamics::Frames;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -70,7 +70,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Hands on the answer piece by piece, rows in order, each once.
-    pub fn infer(&self, rows: &Rows, mut take: impl FnMut(Piece) -> Result<(), InferError>) -> Result<(), InferError> {
+    pub fn infer(&self, rows: &Rows, mut take: impl FnMut(Piece) -> Result<(), EvalError>) -> Result<(), EvalError> {
         let windows = cut(rows, self.windows);
         let mut rest = windows.as_slice();
         while !rest.is_empty() {
@@ -85,7 +85,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, InferError> {
+    fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, EvalError> {
         let (batch, regions) = (windows.len(), rows.regions());
         let longest = windows.iter().map(|w| w.rows.len()).max().unwrap_or(0);
         let mut series = vec![0.0f32; batch * longest * regions];

@@ -1,7 +1,7 @@
 //! What comes after the last frame, beside what simpler dynamics say.
 
 use crate::downstream::frozen::Intake;
-use crate::infer::error::InferError;
+use crate::error::EvalError;
 use crate::infer::score::Question;
 use crate::interval::{IntervalScore, IntervalTally};
 use bdo_data::cohort::{Cohort, Observer};
@@ -47,7 +47,7 @@ fn tr_key(tr_seconds: f64) -> u64 {
 
 impl VectorAutoregression {
     /// From scans of training people; the penalty is chosen on every fourth of them, which the matrix then also uses.
-    pub fn fit(cohort: &Cohort, training: &[usize], intake: &Intake<'_>, regions: usize) -> Result<Self, InferError> {
+    pub fn fit(cohort: &Cohort, training: &[usize], intake: &Intake<'_>, regions: usize) -> Result<Self, EvalError> {
         let mut groups: BTreeMap<u64, Vec<ScaledScan>> = BTreeMap::new();
         let step = training.len().div_ceil(MOST_SCANS).max(1);
         for &i in training.iter().step_by(step) {
@@ -179,7 +179,7 @@ pub fn forecast_skill(
     horizon: usize,
     most_frames: usize,
     observer: &dyn Observer,
-) -> Result<(Vec<HorizonScore>, usize), InferError> {
+) -> Result<(Vec<HorizonScore>, usize), EvalError> {
     let names: Vec<String> = question.cohort.regions().iter().map(|r| r.name.clone()).collect();
     let contract = &question.engine.frozen().contract;
     let columns = contract.match_regions(&names)?;
@@ -189,7 +189,7 @@ pub fn forecast_skill(
     let mut scored = 0usize;
     for (done, &i) in question.scans.iter().enumerate() {
         if observer.stop_requested() {
-            return Err(InferError::Interrupted);
+            return Err(EvalError::Interrupted);
         }
         observer.advance(done + 1, 0);
         let scan = question.cohort.scan(i)?;

@@ -2,8 +2,8 @@
 
 use crate::downstream::control::control_of;
 use crate::downstream::frozen::{FrozenModel, Intake};
-use crate::downstream::pooling::Pooling;
-use crate::infer::error::InferError;
+use crate::error::EvalError;
+use crate::pooling::Pooling;
 use crate::reliability::correlation;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::random::{below, stream};
@@ -93,16 +93,16 @@ pub fn invariance(
     pooling: Pooling,
     seed: u64,
     observer: &dyn Observer,
-) -> Result<Vec<ChangeScore>, InferError> {
+) -> Result<Vec<ChangeScore>, EvalError> {
     let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
     let intake = Intake::new(&frozen.contract, &names)?;
     let feature =
-        |scan: &ScaledScan| -> Result<Vec<f32>, InferError> { Ok(pooling.of_control(&control_of(frozen, scan)?)) };
+        |scan: &ScaledScan| -> Result<Vec<f32>, EvalError> { Ok(pooling.of_control(&control_of(frozen, scan)?)) };
     let mut whole = Vec::new();
     let mut changed: Vec<Vec<Vec<f32>>> = vec![Vec::new(); Change::ALL.len()];
     for (done, &i) in scans.iter().enumerate() {
         if observer.stop_requested() {
-            return Err(InferError::Interrupted);
+            return Err(EvalError::Interrupted);
         }
         let Some(scan) = intake.scale(&cohort.scan(i)?).filter(|s| s.times_seconds.len() >= 20) else { continue };
         whole.push(feature(&scan)?);
@@ -113,7 +113,7 @@ pub fn invariance(
         observer.advance(done + 1, 0);
     }
     if whole.len() < 3 {
-        return Err(InferError::TooFew { what: "invariance", expected: 3, found: whole.len() });
+        return Err(EvalError::TooFew { what: "invariance", expected: 3, found: whole.len() });
     }
     Ok(Change::ALL.iter().zip(&changed).map(|(change, features)| compare(*change, &whole, features)).collect())
 }

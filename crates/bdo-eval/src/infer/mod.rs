@@ -7,7 +7,6 @@
 
 pub mod calibration;
 pub mod engine;
-mod error;
 pub mod familiarity;
 pub mod forecast;
 pub mod invariance;
@@ -17,5 +16,3 @@ pub mod score;
 pub mod simulation;
 pub mod spread;
 pub mod trajectory;
-
-pub use error::InferError;

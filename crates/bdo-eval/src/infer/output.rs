@@ -1,6 +1,6 @@
 //! Answers as files: one Parquet table for programs, and BIDS-like tables a scan for people and pipelines.
 
-use crate::infer::error::InferError;
+use crate::error::EvalError;
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use bdo_data::durable::{self, InFile};
@@ -36,7 +36,7 @@ pub struct TableWriter {
 
 impl TableWriter {
     /// `lists` names the list columns and says how long their lists are.
-    pub fn create(path: &Path, lists: &[(&str, usize)], facts: &[(&str, String)]) -> Result<Self, InferError> {
+    pub fn create(path: &Path, lists: &[(&str, usize)], facts: &[(&str, String)]) -> Result<Self, EvalError> {
         let item = || Arc::new(Field::new("item", DataType::Float32, false));
         let mut fields = vec![
             Field::new("scan", DataType::Utf8, false),
@@ -54,13 +54,13 @@ impl TableWriter {
         let temporary = durable::temporary_name(path);
         let file = File::create(&temporary).in_file("create", &temporary)?;
         let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
-            .map_err(|source| InferError::Parquet { path: path.to_path_buf(), source })?;
+            .map_err(|source| EvalError::Parquet { path: path.to_path_buf(), source })?;
         let widths = lists.iter().map(|(_, width)| *width).collect();
         Ok(Self { path: path.to_path_buf(), temporary, writer, schema, widths })
     }
 
     /// Adds rows of a scan; they leave memory once a row group is full.
-    pub fn add(&mut self, id: &ScanId, block: &Block) -> Result<(), InferError> {
+    pub fn add(&mut self, id: &ScanId, block: &Block) -> Result<(), EvalError> {
         let rows = block.times_seconds.len();
         let text =
             |value: &str| -> ArrayRef { Arc::new(StringArray::from_iter_values(std::iter::repeat_n(value, rows))) };
@@ -86,13 +86,13 @@ impl TableWriter {
             }
             Ok(())
         };
-        lay_out().map_err(|source| InferError::Parquet { path: self.path.clone(), source })
+        lay_out().map_err(|source| EvalError::Parquet { path: self.path.clone(), source })
     }
 
     /// Completes the table and gives it its name.
-    pub fn finish(self) -> Result<(), InferError> {
+    pub fn finish(self) -> Result<(), EvalError> {
         let Self { path, temporary, writer, .. } = self;
-        let parquet = |source| InferError::Parquet { path: path.clone(), source };
+        let parquet = |source| EvalError::Parquet { path: path.clone(), source };
         let file = writer.into_inner().map_err(parquet)?;
         file.sync_all().in_file("write", &temporary)?;
         Ok(durable::publish_file(&temporary, &path)?)
@@ -109,7 +109,7 @@ pub struct TsvWriter {
 
 impl TsvWriter {
     /// Starts with a line of column names.
-    pub fn create(path: &Path, columns: &[String]) -> Result<Self, InferError> {
+    pub fn create(path: &Path, columns: &[String]) -> Result<Self, EvalError> {
         let temporary = durable::temporary_name(path);
         let file = File::create(&temporary).in_file("create", &temporary)?;
         let mut writer = Self { path: path.to_path_buf(), temporary, file: BufWriter::new(file) };
@@ -119,12 +119,12 @@ impl TsvWriter {
     }
 
     /// Adds a line.
-    pub fn line(&mut self, text: &str) -> Result<(), InferError> {
+    pub fn line(&mut self, text: &str) -> Result<(), EvalError> {
         Ok(writeln!(self.file, "{text}").in_file("write", &self.temporary)?)
     }
 
     /// Completes the table and gives it its name.
-    pub fn finish(mut self) -> Result<(), InferError> {
+    pub fn finish(mut self) -> Result<(), EvalError> {
         self.file.flush().in_file("write", &self.temporary)?;
         self.file.get_ref().sync_all().in_file("write", &self.temporary)?;
         Ok(durable::publish_file(&self.temporary, &self.path)?)

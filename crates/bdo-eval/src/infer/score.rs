@@ -1,8 +1,8 @@
 //! How well hidden frames are filled, and whether the bands hold, beside simple ways to fill them.
 
+use crate::error::EvalError;
 use crate::infer::calibration::{Calibration, Ignorance};
 use crate::infer::engine::Engine;
-use crate::infer::error::InferError;
 use crate::infer::rows::{RowKind, Rows};
 use crate::infer::spread::decoded_variance;
 use crate::interval::{IntervalScore, IntervalTally};
@@ -51,7 +51,7 @@ pub fn visits(
     contract: &PreprocessorConfig,
     mask: &MaskSettings,
     seed: u64,
-) -> Result<Vec<(u64, Masked)>, InferError> {
+) -> Result<Vec<(u64, Masked)>, EvalError> {
     let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
     let columns = contract.match_regions(&names)?;
     let mut found = Vec::with_capacity(scans.len());
@@ -66,14 +66,14 @@ pub fn visits(
 
 impl Question<'_> {
     /// Fills a share of the frames of every scan.
-    pub fn fill(&self, mask: &MaskSettings, observer: &dyn Observer) -> Result<FillScore, InferError> {
+    pub fn fill(&self, mask: &MaskSettings, observer: &dyn Observer) -> Result<FillScore, EvalError> {
         let contract = &self.engine.frozen().contract;
         let mut tally = IntervalTally::new(self.calibration.half_widths);
         let mut errors = [(0.0f64, 0usize); Predictor::ALL.len()];
         let mut scored = 0;
         for (done, &scan) in self.scans.iter().enumerate() {
             if observer.stop_requested() {
-                return Err(InferError::Interrupted);
+                return Err(EvalError::Interrupted);
             }
             for (number, masked) in visits(self.cohort, &[scan], contract, mask, self.seed)? {
                 self.add(&masked, number, &mut tally)?;
@@ -94,7 +94,7 @@ impl Question<'_> {
     }
 
     /// Adds the hidden rows of one visit.
-    pub fn add(&self, masked: &Masked, number: u64, tally: &mut IntervalTally) -> Result<(), InferError> {
+    pub fn add(&self, masked: &Masked, number: u64, tally: &mut IntervalTally) -> Result<(), EvalError> {
         self.each_hidden(masked, number, |_, mean, sd, truth| tally.add(mean, sd, truth))
     }
 
@@ -104,7 +104,7 @@ impl Question<'_> {
         masked: &Masked,
         number: u64,
         mut take: impl FnMut(usize, f64, f64, f64),
-    ) -> Result<(), InferError> {
+    ) -> Result<(), EvalError> {
         let rows = Rows::of_masked(masked);
         let regions = rows.regions();
         let ignorance = Ignorance::of(&rows, &self.calibration.region_variance, self.correlation);

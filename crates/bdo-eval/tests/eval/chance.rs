@@ -1,9 +1,9 @@
 //! Labels without relation to features are predicted at chance, whatever the seed.
 
 use bdo_data::random;
+use bdo_eval::closed_form::{FittedProbe, Labels};
 use bdo_eval::features::Features;
 use bdo_eval::metric::auc;
-use bdo_eval::probe::{FittedProbe, Labels};
 
 /// Features with few directions and noise, more columns than rows, as connectivity has.
 fn features(rows: usize, width: usize) -> Features {

@@ -3,7 +3,12 @@
 
 mod chance;
 mod cohorts;
+mod embed;
+mod finetune;
+mod fixture;
 mod goldens;
 mod harmonise;
+mod probe;
+mod probe_golden;
 mod resume;
 mod simulated;

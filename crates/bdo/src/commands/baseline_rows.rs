@@ -17,7 +17,7 @@ use bdo_baselines::train::recipe::Recipe;
 use bdo_baselines::train::select::by_person;
 use bdo_data::cohort::Cohort;
 use bdo_data::random::stream;
-use bdo_eval::downstream::finetune::TunePoint;
+use bdo_eval::finetune::TunePoint;
 use bdo_eval::method::{Method, MethodError, Outcome, Prediction, Task};
 use bdo_model::ops::Kernels;
 use bdo_train::settings::Settings;

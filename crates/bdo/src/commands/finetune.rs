@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use bdo_data::cohort::Observer;
-use bdo_eval::downstream::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
+use bdo_eval::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
 
 use super::note;
 use super::probe::report;

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::split::Split;
+use bdo_eval::cache::{cached_features, cached_features_each};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
-use bdo_eval::downstream::cache::{cached_features, cached_features_each};
-use bdo_eval::downstream::finetune::{TunePoint, TuneSettings};
-use bdo_eval::downstream::fitted::HeadKind;
 use bdo_eval::downstream::frozen::FrozenModel;
-use bdo_eval::downstream::method::{FineTuning, GridProbe};
-use bdo_eval::downstream::pooling::Pooling;
-use bdo_eval::downstream::probe::ProbeSettings;
 use bdo_eval::features::FeatureTable;
+use bdo_eval::finetune::{TunePoint, TuneSettings};
+use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::{Method, MethodError, Outcome, Task};
+use bdo_eval::model_method::{FineTuning, GridProbe};
+use bdo_eval::pooling::Pooling;
+use bdo_eval::probe::ProbeSettings;
 use bdo_eval::reference::ClosedForm;
 use bdo_train::folder::read_record;
 use bdo_train::run::{Request, pretrain};
@@ -161,7 +161,7 @@ fn features(
     args: &CompareArgs,
     cohort: &Cohort,
     common: &Common,
-) -> anyhow::Result<bdo_eval::downstream::table::FeatureTable> {
+) -> anyhow::Result<bdo_eval::table::FeatureTable> {
     let frozen = FrozenModel::read(model)?;
     let progress = Progress::start("embed", cohort.len(), common.quiet)?;
     let table = cached_features(&args.out.join("features"), &frozen, cohort, pooling, &progress);
@@ -188,7 +188,7 @@ fn pooling(name: &str) -> Option<Pooling> {
 struct Ingredients {
     model: PathBuf,
     source: String,
-    table: Option<Arc<bdo_eval::downstream::table::FeatureTable>>,
+    table: Option<Arc<bdo_eval::table::FeatureTable>>,
     shared: Option<Arc<FeatureTable>>,
 }
 

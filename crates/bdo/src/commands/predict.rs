@@ -2,9 +2,9 @@
 
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
-use bdo_eval::downstream::fitted::FittedHead;
-use bdo_eval::downstream::predict::predict;
-use bdo_eval::downstream::target::Target;
+use bdo_eval::fitted::FittedHead;
+use bdo_eval::label::Target;
+use bdo_eval::predict::predict;
 use serde_json::json;
 
 use super::infer::read_conformal;

@@ -1,9 +1,9 @@
 //! `bdo probe`: what a frozen model's features say about a label.
 
 use bdo_data::cohort::Cohort;
-use bdo_eval::downstream::fit::ProbePoint;
-use bdo_eval::downstream::outcome::Outcome as Found;
-use bdo_eval::downstream::probe::{ProbeRequest, ProbeSettings, probe};
+use bdo_eval::fit::ProbePoint;
+use bdo_eval::outcome::Outcome as Found;
+use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe};
 use serde_json::json;
 
 use super::{note, print};

@@ -8,7 +8,7 @@ use bdo_data::cohort::{IndexEntry, Observer};
 use bdo_data::durable;
 use bdo_data::region::Region;
 use bdo_data::scan::Scan;
-use bdo_eval::infer::InferError;
+use bdo_eval::error::EvalError;
 use bdo_eval::infer::calibration::Ignorance;
 use bdo_eval::infer::engine::{Engine, Piece};
 use bdo_eval::infer::familiarity::{ScanFacts, Trust};
@@ -123,7 +123,7 @@ impl ScanTables {
         Ok(Self { mean: TsvWriter::create(&name("mean"), &columns)?, sd: TsvWriter::create(&name("std"), &columns)? })
     }
 
-    fn add(&mut self, block: &Block, regions: usize) -> Result<(), InferError> {
+    fn add(&mut self, block: &Block, regions: usize) -> Result<(), EvalError> {
         for (row, (time, kind)) in block.times_seconds.iter().zip(&block.kinds).enumerate() {
             for (writer, values) in [(&mut self.mean, &block.lists[0]), (&mut self.sd, &block.lists[1])] {
                 let mut line = format!("{time}\t{kind}");
@@ -137,7 +137,7 @@ impl ScanTables {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), InferError> {
+    fn finish(self) -> Result<(), EvalError> {
         self.mean.finish()?;
         self.sd.finish()
     }
@@ -168,7 +168,7 @@ fn answer(
     let mut familiar = Familiar::start(setup);
     for (done, &i) in setup.scans.iter().enumerate() {
         if progress.stop_requested() {
-            return Err(InferError::Interrupted.into());
+            return Err(EvalError::Interrupted.into());
         }
         let scan = setup.cohort.scan(i)?;
         let Plan { hidden, unseen, further } = plan(&scan)?;
@@ -346,7 +346,7 @@ pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Resu
     let mut names = Vec::new();
     for (done, &i) in setup.scans.iter().enumerate() {
         if progress.stop_requested() {
-            return Err(InferError::Interrupted.into());
+            return Err(EvalError::Interrupted.into());
         }
         let scan = setup.cohort.scan(i)?;
         let plan = Plan::whole(&scan, setup.columns.len());

@@ -4,13 +4,13 @@ use anyhow::{Context, bail};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_eval::downstream::control::control_of;
 use bdo_eval::downstream::frozen::{FrozenModel, Intake};
-use bdo_eval::downstream::pooling::Pooling;
-use bdo_eval::infer::InferError;
+use bdo_eval::error::EvalError;
 use bdo_eval::infer::calibration::{Calibration, region_variances, residuals};
 use bdo_eval::infer::engine::Engine;
 use bdo_eval::infer::familiarity::{Familiarity, ScanFacts};
 use bdo_eval::infer::score::{FillScore, Question, visits};
 use bdo_eval::infer::spread::Uncertainty;
+use bdo_eval::pooling::Pooling;
 use bdo_train::evaluate::Masked;
 use bdo_train::mask::MaskSettings;
 use bdo_train::publish::{TrainingNotes, read_notes};
@@ -91,14 +91,14 @@ pub(super) fn fit(
     }
     all.extend(tails(frozen, notes, cohort, &scans)?);
     if all.is_empty() {
-        return Err(InferError::TooFew { what: "calibration", expected: 1, found: 0 }.into());
+        return Err(EvalError::TooFew { what: "calibration", expected: 1, found: 0 }.into());
     }
     let population = region_variances(&all.iter().map(|(_, visit)| visit.clone()).collect::<Vec<_>>());
     let progress = Progress::start("calibrate", all.len(), common.quiet)?;
     let mut found = Vec::new();
     for (done, (number, visit)) in all.iter().enumerate() {
         if progress.stop_requested() {
-            return Err(InferError::Interrupted.into());
+            return Err(EvalError::Interrupted.into());
         }
         let seed = [common.seed, *number];
         found.extend(residuals(&engine, visit, &population, &notes.autocorrelation, how, &seed)?);
@@ -183,7 +183,7 @@ fn check(
     };
     let progress = Progress::start("check", scans.len(), common.quiet)?;
     let fill = |&ratio: &f64| question.fill(&MaskSettings { ratio, ..notes.mask }, &progress);
-    let scores: Result<Vec<FillScore>, InferError> = RATIOS.iter().map(fill).collect();
+    let scores: Result<Vec<FillScore>, EvalError> = RATIOS.iter().map(fill).collect();
     progress.finish();
     Ok(scores?)
 }

@@ -6,12 +6,12 @@ use bdo_data::durable;
 use bdo_data::region::Region;
 use bdo_eval::downstream::control::control_of;
 use bdo_eval::downstream::frozen::Intake;
-use bdo_eval::downstream::pooling::Pooling;
 use bdo_eval::infer::engine::Piece;
 use bdo_eval::infer::invariance::invariance;
 use bdo_eval::infer::rows::Rows;
 use bdo_eval::infer::simulation::{SimulationScore, simulate};
 use bdo_eval::infer::trajectory::NetworkWeights;
+use bdo_eval::pooling::Pooling;
 use bdo_eval::reliability::{Reliability, correlation, reliability};
 use serde_json::json;
 

@@ -9,9 +9,9 @@ use bdo_data::durable;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::split::SplitManifest;
 use bdo_eval::conformal::Conformal;
-use bdo_eval::downstream::fitted::FittedHead;
-use bdo_eval::downstream::predict::predict;
-use bdo_eval::downstream::target::{Target, Task};
+use bdo_eval::fitted::FittedHead;
+use bdo_eval::label::{Target, Task};
+use bdo_eval::predict::predict;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use bdo_data::durable;
 use bdo_eval::downstream::frozen::Intake;
-use bdo_eval::infer::InferError;
+use bdo_eval::error::EvalError;
 use bdo_eval::infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
 use bdo_eval::infer::score::{FillScore, Question};
 use bdo_train::mask::MaskSettings;
@@ -41,7 +41,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outco
     };
     let progress = Progress::start("impute", scans.len(), common.quiet)?;
     let fill = |&ratio: &f64| question.fill(&MaskSettings { ratio, ..notes.mask }, &progress);
-    let scores: Result<Vec<FillScore>, InferError> = args.missing.iter().map(fill).collect();
+    let scores: Result<Vec<FillScore>, EvalError> = args.missing.iter().map(fill).collect();
     progress.finish();
     let scores = scores?;
     let facts = json!({

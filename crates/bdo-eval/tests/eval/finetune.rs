@@ -2,10 +2,10 @@
 
 use crate::fixture::{Silent, cohort, model, small_config};
 use bdo_data::cohort::Observer;
-use bdo_eval::downstream::error::DownstreamError;
-use bdo_eval::downstream::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
-use bdo_eval::downstream::fitted::{FittedHead, HeadKind};
-use bdo_eval::downstream::predict::predict;
+use bdo_eval::error::EvalError;
+use bdo_eval::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
+use bdo_eval::fitted::{FittedHead, HeadKind};
+use bdo_eval::predict::predict;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -97,7 +97,7 @@ fn interrupted_anywhere_it_ends_with_the_same_bytes() {
         let out = format!("cut{stop_at}");
         let cut = request(dir.path(), &path, &out, HeadKind::Linear);
         let stopped = finetune(&cut, &Watcher { looks: AtomicUsize::new(0), stop_at });
-        assert!(matches!(stopped, Err(DownstreamError::Interrupted)), "stop at {stop_at}");
+        assert!(matches!(stopped, Err(EvalError::Interrupted)), "stop at {stop_at}");
         finetune(&cut, &Watcher::patient()).unwrap();
         for file in ["seed0/model/model.safetensors", "head.safetensors", "result.json", "predictions.tsv"] {
             assert!(read(&out, file) == read("whole", file), "stopped at look {stop_at}: {file} differs");

@@ -1,10 +1,10 @@
 //! Features on disk beside what uses them, so that a second probe does not embed again. The key is the hash of model,
 //! cohort and pooling: a cache can be stale for nobody.
 
-use crate::downstream::error::DownstreamError;
 use crate::downstream::frozen::FrozenModel;
-use crate::downstream::pooling::Pooling;
-use crate::downstream::table::{FeatureTable, ScanRow, TableOrigin};
+use crate::error::EvalError;
+use crate::pooling::Pooling;
+use crate::table::{FeatureTable, ScanRow, TableOrigin};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
@@ -32,7 +32,7 @@ pub fn cached_features(
     cohort: &Cohort,
     pooling: Pooling,
     observer: &dyn Observer,
-) -> Result<FeatureTable, DownstreamError> {
+) -> Result<FeatureTable, EvalError> {
     Ok(cached_features_each(folder, frozen, cohort, &[pooling], observer)?.swap_remove(0))
 }
 
@@ -43,7 +43,7 @@ pub fn cached_features_each(
     cohort: &Cohort,
     poolings: &[Pooling],
     observer: &dyn Observer,
-) -> Result<Vec<FeatureTable>, DownstreamError> {
+) -> Result<Vec<FeatureTable>, EvalError> {
     let mut tables = Vec::new();
     for pooling in poolings {
         let origin = TableOrigin::of(frozen, cohort, pooling.per_scan())?;
@@ -66,7 +66,7 @@ pub fn cached_features_each(
     Ok(tables.into_iter().flatten().collect())
 }
 
-fn store(folder: &Path, table: &FeatureTable) -> Result<(), DownstreamError> {
+fn store(folder: &Path, table: &FeatureTable) -> Result<(), EvalError> {
     let (numbers, sidecar) = paths(folder, &table.origin);
     let array = Array { shape: vec![table.rows.len(), table.width], values: table.values.clone() };
     let parameters = Parameters(BTreeMap::from([("features".to_owned(), array)]));

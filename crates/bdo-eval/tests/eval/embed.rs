@@ -2,11 +2,11 @@
 
 use crate::fixture::{REGIONS, Silent, cohort, model, reordered_cohort, scan, shuffled};
 use bdo_eval::downstream::control::{Windows, encode, encode_cohort};
-use bdo_eval::downstream::export::TableFormat;
 use bdo_eval::downstream::frozen::{FrozenModel, Intake};
-use bdo_eval::downstream::pooling::Pooling;
-use bdo_eval::downstream::readout::ensure_readout;
-use bdo_eval::downstream::table::FeatureTable;
+use bdo_eval::export::TableFormat;
+use bdo_eval::pooling::Pooling;
+use bdo_eval::readout::ensure_readout;
+use bdo_eval::table::FeatureTable;
 use bdo_model::dynamics::Frames;
 use burn::tensor::{Device, Tensor, TensorData};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;

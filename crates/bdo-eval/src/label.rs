@@ -1,6 +1,6 @@
 //! The label that is predicted, as numbers a loss can use.
 
-use crate::downstream::error::DownstreamError;
+use crate::error::EvalError;
 use bdo_data::participants::{Label, Participants};
 use bdo_data::split::SplitError;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct Target {
 
 impl Target {
     /// Reads a column and decides what it is.
-    pub fn read(people: &Participants, name: &str) -> Result<Self, DownstreamError> {
+    pub fn read(people: &Participants, name: &str) -> Result<Self, EvalError> {
         let texts = class_names(people, name)?;
         let mut distinct: Vec<&String> = texts.values().collect();
         distinct.sort_by(|a, b| order(a, b));
@@ -48,7 +48,7 @@ impl Target {
         } else {
             let shown: Vec<&str> = distinct.iter().take(5).map(|s| s.as_str()).collect();
             let more = if distinct.len() > 5 { ", ..." } else { "" };
-            return Err(DownstreamError::Target {
+            return Err(EvalError::Target {
                 target: name.to_owned(),
                 expected: format!("two classes, or numbers with more than {MOST_CODES} different values"),
                 found: format!("{} different values: {}{more}", distinct.len(), shown.join(", ")),
@@ -58,14 +58,14 @@ impl Target {
     }
 
     /// Reads a column of other people as the task a head was fitted for.
-    pub fn read_as(people: &Participants, name: &str, task: &Task) -> Result<Self, DownstreamError> {
+    pub fn read_as(people: &Participants, name: &str, task: &Task) -> Result<Self, EvalError> {
         let mut values = BTreeMap::new();
         for (subject, text) in class_names(people, name)? {
             let value = match task {
                 Task::Regression => text.parse::<f64>().ok(),
                 Task::Classification { classes } => classes.iter().position(|c| *c == text).map(|c| c as f64),
             };
-            let value = value.ok_or_else(|| DownstreamError::Target {
+            let value = value.ok_or_else(|| EvalError::Target {
                 target: name.to_owned(),
                 expected: match task {
                     Task::Regression => "numbers".to_owned(),
@@ -95,7 +95,7 @@ fn order(a: &str, b: &str) -> std::cmp::Ordering {
 }
 
 /// The present values as text, by person; equal numbers are spelled alike.
-fn class_names(people: &Participants, name: &str) -> Result<BTreeMap<String, String>, DownstreamError> {
+fn class_names(people: &Participants, name: &str) -> Result<BTreeMap<String, String>, EvalError> {
     let label = people
         .label(name)
         .ok_or_else(|| SplitError::NoColumn { column: name.to_owned(), found: people.columns().to_vec() })?;

@@ -1,12 +1,12 @@
 //! The people of one part of a split, with their scans and labels.
 
-use crate::downstream::error::DownstreamError;
-use crate::downstream::fit::{Examples, Loss};
-use crate::downstream::head::Head;
-use crate::downstream::score::score;
-use crate::downstream::table::ScanRow;
-use crate::downstream::target::{Target, Task};
+use crate::error::EvalError;
+use crate::fit::{Examples, Loss};
+use crate::head::Head;
+use crate::label::{Target, Task};
 use crate::metric::Metrics;
+use crate::score::score;
+use crate::table::ScanRow;
 use std::collections::BTreeMap;
 
 /// People with at least one scan and a label, sorted by name.
@@ -37,10 +37,9 @@ impl<'a, I: ?Sized> Part<'a, I> {
     }
 
     /// Refuses a part that cannot be fitted or scored: nobody, or one class only.
-    pub fn check(&self, target: &Target, seed: u64, part: &'static str) -> Result<(), DownstreamError> {
-        let refuse = |expected, found: String| {
-            Err(DownstreamError::Part { target: target.name.clone(), seed, part, expected, found })
-        };
+    pub fn check(&self, target: &Target, seed: u64, part: &'static str) -> Result<(), EvalError> {
+        let refuse =
+            |expected, found: String| Err(EvalError::Part { target: target.name.clone(), seed, part, expected, found });
         if self.people.is_empty() {
             return refuse("at least one person", "none".to_owned());
         }

@@ -1,7 +1,7 @@
 //! The probe's Adam beside PyTorch's.
 
-use bdo_eval::downstream::fit::{Examples, FitPlan, Loss, ProbePoint, fit_in_order};
-use bdo_eval::downstream::head::LinearHead;
+use bdo_eval::fit::{Examples, FitPlan, Loss, ProbePoint, fit_in_order};
+use bdo_eval::head::LinearHead;
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -1,12 +1,12 @@
 //! What a probe or a fine-tuning came to, as files for people and programs.
 
-use crate::downstream::error::DownstreamError;
-use crate::downstream::fitted::FittedHead;
-use crate::downstream::folder::WorkFolder;
-use crate::downstream::predict::PeopleScore;
-use crate::downstream::score::{Summary, summarise};
-use crate::downstream::target::Task;
+use crate::error::EvalError;
+use crate::fitted::FittedHead;
+use crate::folder::WorkFolder;
+use crate::label::Task;
 use crate::metric::Metrics;
+use crate::predict::PeopleScore;
+use crate::score::{Summary, summarise};
 use bdo_data::durable;
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
@@ -115,7 +115,7 @@ impl Outcome {
     }
 
     /// Writes `predictions.tsv`, `table.md`, those of further people, and `result.json` last.
-    pub(crate) fn write(&self, folder: &WorkFolder) -> Result<(), DownstreamError> {
+    pub(crate) fn write(&self, folder: &WorkFolder) -> Result<(), EvalError> {
         durable::write(&folder.join("predictions.tsv"), self.predictions_tsv().as_bytes())?;
         if let Some(further) = &self.test_data {
             durable::write(&folder.join("test_data_predictions.tsv"), further.tsv.as_bytes())?;

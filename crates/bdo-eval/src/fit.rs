@@ -1,6 +1,6 @@
 //! Training a head on frozen inputs: Adam, batches, a cosine from the learning rate to the least one.
 
-use crate::downstream::head::Head;
+use crate::head::Head;
 use bdo_data::random::{shuffle, stream};
 use serde::{Deserialize, Serialize};
 

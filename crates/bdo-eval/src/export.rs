@@ -1,7 +1,7 @@
 //! Feature tables as files other tools open: Parquet, TSV or `NumPy`, by extension.
 
-use crate::downstream::error::DownstreamError;
-use crate::downstream::table::FeatureTable;
+use crate::error::EvalError;
+use crate::table::FeatureTable;
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use bdo_data::durable;
@@ -24,19 +24,19 @@ pub enum TableFormat {
 
 impl TableFormat {
     /// The format a file name asks for.
-    pub fn of(path: &Path) -> Result<Self, DownstreamError> {
+    pub fn of(path: &Path) -> Result<Self, EvalError> {
         match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => Ok(Self::Parquet),
             Some("tsv") => Ok(Self::Tsv),
             Some("npy") => Ok(Self::Npy),
-            _ => Err(DownstreamError::refused(path, "a name ending in .parquet, .tsv or .npy", "another ending")),
+            _ => Err(EvalError::refused(path, "a name ending in .parquet, .tsv or .npy", "another ending")),
         }
     }
 }
 
 impl FeatureTable {
     /// Writes the table; every file appears whole or not at all, what lies beside the table first.
-    pub fn write(&self, path: &Path) -> Result<(), DownstreamError> {
+    pub fn write(&self, path: &Path) -> Result<(), EvalError> {
         match TableFormat::of(path)? {
             TableFormat::Parquet => durable::write(path, &self.parquet(path)?)?,
             TableFormat::Tsv => {
@@ -61,12 +61,12 @@ impl FeatureTable {
         }
     }
 
-    fn write_origin(&self, path: &Path) -> Result<(), DownstreamError> {
+    fn write_origin(&self, path: &Path) -> Result<(), EvalError> {
         let origin = serde_json::to_string_pretty(&self.origin).expect("an origin holds only words") + "\n";
         Ok(durable::write(&path.with_extension("json"), origin.as_bytes())?)
     }
 
-    fn parquet(&self, path: &Path) -> Result<Vec<u8>, DownstreamError> {
+    fn parquet(&self, path: &Path) -> Result<Vec<u8>, EvalError> {
         let item = Arc::new(Field::new("item", DataType::Float32, false));
         let list = DataType::FixedSizeList(item.clone(), self.width as i32);
         let schema = Arc::new(Schema::new(vec![
@@ -75,7 +75,7 @@ impl FeatureTable {
             Field::new("session", DataType::Utf8, true),
             Field::new("feature", list, false),
         ]));
-        let text = |pick: fn(&crate::downstream::table::ScanRow) -> &str| -> ArrayRef {
+        let text = |pick: fn(&crate::table::ScanRow) -> &str| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(self.rows.iter().map(pick)))
         };
         let sessions: StringArray = self.rows.iter().map(|row| row.session.as_deref()).collect();
@@ -97,7 +97,7 @@ impl FeatureTable {
             writer.write(&batch)?;
             writer.into_inner()
         };
-        lay_out().map_err(|source| DownstreamError::Parquet { path: path.to_path_buf(), source })
+        lay_out().map_err(|source| EvalError::Parquet { path: path.to_path_buf(), source })
     }
 
     fn tsv(&self) -> String {
@@ -133,6 +133,6 @@ impl FeatureTable {
     }
 }
 
-fn id_cells(row: &crate::downstream::table::ScanRow) -> String {
+fn id_cells(row: &crate::table::ScanRow) -> String {
     format!("{}\t{}\t{}", row.scan, row.subject, row.session.as_deref().unwrap_or("n/a"))
 }

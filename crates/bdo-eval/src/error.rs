@@ -1,4 +1,4 @@
-//! Why features, a probe, fine-tuning or predictions could not be made.
+//! The one error of features, probes, fine-tuning, predictions and inference.
 
 use bdo_data::cohort::CohortError;
 use bdo_data::durable::FileError;
@@ -8,9 +8,9 @@ use bdo_model::model::BuildError;
 use bdo_model::weights::{ContractError, Problem, WeightsError};
 use std::path::PathBuf;
 
-/// Everything that can stop downstream work.
+/// Everything that can stop an evaluation.
 #[derive(Debug, thiserror::Error)]
-pub enum DownstreamError {
+pub enum EvalError {
     /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
@@ -96,12 +96,22 @@ pub enum DownstreamError {
         /// The cohort.
         cohort: PathBuf,
     },
+    /// Too few scans for what is asked.
+    #[error("{what}: expected at least {expected} scans, found {found}")]
+    TooFew {
+        /// What needs them.
+        what: &'static str,
+        /// How many.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
     /// Stopped by request.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
 }
 
-impl From<WeightsError> for DownstreamError {
+impl From<WeightsError> for EvalError {
     fn from(error: WeightsError) -> Self {
         match error.problem {
             // So that a missing file or a full disk is said in the same words everywhere.
@@ -114,7 +124,7 @@ impl From<WeightsError> for DownstreamError {
     }
 }
 
-impl DownstreamError {
+impl EvalError {
     pub(crate) fn refused(
         path: &std::path::Path,
         expected: impl std::fmt::Display,

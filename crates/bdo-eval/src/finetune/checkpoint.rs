@@ -2,8 +2,8 @@
 
 use super::grid::TunePoint;
 use super::tuned::{trained_table, whole_table};
-use crate::downstream::error::DownstreamError;
-use crate::downstream::fitted::HeadKind;
+use crate::error::EvalError;
+use crate::fitted::HeadKind;
 use crate::metric::Metrics;
 use bdo_data::durable::{self, InFile};
 use bdo_model::config::ModelConfig;
@@ -75,7 +75,7 @@ pub struct TuneCheckpoints {
 
 impl TuneCheckpoints {
     /// Writes a set under another name, flushes it, renames it, and removes all but the two newest.
-    pub fn save(&self, state: &TuneState) -> Result<(), DownstreamError> {
+    pub fn save(&self, state: &TuneState) -> Result<(), EvalError> {
         durable::create_folder(&self.folder)?;
         let number = self.sets()?.last().map_or(0, |(number, _)| number + 1);
         let temporary = self.folder.join(".set.tmp");
@@ -110,7 +110,7 @@ impl TuneCheckpoints {
     }
 
     /// The newest undamaged set, if there is one.
-    pub fn restore(&self) -> Result<Option<TuneState>, DownstreamError> {
+    pub fn restore(&self) -> Result<Option<TuneState>, EvalError> {
         if !self.folder.is_dir() {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl TuneCheckpoints {
         Ok(sets.into_iter().rev().find_map(|(_, set)| self.read_set(&set)))
     }
 
-    fn sets(&self) -> Result<Vec<(u64, PathBuf)>, DownstreamError> {
+    fn sets(&self) -> Result<Vec<(u64, PathBuf)>, EvalError> {
         let entries = fs::read_dir(&self.folder).in_file("read", &self.folder)?;
         let numbered = |path: PathBuf| {
             let number = path.file_name()?.to_str()?.strip_prefix("set-")?.parse().ok()?;

@@ -1,8 +1,8 @@
 //! From the control along a scan to one vector.
 
 use crate::downstream::control::{ControlSequence, Encoded};
-use crate::downstream::matrix_log::log_covariance;
-use crate::downstream::readout::unit_regions;
+use crate::matrix_log::log_covariance;
+use crate::readout::unit_regions;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! The folder of a probe or a fine-tuning: what was asked for, saved before work begins, and the lock that keeps a
 //! second process out. Running the same command again goes on; another request is refused.
 
-use crate::downstream::error::DownstreamError;
-use crate::downstream::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
+use crate::error::EvalError;
+use crate::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
 use bdo_data::durable::{self, InFile};
 use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
 use bdo_train::publish::TRAINING_FILE;
@@ -20,27 +20,27 @@ pub struct WorkFolder {
 
 impl WorkFolder {
     /// Creates or opens the folder for a request.
-    pub fn open(path: &Path, request: &serde_json::Value) -> Result<Self, DownstreamError> {
+    pub fn open(path: &Path, request: &serde_json::Value) -> Result<Self, EvalError> {
         let file = path.join(REQUEST_FILE);
         let asked = serde_json::to_string_pretty(request).expect("a request holds only words and numbers") + "\n";
         if file.is_file() {
             let found: serde_json::Value = serde_json::from_slice(&durable::read(&file)?)
-                .map_err(|error| DownstreamError::refused(&file, "the record of a request", error))?;
+                .map_err(|error| EvalError::refused(&file, "the record of a request", error))?;
             if found != *request {
-                return Err(DownstreamError::Refused {
+                return Err(EvalError::Refused {
                     path: path.to_path_buf(),
                     expected: "a new name, or the same request as before".to_owned(),
                     found: format!("another request ({})", differences(&found, request)),
                 });
             }
         } else if path.is_dir() && fs::read_dir(path).in_file("read", path)?.any(|entry| entry.is_ok_and(foreign)) {
-            return Err(DownstreamError::refused(path, "a new name or an empty folder", "something else"));
+            return Err(EvalError::refused(path, "a new name or an empty folder", "something else"));
         }
         durable::create_folder(path)?;
         let lock_file = path.join("lock");
         let lock = OpenOptions::new().create(true).append(true).open(&lock_file).in_file("write", &lock_file)?;
         lock.try_lock()
-            .map_err(|_| DownstreamError::refused(path, "a folder nobody works in", "another process at work in it"))?;
+            .map_err(|_| EvalError::refused(path, "a folder nobody works in", "another process at work in it"))?;
         if !file.is_file() {
             durable::write(&file, asked.as_bytes())?;
         }
@@ -58,14 +58,14 @@ impl WorkFolder {
     }
 
     /// Writes a value as JSON.
-    pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), DownstreamError> {
+    pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), EvalError> {
         let text = serde_json::to_string_pretty(value).expect("results hold only words and numbers") + "\n";
         Ok(durable::write(&self.join(name), text.as_bytes())?)
     }
 
     /// Puts a copy of a model beside the head, so that the folder can be moved and shared as it is. Files of a model
     /// are replaced, never changed in place, so a link is as good as a copy and takes no room.
-    pub fn adopt_model(&self, model: &Path, name: &str) -> Result<(), DownstreamError> {
+    pub fn adopt_model(&self, model: &Path, name: &str) -> Result<(), EvalError> {
         let folder = self.join(name);
         durable::create_folder(&folder)?;
         // The configuration last, because a reader starts with it.

@@ -1,9 +1,9 @@
 //! Encoder, control and head as one module on a gradient tape. Basis, rates, initial state and decoder are carried along
 //! untouched: nothing downstream reads them, and the model directory stays whole.
 
-use crate::downstream::fit::Loss;
-use crate::downstream::fitted::HeadKind;
-use crate::downstream::head::{AttentionHead, Head, LinearHead};
+use crate::fit::Loss;
+use crate::fitted::HeadKind;
+use crate::head::{AttentionHead, Head, LinearHead};
 use bdo_model::batch::BatchError;
 use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;

@@ -1,11 +1,11 @@
 //! The grid: every configuration to its best epoch, the best of them by validation. Test people do not come in here.
 
-use crate::downstream::fit::{FitPlan, Loss, ProbePoint, fit};
-use crate::downstream::head::Head;
-use crate::downstream::part::{LabelUnits, Part};
-use crate::downstream::score::beats;
-use crate::downstream::target::Task;
+use crate::fit::{FitPlan, Loss, ProbePoint, fit};
+use crate::head::Head;
+use crate::label::Task;
 use crate::metric::Metrics;
+use crate::part::{LabelUnits, Part};
+use crate::score::beats;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 

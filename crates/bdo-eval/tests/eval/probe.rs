@@ -3,14 +3,14 @@
 use crate::fixture::{Silent, cohort, model, noise, reordered_cohort};
 use bdo_data::participants::Participants;
 use bdo_data::split::{Scheme, Split, SplitSpec};
-use bdo_eval::downstream::error::DownstreamError;
-use bdo_eval::downstream::fit::ProbePoint;
-use bdo_eval::downstream::fitted::{FittedHead, HeadKind};
-use bdo_eval::downstream::pooling::Pooling;
-use bdo_eval::downstream::predict::predict;
-use bdo_eval::downstream::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
-use bdo_eval::downstream::table::{FeatureTable, ScanRow, TableOrigin};
-use bdo_eval::downstream::target::{Target, Task};
+use bdo_eval::error::EvalError;
+use bdo_eval::fit::ProbePoint;
+use bdo_eval::fitted::{FittedHead, HeadKind};
+use bdo_eval::label::{Target, Task};
+use bdo_eval::pooling::Pooling;
+use bdo_eval::predict::predict;
+use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
+use bdo_eval::table::{FeatureTable, ScanRow, TableOrigin};
 use std::path::{Path, PathBuf};
 
 const PEOPLE: usize = 200;
@@ -145,7 +145,7 @@ fn a_head_read_back_says_the_very_same() {
         ("group", Pooling::Coupling, HeadKind::Ridge, false),
         ("age", Pooling::Regions, HeadKind::Linear, true),
     ];
-    bdo_eval::downstream::readout::ensure_readout(&path, &cohort, &Silent).unwrap();
+    bdo_eval::readout::ensure_readout(&path, &cohort, &Silent).unwrap();
     for (i, (target, pooling, head, standardise)) in kinds.into_iter().enumerate() {
         let mut request = request(dir.path(), path.clone(), target, &format!("out{i}"));
         request.settings = ProbeSettings { pooling, head, standardise, ..request.settings };
@@ -234,7 +234,7 @@ fn refusals_say_what_was_expected_and_found() {
     let mut foreign = head.clone();
     foreign.members.iter_mut().for_each(|m| m.model_blake3 = "0".repeat(64));
     let said = predict(&fine.out, &foreign, &lacking, &Silent).unwrap_err();
-    assert!(matches!(said, DownstreamError::Refused { .. }), "{said}");
+    assert!(matches!(said, EvalError::Refused { .. }), "{said}");
     // A damaged head is not used.
     let numbers = fine.out.join("head.safetensors");
     let mut bytes = std::fs::read(&numbers).unwrap();

@@ -2,14 +2,14 @@
 
 use crate::conformal::Conformal;
 use crate::downstream::control::encode_cohort;
-use crate::downstream::error::DownstreamError;
-use crate::downstream::fitted::FittedHead;
 use crate::downstream::frozen::FrozenModel;
-use crate::downstream::part::LabelUnits;
-use crate::downstream::score::{Summary, score, summarise};
-use crate::downstream::table::{ScanRow, scan_row};
-use crate::downstream::target::{Target, Task};
+use crate::error::EvalError;
+use crate::fitted::FittedHead;
+use crate::label::{Target, Task};
 use crate::metric::Metrics;
+use crate::part::LabelUnits;
+use crate::score::{Summary, score, summarise};
+use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub fn predict(
     head: &FittedHead,
     cohort: &Cohort,
     observer: &dyn Observer,
-) -> Result<Predictions, DownstreamError> {
+) -> Result<Predictions, EvalError> {
     let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (i, member) in head.members.iter().enumerate() {
         models.entry(&member.model).or_default().push(i);
@@ -65,7 +65,7 @@ pub fn predict(
         frozen.able_to(head.pooling)?;
         let found = frozen.blake3_for(head.pooling);
         if found != *expected {
-            return Err(DownstreamError::refused(
+            return Err(EvalError::refused(
                 &frozen.folder,
                 format!("the model with BLAKE3 {expected} that the head was fitted on"),
                 found,
@@ -112,7 +112,7 @@ pub(crate) fn predict_scans(
     cohort: &Cohort,
     scans: &[usize],
     observer: &dyn Observer,
-) -> Result<Spoken, DownstreamError> {
+) -> Result<Spoken, EvalError> {
     let mut said = Vec::with_capacity(scans.len());
     let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
         said.push((i, members.iter().map(|&m| head.say(&head.members[m], &encoded)).collect()));

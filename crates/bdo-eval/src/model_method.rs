@@ -1,16 +1,16 @@
 //! Probes and fine-tuning as rows of a comparison: the shared signature of everything that predicts.
 
-use crate::downstream::error::DownstreamError;
-use crate::downstream::finetune::tuned::trained_table;
-use crate::downstream::finetune::{TuneObserver, TuneSettings, TuneWork};
-use crate::downstream::folder::WorkFolder;
 use crate::downstream::frozen::model_blake3;
-use crate::downstream::outcome::SeedOutcome;
-use crate::downstream::probe::{ProbeSettings, probe_features};
-use crate::downstream::table::FeatureTable;
-use crate::downstream::target::{Target, Task};
+use crate::error::EvalError;
 use crate::features::{FeatureTable as EvalTable, Features};
+use crate::finetune::tuned::trained_table;
+use crate::finetune::{TuneObserver, TuneSettings, TuneWork};
+use crate::folder::WorkFolder;
+use crate::label::{Target, Task};
 use crate::method::{Method, MethodError, Outcome, Prediction, Task as EvalTask};
+use crate::outcome::SeedOutcome;
+use crate::probe::{ProbeSettings, probe_features};
+use crate::table::FeatureTable;
 use crate::target::{Target as EvalTarget, TargetValues};
 use bdo_data::cohort::Observer;
 use bdo_model::weights::ModelDirectory;
@@ -64,7 +64,7 @@ pub struct FineTuning {
 
 impl FineTuning {
     /// A row of this name; the target and the seeds of the settings are those of each task instead.
-    pub fn new(name: &str, model: &Path, folder: &Path, settings: TuneSettings) -> Result<Self, DownstreamError> {
+    pub fn new(name: &str, model: &Path, folder: &Path, settings: TuneSettings) -> Result<Self, EvalError> {
         Ok(Self {
             name: name.to_owned(),
             model: model.to_path_buf(),
@@ -74,7 +74,7 @@ impl FineTuning {
         })
     }
 
-    fn tune(&self, task: &EvalTask<'_>) -> Result<Outcome, DownstreamError> {
+    fn tune(&self, task: &EvalTask<'_>) -> Result<Outcome, EvalError> {
         let directory = ModelDirectory::read(&self.model)?;
         let target = Target::of_shared(task.target)?;
         let work = TuneWork::new(&directory, task.cohort, &target, &self.settings)?;
@@ -140,18 +140,18 @@ pub fn shared_outcome(found: &SeedOutcome, task: &Task, parameters: usize, fitte
     Outcome { predictions: predictions.collect(), parameters, fitted_on_blake3, chosen, flags: Vec::new() }
 }
 
-fn other(error: DownstreamError) -> MethodError {
+fn other(error: EvalError) -> MethodError {
     MethodError::Other(Box::new(error))
 }
 
 impl Target {
     /// A label that was read for a comparison.
-    pub fn of_shared(shared: &EvalTarget) -> Result<Self, DownstreamError> {
+    pub fn of_shared(shared: &EvalTarget) -> Result<Self, EvalError> {
         let (task, values) = match &shared.values {
             TargetValues::Number(values) => (Task::Regression, values.clone()),
             TargetValues::Class { names, codes } => {
                 let [first, second] = &names[..] else {
-                    return Err(DownstreamError::Target {
+                    return Err(EvalError::Target {
                         target: shared.name.clone(),
                         expected: "two classes, or numbers".to_owned(),
                         found: format!("{} classes", names.len()),
@@ -167,7 +167,7 @@ impl Target {
 
 impl FeatureTable {
     /// The table as closed-form probes, audits and comparisons take it.
-    pub fn shared(&self) -> Result<EvalTable, DownstreamError> {
+    pub fn shared(&self) -> Result<EvalTable, EvalError> {
         let values = self.values.iter().map(|x| f64::from(*x)).collect();
         let features = Features::new(self.rows.len(), self.width, values)?;
         Ok(EvalTable::new(self.rows.iter().map(|row| row.subject.clone()).collect(), features)?)

@@ -6,14 +6,14 @@ use super::tuned::{Tuned, summed_loss, with_fresh_head};
 use super::visit::visit;
 use super::{TuneObserver, TuneSettings};
 use crate::downstream::control::padded;
-use crate::downstream::error::DownstreamError;
-use crate::downstream::fit::Loss;
 use crate::downstream::frozen::Intake;
-use crate::downstream::part::{LabelUnits, Part};
-use crate::downstream::score::beats;
-use crate::downstream::select::loss_of;
-use crate::downstream::target::Task;
+use crate::error::EvalError;
+use crate::fit::Loss;
+use crate::label::Task;
 use crate::metric::Metrics;
+use crate::part::{LabelUnits, Part};
+use crate::score::beats;
+use crate::select::loss_of;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
@@ -52,7 +52,7 @@ impl SeedTuning<'_> {
         &self,
         points: &[TunePoint],
         observer: &dyn TuneObserver,
-    ) -> Result<(Vec<TuneOutcome>, usize, Parameters), DownstreamError> {
+    ) -> Result<(Vec<TuneOutcome>, usize, Parameters), EvalError> {
         let mut state = self.checkpoints.restore()?.unwrap_or_else(|| self.fresh(Vec::new(), None));
         while state.finished.len() < points.len() {
             let point = points[state.finished.len()];
@@ -95,7 +95,7 @@ impl SeedTuning<'_> {
         mut state: TuneState,
         point: &TunePoint,
         observer: &dyn TuneObserver,
-    ) -> Result<TuneState, DownstreamError> {
+    ) -> Result<TuneState, EvalError> {
         let device = Device::flex().autodiff();
         let kernels = Kernels::Fused(Precision::fastest());
         let mut tuned = Tuned::from_parameters(self.config, state.current, kernels, &device)?;
@@ -108,7 +108,7 @@ impl SeedTuning<'_> {
         let mut sum = 0.0;
         for (step, batch) in order.chunks(point.batch_size).enumerate() {
             if observer.stop_requested() {
-                return Err(DownstreamError::Interrupted);
+                return Err(EvalError::Interrupted);
             }
             let (loss, gradients) = self.gradients(&tuned, &examples.inputs, &examples.labels, batch, epoch)?;
             sum += loss * batch.len() as f64;
@@ -137,7 +137,7 @@ impl SeedTuning<'_> {
         labels: &[f64],
         batch: &[usize],
         epoch: u64,
-    ) -> Result<(f64, NamedGradients), DownstreamError> {
+    ) -> Result<(f64, NamedGradients), EvalError> {
         let (mut sum, mut gradients) = (0.0, NamedGradients::default());
         for piece in batch.chunks(SCANS_AT_ONCE) {
             let numbers: Vec<usize> = piece.iter().map(|&i| *scans[i]).collect();
@@ -153,7 +153,7 @@ impl SeedTuning<'_> {
     }
 
     /// Whole scans, one prediction a person.
-    fn validate(&self, tuned: &Tuned) -> Result<Metrics, DownstreamError> {
+    fn validate(&self, tuned: &Tuned) -> Result<Metrics, EvalError> {
         let loss: Loss = loss_of(self.task);
         let numbers: Vec<usize> = self.validation.scans.iter().flatten().map(|i| **i).collect();
         let mut said = Vec::with_capacity(numbers.len());
@@ -183,7 +183,7 @@ impl SeedTuning<'_> {
 }
 
 /// One output a scan: [B, 1].
-fn output(tuned: &Tuned, scans: &[ScaledScan], device: &Device) -> Result<Tensor<2>, DownstreamError> {
+fn output(tuned: &Tuned, scans: &[ScaledScan], device: &Device) -> Result<Tensor<2>, EvalError> {
     let scans: Vec<&ScaledScan> = scans.iter().collect();
     let (series, frames, region_valid) = padded(&scans, device);
     Ok(tuned.output(&series, &frames, &region_valid)?)

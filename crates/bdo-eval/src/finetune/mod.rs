@@ -10,19 +10,19 @@ pub use checkpoint::TuneOutcome;
 pub use grid::TunePoint;
 
 use crate::downstream::control::Windows;
-use crate::downstream::error::DownstreamError;
-use crate::downstream::fitted::{FittedHead, HeadFacts, HeadKind, Member};
-use crate::downstream::folder::WorkFolder;
 use crate::downstream::frozen::{FrozenModel, Intake, model_blake3};
-use crate::downstream::outcome::{Outcome, PersonPrediction, SeedOutcome};
-use crate::downstream::part::{LabelUnits, Part};
-use crate::downstream::pooling::Pooling;
-use crate::downstream::predict::predict_scans;
-use crate::downstream::probe::{score_further, splits};
-use crate::downstream::score::score;
-use crate::downstream::table::{ScanRow, scan_row};
-use crate::downstream::target::Target;
+use crate::error::EvalError;
+use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
+use crate::folder::WorkFolder;
+use crate::label::Target;
 use crate::metric::Metrics;
+use crate::outcome::{Outcome, PersonPrediction, SeedOutcome};
+use crate::part::{LabelUnits, Part};
+use crate::pooling::Pooling;
+use crate::predict::predict_scans;
+use crate::probe::{score_further, splits};
+use crate::score::score;
+use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::split::Split;
 use bdo_model::weights::{CardFacts, ModelDirectory, TrainingPeople};
@@ -75,7 +75,7 @@ pub trait TuneObserver: Observer {
 
 /// Fine-tunes a model and leaves results, predictions, splits, models and heads in the folder. Run again, it goes on
 /// after the last finished epoch.
-pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Outcome, DownstreamError> {
+pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Outcome, EvalError> {
     let settings = &request.settings;
     check(settings)?;
     let directory = ModelDirectory::read(&request.model)?;
@@ -120,7 +120,7 @@ impl<'a> TuneWork<'a> {
         cohort: &'a Cohort,
         target: &'a Target,
         settings: &'a TuneSettings,
-    ) -> Result<Self, DownstreamError> {
+    ) -> Result<Self, EvalError> {
         check(settings)?;
         let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
         let intake = Intake::new(&directory.preprocessor, &names)?;
@@ -151,7 +151,7 @@ impl<'a> TuneWork<'a> {
         folder: &WorkFolder,
         split: &Split,
         observer: &dyn TuneObserver,
-    ) -> Result<(SeedOutcome, Member), DownstreamError> {
+    ) -> Result<(SeedOutcome, Member), EvalError> {
         let (seed, target, directory) = (split.spec.seed, self.target, self.directory);
         let inputs: Vec<&usize> = self.scans.iter().collect();
         let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&self.rows, &inputs, target, chosen);
@@ -187,7 +187,7 @@ impl<'a> TuneWork<'a> {
             split_blake3: split.blake3.clone(),
             train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
             chosen: serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch}),
-            transform: crate::downstream::transform::FittedTransform::default(),
+            transform: crate::transform::FittedTransform::default(),
             parameters: head_parameters(&parameters, self.settings.head, directory.config.width),
             closed_form: None,
         };
@@ -220,7 +220,7 @@ impl<'a> TuneWork<'a> {
         member: &Member,
         test: &Part<'_, usize>,
         observer: &dyn Observer,
-    ) -> Result<(Vec<f64>, Metrics), DownstreamError> {
+    ) -> Result<(Vec<f64>, Metrics), EvalError> {
         let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
         let frozen = FrozenModel::read(&folder.join(&member.model))?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
@@ -236,10 +236,9 @@ impl<'a> TuneWork<'a> {
     }
 }
 
-fn check(settings: &TuneSettings) -> Result<(), DownstreamError> {
-    let refuse = |name, expected: &str, found: String| {
-        Err(DownstreamError::Setting { name, expected: expected.to_owned(), found })
-    };
+fn check(settings: &TuneSettings) -> Result<(), EvalError> {
+    let refuse =
+        |name, expected: &str, found: String| Err(EvalError::Setting { name, expected: expected.to_owned(), found });
     if settings.head == HeadKind::Ridge {
         return refuse("head", "linear or attention, which have gradients", "ridge".to_owned());
     }
@@ -256,7 +255,7 @@ fn check(settings: &TuneSettings) -> Result<(), DownstreamError> {
 }
 
 /// Scans with a usable region, short enough to be trained on whole.
-fn usable_scans(cohort: &Cohort, intake: &Intake<'_>) -> Result<(Vec<ScanRow>, Vec<usize>), DownstreamError> {
+fn usable_scans(cohort: &Cohort, intake: &Intake<'_>) -> Result<(Vec<ScanRow>, Vec<usize>), EvalError> {
     let usable: Vec<bool> = (0..cohort.len())
         .into_par_iter()
         .map(|i| {
@@ -266,7 +265,7 @@ fn usable_scans(cohort: &Cohort, intake: &Intake<'_>) -> Result<(Vec<ScanRow>, V
         .collect::<Result<_, bdo_data::cohort::CohortError>>()?;
     let scans: Vec<usize> = (0..cohort.len()).filter(|i| usable[*i]).collect();
     if scans.is_empty() {
-        return Err(DownstreamError::NoScans { cohort: cohort.folder().to_path_buf() });
+        return Err(EvalError::NoScans { cohort: cohort.folder().to_path_buf() });
     }
     Ok((scans.iter().map(|i| scan_row(&cohort.index()[*i])).collect(), scans))
 }
@@ -279,7 +278,7 @@ fn publish(
     cohort: &Cohort,
     split: &Split,
     target: &str,
-) -> Result<(), DownstreamError> {
+) -> Result<(), EvalError> {
     tuned.people.subjects.extend(member.train_people.iter().cloned());
     let trained = cohort.index().iter().filter(|entry| split.train.contains(&entry.id.subject));
     tuned.people.scans.extend(trained.map(|entry| entry.blake3.clone()));

@@ -1,9 +1,9 @@
 //! One vector a scan, with who it is of and what made it. Labels are deliberately absent.
 
 use crate::downstream::control::encode_cohort;
-use crate::downstream::error::DownstreamError;
 use crate::downstream::frozen::FrozenModel;
-use crate::downstream::pooling::Pooling;
+use crate::error::EvalError;
+use crate::pooling::Pooling;
 use bdo_data::cohort::{Cohort, Observer};
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct TableOrigin {
 
 impl TableOrigin {
     /// What `frozen` makes of `cohort`.
-    pub fn of(frozen: &FrozenModel, cohort: &Cohort, pooling: Pooling) -> Result<Self, DownstreamError> {
+    pub fn of(frozen: &FrozenModel, cohort: &Cohort, pooling: Pooling) -> Result<Self, EvalError> {
         Ok(Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             model_blake3: frozen.blake3_for(pooling),
@@ -73,7 +73,7 @@ impl FeatureTable {
         cohort: &Cohort,
         pooling: Pooling,
         observer: &dyn Observer,
-    ) -> Result<Self, DownstreamError> {
+    ) -> Result<Self, EvalError> {
         Ok(Self::embed_each(frozen, cohort, &[pooling], observer)?.swap_remove(0))
     }
 
@@ -83,7 +83,7 @@ impl FeatureTable {
         cohort: &Cohort,
         poolings: &[Pooling],
         observer: &dyn Observer,
-    ) -> Result<Vec<Self>, DownstreamError> {
+    ) -> Result<Vec<Self>, EvalError> {
         poolings.iter().try_for_each(|pooling| frozen.able_to(*pooling))?;
         let scans: Vec<usize> = (0..cohort.len()).collect();
         let mut found: Vec<Vec<Option<Vec<f32>>>> = vec![vec![None; cohort.len()]; poolings.len()];
@@ -109,7 +109,7 @@ impl FeatureTable {
                 table.values.extend(feature);
             }
             if table.rows.is_empty() {
-                return Err(DownstreamError::NoScans { cohort: cohort.folder().to_path_buf() });
+                return Err(EvalError::NoScans { cohort: cohort.folder().to_path_buf() });
             }
             tables.push(table);
         }

@@ -1,8 +1,8 @@
 //! How good predictions are: what selects among heads, and how seeds are summed up.
 
-use crate::downstream::part::LabelUnits;
-use crate::downstream::target::Task;
+use crate::label::Task;
 use crate::metric::{Metrics, classification, regression};
+use crate::part::LabelUnits;
 use serde::{Deserialize, Serialize};
 
 /// Scores predictions (numbers in units of the label, or probabilities of the second class) against labels (numbers, or 0

@@ -1,17 +1,17 @@
 //! A fitted head on disk, with its model: everything needed to say something about new people, and what it was fitted
 //! on. One member for each seed; what a head says is the mean over its members.
 
+use crate::closed_form::FittedProbe;
 use crate::downstream::control::Encoded;
-use crate::downstream::error::DownstreamError;
-use crate::downstream::fit::Loss;
-use crate::downstream::head::{AttentionHead, Head, LinearHead};
-use crate::downstream::part::LabelUnits;
-use crate::downstream::pooling::Pooling;
-use crate::downstream::select::{loss_of, widened};
-use crate::downstream::target::Task;
-use crate::downstream::transform::FittedTransform;
+use crate::error::EvalError;
 use crate::features::Features;
-use crate::probe::FittedProbe;
+use crate::fit::Loss;
+use crate::head::{AttentionHead, Head, LinearHead};
+use crate::label::Task;
+use crate::part::LabelUnits;
+use crate::pooling::Pooling;
+use crate::select::{loss_of, widened};
+use crate::transform::FittedTransform;
 use bdo_data::durable;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
 use bdo_model::weights::{read_parameters, write_parameters};
@@ -142,7 +142,7 @@ impl FittedHead {
     }
 
     /// Writes numbers, then the description.
-    pub fn write(&mut self, folder: &Path) -> Result<(), DownstreamError> {
+    pub fn write(&mut self, folder: &Path) -> Result<(), EvalError> {
         let path = folder.join(self.kind.numbers_file());
         if self.kind == HeadKind::Ridge {
             let fits: Vec<&FittedProbe> = self.members.iter().filter_map(|m| m.closed_form.as_ref()).collect();
@@ -156,7 +156,7 @@ impl FittedHead {
         Ok(durable::write(&folder.join(HEAD_FILE), text.as_bytes())?)
     }
 
-    fn write_numbers(&self, path: &Path) -> Result<(), DownstreamError> {
+    fn write_numbers(&self, path: &Path) -> Result<(), EvalError> {
         let mut parameters = BTreeMap::new();
         for member in &self.members {
             for (spec, values) in self.layout(member.seed).into_iter().zip(self.pieces(member)) {
@@ -167,25 +167,25 @@ impl FittedHead {
     }
 
     /// Reads and checks a head.
-    pub fn read(folder: &Path) -> Result<Self, DownstreamError> {
+    pub fn read(folder: &Path) -> Result<Self, EvalError> {
         let path = folder.join(HEAD_FILE);
         let bytes = durable::read(&path)?;
         let mut head: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| DownstreamError::refused(&path, "the description of a head", error))?;
+            .map_err(|error| EvalError::refused(&path, "the description of a head", error))?;
         if head.format != FORMAT {
-            return Err(DownstreamError::refused(&path, FORMAT, &head.format));
+            return Err(EvalError::refused(&path, FORMAT, &head.format));
         }
         let numbers = folder.join(head.kind.numbers_file());
         let bytes = durable::read(&numbers)?;
         let found = blake3::hash(&bytes).to_hex().to_string();
         if found != head.numbers_blake3 {
-            return Err(DownstreamError::refused(&numbers, format!("BLAKE3 {}", head.numbers_blake3), found));
+            return Err(EvalError::refused(&numbers, format!("BLAKE3 {}", head.numbers_blake3), found));
         }
         if head.kind == HeadKind::Ridge {
             let fits: Vec<FittedProbe> = serde_json::from_slice(&bytes)
-                .map_err(|error| DownstreamError::refused(&numbers, "closed-form fits", error))?;
+                .map_err(|error| EvalError::refused(&numbers, "closed-form fits", error))?;
             if fits.len() != head.members.len() {
-                return Err(DownstreamError::refused(&numbers, format!("{} fits", head.members.len()), fits.len()));
+                return Err(EvalError::refused(&numbers, format!("{} fits", head.members.len()), fits.len()));
             }
             head.members.iter_mut().zip(fits).for_each(|(member, fit)| member.closed_form = Some(fit));
             return Ok(head);

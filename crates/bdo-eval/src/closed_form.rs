@@ -1,0 +1,203 @@
+//! The closed-form probe: ridge for a number, logistic for classes, with the penalty chosen inside the training people.
+
+use bdo_data::random;
+use serde::{Deserialize, Serialize};
+
+use crate::design::{Design, DesignError};
+use crate::features::Features;
+use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
+use crate::ridge::{left_out_residuals, ridge};
+use crate::standardise::FittedStandardiser;
+
+/// Folds over people inside the training set that choose the penalty of a logistic fit.
+const FOLDS: usize = 5;
+/// Weaker penalties that are tried after the best one so far.
+const PAST_THE_BEST: usize = 3;
+
+/// What is to be predicted, one entry a training row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Labels<'a> {
+    /// A number.
+    Number(&'a [f64]),
+    /// Class numbers from 0.
+    Class {
+        /// One a row.
+        codes: &'a [usize],
+        /// How many classes there are, present in these rows or not.
+        classes: usize,
+    },
+}
+
+/// A linear model with everything needed to apply it to new people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedProbe {
+    standardiser: FittedStandardiser,
+    /// Row-major `[outputs, features]`, for standardised features.
+    weights: Vec<f64>,
+    intercepts: Vec<f64>,
+    /// 0 for a number.
+    classes: usize,
+    /// The chosen penalty.
+    pub penalty: f64,
+    /// Each penalty tried with its score on left-out people: mean squared error or mean log loss.
+    pub tried: Vec<(f64, f64)>,
+}
+
+impl FittedProbe {
+    /// Fits on some rows; `groups` says which rows are of one person. `seed` decides the folds.
+    pub fn fit(
+        features: &Features,
+        rows: &[usize],
+        labels: Labels<'_>,
+        groups: &[usize],
+        seed: u64,
+    ) -> Result<Self, DesignError> {
+        let design = Design::new(features, rows)?;
+        // Half decades around the mean squared length of a row, strongest first, so that fits start from their neighbour's.
+        let unit = design.mean_square();
+        let penalties: Vec<f64> = (-7..=7).rev().map(|k| unit * 10f64.powf(f64::from(k) / 2.0)).collect();
+        match labels {
+            Labels::Number(values) => Ok(Self::number(&design, values, groups, &penalties)),
+            Labels::Class { codes, classes } => Ok(Self::class(&design, codes, classes, groups, &penalties, seed)),
+        }
+    }
+
+    fn number(design: &Design<'_>, values: &[f64], groups: &[usize], penalties: &[f64]) -> Self {
+        let n = values.len().max(1) as f64;
+        let score =
+            |penalty: f64| left_out_residuals(design, values, groups, penalty).iter().map(|e| e * e).sum::<f64>() / n;
+        let tried: Vec<(f64, f64)> = penalties.iter().map(|p| (*p, score(*p))).collect();
+        let penalty = best(&tried);
+        let fit = ridge(design, values, penalty);
+        let weights = design.feature_weights(&fit.weights);
+        let standardiser = design.standardiser().clone();
+        Self { standardiser, weights, intercepts: vec![fit.intercept], classes: 0, penalty, tried }
+    }
+
+    fn class(
+        design: &Design<'_>,
+        codes: &[usize],
+        classes: usize,
+        groups: &[usize],
+        penalties: &[f64],
+        seed: u64,
+    ) -> Self {
+        let folds = person_folds(codes, groups, seed);
+        let parts: Vec<(Vec<usize>, LogisticProblem<'_>)> = (0..FOLDS)
+            .map(|fold| {
+                let (held, kept): (Vec<usize>, Vec<usize>) = (0..design.rows()).partition(|i| folds[*i] == fold);
+                (held, LogisticProblem::new(design, kept, codes, classes))
+            })
+            .collect();
+        let mut fits: Vec<Option<LogisticFit>> = vec![None; FOLDS];
+        let mut tried: Vec<(f64, f64)> = vec![];
+        for &penalty in penalties {
+            let mut loss = 0.0;
+            for ((held, problem), fit) in parts.iter().zip(&mut fits) {
+                let next = problem.fit(penalty, Exactness::Selecting, fit.as_ref());
+                let own = |i: &usize| probabilities(&next, classes.max(2), design.row(*i))[codes[*i]];
+                loss -= held.iter().map(|i| own(i).max(f64::EPSILON).ln()).sum::<f64>();
+                *fit = Some(next);
+            }
+            tried.push((penalty, loss / design.rows().max(1) as f64));
+            // The loss falls and then rises as the penalty weakens; the weakest penalties cost the most and are not reached.
+            let lowest = tried.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
+            if tried.len() > PAST_THE_BEST
+                && tried[tried.len() - PAST_THE_BEST..].iter().all(|(_, loss)| *loss > lowest)
+            {
+                break;
+            }
+        }
+        let penalty = best(&tried);
+        let all = LogisticProblem::new(design, (0..design.rows()).collect(), codes, classes);
+        let fit = all.fit(penalty, Exactness::Final, None);
+        let (rank, mut weights, mut intercepts) = (design.rank(), vec![], vec![]);
+        for output in fit.weights.chunks_exact(rank + 1) {
+            weights.extend(design.feature_weights(&output[..rank]));
+            intercepts.push(output[rank]);
+        }
+        let standardiser = design.standardiser().clone();
+        Self { standardiser, weights, intercepts, classes, penalty, tried }
+    }
+
+    /// One number a row (regression), or the probabilities of all classes, row after row.
+    pub fn predict(&self, features: &Features, rows: &[usize]) -> Vec<f64> {
+        let width = self.standardiser.width();
+        let mut out = Vec::with_capacity(rows.len() * self.classes.max(1));
+        for &i in rows {
+            let x = features.row(i);
+            let output = |k: usize| -> f64 {
+                let weights = &self.weights[k * width..][..width];
+                let terms = x.iter().zip(weights).enumerate();
+                self.intercepts[k] + terms.map(|(j, (x, w))| w * self.standardiser.value(j, *x)).sum::<f64>()
+            };
+            let outputs: Vec<f64> = (0..self.intercepts.len()).map(output).collect();
+            if self.classes == 0 {
+                out.push(outputs[0]);
+            } else {
+                out.extend(class_probabilities(&outputs, self.classes));
+            }
+        }
+        out
+    }
+
+    /// Number of fitted weights and intercepts.
+    pub fn parameters(&self) -> usize {
+        self.weights.len() + self.intercepts.len()
+    }
+}
+
+/// The penalty with the lowest score; of equal ones the strongest.
+fn best(tried: &[(f64, f64)]) -> f64 {
+    tried.iter().min_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0))).map_or(1.0, |(p, _)| *p)
+}
+
+/// A fold for every row: rows of one person together, classes spread evenly.
+fn person_folds(codes: &[usize], groups: &[usize], seed: u64) -> Vec<usize> {
+    let mut people: Vec<(usize, usize)> = vec![];
+    let mut known = std::collections::HashMap::new();
+    for (code, group) in codes.iter().zip(groups) {
+        known.entry(*group).or_insert_with(|| {
+            people.push((*group, *code));
+            people.len() - 1
+        });
+    }
+    random::shuffle(&mut people, &mut random::stream("probe folds", &[seed]));
+    people.sort_by_key(|(_, code)| *code);
+    let fold_of: std::collections::HashMap<usize, usize> =
+        people.iter().enumerate().map(|(k, (group, _))| (*group, k % FOLDS)).collect();
+    groups.iter().map(|g| fold_of[g]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn folds_keep_people_together_and_spread_classes() {
+        let groups: Vec<usize> = (0..60).map(|i| i / 2).collect();
+        let codes: Vec<usize> = groups.iter().map(|g| usize::from(g % 3 == 0)).collect();
+        let folds = person_folds(&codes, &groups, 3);
+        for i in (0..60).step_by(2) {
+            assert_eq!(folds[i], folds[i + 1]);
+        }
+        for fold in 0..FOLDS {
+            let rare = (0..60).filter(|i| folds[*i] == fold && codes[*i] == 1).count();
+            assert_eq!(rare, 4, "fold {fold}");
+        }
+    }
+
+    #[test]
+    fn a_class_without_training_rows_is_never_predicted() {
+        let values: Vec<f64> = (0..40).map(|i| f64::from(i % 10)).collect();
+        let features = Features::new(40, 1, values).unwrap();
+        let rows: Vec<usize> = (0..40).collect();
+        let codes: Vec<usize> = rows.iter().map(|i| usize::from(i % 10 >= 5)).collect();
+        let labels = Labels::Class { codes: &codes, classes: 3 };
+        let probe = FittedProbe::fit(&features, &rows, labels, &rows, 0).unwrap();
+        let p = probe.predict(&features, &[0, 9]);
+        assert!(p[2] < 0.02 && p[5] < 0.02 && p[0] > 0.9 && p[4] > 0.9, "{p:?}");
+    }
+}
