@@ -21,9 +21,10 @@ use crate::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::durable::FileError;
 use bdo_data::split::Split;
-use bdo_eval::downstream::frozen::{Intake, model_blake3};
 use bdo_eval::error::EvalError;
 use bdo_eval::finetune::TunePoint;
+use bdo_model::frozen::model_blake3;
+use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters, trainable_count};
 use bdo_model::weights::ContractError;
@@ -162,8 +163,7 @@ impl FoundationMethod {
         if directory.config.kind() != self.kind() {
             return Err(FoundationError::Method { expected: self.name(), found: directory.config.kind().name() });
         }
-        let names: Vec<String> = cohort.regions().iter().map(|region| region.name.clone()).collect();
-        let intake = Intake::new(&directory.preprocessor, &names)?;
+        let intake = Intake::new(&directory.preprocessor, cohort)?;
         let scans = taken_in(cohort, &intake, directory.config.grid())?;
         let mut notes = Vec::new();
         if scans.len() < cohort.len() {

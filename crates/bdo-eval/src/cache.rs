@@ -1,13 +1,13 @@
 //! Features on disk beside what uses them, so that a second probe does not embed again. The key is the hash of model,
 //! cohort and pooling: a cache can be stale for nobody.
 
-use crate::downstream::frozen::FrozenModel;
 use crate::error::EvalError;
-use crate::pooling::Pooling;
 use crate::table::{FeatureTable, ScanRow, TableOrigin};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable;
+use bdo_model::frozen::FrozenModel;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
+use bdo_model::pooling::Pooling;
 use bdo_model::weights::{read_parameters, write_parameters};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use bdo_data::cohort::CohortError;
 use bdo_data::durable::FileError;
 use bdo_data::split::SplitError;
 use bdo_model::batch::BatchError;
+use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;
 use bdo_model::weights::{ContractError, Problem, WeightsError};
 use std::path::PathBuf;
@@ -109,6 +110,21 @@ pub enum EvalError {
     /// Stopped by request.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
+}
+
+impl From<ModelError> for EvalError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::File(error) => Self::File(error),
+            ModelError::Cohort(error) => Self::Cohort(error),
+            ModelError::Weights(error) => error.into(),
+            ModelError::Build(error) => Self::Build(error),
+            ModelError::Contract(error) => Self::Contract(error),
+            ModelError::Batch(error) => Self::Batch(error),
+            ModelError::Refused { path, expected, found } => Self::Refused { path, expected, found },
+            ModelError::Interrupted => Self::Interrupted,
+        }
+    }
 }
 
 impl From<WeightsError> for EvalError {

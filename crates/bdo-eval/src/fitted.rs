@@ -2,18 +2,18 @@
 //! on. One member for each seed; what a head says is the mean over its members.
 
 use crate::closed_form::FittedProbe;
-use crate::downstream::control::Encoded;
 use crate::error::EvalError;
 use crate::features::Features;
 use crate::fit::Loss;
 use crate::head::{AttentionHead, Head, LinearHead};
 use crate::label::Task;
 use crate::part::LabelUnits;
-use crate::pooling::Pooling;
 use crate::select::{loss_of, widened};
 use crate::transform::FittedTransform;
 use bdo_data::durable;
+use bdo_model::control::Encoded;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
+use bdo_model::pooling::Pooling;
 use bdo_model::weights::{read_parameters, write_parameters};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

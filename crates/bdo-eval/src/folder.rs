@@ -2,10 +2,10 @@
 //! second process out. Running the same command again goes on; another request is refused.
 
 use crate::error::EvalError;
-use crate::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
 use bdo_data::durable::{self, InFile};
+use bdo_model::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
+use bdo_model::weights::TRAINING_FILE;
 use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
-use bdo_train::publish::TRAINING_FILE;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! What stands on top of frozen features: a linear map, or a learned query over the frames followed by one. Plain
 //! loops with hand-written gradients; parameters are one flat vector, so one optimiser serves both.
 
-use crate::downstream::control::ControlSequence;
 use bdo_data::random::stream;
+use bdo_model::control::ControlSequence;
 use rand_chacha::rand_core::Rng;
 
 /// A head that can be trained: one output a scan.

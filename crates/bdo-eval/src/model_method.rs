@@ -1,6 +1,5 @@
 //! Probes and fine-tuning as rows of a comparison: the shared signature of everything that predicts.
 
-use crate::downstream::frozen::model_blake3;
 use crate::error::EvalError;
 use crate::features::{FeatureTable as EvalTable, Features};
 use crate::finetune::tuned::trained_table;
@@ -13,6 +12,7 @@ use crate::probe::{ProbeSettings, probe_features};
 use crate::table::FeatureTable;
 use crate::target::{Target as EvalTarget, TargetValues};
 use bdo_data::cohort::Observer;
+use bdo_model::frozen::model_blake3;
 use bdo_model::weights::ModelDirectory;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! A fitted head on the people of a cohort.
 
 use crate::conformal::Conformal;
-use crate::downstream::control::encode_cohort;
-use crate::downstream::frozen::FrozenModel;
 use crate::error::EvalError;
 use crate::fitted::FittedHead;
 use crate::label::{Target, Task};
@@ -11,6 +9,8 @@ use crate::part::LabelUnits;
 use crate::score::{Summary, score, summarise};
 use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
+use bdo_model::control::encode_cohort;
+use bdo_model::frozen::FrozenModel;
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
 use std::collections::BTreeMap;

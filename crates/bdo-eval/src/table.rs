@@ -1,10 +1,10 @@
 //! One vector a scan, with who it is of and what made it. Labels are deliberately absent.
 
-use crate::downstream::control::encode_cohort;
-use crate::downstream::frozen::FrozenModel;
 use crate::error::EvalError;
-use crate::pooling::Pooling;
 use bdo_data::cohort::{Cohort, Observer};
+use bdo_model::control::encode_cohort;
+use bdo_model::frozen::FrozenModel;
+use bdo_model::pooling::Pooling;
 use serde::{Deserialize, Serialize};
 
 /// Which scan a row is of.

@@ -4,26 +4,26 @@
 
 pub mod config;
 pub mod parameters;
-
 pub mod init;
 pub mod weights;
-
+pub mod noise;
+pub mod intake;
 pub mod batch;
 pub mod dropout;
 pub mod ops;
-
 pub mod layer;
-
 pub mod encoder;
-
 pub mod dynamics;
-
 pub mod decoder;
-
 pub mod objective;
-
 pub mod ema;
-
 pub mod model;
-
 pub mod feature;
+pub mod autocorrelation;
+pub mod error;
+pub mod frozen;
+pub mod control;
+pub mod readout;
+pub mod pooling;
+mod matrix_log;
+pub mod posterior;

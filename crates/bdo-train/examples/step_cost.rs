@@ -4,9 +4,9 @@
 use bdo_data::scaler::ScaledScan;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::config::ModelConfig;
-use bdo_train::batch::{HostBatch, NoiseShape, Sample, VisitKey};
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
 use bdo_train::gradient::NamedGradients;
-use bdo_train::mask::MaskSettings;
 use bdo_train::settings::Settings;
 use bdo_train::state::TrainState;
 use burn::tensor::Device;
@@ -58,7 +58,7 @@ fn main() {
 
 fn sample(config: &ModelConfig, scan: u64) -> Sample {
     let mut values = vec![0.0; 480 * config.regions];
-    bdo_train::noise::fill_normal(&mut bdo_data::random::stream("example", &[scan]), &mut values);
+    bdo_model::noise::fill_normal(&mut bdo_data::random::stream("example", &[scan]), &mut values);
     let times_seconds = (0..480).map(|frame| f64::from(frame) * 0.735).collect();
     let scan_values = ScaledScan { times_seconds, values, region_valid: vec![true; config.regions] };
     Sample { scan: scan_values, key: VisitKey { seed: 0, epoch: 0, scan } }

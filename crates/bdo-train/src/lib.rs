@@ -7,12 +7,6 @@ pub mod settings;
 
 pub mod source;
 
-pub mod noise;
-
-pub mod mask;
-
-pub mod batch;
-
 pub mod prefetch;
 
 pub mod gradient;
@@ -27,8 +21,6 @@ pub mod step;
 pub mod state;
 
 pub mod validate;
-
-pub mod autocorrelation;
 
 pub mod checkpoint_set;
 

@@ -1,9 +1,9 @@
 //! Batches made ahead of time on a thread of their own.
 
-use crate::batch::{HostBatch, NoiseShape};
-use crate::mask::MaskSettings;
 use crate::source::ScanSource;
 use bdo_data::cohort::CohortError;
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::{HostBatch, NoiseShape};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 

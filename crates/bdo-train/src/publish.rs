@@ -1,40 +1,17 @@
 //! The model directory of a run: what is shared with others.
 
-use crate::autocorrelation::Autocorrelation;
 use crate::folder::Identity;
 use crate::journal::ValidationEntry;
-use crate::mask::MaskSettings;
 use crate::source::ScanSource;
 use crate::state::TrainState;
 use bdo_data::cohort::CohortError;
 use bdo_data::durable::{self, FileError};
-use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople, WeightsError};
-use serde::{Deserialize, Serialize};
+use bdo_model::autocorrelation::Autocorrelation;
+use bdo_model::weights::{
+    CardFacts, ModelDirectory, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError,
+};
 use std::collections::BTreeSet;
 use std::path::Path;
-
-/// Beside the files of the layout: how the model was trained, and what evaluation compares it with.
-pub const TRAINING_FILE: &str = "training.json";
-
-/// Contents of `training.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TrainingNotes {
-    /// How frames were drawn.
-    pub mask: MaskSettings,
-    /// Of the training people; what kriging uses.
-    pub autocorrelation: Autocorrelation,
-    /// Hash of the configuration.
-    pub settings_blake3: String,
-    /// Hash of the cohort.
-    pub cohort_blake3: String,
-    /// Seed of the run.
-    pub seed: u64,
-    /// Steps taken.
-    pub steps: u64,
-    /// Hashes of the people that settings may have been chosen by: not trained on, but not new either.
-    #[serde(default)]
-    pub validation_people: BTreeSet<String>,
-}
 
 /// A model directory could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +57,7 @@ impl Publisher {
         let validation_people =
             source.split().validation.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect();
         let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
-        let autocorrelation = Autocorrelation::of_training_people(source)?;
+        let autocorrelation = Autocorrelation::of_scans(source.cohort(), source.train_scans(), source.scaler())?;
         Ok(Self { preprocessor, people, validation_people, autocorrelation, identity: identity.clone(), data })
     }
 
@@ -163,10 +140,4 @@ fn card_line(entry: &ValidationEntry) -> String {
          predicting the mean costs {:.4}",
         entry.scans, entry.step, entry.mse, entry.mean_square
     )
-}
-
-/// Reads `training.json`, where there is one.
-pub fn read_notes(folder: &Path) -> Option<TrainingNotes> {
-    let bytes = durable::read(&folder.join(TRAINING_FILE)).ok()?;
-    serde_json::from_slice(&bytes).ok()
 }

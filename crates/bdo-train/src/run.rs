@@ -1,6 +1,5 @@
 //! A training run, top to bottom.
 
-use crate::batch::{HostBatch, NoiseShape};
 use crate::checkpoint::{CheckpointError, Checkpoints};
 use crate::folder::{FolderError, Identity, RunFolder, RunRecord};
 use crate::journal::{Entry, Journal, PlainStepEntry, StepEntry, ValidationEntry};
@@ -21,6 +20,7 @@ use bdo_data::split::Split;
 use bdo_kernels::Isa;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::batch::{BatchError, MaskedBatch};
+use bdo_model::intake::{HostBatch, NoiseShape};
 use bdo_model::model::BuildError;
 use bdo_model::objective::LossWeights;
 use burn::tensor::Device;

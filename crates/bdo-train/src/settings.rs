@@ -1,10 +1,10 @@
 //! The configuration of a run: read once, checked once, saved and hashed before the first step.
 
-use crate::mask::MaskSettings;
 use crate::schedule::RateSettings;
 use bdo_model::config::{
     AttentionStart, ConfigError, DynamicsConfig, EmbedStart, LossConfig, ModelConfig, TimeEncoding,
 };
+use bdo_model::intake::MaskSettings;
 use bdo_model::ops::{Kernels, Precision};
 use serde::{Deserialize, Serialize};
 

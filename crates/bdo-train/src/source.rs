@@ -1,11 +1,11 @@
 //! The scans of a run: whose they are, in which order they come, and how one is made ready.
 
-use crate::batch::{HostBatch, NoiseShape, Sample, VisitKey};
-use crate::mask::MaskSettings;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
 use bdo_data::split::{Scheme, Split, SplitError, SplitSpec};
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
 
-use crate::batch::NoiseShape;
 use crate::journal::ValidationEntry;
-use crate::mask::MaskSettings;
 use crate::source::{ScanSource, SourceError};
 use crate::step::{LatentSpread, LossValues, latent_spread, number};
 use bdo_data::random::{shuffle, stream};
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::NoiseShape;
 use bdo_model::model::Bdo;
 use burn::module::Module;
 use burn::tensor::Device;

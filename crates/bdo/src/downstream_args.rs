@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bdo_eval::fitted::HeadKind;
-use bdo_eval::pooling::Pooling;
+use bdo_model::pooling::Pooling;
 use clap::{Args, ValueEnum};
 
 /// How the frames of a scan become one vector.

@@ -7,7 +7,7 @@ use crate::token::grid::{Grid, PATCH, WINDOWS};
 use crate::token::place::Places;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_eval::connectivity::pearson;
-use bdo_eval::downstream::frozen::Intake;
+use bdo_model::intake::Intake;
 use rayon::prelude::*;
 
 /// Scans whose connectivity is held at once while a group's is summed.
@@ -42,7 +42,7 @@ pub fn grid_of(cohort: &Cohort) -> Result<(Grid, Vec<String>), TooShort> {
 
 /// Scans of a cohort as a trained model wants them, by their number in it; those that are too short or have no region the
 /// model knows are not among them.
-pub fn taken_in(cohort: &Cohort, intake: &Intake<'_>, grid: Grid) -> Result<Vec<(usize, TokenScan)>, CohortError> {
+pub fn taken_in(cohort: &Cohort, intake: &Intake, grid: Grid) -> Result<Vec<(usize, TokenScan)>, CohortError> {
     let long: Vec<usize> = (0..cohort.len()).filter(|i| cohort.index()[*i].frames >= grid.frames()).collect();
     let scans = long
         .par_iter()

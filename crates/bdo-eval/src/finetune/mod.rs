@@ -9,8 +9,6 @@ pub mod visit;
 pub use checkpoint::TuneOutcome;
 pub use grid::TunePoint;
 
-use crate::downstream::control::Windows;
-use crate::downstream::frozen::{FrozenModel, Intake, model_blake3};
 use crate::error::EvalError;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
 use crate::folder::WorkFolder;
@@ -18,13 +16,16 @@ use crate::label::Target;
 use crate::metric::Metrics;
 use crate::outcome::{Outcome, PersonPrediction, SeedOutcome};
 use crate::part::{LabelUnits, Part};
-use crate::pooling::Pooling;
 use crate::predict::predict_scans;
 use crate::probe::{score_further, splits};
 use crate::score::score;
 use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::split::Split;
+use bdo_model::frozen::{FrozenModel, model_blake3};
+use bdo_model::intake::Intake;
+use bdo_model::intake::Windows;
+use bdo_model::pooling::Pooling;
 use bdo_model::weights::{CardFacts, ModelDirectory, TrainingPeople};
 use checkpoint::TuneCheckpoints;
 use rayon::prelude::*;
@@ -107,7 +108,7 @@ pub struct TuneWork<'a> {
     cohort: &'a Cohort,
     target: &'a Target,
     settings: &'a TuneSettings,
-    intake: Intake<'a>,
+    intake: Intake,
     rows: Vec<ScanRow>,
     scans: Vec<usize>,
     facts: HeadFacts,
@@ -122,8 +123,7 @@ impl<'a> TuneWork<'a> {
         settings: &'a TuneSettings,
     ) -> Result<Self, EvalError> {
         check(settings)?;
-        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-        let intake = Intake::new(&directory.preprocessor, &names)?;
+        let intake = Intake::new(&directory.preprocessor, cohort)?;
         let (rows, scans) = usable_scans(cohort, &intake)?;
         let facts = HeadFacts {
             target: target.name.clone(),
@@ -255,7 +255,7 @@ fn check(settings: &TuneSettings) -> Result<(), EvalError> {
 }
 
 /// Scans with a usable region, short enough to be trained on whole.
-fn usable_scans(cohort: &Cohort, intake: &Intake<'_>) -> Result<(Vec<ScanRow>, Vec<usize>), EvalError> {
+fn usable_scans(cohort: &Cohort, intake: &Intake) -> Result<(Vec<ScanRow>, Vec<usize>), EvalError> {
     let usable: Vec<bool> = (0..cohort.len())
         .into_par_iter()
         .map(|i| {

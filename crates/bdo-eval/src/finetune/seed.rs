@@ -5,8 +5,6 @@ use super::grid::TunePoint;
 use super::tuned::{Tuned, summed_loss, with_fresh_head};
 use super::visit::visit;
 use super::{TuneObserver, TuneSettings};
-use crate::downstream::control::padded;
-use crate::downstream::frozen::Intake;
 use crate::error::EvalError;
 use crate::fit::Loss;
 use crate::label::Task;
@@ -18,6 +16,8 @@ use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
 use bdo_model::config::ModelConfig;
+use bdo_model::intake::Intake;
+use bdo_model::intake::padded;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::Parameters;
 use bdo_train::gradient::NamedGradients;
@@ -33,7 +33,7 @@ const SCANS_AT_ONCE: usize = 8;
 pub(super) struct SeedTuning<'a> {
     pub(super) settings: &'a TuneSettings,
     pub(super) cohort: &'a Cohort,
-    pub(super) intake: &'a Intake<'a>,
+    pub(super) intake: &'a Intake,
     pub(super) config: &'a ModelConfig,
     /// Of the pre-trained model.
     pub(super) start: &'a Parameters,

@@ -3,14 +3,15 @@
 //! temperature on the state's spread and the width of the bands are fitted on validation people.
 
 use crate::error::EvalError;
-use crate::infer::engine::Engine;
 use crate::infer::familiarity::Familiarity;
-use crate::infer::rows::{RowKind, Rows};
-use crate::infer::spread::{Uncertainty, decoded_variance};
 use crate::interval::{LEVELS, normal_half_width};
 use bdo_data::durable;
-use bdo_train::autocorrelation::Autocorrelation;
-use bdo_train::evaluate::{Masked, kriging_variance};
+use bdo_model::autocorrelation::Autocorrelation;
+use bdo_model::intake::Masked;
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::rows::{RowKind, Rows};
+use bdo_model::posterior::spread::{Uncertainty, decoded_variance};
+use bdo_train::evaluate::kriging_variance;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -137,7 +138,7 @@ pub fn residuals(
     let regions = rows.regions();
     let ignorance = Ignorance::of(&rows, population, correlation);
     let mut found = Vec::new();
-    engine.infer(&rows, |piece| {
+    engine.infer(&rows, |piece| -> Result<(), EvalError> {
         let variance = decoded_variance(engine, &piece, how, seed);
         for (place, row) in piece.rows.clone().enumerate().filter(|(_, row)| rows.kinds[*row] == RowKind::Hidden) {
             for region in (0..regions).filter(|&r| rows.region_valid[r]) {
@@ -297,7 +298,7 @@ fn shares(residuals: &[Residual], knots: &[f64], temperature: f64) -> Vec<f64> {
 mod tests {
     use super::*;
     use bdo_data::random::stream;
-    use bdo_train::noise::fill_normal;
+    use bdo_model::noise::fill_normal;
 
     #[test]
     fn known_noise_is_found_again() {

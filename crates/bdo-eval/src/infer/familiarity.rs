@@ -2,7 +2,7 @@
 //! model makes of it.
 
 use bdo_data::random::stream;
-use bdo_train::noise::fill_normal;
+use bdo_model::noise::fill_normal;
 use serde::{Deserialize, Serialize};
 
 /// Directions in which features are compared; the rest counts as one more.

@@ -1,14 +1,14 @@
 //! What comes after the last frame, beside what simpler dynamics say.
 
-use crate::downstream::frozen::Intake;
 use crate::error::EvalError;
 use crate::infer::score::Question;
 use crate::interval::{IntervalScore, IntervalTally};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
 use bdo_data::scan::Scan;
-use bdo_model::weights::PreprocessorConfig;
-use bdo_train::evaluate::{Masked, Predictor};
+use bdo_model::intake::Intake;
+use bdo_model::intake::Masked;
+use bdo_train::evaluate::Predictor;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn tr_key(tr_seconds: f64) -> u64 {
 
 impl VectorAutoregression {
     /// From scans of training people; the penalty is chosen on every fourth of them, which the matrix then also uses.
-    pub fn fit(cohort: &Cohort, training: &[usize], intake: &Intake<'_>, regions: usize) -> Result<Self, EvalError> {
+    pub fn fit(cohort: &Cohort, training: &[usize], intake: &Intake, regions: usize) -> Result<Self, EvalError> {
         let mut groups: BTreeMap<u64, Vec<ScaledScan>> = BTreeMap::new();
         let step = training.len().div_ceil(MOST_SCANS).max(1);
         for &i in training.iter().step_by(step) {
@@ -153,13 +153,7 @@ fn solve(sums: &Products, n: usize, penalty: f64) -> Option<Vec<f64>> {
 }
 
 /// The last stretch of a scan with its last frames hidden; `None` if the scan is too short for it.
-pub fn tail_visit(
-    contract: &PreprocessorConfig,
-    scan: &Scan,
-    columns: &[usize],
-    horizon: usize,
-    most: usize,
-) -> Option<Masked> {
+pub fn tail_visit(intake: &Intake, scan: &Scan, horizon: usize, most: usize) -> Option<Masked> {
     let frames = scan.frames();
     let length = frames.min(most);
     if length < horizon + 10 {
@@ -168,7 +162,7 @@ pub fn tail_visit(
     let chosen: Vec<usize> = (frames - length..frames).collect();
     let context = (0..length).map(|i| i < length - horizon).collect();
     let origin = scan.frame_times_seconds[chosen[0]];
-    Masked::of_frames(scan, columns, contract, &chosen, context, origin)
+    intake.masked(scan, &chosen, context, origin)
 }
 
 /// Hides the last frames of every scan and forecasts them; also the number of scans scored and of those whose repetition
@@ -180,9 +174,8 @@ pub fn forecast_skill(
     most_frames: usize,
     observer: &dyn Observer,
 ) -> Result<(Vec<HorizonScore>, usize), EvalError> {
-    let names: Vec<String> = question.cohort.regions().iter().map(|r| r.name.clone()).collect();
     let contract = &question.engine.frozen().contract;
-    let columns = contract.match_regions(&names)?;
+    let intake = Intake::new(contract, question.cohort)?;
     let mut tallies = vec![IntervalTally::new(question.calibration.half_widths); horizon];
     let mut errors = vec![[0.0f64; 5]; horizon];
     let (mut seconds, mut counts) = (vec![0.0; horizon], vec![0usize; horizon]);
@@ -193,7 +186,7 @@ pub fn forecast_skill(
         }
         observer.advance(done + 1, 0);
         let scan = question.cohort.scan(i)?;
-        let Some(masked) = tail_visit(contract, &scan, &columns, horizon, most_frames) else { continue };
+        let Some(masked) = tail_visit(&intake, &scan, horizon, most_frames) else { continue };
         let Some(matrix) = autoregression.matrix(scan.tr_seconds) else { continue };
         scored += 1;
         let regions = masked.region_valid.len();
@@ -245,7 +238,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use bdo_data::random::stream;
-    use bdo_train::noise::fill_normal;
+    use bdo_model::noise::fill_normal;
 
     #[test]
     fn a_known_rotation_is_found_again() {

@@ -1,13 +1,14 @@
 //! Whether the feature is of the brain or of the scanner's clock: the same scan sampled otherwise.
 
-use crate::downstream::control::control_of;
-use crate::downstream::frozen::{FrozenModel, Intake};
 use crate::error::EvalError;
-use crate::pooling::Pooling;
 use crate::reliability::correlation;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::random::{below, stream};
 use bdo_data::scaler::ScaledScan;
+use bdo_model::control::control_of;
+use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Intake;
+use bdo_model::pooling::Pooling;
 use rand_chacha::rand_core::Rng;
 use serde::Serialize;
 
@@ -94,8 +95,7 @@ pub fn invariance(
     seed: u64,
     observer: &dyn Observer,
 ) -> Result<Vec<ChangeScore>, EvalError> {
-    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let intake = Intake::new(&frozen.contract, &names)?;
+    let intake = Intake::new(&frozen.contract, cohort)?;
     let feature =
         |scan: &ScaledScan| -> Result<Vec<f32>, EvalError> { Ok(pooling.of_control(&control_of(frozen, scan)?)) };
     let mut whole = Vec::new();

@@ -2,16 +2,17 @@
 
 use crate::error::EvalError;
 use crate::infer::calibration::{Calibration, Ignorance};
-use crate::infer::engine::Engine;
-use crate::infer::rows::{RowKind, Rows};
-use crate::infer::spread::decoded_variance;
 use crate::interval::{IntervalScore, IntervalTally};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::random::stream;
+use bdo_model::autocorrelation::Autocorrelation;
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::{Intake, Masked, Timing};
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::rows::{RowKind, Rows};
+use bdo_model::posterior::spread::decoded_variance;
 use bdo_model::weights::PreprocessorConfig;
-use bdo_train::autocorrelation::Autocorrelation;
-use bdo_train::evaluate::{Masked, Predictor, Timing};
-use bdo_train::mask::MaskSettings;
+use bdo_train::evaluate::Predictor;
 use serde::Serialize;
 
 /// What is asked of whom.
@@ -52,13 +53,12 @@ pub fn visits(
     mask: &MaskSettings,
     seed: u64,
 ) -> Result<Vec<(u64, Masked)>, EvalError> {
-    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let columns = contract.match_regions(&names)?;
+    let intake = Intake::new(contract, cohort)?;
     let mut found = Vec::with_capacity(scans.len());
     for &i in scans {
         let scan = cohort.scan(i)?;
         let mut rng = stream("inference visit", &[seed, i as u64, mask.ratio.to_bits()]);
-        let masked = Masked::draw(&scan, &columns, contract, Timing::AsScanned, mask, &mut rng);
+        let masked = intake.draw(&scan, Timing::AsScanned, mask, &mut rng);
         found.extend(masked.map(|masked| (i as u64, masked)));
     }
     Ok(found)

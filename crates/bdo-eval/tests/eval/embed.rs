@@ -1,13 +1,15 @@
 //! Features do not depend on batching, threads or the order of regions, and reach disk as they are.
 
 use crate::fixture::{REGIONS, Silent, cohort, model, reordered_cohort, scan, shuffled};
-use bdo_eval::downstream::control::{Windows, encode, encode_cohort};
-use bdo_eval::downstream::frozen::{FrozenModel, Intake};
 use bdo_eval::export::TableFormat;
-use bdo_eval::pooling::Pooling;
-use bdo_eval::readout::ensure_readout;
 use bdo_eval::table::FeatureTable;
+use bdo_model::control::{encode, encode_cohort};
 use bdo_model::dynamics::Frames;
+use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Intake;
+use bdo_model::intake::Windows;
+use bdo_model::pooling::Pooling;
+use bdo_model::readout::ensure_readout;
 use burn::tensor::{Device, Tensor, TensorData};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -17,8 +19,7 @@ fn the_mean_is_the_feature_of_the_model_for_a_ragged_pair() {
     let (_, frozen) = model(dir.path(), "m");
     let cohort = cohort(dir.path(), "c", 0..2);
     let table = FeatureTable::embed(&frozen, &cohort, Pooling::Mean, &Silent).unwrap();
-    let names: Vec<String> = (0..REGIONS).map(|r| format!("r{r}")).collect();
-    let intake = Intake::new(&frozen.contract, &names).unwrap();
+    let intake = Intake::new(&frozen.contract, &cohort).unwrap();
     let scaled: Vec<_> = (0..2).map(|i| intake.scale(&cohort.scan(i).unwrap()).unwrap()).collect();
     let counts: Vec<usize> = scaled.iter().map(|s| s.times_seconds.len()).collect();
     assert_ne!(counts[0], counts[1]);
@@ -126,9 +127,7 @@ fn a_very_long_scan_is_encoded_in_windows() {
     let dir = tempfile::tempdir().unwrap();
     let (_, frozen) = model(dir.path(), "m");
     let names: Vec<String> = (0..REGIONS).map(|r| format!("r{r}")).collect();
-    let intake = Intake::new(&frozen.contract, &names).unwrap();
     let long = scan(1, 2100);
-    let scaled = intake.scale(&long).unwrap();
     let cohort = bdo_data::cohort::Cohort::open(&{
         let plan = bdo_data::cohort::Plan {
             provenance: bdo_data::cohort::Provenance::of("test", serde_json::json!({})),
@@ -143,6 +142,7 @@ fn a_very_long_scan_is_encoded_in_windows() {
         out
     })
     .unwrap();
+    let scaled = Intake::new(&frozen.contract, &cohort).unwrap().scale(&long).unwrap();
     let mut found = Vec::new();
     encode_cohort(&frozen, &cohort, &[0], &Silent, |_, encoded| found = encoded.control.values).unwrap();
     let width = frozen.model.config().width;
@@ -157,7 +157,7 @@ fn a_very_long_scan_is_encoded_in_windows() {
 
     // A model trained on stretches of 160 frames sees the scan so: the last window starts at 2,000 (25 steps of 80), has a
     // clock of its own, and gives what lies past the middle of its overlap with the one before.
-    let stretch = bdo_train::mask::MaskSettings { stretch: 1.0, ..bdo_train::mask::MaskSettings::default() };
+    let stretch = bdo_model::intake::MaskSettings { stretch: 1.0, ..bdo_model::intake::MaskSettings::default() };
     let trained = FrozenModel { windows: Windows::of_training(&stretch), ..frozen };
     let mut found = Vec::new();
     encode_cohort(&trained, &cohort, &[0], &Silent, |_, encoded| found = encoded.control.values).unwrap();

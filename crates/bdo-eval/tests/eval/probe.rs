@@ -7,10 +7,10 @@ use bdo_eval::error::EvalError;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
 use bdo_eval::label::{Target, Task};
-use bdo_eval::pooling::Pooling;
 use bdo_eval::predict::predict;
 use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
 use bdo_eval::table::{FeatureTable, ScanRow, TableOrigin};
+use bdo_model::pooling::Pooling;
 use std::path::{Path, PathBuf};
 
 const PEOPLE: usize = 200;
@@ -145,7 +145,7 @@ fn a_head_read_back_says_the_very_same() {
         ("group", Pooling::Coupling, HeadKind::Ridge, false),
         ("age", Pooling::Regions, HeadKind::Linear, true),
     ];
-    bdo_eval::readout::ensure_readout(&path, &cohort, &Silent).unwrap();
+    bdo_model::readout::ensure_readout(&path, &cohort, &Silent).unwrap();
     for (i, (target, pooling, head, standardise)) in kinds.into_iter().enumerate() {
         let mut request = request(dir.path(), path.clone(), target, &format!("out{i}"));
         request.settings = ProbeSettings { pooling, head, standardise, ..request.settings };

@@ -1,15 +1,15 @@
 //! A small model nobody trained, and rows to ask it about.
 
 use bdo_data::random::stream;
-use bdo_eval::downstream::control::Windows;
-use bdo_eval::downstream::frozen::FrozenModel;
-use bdo_eval::infer::engine::{Engine, Piece};
-use bdo_eval::infer::rows::{RowKind, Rows};
 use bdo_model::config::ModelConfig;
+use bdo_model::frozen::FrozenModel;
 use bdo_model::init::initial_parameters;
+use bdo_model::intake::Windows;
+use bdo_model::noise::fill_normal;
 use bdo_model::parameters::Parameters;
+use bdo_model::posterior::engine::{Engine, Piece};
+use bdo_model::posterior::rows::{RowKind, Rows};
 use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingPeople};
-use bdo_train::noise::fill_normal;
 use std::path::Path;
 
 pub(crate) const REGIONS: usize = 7;
@@ -71,7 +71,7 @@ pub(crate) fn rows(count: usize, visible: impl Fn(usize) -> bool, behind: f32) -
 pub(crate) fn answer(engine: &Engine<'_>, rows: &Rows) -> Vec<Piece> {
     let mut pieces = Vec::new();
     engine
-        .infer(rows, |piece| {
+        .infer(rows, |piece| -> Result<(), bdo_model::batch::BatchError> {
             pieces.push(piece);
             Ok(())
         })

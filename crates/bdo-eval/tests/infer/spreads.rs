@@ -1,10 +1,10 @@
 //! The two ways through the decoder, and the simulation beside the closed form.
 
 use crate::fixture::{REGIONS, answer, model, rows};
-use bdo_eval::downstream::control::Windows;
-use bdo_eval::infer::engine::Engine;
-use bdo_eval::infer::simulation::simulate;
-use bdo_eval::infer::spread::{Uncertainty, decoded_variance};
+use bdo_model::intake::Windows;
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::simulation::simulate;
+use bdo_model::posterior::spread::{Uncertainty, decoded_variance};
 
 #[test]
 fn draws_and_slopes_agree_where_the_decoder_is_linear() {

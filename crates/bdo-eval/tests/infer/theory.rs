@@ -1,11 +1,11 @@
 //! What the method promises, whatever was learned.
 
 use crate::fixture::{REGIONS, answer, config, decoded, model, rows};
-use bdo_eval::downstream::control::Windows;
-use bdo_eval::infer::engine::Engine;
-use bdo_eval::infer::rows::RowKind;
-use bdo_eval::infer::spread::{Uncertainty, decoded_variance};
 use bdo_model::dynamics::{HeldStep, exact_moments};
+use bdo_model::intake::Windows;
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::rows::RowKind;
+use bdo_model::posterior::spread::{Uncertainty, decoded_variance};
 
 const SHORT: Windows = Windows { longest_whole: 20, frames: 20, own_clock: true };
 
@@ -23,7 +23,7 @@ fn nothing_behind_a_mask_reaches_any_output() {
                 .flat_map(|p| decoded_variance(&engine, p, Uncertainty::Sampled { draws: 4 }, &[3]))
                 .map(f32::to_bits)
                 .collect();
-            let bits = |pick: fn(&bdo_eval::infer::engine::Piece) -> &Vec<f32>| -> Vec<u32> {
+            let bits = |pick: fn(&bdo_model::posterior::engine::Piece) -> &Vec<f32>| -> Vec<u32> {
                 pieces.iter().flat_map(pick).map(|x| x.to_bits()).collect()
             };
             (bits(|p| &p.decoded), bits(|p| &p.mean), bits(|p| &p.variance), bits(|p| &p.control), spreads)

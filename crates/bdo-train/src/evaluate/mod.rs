@@ -3,25 +3,20 @@
 
 mod predictor;
 mod score;
-mod timing;
 
 pub use predictor::{Predictor, kriging_variance};
 pub use score::Score;
-pub use timing::Timing;
 
-use crate::autocorrelation::Autocorrelation;
-use crate::mask::{MaskSettings, Visit};
 use crate::step::{LossValues, number};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::stream;
-use bdo_data::scan::Scan;
+use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::batch::{BatchError, MaskedBatch};
-use bdo_model::dynamics::Frames;
 use bdo_model::ema::EmaEncoder;
+use bdo_model::intake::{Intake, MaskSettings, Masked, Timing};
 use bdo_model::model::Bdo;
 use bdo_model::weights::{ContractError, PreprocessorConfig};
-use burn::tensor::{Device, Tensor, TensorData};
-use rand_chacha::rand_core::Rng;
+use burn::tensor::{Device, Tensor};
 use score::Tally;
 use serde::Serialize;
 
@@ -74,25 +69,11 @@ pub enum EvaluationError {
     Batch(#[from] BatchError),
 }
 
-/// One visit, centred on what is visible: rows are drawn frames.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Masked {
-    /// Since the clock of the visit began, increasing.
-    pub times_seconds: Vec<f64>,
-    /// Whether a row is visible.
-    pub context: Vec<bool>,
-    /// Row-major [rows, regions], in the units of the model, hidden rows included: what predictions are compared with.
-    pub values: Vec<f32>,
-    /// False at regions without a signal, whose values are 0.
-    pub region_valid: Vec<bool>,
-}
-
 impl Evaluation<'_> {
     /// Scores the model and the simple predictors on one visit of every scan.
     pub fn run(&self, mask: &MaskSettings) -> Result<RatioResult, EvaluationError> {
-        let names: Vec<String> = self.cohort.regions().iter().map(|r| r.name.clone()).collect();
-        let columns = self.contract.match_regions(&names)?;
-        let regions = columns.len();
+        let intake = Intake::new(self.contract, self.cohort)?;
+        let regions = intake.regions();
         let mut tallies: Vec<Tally> = (0..=Predictor::ALL.len()).map(|_| Tally::new(regions)).collect();
         let (mut mean_square, mut scored) = (0.0, 0usize);
         let mut loss = LossValues::default();
@@ -100,7 +81,7 @@ impl Evaluation<'_> {
         for &i in self.scans {
             let mut rng = stream("evaluation", &[self.seed, i as u64, mask.ratio.to_bits()]);
             let scan = self.cohort.scan(i)?;
-            let Some(masked) = Masked::draw(&scan, &columns, self.contract, self.timing, mask, &mut rng) else {
+            let Some(masked) = intake.draw(&scan, self.timing, mask, &mut rng) else {
                 continue;
             };
             let predicted = self.predict(&masked)?;
@@ -145,66 +126,5 @@ impl Evaluation<'_> {
         sum.reconstruction += number(&terms.reconstruction);
         sum.latent += number(&terms.latent);
         Ok(())
-    }
-}
-
-impl Masked {
-    /// Draws a visit; `None` if no region is usable. `columns` says where each region of the model is in the data.
-    pub fn draw(
-        scan: &Scan,
-        columns: &[usize],
-        contract: &PreprocessorConfig,
-        timing: Timing,
-        mask: &MaskSettings,
-        rng: &mut impl Rng,
-    ) -> Option<Self> {
-        let first = scan.frame_times_seconds[0];
-        let kept = timing.kept(scan.frames(), rng);
-        let times: Vec<f64> = kept.iter().map(|&frame| scan.frame_times_seconds[frame] - first).collect();
-        let visit = Visit::draw(mask, &times, rng);
-        let frames: Vec<usize> = visit.frames.iter().map(|&frame| kept[frame]).collect();
-        let origin_seconds = first + visit.origin_seconds;
-        Self::of_frames(scan, columns, contract, &frames, visit.context, origin_seconds)
-    }
-
-    /// The given frames of a scan, scaled by the contract around the mean of the visible ones.
-    pub fn of_frames(
-        scan: &Scan,
-        columns: &[usize],
-        contract: &PreprocessorConfig,
-        frames: &[usize],
-        context: Vec<bool>,
-        origin_seconds: f64,
-    ) -> Option<Self> {
-        let width = scan.series.len() / scan.frames();
-        let usable = scan.valid_regions();
-        let region_valid: Vec<bool> =
-            columns.iter().enumerate().map(|(r, &column)| usable[column] && contract.iqrs[r] > 0.0).collect();
-        let visible: Vec<usize> = (0..frames.len()).filter(|&row| context[row]).collect();
-        let mut values = vec![0.0; frames.len() * columns.len()];
-        for (r, &column) in columns.iter().enumerate().filter(|(r, _)| region_valid[*r]) {
-            let value = |row: usize| f64::from(scan.series[frames[row] * width + column]);
-            let mean = visible.iter().map(|&row| value(row)).sum::<f64>() / visible.len().max(1) as f64;
-            for row in 0..frames.len() {
-                values[row * columns.len() + r] = ((value(row) - mean - contract.medians[r]) / contract.iqrs[r]) as f32;
-            }
-        }
-        let times_seconds = frames.iter().map(|&frame| scan.frame_times_seconds[frame] - origin_seconds).collect();
-        region_valid.contains(&true).then_some(Self { times_seconds, context, values, region_valid })
-    }
-
-    fn series(&self) -> Tensor<3> {
-        let data = TensorData::new(self.values.clone(), [1, self.context.len(), self.region_valid.len()]);
-        Tensor::from_data(data, &Device::flex())
-    }
-
-    fn frames(&self) -> Frames {
-        Frames {
-            batch: 1,
-            frames: self.context.len(),
-            times_seconds: self.times_seconds.clone(),
-            context: self.context.clone(),
-            valid: vec![true; self.context.len()],
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Predictors that know nothing of the other regions.
 
-use super::Masked;
-use crate::autocorrelation::Autocorrelation;
+use bdo_model::autocorrelation::Autocorrelation;
+use bdo_model::intake::Masked;
 
 /// A simple way to fill hidden frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Error and correlation at hidden frames.
 
-use super::Masked;
+use bdo_model::intake::Masked;
 use serde::Serialize;
 
 /// How good a predictor is, averaged over scans.

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use anyhow::bail;
 use bdo_data::cohort::Cohort;
-use bdo_eval::downstream::frozen::FrozenModel;
 use bdo_eval::export::TableFormat;
 use bdo_eval::table::FeatureTable;
+use bdo_model::frozen::FrozenModel;
 use serde_json::json;
 
 use super::{note, print};

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::Timing;
 use bdo_model::model::Bdo;
 use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingPeople};
-use bdo_train::evaluate::{Evaluation, RatioResult, Timing};
-use bdo_train::mask::MaskSettings;
-use bdo_train::publish::{TrainingNotes, read_notes};
+use bdo_model::weights::{TrainingNotes, read_notes};
+use bdo_train::evaluate::{Evaluation, RatioResult};
 use bdo_train::settings::Settings;
 use burn::tensor::Device;
 use serde_json::json;

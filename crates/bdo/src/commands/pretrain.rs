@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
 use bdo_data::cohort::Cohort;
-use bdo_eval::readout::{ReadoutNote, ensure_readout};
+use bdo_model::readout::{ReadoutNote, ensure_readout};
 use bdo_report::report::Kind as PageKind;
 use bdo_train::folder::{is_run, read_record};
 use bdo_train::journal::{PlainStepEntry, StepEntry, ValidationEntry};

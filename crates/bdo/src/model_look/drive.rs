@@ -1,8 +1,9 @@
 //! What drives the latent process, and what that does to regions.
 
 use bdo_data::cohort::Cohort;
-use bdo_eval::downstream::frozen::{FrozenModel, Intake};
 use bdo_model::dynamics::Frames;
+use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Intake;
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// Energy of the control along scans, and its effect on each region.
@@ -91,8 +92,7 @@ impl Drive {
     /// Encodes scans whole (or as much of them as the model was trained to see at once), nothing hidden.
     pub(super) fn of(frozen: &FrozenModel, cohort: &Cohort, scans: &[usize]) -> anyhow::Result<Self> {
         let slope = Slope::of(frozen);
-        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-        let intake = Intake::new(&frozen.contract, &names)?;
+        let intake = Intake::new(&frozen.contract, cohort)?;
         let time_scale = frozen.model.config().time_scale;
         let (mut energy, mut squares, mut frames_seen) = (vec![], vec![0.0; slope.regions], 0usize);
         let mut sums = vec![(0.0, 0.0); slope.regions];

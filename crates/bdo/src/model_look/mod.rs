@@ -9,10 +9,12 @@ use anyhow::bail;
 use bdo_data::cohort::Cohort;
 use bdo_data::region::Region;
 use bdo_eval::cache::cached_features;
-use bdo_eval::downstream::frozen::FrozenModel;
-use bdo_eval::infer::engine::Engine;
-use bdo_eval::pooling::Pooling;
 use bdo_eval::table::FeatureTable;
+use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::{Intake, MaskSettings};
+use bdo_model::pooling::Pooling;
+use bdo_model::posterior::engine::Engine;
+use bdo_model::weights::read_notes;
 use bdo_report::chart::{Axis, Chart, Marks, Point};
 use bdo_report::figure::Figure;
 use bdo_report::network::{RegionValues, network_figures};
@@ -21,8 +23,6 @@ use bdo_report::palette::Colour;
 use bdo_report::projection::{FeatureRows, projection_figures};
 use bdo_report::reconstruction::{ReconstructedScan, reconstruction_figure, trace_figure};
 use bdo_report::report::Report;
-use bdo_train::mask::MaskSettings;
-use bdo_train::publish::read_notes;
 
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -53,9 +53,8 @@ impl Look {
         cache: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let frozen = FrozenModel::read(folder)?;
-        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-        let columns = frozen.contract.match_regions(&names)?;
-        let regions: Vec<Region> = columns.iter().map(|c| cohort.regions()[*c].clone()).collect();
+        let intake = Intake::new(&frozen.contract, cohort)?;
+        let regions: Vec<Region> = intake.columns().iter().map(|c| cohort.regions()[*c].clone()).collect();
         let notes = read_notes(folder);
         let mask = notes.as_ref().map_or_else(MaskSettings::default, |n| n.mask);
         let index = cohort.index();
@@ -82,7 +81,7 @@ impl Look {
         let engine = Engine::new(&frozen);
         for (n, i) in shown.iter().enumerate() {
             // Deviations cost many passes through the decoder; traces are drawn of one scan.
-            scans.extend(visit::reconstructed(&engine, &columns, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
+            scans.extend(visit::reconstructed(&engine, &intake, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
         }
         let driven = spread(&all, DRIVEN_SCANS);
         let drive = Drive::of(&frozen, cohort, &driven)?;

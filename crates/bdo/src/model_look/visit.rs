@@ -2,12 +2,12 @@
 
 use bdo_data::random::stream;
 use bdo_data::scan::Scan;
-use bdo_eval::infer::engine::Engine;
-use bdo_eval::infer::rows::Rows;
-use bdo_eval::infer::spread::{Uncertainty, decoded_variance};
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::{Intake, Timing};
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::rows::Rows;
+use bdo_model::posterior::spread::{Uncertainty, decoded_variance};
 use bdo_report::reconstruction::ReconstructedScan;
-use bdo_train::evaluate::{Masked, Timing};
-use bdo_train::mask::MaskSettings;
 
 /// Draws of the state from which deviations are estimated: their own relative error is 1 / sqrt(2 * 128), 6 %.
 const DRAWS: usize = 128;
@@ -15,19 +15,18 @@ const DRAWS: usize = 128;
 /// Centred on visible frames and scaled as in evaluation; `None` if no region carries a signal the model knows.
 pub(super) fn reconstructed(
     engine: &Engine<'_>,
-    columns: &[usize],
+    intake: &Intake,
     scan: &Scan,
     mask: &MaskSettings,
     (seed, number): (u64, usize),
     with_deviation: bool,
 ) -> anyhow::Result<Option<ReconstructedScan>> {
     let mut rng = stream("report visit", &[seed, number as u64]);
-    let contract = &engine.frozen().contract;
-    let Some(visit) = Masked::draw(scan, columns, contract, Timing::AsScanned, mask, &mut rng) else {
+    let Some(visit) = intake.draw(scan, Timing::AsScanned, mask, &mut rng) else {
         return Ok(None);
     };
     let (mut predicted, mut deviation) = (Vec::new(), with_deviation.then(Vec::new));
-    engine.infer(&Rows::of_masked(&visit), |piece| {
+    engine.infer(&Rows::of_masked(&visit), |piece| -> anyhow::Result<()> {
         if let Some(deviation) = &mut deviation {
             let how = Uncertainty::Sampled { draws: DRAWS };
             let variance = decoded_variance(engine, &piece, how, &[seed, number as u64]);

@@ -15,10 +15,10 @@ use bdo_baselines::token::place::Places;
 use bdo_data::cohort::Cohort;
 use bdo_data::scaler::ScaledScan;
 use bdo_model::dynamics::Frames;
+use bdo_model::intake::{Sample, VisitKey};
 use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::{parameter_table, trainable_count};
-use bdo_train::batch::{Sample, VisitKey};
 use bdo_train::source::{Division, ScanSource};
 use burn::tensor::{Device, Tensor, TensorData};
 

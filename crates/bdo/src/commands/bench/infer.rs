@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bdo_data::scaler::ScaledScan;
-use bdo_eval::downstream::control::{Windows, control_of};
-use bdo_eval::downstream::frozen::FrozenModel;
-use bdo_eval::infer::engine::Engine;
-use bdo_eval::infer::rows::{RowKind, Rows};
-use bdo_eval::infer::spread::{Uncertainty, decoded_variance};
+use bdo_model::control::control_of;
+use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Windows;
 use bdo_model::model::Bdo;
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::rows::{RowKind, Rows};
+use bdo_model::posterior::spread::{Uncertainty, decoded_variance};
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use burn::tensor::Device;
 use serde_json::json;
@@ -54,7 +55,7 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
         Rows { times_seconds, kinds: vec![RowKind::Visible; args.frames], values, region_valid: vec![true; regions] };
     let engine = Engine::new(&frozen);
     let reconstruct = |how: Option<Uncertainty>| {
-        engine.infer(&rows, |piece| {
+        engine.infer(&rows, |piece| -> anyhow::Result<()> {
             let spread = how.map(|how| decoded_variance(&engine, &piece, how, &[common.seed]));
             std::hint::black_box((piece.decoded, spread));
             Ok(())

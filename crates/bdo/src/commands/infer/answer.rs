@@ -10,12 +10,13 @@ use bdo_data::region::Region;
 use bdo_data::scan::Scan;
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::calibration::Ignorance;
-use bdo_eval::infer::engine::{Engine, Piece};
 use bdo_eval::infer::familiarity::{ScanFacts, Trust};
 use bdo_eval::infer::output::{Block, TableWriter, TsvWriter, bids_stem};
-use bdo_eval::infer::rows::{RowKind, Rows, Units, missing_times};
-use bdo_eval::infer::spread::decoded_variance;
-use bdo_eval::infer::trajectory::NetworkWeights;
+use bdo_model::intake::Units;
+use bdo_model::posterior::engine::{Engine, Piece};
+use bdo_model::posterior::rows::{RowKind, Rows, missing_times};
+use bdo_model::posterior::spread::decoded_variance;
+use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
 use super::super::{note, print};
@@ -45,7 +46,7 @@ impl Plan {
 pub(super) fn reconstruct(args: &ReconstructArgs, common: &Common) -> anyhow::Result<Outcome> {
     let setup = Setup::new(&args.asked, "reconstruct", &json!({"every": args.every}), common)?;
     let plan = |scan: &Scan| {
-        let mut plan = Plan::whole(scan, setup.columns.len());
+        let mut plan = Plan::whole(scan, setup.intake.regions());
         if let Some(step) = args.every {
             let span = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
             if span / step > MOST_ROWS {
@@ -66,12 +67,12 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outco
     let details = json!({"fd_above": args.fd_above, "coverage_below": args.coverage_below});
     let setup = Setup::new(&args.asked, "impute", &details, common)?;
     let plan = |scan: &Scan| {
-        let mut plan = Plan::whole(scan, setup.columns.len());
+        let mut plan = Plan::whole(scan, setup.intake.regions());
         if let (Some(limit), Some(motion)) = (args.fd_above, &scan.framewise_displacement_mm) {
             plan.hidden = motion.iter().map(|fd| f64::from(*fd) > limit).collect();
         }
         if let (Some(limit), Some(coverage)) = (args.coverage_below, &scan.coverage) {
-            plan.unseen = setup.columns.iter().map(|&c| f64::from(coverage[c]) < limit).collect();
+            plan.unseen = setup.intake.columns().iter().map(|&c| f64::from(coverage[c]) < limit).collect();
         }
         plan.further = missing_times(&scan.frame_times_seconds, scan.tr_seconds)
             .into_iter()
@@ -85,7 +86,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outco
 pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Outcome> {
     let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon}), common)?;
     let plan = |scan: &Scan| {
-        let mut plan = Plan::whole(scan, setup.columns.len());
+        let mut plan = Plan::whole(scan, setup.intake.regions());
         let last = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
         plan.further = (1..=args.horizon).map(|i| (last + i as f64 * scan.tr_seconds, RowKind::Asked)).collect();
         Ok(plan)
@@ -153,7 +154,7 @@ fn answer(
     common: &Common,
 ) -> anyhow::Result<Outcome> {
     let started = Instant::now();
-    let regions = setup.columns.len();
+    let regions = setup.intake.regions();
     let engine = setup.engine();
     let facts = [
         ("model_blake3", setup.frozen.blake3.clone()),
@@ -172,19 +173,19 @@ fn answer(
         }
         let scan = setup.cohort.scan(i)?;
         let Plan { hidden, unseen, further } = plan(&scan)?;
-        let ready = Rows::of_scan(&scan, &setup.columns, &setup.frozen.contract, &hidden, &unseen, &further);
+        let ready = Rows::of_scan(&scan, &setup.intake, &hidden, &unseen, &further);
         let Some((rows, units)) = ready else {
             passed_over.push(scan.id.to_string());
             continue;
         };
         let mut tables = if asked.no_bids { None } else { Some(ScanTables::create(setup, &scan, description)?) };
         let spreads = Spreads::of(setup, &rows);
-        engine.infer(&rows, |piece| {
+        engine.infer(&rows, |piece| -> anyhow::Result<()> {
             let block = spreads.block(&engine, setup, &rows, &units, &piece, keep_observed, [common.seed, i as u64]);
             rows_written += block.times_seconds.len();
             filled += piece.rows.clone().filter(|&row| !rows.is_visible(row)).count();
             table.add(&scan.id, &block)?;
-            tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))
+            Ok(tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))?)
         })?;
         if let Some(tables) = tables {
             tables.finish()?;
@@ -340,7 +341,7 @@ pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Resu
     let facts = [("model_blake3", setup.frozen.blake3.clone()), ("cohort_blake3", setup.cohort.content_blake3()?)];
     let path = setup.folder.join("latent.parquet");
     let mut table = TableWriter::create(&path, &[("mean", width), ("variance", width)], &facts)?;
-    let regions: Vec<Region> = setup.columns.iter().map(|&c| setup.cohort.regions()[c].clone()).collect();
+    let regions: Vec<Region> = setup.intake.columns().iter().map(|&c| setup.cohort.regions()[c].clone()).collect();
     let progress = Progress::start("trajectory", setup.scans.len(), common.quiet)?;
     let mut summary = Vec::new();
     let mut names = Vec::new();
@@ -349,9 +350,8 @@ pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Resu
             return Err(EvalError::Interrupted.into());
         }
         let scan = setup.cohort.scan(i)?;
-        let plan = Plan::whole(&scan, setup.columns.len());
-        let contract = &setup.frozen.contract;
-        let Some((rows, _)) = Rows::of_scan(&scan, &setup.columns, contract, &plan.hidden, &plan.unseen, &[]) else {
+        let plan = Plan::whole(&scan, setup.intake.regions());
+        let Some((rows, _)) = Rows::of_scan(&scan, &setup.intake, &plan.hidden, &plan.unseen, &[]) else {
             continue;
         };
         let (folder, stem) = bids_stem(&scan.id);
@@ -360,7 +360,7 @@ pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Resu
         let mut writer: Option<TsvWriter> = None;
         let mut weights: Option<NetworkWeights> = None;
         let (mut energy, mut times, mut count) = (0.0, Vec::new(), 0usize);
-        engine.infer(&rows, |piece| {
+        engine.infer(&rows, |piece| -> anyhow::Result<()> {
             table.add(
                 &scan.id,
                 &Block {

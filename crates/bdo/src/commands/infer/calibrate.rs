@@ -2,18 +2,19 @@
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::{Cohort, Observer};
-use bdo_eval::downstream::control::control_of;
-use bdo_eval::downstream::frozen::{FrozenModel, Intake};
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::calibration::{Calibration, region_variances, residuals};
-use bdo_eval::infer::engine::Engine;
 use bdo_eval::infer::familiarity::{Familiarity, ScanFacts};
 use bdo_eval::infer::score::{FillScore, Question, visits};
-use bdo_eval::infer::spread::Uncertainty;
-use bdo_eval::pooling::Pooling;
-use bdo_train::evaluate::Masked;
-use bdo_train::mask::MaskSettings;
-use bdo_train::publish::{TrainingNotes, read_notes};
+use bdo_model::control::control_of;
+use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Intake;
+use bdo_model::intake::MaskSettings;
+use bdo_model::intake::Masked;
+use bdo_model::pooling::Pooling;
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::spread::Uncertainty;
+use bdo_model::weights::{TrainingNotes, read_notes};
 use serde_json::json;
 
 use super::super::evaluate::scans_of;
@@ -131,13 +132,11 @@ fn tails(
     cohort: &Cohort,
     scans: &[usize],
 ) -> anyhow::Result<Vec<(u64, Masked)>> {
-    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let columns = frozen.contract.match_regions(&names)?;
+    let intake = Intake::new(&frozen.contract, cohort)?;
     let mut found = Vec::new();
     for &i in scans {
         let scan = cohort.scan(i)?;
-        let visit =
-            bdo_eval::infer::forecast::tail_visit(&frozen.contract, &scan, &columns, HORIZON, notes.mask.frames);
+        let visit = bdo_eval::infer::forecast::tail_visit(&intake, &scan, HORIZON, notes.mask.frames);
         found.extend(visit.map(|visit| (i as u64, visit)));
     }
     Ok(found)
@@ -145,8 +144,7 @@ fn tails(
 
 /// What is known about scans before anything is predicted.
 pub(super) fn facts(frozen: &FrozenModel, cohort: &Cohort, scans: &[usize]) -> anyhow::Result<Vec<ScanFacts>> {
-    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let intake = Intake::new(&frozen.contract, &names)?;
+    let intake = Intake::new(&frozen.contract, cohort)?;
     let mut found = Vec::new();
     for &i in scans {
         let entry = &cohort.index()[i];

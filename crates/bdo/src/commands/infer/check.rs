@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use bdo_data::durable;
 use bdo_data::region::Region;
-use bdo_eval::downstream::control::control_of;
-use bdo_eval::downstream::frozen::Intake;
-use bdo_eval::infer::engine::Piece;
 use bdo_eval::infer::invariance::invariance;
-use bdo_eval::infer::rows::Rows;
-use bdo_eval::infer::simulation::{SimulationScore, simulate};
-use bdo_eval::infer::trajectory::NetworkWeights;
-use bdo_eval::pooling::Pooling;
 use bdo_eval::reliability::{Reliability, correlation, reliability};
+use bdo_model::control::control_of;
+use bdo_model::pooling::Pooling;
+use bdo_model::posterior::engine::Piece;
+use bdo_model::posterior::rows::Rows;
+use bdo_model::posterior::simulation::{SimulationScore, simulate};
+use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
 use super::super::print;
@@ -104,11 +103,11 @@ fn readable(x: f64) -> String {
 /// The first piece of one scan.
 fn first_piece(setup: &Setup, number: usize) -> anyhow::Result<Option<Piece>> {
     let scan = setup.cohort.scan(number)?;
-    let (hidden, unseen) = (vec![false; scan.frames()], vec![false; setup.columns.len()]);
-    let ready = Rows::of_scan(&scan, &setup.columns, &setup.frozen.contract, &hidden, &unseen, &[]);
+    let (hidden, unseen) = (vec![false; scan.frames()], vec![false; setup.intake.regions()]);
+    let ready = Rows::of_scan(&scan, &setup.intake, &hidden, &unseen, &[]);
     let Some((rows, _)) = ready else { return Ok(None) };
     let mut found = None;
-    setup.engine().infer(&rows, |piece| {
+    setup.engine().infer(&rows, |piece| -> anyhow::Result<()> {
         found.get_or_insert(piece);
         Ok(())
     })?;
@@ -127,11 +126,10 @@ fn retest(setup: &Setup, scans: &[usize]) -> anyhow::Result<Option<Reliability>>
     for &i in scans {
         by_person.entry(&setup.cohort.index()[i].id.subject).or_default().push(i);
     }
-    let names: Vec<String> = setup.cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let intake = Intake::new(&setup.frozen.contract, &names)?;
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for pair in by_person.values().filter(|scans| scans.len() >= 2) {
-        let (a, b) = (intake.scale(&setup.cohort.scan(pair[0])?), intake.scale(&setup.cohort.scan(pair[1])?));
+        let (a, b) =
+            (setup.intake.scale(&setup.cohort.scan(pair[0])?), setup.intake.scale(&setup.cohort.scan(pair[1])?));
         let (Some(a), Some(b)) = (a, b) else { continue };
         first.extend(Pooling::Mean.of_control(&control_of(&setup.frozen, &a)?));
         second.extend(Pooling::Mean.of_control(&control_of(&setup.frozen, &b)?));
@@ -155,7 +153,7 @@ fn truth(setup: &Setup, scans: &[usize], most: usize) -> anyhow::Result<Option<T
         let person: serde_json::Value = serde_json::from_str(line)?;
         rates.push(person["rate_scale"].as_f64());
     }
-    let regions: Vec<Region> = setup.columns.iter().map(|&c| setup.cohort.regions()[c].clone()).collect();
+    let regions: Vec<Region> = setup.intake.columns().iter().map(|&c| setup.cohort.regions()[c].clone()).collect();
     let engine = setup.engine();
     let people: Vec<&str> = setup.cohort.participants().subjects().collect();
     let (mut slow, mut model, mut lag) = (Vec::new(), Vec::new(), Vec::new());

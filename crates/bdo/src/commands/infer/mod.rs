@@ -13,12 +13,13 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::ingest::{self, Format, IngestOptions};
-use bdo_eval::downstream::frozen::FrozenModel;
 use bdo_eval::folder::WorkFolder;
 use bdo_eval::infer::calibration::Calibration;
-use bdo_eval::infer::engine::Engine;
-use bdo_eval::infer::spread::Uncertainty;
-use bdo_train::publish::{TrainingNotes, read_notes};
+use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Intake;
+use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::spread::Uncertainty;
+use bdo_model::weights::{TrainingNotes, read_notes};
 use serde_json::json;
 
 use super::evaluate::scans_of;
@@ -57,8 +58,7 @@ struct Setup {
     notes: Option<TrainingNotes>,
     cohort: Cohort,
     scans: Vec<usize>,
-    /// For each region of the model, its column in the data.
-    columns: Vec<usize>,
+    intake: Intake,
     folder: WorkFolder,
     /// Bands, where they could be had.
     calibration: Option<Calibration>,
@@ -80,11 +80,11 @@ impl Setup {
             None => None,
         };
         if asked.data.is_dir() {
-            matched(&frozen, &Cohort::open(&asked.data)?)?;
+            Intake::new(&frozen.contract, &Cohort::open(&asked.data)?)?;
         }
         let folder = WorkFolder::open(&asked.out, &request)?;
         let cohort = open_data(asked, folder.path(), common)?;
-        let columns = matched(&frozen, &cohort)?;
+        let intake = Intake::new(&frozen.contract, &cohort)?;
         let scans = scans_of(asked.people, &frozen.people, notes.as_ref(), &cohort);
         if scans.is_empty() {
             bail!(
@@ -112,7 +112,7 @@ impl Setup {
                 "no calibration: spreads are those of the latent state alone, far too narrow; see bdo infer calibrate",
             ),
         }
-        Ok(Self { frozen, notes, cohort, scans, columns, folder, calibration, uncertainty })
+        Ok(Self { frozen, notes, cohort, scans, intake, folder, calibration, uncertainty })
     }
 
     fn engine(&self) -> Engine<'_> {
@@ -134,12 +134,6 @@ impl Setup {
         let wanted = if asked == People::All { People::Test } else { asked };
         scans_of(wanted, &self.frozen.people, self.notes.as_ref(), &self.cohort)
     }
-}
-
-/// For each region of the model, its column in the data.
-fn matched(frozen: &FrozenModel, cohort: &Cohort) -> anyhow::Result<Vec<usize>> {
-    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-    Ok(frozen.contract.match_regions(&names)?)
 }
 
 /// A cohort as it is; a single series file becomes one first.

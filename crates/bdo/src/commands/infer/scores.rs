@@ -2,11 +2,10 @@
 
 use anyhow::bail;
 use bdo_data::durable;
-use bdo_eval::downstream::frozen::Intake;
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
 use bdo_eval::infer::score::{FillScore, Question};
-use bdo_train::mask::MaskSettings;
+use bdo_model::intake::MaskSettings;
 use serde_json::json;
 
 use super::super::evaluate::scans_of;
@@ -60,11 +59,9 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<O
     let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon, "score": true}), common)?;
     let (notes, calibration) = setup.scoring()?;
     let scans = setup.unseen(args.asked.people);
-    let names: Vec<String> = setup.cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let intake = Intake::new(&setup.frozen.contract, &names)?;
     let mut training = scans_of(People::All, &setup.frozen.people, Some(notes), &setup.cohort);
     training.retain(|i| !setup.frozen.people.overlap([setup.cohort.index()[*i].id.subject.as_str()]).is_empty());
-    let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &intake, setup.columns.len())?;
+    let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &setup.intake, setup.intake.regions())?;
     let engine = setup.engine();
     let question = Question {
         engine: &engine,

@@ -1,8 +1,7 @@
 //! A scan as inference sees it: rows in time, some visible, some hidden, some between or after the frames.
 
+use crate::intake::{Intake, Masked, Units};
 use bdo_data::scan::Scan;
-use bdo_model::weights::PreprocessorConfig;
-use bdo_train::evaluate::Masked;
 
 /// What a row of the answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +39,6 @@ pub struct Rows {
     pub values: Vec<f32>,
     /// False at regions whose values are unknown in this scan.
     pub region_valid: Vec<bool>,
-}
-
-/// From the units of the model back to those of the scan.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Units {
-    /// Added to every region; NaN where the mean of a region was never seen.
-    pub centre: Vec<f64>,
-    /// Multiplies every region.
-    pub scale: Vec<f64>,
 }
 
 /// Two times closer than this are one.
@@ -95,8 +85,7 @@ impl Rows {
     /// further times. `None` if no region is usable or no frame is left to look at.
     pub fn of_scan(
         scan: &Scan,
-        columns: &[usize],
-        contract: &PreprocessorConfig,
+        intake: &Intake,
         hidden: &[bool],
         unseen: &[bool],
         further: &[(f64, RowKind)],
@@ -106,16 +95,15 @@ impl Rows {
         if !context.contains(&true) {
             return None;
         }
-        let first = scan.frame_times_seconds[0];
-        let mut masked = Masked::of_frames(scan, columns, contract, &frames, context, first)?;
-        for region in (0..columns.len()).filter(|&r| unseen[r]) {
+        let mut masked = intake.masked(scan, &frames, context, scan.frame_times_seconds[0])?;
+        for region in (0..intake.regions()).filter(|&r| unseen[r]) {
             masked.region_valid[region] = false;
-            masked.values.iter_mut().skip(region).step_by(columns.len()).for_each(|x| *x = 0.0);
+            masked.values.iter_mut().skip(region).step_by(intake.regions()).for_each(|x| *x = 0.0);
         }
         if !masked.region_valid.contains(&true) {
             return None;
         }
-        let units = Units::of(scan, columns, contract, &masked);
+        let units = intake.units(scan, &masked);
         let known = Self::of_masked(&masked);
         Some((known.with_times(further), units))
     }
@@ -145,32 +133,6 @@ impl Rows {
             values,
             region_valid: self.region_valid,
         }
-    }
-}
-
-impl Units {
-    fn of(scan: &Scan, columns: &[usize], contract: &PreprocessorConfig, masked: &Masked) -> Self {
-        let width = scan.series.len() / scan.frames();
-        let visible: Vec<usize> = (0..scan.frames()).filter(|&row| masked.context[row]).collect();
-        let centre = |(r, &column): (usize, &usize)| {
-            if !masked.region_valid[r] {
-                return f64::NAN;
-            }
-            let sum: f64 = visible.iter().map(|&row| f64::from(scan.series[row * width + column])).sum();
-            sum / visible.len() as f64 + contract.medians[r]
-        };
-        Self { centre: columns.iter().enumerate().map(centre).collect(), scale: contract.iqrs.clone() }
-    }
-
-    /// A value in the units of the scan; a region without a known mean is given around 0.
-    pub fn value(&self, region: usize, x: f32) -> f32 {
-        let centre = self.centre[region];
-        (f64::from(x) * self.scale[region] + if centre.is_nan() { 0.0 } else { centre }) as f32
-    }
-
-    /// A spread in the units of the scan.
-    pub fn spread(&self, region: usize, sd: f32) -> f32 {
-        (f64::from(sd) * self.scale[region]) as f32
     }
 }
 

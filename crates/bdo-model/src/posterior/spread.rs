@@ -1,8 +1,8 @@
 //! The spread of the state through the decoder, which is not linear: by drawing states, or by its slope at the mean.
 
-use crate::infer::engine::{Engine, Piece};
+use crate::noise::fill_normal;
+use crate::posterior::engine::{Engine, Piece};
 use bdo_data::random::stream;
-use bdo_train::noise::fill_normal;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

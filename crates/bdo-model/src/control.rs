@@ -1,41 +1,15 @@
 //! The control along every scan of a cohort: whole scans, unmasked, with their true times.
 
-use crate::downstream::frozen::{FrozenModel, Intake};
-use crate::error::EvalError;
+use crate::batch::BatchError;
+use crate::error::ModelError;
+use crate::frozen::FrozenModel;
+use crate::intake::{Intake, Windows, padded};
+use crate::model::Bdo;
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, CohortError, Observer};
 use bdo_data::scaler::ScaledScan;
-use bdo_model::batch::BatchError;
-use bdo_model::dynamics::Frames;
-use bdo_model::model::Bdo;
-use bdo_train::mask::MaskSettings;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Device;
 use rayon::prelude::*;
-
-/// How scans are cut before they are encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
-    /// A longer scan is encoded in windows.
-    pub longest_whole: usize,
-    /// Frames of a window.
-    pub frames: usize,
-    /// Whether a window's clock starts at its first frame.
-    pub own_clock: bool,
-}
-
-impl Windows {
-    /// For models trained on frames from whole scans: attention costs the square of the length, so very long ones are cut.
-    pub const WHOLE_SCANS: Self = Self { longest_whole: 2000, frames: 512, own_clock: false };
-
-    /// As the model has seen scans in training: stretches of them, if it was trained on stretches.
-    pub fn of_training(mask: &MaskSettings) -> Self {
-        if mask.stretch == 0.0 {
-            return Self::WHOLE_SCANS;
-        }
-        let frames = ((mask.frames as f64 * mask.stretch).ceil() as usize).clamp(2, Self::WHOLE_SCANS.frames);
-        Self { longest_whole: frames, frames, own_clock: true }
-    }
-}
 
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
 const FRAMES_AT_ONCE: usize = 2048;
@@ -88,30 +62,6 @@ pub fn control_of(frozen: &FrozenModel, scan: &ScaledScan) -> Result<ControlSequ
     Ok(encode(&frozen.model, &[scan])?.swap_remove(0))
 }
 
-/// Scans side by side on a device: series [B, K, N], their frames, and the valid regions.
-pub(crate) fn padded(scans: &[&ScaledScan], device: &Device) -> (Tensor<3>, Frames, Vec<bool>) {
-    let longest = scans.iter().map(|s| s.times_seconds.len()).max().unwrap_or(0);
-    let regions = scans.first().map_or(0, |s| s.region_valid.len());
-    let mut series = vec![0.0; scans.len() * longest * regions];
-    let mut frames = Frames {
-        batch: scans.len(),
-        frames: longest,
-        times_seconds: vec![0.0; scans.len() * longest],
-        context: vec![false; scans.len() * longest],
-        valid: vec![false; scans.len() * longest],
-    };
-    for (b, scan) in scans.iter().enumerate() {
-        let (at, count) = (b * longest, scan.times_seconds.len());
-        series[at * regions..][..scan.values.len()].copy_from_slice(&scan.values);
-        frames.times_seconds[at..at + count].copy_from_slice(&scan.times_seconds);
-        frames.context[at..at + count].fill(true);
-        frames.valid[at..at + count].fill(true);
-    }
-    let region_valid = scans.iter().flat_map(|s| s.region_valid.iter().copied()).collect();
-    let data = TensorData::new(series, [scans.len(), longest, regions]);
-    (Tensor::from_data(data, device), frames, region_valid)
-}
-
 /// A scan too long to be encoded whole: half-overlapping windows, each frame taken from the window it lies most
 /// centrally in.
 fn encode_windows(model: &Bdo, scan: &ScaledScan, windows: Windows) -> Result<ControlSequence, BatchError> {
@@ -151,16 +101,15 @@ pub fn encode_cohort(
     scans: &[usize],
     observer: &dyn Observer,
     mut visit: impl FnMut(usize, Encoded<'_>),
-) -> Result<Vec<usize>, EvalError> {
-    let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-    let intake = Intake::new(&frozen.contract, &names)?;
+) -> Result<Vec<usize>, ModelError> {
+    let intake = Intake::new(&frozen.contract, cohort)?;
     let windows = frozen.windows;
     let mut order = scans.to_vec();
     order.sort_by_key(|&i| (cohort.index()[i].frames, i));
     let (mut done, mut passed_over, mut rest) = (0, Vec::new(), order.as_slice());
     while !rest.is_empty() {
         if observer.stop_requested() {
-            return Err(EvalError::Interrupted);
+            return Err(ModelError::Interrupted);
         }
         let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |i| cohort.index()[i].frames));
         rest = later;

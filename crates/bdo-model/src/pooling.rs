@@ -1,6 +1,6 @@
 //! From the control along a scan to one vector.
 
-use crate::downstream::control::{ControlSequence, Encoded};
+use crate::control::{ControlSequence, Encoded};
 use crate::matrix_log::log_covariance;
 use crate::readout::unit_regions;
 use faer::Mat;

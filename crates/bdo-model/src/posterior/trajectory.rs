@@ -1,7 +1,7 @@
 //! The latent path of a scan: how strongly it is steered and how fast it forgets, by network.
 
-use crate::infer::engine::{Engine, Piece};
-use crate::infer::spread::Slopes;
+use crate::posterior::engine::{Engine, Piece};
+use crate::posterior::spread::Slopes;
 use bdo_data::region::Region;
 
 /// What the state does at one row.

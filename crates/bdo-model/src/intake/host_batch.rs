@@ -1,13 +1,13 @@
 //! A batch of visits, drawn from streams keyed by seed, epoch and scan: any batch of a run can be made at any time,
 //! on any thread, without the ones before it.
 
-use crate::mask::{Centre, MaskSettings, Visit};
+use super::{Centre, MaskSettings, Visit};
+use crate::batch::MaskedBatch;
+use crate::config::ModelConfig;
+use crate::dynamics::Frames;
 use crate::noise::fill_normal;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
-use bdo_model::batch::MaskedBatch;
-use bdo_model::config::ModelConfig;
-use bdo_model::dynamics::Frames;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 

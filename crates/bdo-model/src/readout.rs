@@ -5,14 +5,14 @@
 //! that, stays the same under any invertible change of the control's coordinates. It is fitted once, without labels, on
 //! people the model was trained on, and lies beside the weights.
 
-use crate::downstream::control::{Encoded, encode_cohort};
-use crate::downstream::frozen::FrozenModel;
-use crate::error::EvalError;
+use crate::control::{Encoded, encode_cohort};
+use crate::error::ModelError;
+use crate::frozen::FrozenModel;
+use crate::parameters::{Array, ParameterSpec, Parameters, Start};
+use crate::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
 use bdo_data::cohort::{Cohort, Observer};
-use bdo_data::durable;
+use bdo_data::durable::{self, FileError};
 use bdo_data::scaler::ScaledScan;
-use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
-use bdo_model::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub struct ReadoutNote {
 
 impl Readout {
     /// Fits on scans of the cohort whose people the model was trained on.
-    pub fn fit(frozen: &FrozenModel, cohort: &Cohort, observer: &dyn Observer) -> Result<Self, EvalError> {
+    pub fn fit(frozen: &FrozenModel, cohort: &Cohort, observer: &dyn Observer) -> Result<Self, ModelError> {
         let trained = |i: &usize| !frozen.people.overlap([cohort.index()[*i].id.subject.as_str()]).is_empty();
         let all: Vec<usize> = (0..cohort.len()).filter(trained).collect();
         let scans: Vec<usize> = match all.len() {
@@ -67,7 +67,7 @@ impl Readout {
         let mut sums = Sums::new(config.width, config.regions);
         encode_cohort(frozen, cohort, &scans, observer, |_, encoded| sums.add(&encoded))?;
         if sums.scans == 0 {
-            return Err(EvalError::refused(
+            return Err(ModelError::refused(
                 cohort.folder(),
                 "scans of people the model was trained on",
                 "none of them",
@@ -85,20 +85,20 @@ impl Readout {
     }
 
     /// The readout in a model directory, if there is one and it belongs to the weights beside it.
-    pub(crate) fn read(folder: &Path, regions: usize, width: usize) -> Result<Option<Self>, EvalError> {
+    pub(crate) fn read(folder: &Path, regions: usize, width: usize) -> Result<Option<Self>, ModelError> {
         let file = folder.join(READOUT_FILE);
         if !file.is_file() {
             return Ok(None);
         }
         let note: ReadoutNote = serde_json::from_slice(&durable::read(&file)?)
-            .map_err(|error| EvalError::refused(&file, "what a readout was fitted on", error))?;
+            .map_err(|error| ModelError::refused(&file, "what a readout was fitted on", error))?;
         if note.weights_blake3 != weights_blake3(folder)? {
             return Ok(None);
         }
         let numbers = folder.join(READOUT_NUMBERS_FILE);
         let found = blake3::hash(&durable::read(&numbers)?).to_hex().to_string();
         if found != note.numbers_blake3 {
-            return Err(EvalError::refused(&numbers, format!("BLAKE3 {}", note.numbers_blake3), found));
+            return Err(ModelError::refused(&numbers, format!("BLAKE3 {}", note.numbers_blake3), found));
         }
         let mut parameters = read_parameters(&numbers, &layout(regions, width))?;
         let weights = parameters.0.remove("readout.weight").map(|array| array.values).unwrap_or_default();
@@ -106,7 +106,7 @@ impl Readout {
     }
 
     /// Puts it into a model directory: numbers first, because a reader starts with the note.
-    pub(crate) fn write(&mut self, folder: &Path) -> Result<(), EvalError> {
+    pub(crate) fn write(&mut self, folder: &Path) -> Result<(), ModelError> {
         let numbers = folder.join(READOUT_NUMBERS_FILE);
         let array = Array { shape: vec![self.regions, self.width], values: self.weights.clone() };
         let parameters = Parameters(BTreeMap::from([("readout.weight".to_owned(), array)]));
@@ -131,7 +131,7 @@ impl Readout {
 }
 
 /// Makes sure that the model in `folder` has a readout that belongs to its weights.
-pub fn ensure_readout(folder: &Path, cohort: &Cohort, observer: &dyn Observer) -> Result<ReadoutNote, EvalError> {
+pub fn ensure_readout(folder: &Path, cohort: &Cohort, observer: &dyn Observer) -> Result<ReadoutNote, ModelError> {
     let frozen = FrozenModel::read(folder)?;
     if let Some(readout) = &frozen.readout {
         return Ok(readout.note.clone());
@@ -220,7 +220,7 @@ impl Sums {
     }
 }
 
-fn weights_blake3(folder: &Path) -> Result<String, EvalError> {
+fn weights_blake3(folder: &Path) -> Result<String, FileError> {
     Ok(blake3::hash(&durable::read(&folder.join(WEIGHTS_FILE))?).to_hex().to_string())
 }
 
@@ -237,7 +237,7 @@ fn layout(regions: usize, width: usize) -> Vec<ParameterSpec> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::downstream::control::ControlSequence;
+    use crate::control::ControlSequence;
     use crate::pooling::Pooling;
 
     #[derive(Deserialize)]

@@ -32,7 +32,7 @@ impl Timing {
     }
 
     /// Indices of the frames that stay, increasing; at least two of a scan that has two.
-    pub(super) fn kept(self, frames: usize, rng: &mut impl Rng) -> Vec<usize> {
+    pub(crate) fn kept(self, frames: usize, rng: &mut impl Rng) -> Vec<usize> {
         let kept: Vec<usize> = match self {
             Self::AsScanned => (0..frames).collect(),
             Self::Subsampled => (0..frames).step_by(2).collect(),

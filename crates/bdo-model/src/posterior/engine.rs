@@ -1,10 +1,10 @@
 //! Moments of the latent state and decoded values at every row, window by window: memory does not grow with the scan.
 
-use crate::downstream::control::Windows;
-use crate::downstream::frozen::FrozenModel;
-use crate::error::EvalError;
-use crate::infer::rows::{RowKind, Rows};
-use bdo_model::dynamics::Frames;
+use crate::batch::BatchError;
+use crate::dynamics::Frames;
+use crate::frozen::FrozenModel;
+use crate::intake::Windows;
+use crate::posterior::rows::{RowKind, Rows};
 use burn::tensor::{Device, Tensor, TensorData};
 use std::ops::Range;
 
@@ -70,7 +70,11 @@ impl<'a> Engine<'a> {
     }
 
     /// Hands on the answer piece by piece, rows in order, each once.
-    pub fn infer(&self, rows: &Rows, mut take: impl FnMut(Piece) -> Result<(), EvalError>) -> Result<(), EvalError> {
+    pub fn infer<E: From<BatchError>>(
+        &self,
+        rows: &Rows,
+        mut take: impl FnMut(Piece) -> Result<(), E>,
+    ) -> Result<(), E> {
         let windows = cut(rows, self.windows);
         let mut rest = windows.as_slice();
         while !rest.is_empty() {
@@ -85,7 +89,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, EvalError> {
+    fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, BatchError> {
         let (batch, regions) = (windows.len(), rows.regions());
         let longest = windows.iter().map(|w| w.rows.len()).max().unwrap_or(0);
         let mut series = vec![0.0f32; batch * longest * regions];

@@ -1,18 +1,15 @@
 //! A trained model that is only looked through.
 
-use crate::downstream::control::Windows;
-use crate::error::EvalError;
+use crate::error::ModelError;
+use crate::intake::Windows;
+use crate::model::Bdo;
+use crate::ops::{Kernels, Precision};
 use crate::pooling::Pooling;
 use crate::readout::{READOUT_FILE, Readout};
-use bdo_data::durable;
-use bdo_data::scaler::ScaledScan;
-use bdo_data::scan::Scan;
-use bdo_model::model::Bdo;
-use bdo_model::ops::{Kernels, Precision};
-use bdo_model::weights::{
-    CONFIG_FILE, ContractError, ModelDirectory, PREPROCESSOR_FILE, PreprocessorConfig, TrainingPeople, WEIGHTS_FILE,
+use crate::weights::{
+    CONFIG_FILE, ModelDirectory, PREPROCESSOR_FILE, PreprocessorConfig, TrainingPeople, WEIGHTS_FILE, read_notes,
 };
-use bdo_train::publish::read_notes;
+use bdo_data::durable::{self, FileError};
 use burn::tensor::Device;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +38,7 @@ pub(crate) const KERNELS: Kernels = Kernels::Fused(Precision::F32);
 
 impl FrozenModel {
     /// Reads and checks a model directory.
-    pub fn read(folder: &Path) -> Result<Self, EvalError> {
+    pub fn read(folder: &Path) -> Result<Self, ModelError> {
         let directory = ModelDirectory::read(folder)?;
         let readout = Readout::read(folder, directory.config.regions, directory.config.width)?;
         let model = Bdo::from_parameters(&directory.config, directory.parameters, KERNELS, &Device::flex())?;
@@ -57,9 +54,9 @@ impl FrozenModel {
     }
 
     /// Refuses a pooling that needs a readout where the model has none.
-    pub fn able_to(&self, pooling: Pooling) -> Result<(), EvalError> {
+    pub fn able_to(&self, pooling: Pooling) -> Result<(), ModelError> {
         if pooling.needs_readout() && self.readout.is_none() {
-            return Err(EvalError::refused(
+            return Err(ModelError::refused(
                 &self.folder,
                 format!(
                     "a model with {READOUT_FILE}, which pooling {} reads (`bdo pretrain --resume` on its run adds one)",
@@ -89,50 +86,10 @@ impl FrozenModel {
 }
 
 /// BLAKE3 of the files that decide what a model computes.
-pub fn model_blake3(folder: &Path) -> Result<String, EvalError> {
+pub fn model_blake3(folder: &Path) -> Result<String, FileError> {
     let mut hasher = blake3::Hasher::new();
     for name in [CONFIG_FILE, PREPROCESSOR_FILE, WEIGHTS_FILE] {
         hasher.update(blake3::hash(&durable::read(&folder.join(name))?).as_bytes());
     }
     Ok(hasher.finalize().to_hex().to_string())
-}
-
-/// Brings scans of a cohort into the form the contract asks for: regions by name, centred on all kept frames, scaled.
-#[derive(Clone, Debug)]
-pub struct Intake<'a> {
-    contract: &'a PreprocessorConfig,
-    /// For each region of the model, its column in the data.
-    columns: Vec<usize>,
-}
-
-impl<'a> Intake<'a> {
-    /// Matches regions by name; their order in the data is irrelevant.
-    pub fn new(contract: &'a PreprocessorConfig, data_names: &[String]) -> Result<Self, ContractError> {
-        Ok(Self { contract, columns: contract.match_regions(data_names)? })
-    }
-
-    /// `None` if no region carries a signal the model knows.
-    pub fn scale(&self, scan: &Scan) -> Option<ScaledScan> {
-        let (frames, regions) = (scan.frames(), self.columns.len());
-        let width = scan.series.len() / frames.max(1);
-        let usable = scan.valid_regions();
-        let region_valid: Vec<bool> =
-            self.columns.iter().zip(&self.contract.iqrs).map(|(&column, &iqr)| usable[column] && iqr > 0.0).collect();
-        if !region_valid.contains(&true) {
-            return None;
-        }
-        let mut values = vec![0.0f32; frames * regions];
-        for (r, &column) in self.columns.iter().enumerate().filter(|(r, _)| region_valid[*r]) {
-            let value = |frame: usize| f64::from(scan.series[frame * width + column]);
-            let mean = (0..frames).map(value).sum::<f64>() / frames as f64;
-            // Rounded where the scaler of pre-training rounds, so that the model sees the very numbers it learned from.
-            let (median, iqr) = (self.contract.medians[r] as f32, self.contract.iqrs[r] as f32);
-            for frame in 0..frames {
-                values[frame * regions + r] = ((value(frame) - mean) as f32 - median) / iqr;
-            }
-        }
-        let first = scan.frame_times_seconds[0];
-        let times_seconds = scan.frame_times_seconds.iter().map(|t| t - first).collect();
-        Some(ScaledScan { times_seconds, values, region_valid })
-    }
 }

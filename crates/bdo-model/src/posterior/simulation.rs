@@ -1,9 +1,9 @@
 //! The closed form beside a simulation of the same controlled equation: how well they agree, and what each costs.
 
-use crate::infer::engine::{Engine, Piece};
+use crate::dynamics::{HeldStep, euler_maruyama, exact_moments};
+use crate::noise::fill_normal;
+use crate::posterior::engine::{Engine, Piece};
 use bdo_data::random::stream;
-use bdo_model::dynamics::{HeldStep, euler_maruyama, exact_moments};
-use bdo_train::noise::fill_normal;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::time::Instant;

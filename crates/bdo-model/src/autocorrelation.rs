@@ -1,9 +1,9 @@
 //! How alike two frames of a region are, by the time between them: pooled over regions and training scans. All that
 //! the best linear interpolation (kriging) needs to know.
 
-use crate::source::ScanSource;
-use bdo_data::cohort::CohortError;
+use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
+use bdo_data::scaler::FittedRobustScaler;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +23,9 @@ pub struct Autocorrelation {
 }
 
 impl Autocorrelation {
-    /// From the training scans of a source.
-    pub fn of_training_people(source: &ScanSource) -> Result<Self, CohortError> {
-        let cohort = source.cohort();
-        let mut scans = source.train_scans().to_vec();
+    /// From scans of training people, a sample of them where there are many.
+    pub fn of_scans(cohort: &Cohort, scans: &[usize], scaler: &FittedRobustScaler) -> Result<Self, CohortError> {
+        let mut scans = scans.to_vec();
         shuffle(&mut scans, &mut stream("autocorrelation", &[0]));
         scans.truncate(MOST_SCANS);
         let shortest = scans.iter().map(|&i| cohort.index()[i].tr_seconds).fold(f64::INFINITY, f64::min);
@@ -36,7 +35,7 @@ impl Autocorrelation {
         let sums: Vec<Vec<(f64, f64)>> = scans
             .par_iter()
             .map(|&i| {
-                let scan = source.scaler().apply(&cohort.scan(i)?);
+                let scan = scaler.apply(&cohort.scan(i)?);
                 Ok(products(&scan.times_seconds, &scan.values, scan.region_valid.len(), lag_seconds, bins))
             })
             .collect::<Result<_, CohortError>>()?;
