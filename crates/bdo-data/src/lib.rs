@@ -23,4 +23,5 @@ pub mod split;
 pub mod scaler;
 pub mod quantile;
 pub mod random;
+pub mod record;
 pub mod durable;

@@ -1,82 +1,12 @@
 //! The folder of a run: what the run is, saved before its first step, and the lock that keeps a second one out.
 
-use crate::schedule::Plan;
 use crate::settings::Settings;
 use bdo_data::durable::{self, FileError, InFile};
-use serde::{Deserialize, Serialize};
+use bdo_data::record::{Identity, RecordError, RunRecord, is_run};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-const RUN_FILE: &str = "run.json";
 const CONFIG_FILE: &str = "config.toml";
-
-/// What makes a run this run and no other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Identity {
-    /// Version of the software.
-    pub version: String,
-    /// Hash of all the cohort holds.
-    pub cohort_blake3: String,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Hash of the division of people, where it was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split_blake3: Option<String>,
-    /// Instruction set of the kernels: results differ between them in the last bits.
-    pub instruction_set: String,
-    /// The configuration as asked for.
-    pub settings: Settings,
-    /// Its BLAKE3.
-    pub settings_blake3: String,
-}
-
-impl Identity {
-    /// BLAKE3 over everything.
-    pub fn blake3(&self) -> String {
-        let json = serde_json::to_vec(self).expect("an identity holds only words and numbers");
-        blake3::hash(&json).to_hex().to_string()
-    }
-
-    /// What differs from another one, one sentence each.
-    pub fn differences(&self, asked: &Self) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut compare = |name: &str, here: &str, there: &str| {
-            if here != there {
-                found.push(format!("{name}: the run has {here}, asked for {there}"));
-            }
-        };
-        compare("version", &self.version, &asked.version);
-        compare("cohort", &self.cohort_blake3, &asked.cohort_blake3);
-        compare("seed", &self.seed.to_string(), &asked.seed.to_string());
-        let people = |split: &Option<String>| split.clone().unwrap_or_else(|| "that of the configuration".to_owned());
-        compare("division of people", &people(&self.split_blake3), &people(&asked.split_blake3));
-        compare("instruction set", &self.instruction_set, &asked.instruction_set);
-        let (here, there) = (self.settings.flat(), asked.settings.flat());
-        let value = |list: &[(String, String)], key: &String| {
-            list.iter().find(|(k, _)| k == key).map_or_else(|| "no value".to_owned(), |(_, v)| v.clone())
-        };
-        let mut keys: Vec<&String> = here.iter().chain(&there).map(|(key, _)| key).collect();
-        keys.sort();
-        keys.dedup();
-        for key in keys {
-            compare(key, &value(&here, key), &value(&there, key));
-        }
-        found
-    }
-}
-
-/// `run.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunRecord {
-    /// What the run is.
-    pub identity: Identity,
-    /// Where the cohort was.
-    pub cohort: PathBuf,
-    /// How long it is, once that is known.
-    pub plan: Option<Plan>,
-}
 
 /// A run cannot be started or taken up again.
 #[derive(Debug, thiserror::Error)]
@@ -102,14 +32,9 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
-    /// The record of the run cannot be understood.
-    #[error("{}: expected the record of a run, found {found}", .path.display())]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        found: String,
-    },
+    /// The record of the run cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// Another run was asked for than the one that is there.
     #[error("{} is another run and cannot be resumed so: {}", .path.display(), .differences.join("; "))]
     Different {
@@ -130,7 +55,7 @@ pub struct RunFolder {
 impl RunFolder {
     /// Creates or opens the folder and locks it. Without `resume` an existing run is refused.
     pub fn open(path: &Path, resume: bool) -> Result<Self, FolderError> {
-        let holds_run = path.join(RUN_FILE).is_file();
+        let holds_run = is_run(path);
         if holds_run && !resume {
             return Err(FolderError::Exists { path: path.to_path_buf() });
         }
@@ -149,18 +74,17 @@ impl RunFolder {
 
     /// The record of the run, if it was ever started.
     pub fn record(&self) -> Result<Option<RunRecord>, FolderError> {
-        if self.path.join(RUN_FILE).is_file() { read_record(&self.path).map(Some) } else { Ok(None) }
+        Ok(if is_run(&self.path) { Some(RunRecord::read(&self.path)?) } else { None })
     }
 
     /// Saves the record, and the configuration as people read it, with the number of epochs once it is known.
     pub fn save(&self, record: &RunRecord) -> Result<(), FolderError> {
-        let mut resolved = record.identity.settings.clone();
+        let mut resolved = settings_of(record)?;
         if let Some(plan) = &record.plan {
-            resolved.train.epochs = plan.total_steps as f64 / plan.steps_per_epoch as f64;
+            resolved.train.epochs = plan.epochs();
         }
         durable::write(&self.path.join(CONFIG_FILE), resolved.to_toml().as_bytes())?;
-        let text = serde_json::to_string_pretty(record).expect("a record holds only words and numbers") + "\n";
-        durable::write(&self.path.join(RUN_FILE), text.as_bytes())?;
+        record.write(&self.path)?;
         Ok(())
     }
 
@@ -179,14 +103,8 @@ impl RunFolder {
     }
 }
 
-/// Whether a folder is a run.
-pub fn is_run(path: &Path) -> bool {
-    path.join(RUN_FILE).is_file()
-}
-
-/// Reads the record of a run without touching it.
-pub fn read_record(path: &Path) -> Result<RunRecord, FolderError> {
-    let file = path.join(RUN_FILE);
-    let bytes = durable::read(&file)?;
-    serde_json::from_slice(&bytes).map_err(|error| FolderError::Record { path: file, found: error.to_string() })
+/// The configuration of a run. Refused where another version wrote keys that this one does not know.
+pub fn settings_of(record: &RunRecord) -> Result<Settings, RecordError> {
+    let read = serde_json::from_value(record.identity.settings.clone());
+    read.map_err(|error| RecordError::Content { path: "run.json".into(), found: error.to_string() })
 }

@@ -26,8 +26,6 @@ pub mod checkpoint_set;
 
 pub mod checkpoint;
 
-pub mod journal;
-
 pub mod tensorboard;
 
 pub mod folder;

@@ -1,11 +1,11 @@
 //! The model directory of a run: what is shared with others.
 
-use crate::folder::Identity;
-use crate::journal::ValidationEntry;
+use crate::settings::Settings;
 use crate::source::ScanSource;
 use crate::state::TrainState;
 use bdo_data::cohort::CohortError;
 use bdo_data::durable::{self, FileError};
+use bdo_data::record::{Identity, ValidationEntry};
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::weights::{
     CardFacts, ModelDirectory, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError,
@@ -44,21 +44,23 @@ pub struct Publisher {
     validation_people: BTreeSet<String>,
     autocorrelation: Autocorrelation,
     identity: Identity,
+    settings: Settings,
     data: String,
 }
 
 impl Publisher {
     /// Collects the contract and the people of a run.
-    pub fn new(source: &ScanSource, identity: &Identity) -> Result<Self, PublishError> {
+    pub fn new(source: &ScanSource, identity: &Identity, settings: &Settings) -> Result<Self, PublishError> {
         let manifest = source.cohort().manifest();
-        let preprocessor = contract(source, identity.settings.model_config(1).time_scale)?;
+        let preprocessor = contract(source, settings.model_config(1).time_scale)?;
         let trained = &source.split().train;
         let people = people_of(source, |subject| trained.contains(subject));
         let validation_people =
             source.split().validation.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect();
         let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
         let autocorrelation = Autocorrelation::of_scans(source.cohort(), source.train_scans(), source.scaler())?;
-        Ok(Self { preprocessor, people, validation_people, autocorrelation, identity: identity.clone(), data })
+        let (identity, settings) = (identity.clone(), settings.clone());
+        Ok(Self { preprocessor, people, validation_people, autocorrelation, identity, settings, data })
     }
 
     /// Writes the directory for the present state.
@@ -68,7 +70,7 @@ impl Publisher {
         state: &TrainState,
         validation: Option<&ValidationEntry>,
     ) -> Result<(), PublishError> {
-        let settings = &self.identity.settings;
+        let settings = &self.settings;
         let facts = CardFacts {
             name: "BDO".to_owned(),
             software_version: self.identity.version.clone(),
@@ -138,6 +140,9 @@ fn card_line(entry: &ValidationEntry) -> String {
     format!(
         "masked frames of {} scans of held-out validation people, after {} steps: mean squared error {:.4}, where \
          predicting the mean costs {:.4}",
-        entry.scans, entry.step, entry.mse, entry.mean_square
+        entry.scans,
+        entry.step,
+        entry.measures.get("mse"),
+        entry.measures.get("mean_square")
     )
 }

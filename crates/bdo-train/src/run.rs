@@ -1,11 +1,10 @@
 //! A training run, top to bottom.
 
 use crate::checkpoint::{CheckpointError, Checkpoints};
-use crate::folder::{FolderError, Identity, RunFolder, RunRecord};
-use crate::journal::{Entry, Journal, PlainStepEntry, StepEntry, ValidationEntry};
+use crate::folder::{FolderError, RunFolder, settings_of};
 use crate::prefetch::{BatchPlan, Prefetch};
 use crate::publish::{PublishError, Publisher};
-use crate::schedule::Plan;
+use crate::schedule::{ramp, ramp_from};
 use crate::settings::Settings;
 use crate::source::{Division, ScanSource, SourceError};
 use crate::state::{Guard, MOST_ROLLBACKS, SKIPS_BEFORE_ROLLBACK, TrainState};
@@ -16,6 +15,7 @@ use crate::validate::{ValidationError, ValidationPlan, validate};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::durable::FileError;
 use bdo_data::random::stream;
+use bdo_data::record::{Entry, Identity, Journal, Plan, RecordError, RunRecord, StepEntry, Terms, ValidationEntry};
 use bdo_data::split::Split;
 use bdo_kernels::Isa;
 use bdo_kernels::adam::{Adam, WeightDecay};
@@ -55,10 +55,6 @@ pub trait RunObserver {
     fn planned(&self, plan: &Plan, from_step: u64);
     /// A step was taken or skipped.
     fn stepped(&self, entry: &StepEntry);
-    /// A step of a model whose loss is one number was taken.
-    fn plainly_stepped(&self, entry: &PlainStepEntry) {
-        let _ = entry;
-    }
     /// The model was validated.
     fn validated(&self, entry: &ValidationEntry);
     /// Something worth a sentence.
@@ -92,6 +88,9 @@ pub enum RunError {
     /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The record of the run.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The cohort.
     #[error(transparent)]
     Cohort(#[from] CohortError),
@@ -138,7 +137,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
     let folder = RunFolder::open(&request.out, request.resume)?;
     let cohort = Cohort::open(&request.data)?;
     let mut record = identify(request, &folder, &cohort)?;
-    let settings = record.identity.settings.clone();
+    let settings = settings_of(&record)?;
     let train = &settings.train;
     let config = settings.model_config(cohort.regions().len());
     let device = Device::flex().autodiff();
@@ -188,7 +187,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
         mask: settings.mask,
         noise,
     };
-    let publisher = Publisher::new(&source, &record.identity)?;
+    let publisher = Publisher::new(&source, &record.identity, &settings)?;
     let mut log = Log::open(&folder, state.step)?;
     let mut plan = record.plan.unwrap_or(Plan { total_steps: u64::MAX, steps_per_epoch, calibration_steps: u64::MAX });
     if record.plan.is_some() {
@@ -213,7 +212,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
             let (scans, mean_square) = (batch.scans(), batch.target_mean_square());
             let step = state.step;
             let step_settings = step_settings(&settings, &plan, &state);
-            let batches = on_device(batch, train.micro_batch_size, plan.ramp(step, train.noise_warmup), &device);
+            let batches = on_device(batch, train.micro_batch_size, ramp(&plan, step, train.noise_warmup), &device);
             let report;
             (state, report) = advance(state, &batches, &step_settings)?;
             let seconds = begun.elapsed().as_secs_f64();
@@ -221,12 +220,15 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
             let entry = StepEntry {
                 step,
                 epoch: plan.position(step).0,
-                loss: report.loss,
+                loss: report.loss.clone(),
                 learning_rate: step_settings.adam.learning_rate,
                 gradient_norm: report.gradient_norm,
-                tau: step_settings.weights.tau,
-                spread: report.spread,
-                explained_variance: 1.0 - report.loss.reconstruction / mean_square,
+                measures: Terms::of([
+                    ("tau", step_settings.weights.tau),
+                    ("spread_over_time", report.spread.over_time),
+                    ("spread_over_scans", report.spread.over_scans),
+                    ("explained_variance", 1.0 - report.loss.term("reconstruction") / mean_square),
+                ]),
                 scans_per_second: scans as f64 / seconds,
                 waiting_share: waited / seconds,
                 memory_mib: memory_mib(),
@@ -302,7 +304,7 @@ pub fn identify(request: &Request, folder: &RunFolder, cohort: &Cohort) -> Resul
     let there = folder.record()?;
     let settings = match (&request.settings, &there) {
         (Some(settings), _) => settings.clone(),
-        (None, Some(record)) => record.identity.settings.clone(),
+        (None, Some(record)) => settings_of(record)?,
         (None, None) => Settings::default(),
     };
     let identity = Identity {
@@ -312,7 +314,7 @@ pub fn identify(request: &Request, folder: &RunFolder, cohort: &Cohort) -> Resul
         instruction_set: Isa::current().to_string(),
         settings_blake3: settings.blake3(),
         split_blake3: request.people.as_ref().map(|split| split.blake3.clone()),
-        settings,
+        settings: serde_json::to_value(&settings).expect("settings are tables of words and finite numbers"),
     };
     if let Some(record) = there {
         folder.refuse_other(&record, &identity)?;
@@ -325,7 +327,7 @@ fn step_settings(settings: &Settings, plan: &Plan, state: &TrainState) -> StepSe
     let (train, step) = (&settings.train, state.step);
     StepSettings {
         adam: Adam {
-            learning_rate: plan.learning_rate(step, &settings.rate()),
+            learning_rate: settings.rate().at(plan, step),
             beta1: train.beta1,
             beta2: train.beta2,
             eps: train.adam_eps,
@@ -333,9 +335,9 @@ fn step_settings(settings: &Settings, plan: &Plan, state: &TrainState) -> StepSe
             gradient_scale: 1.0,
         },
         clip_norm: train.clip_norm,
-        ema_momentum: plan.ema_momentum(step),
+        ema_momentum: bdo_model::ema::ema_momentum(plan.counted(step), plan.total_steps),
         weights: LossWeights {
-            tau: settings.loss.tau * plan.ramp_from(step, train.tau_start, train.tau_warmup),
+            tau: settings.loss.tau * ramp_from(plan, step, train.tau_start, train.tau_warmup),
             ..state.model.loss_weights()
         },
         loss_limit: state.guard.loss_limit(),
@@ -396,18 +398,20 @@ fn seed_after(seed: u64, rollbacks: u32) -> u64 {
 }
 
 fn warn_of_collapse(entry: &ValidationEntry, observer: &dyn RunObserver) {
-    let spread = entry.spread;
-    if spread.over_time < COLLAPSED || (entry.scans > 1 && spread.over_scans < COLLAPSED) {
+    let [time, scans] = ["spread_over_time", "spread_over_scans"].map(|name| entry.measures.get(name));
+    if time < COLLAPSED || (entry.scans > 1 && scans < COLLAPSED) {
         observer.note(&format!(
-            "warning: the latents have collapsed at step {}: spread {:.4} over time, {:.4} over scans",
-            entry.step, spread.over_time, spread.over_scans
+            "warning: the latents have collapsed at step {}: spread {time:.4} over time, {scans:.4} over scans",
+            entry.step
         ));
     }
-    if entry.explained_variance < 0.0 {
+    if entry.measures.get("explained_variance") < 0.0 {
         observer.note(&format!(
             "warning: after {} steps the model explains nothing of unseen people's masked frames (mean squared error \
              {:.4}, predicting the mean costs {:.4})",
-            entry.step, entry.mse, entry.mean_square
+            entry.step,
+            entry.measures.get("mse"),
+            entry.measures.get("mean_square")
         ));
     }
 }
@@ -426,28 +430,21 @@ impl Log {
 
     fn step(&mut self, entry: &StepEntry) -> Result<(), FileError> {
         self.journal.add(&Entry::Step(entry.clone()))?;
-        let values = [
-            ("loss/total", entry.loss.total),
-            ("loss/reconstruction", entry.loss.reconstruction),
-            ("loss/latent", entry.loss.latent),
-            ("loss/energy", entry.loss.energy),
-            ("learning_rate", entry.learning_rate),
-            ("gradient_norm", entry.gradient_norm),
-            ("spread/over_time", entry.spread.over_time),
-            ("spread/over_scans", entry.spread.over_scans),
-            ("explained_variance", entry.explained_variance),
-            ("scans_per_second", entry.scans_per_second),
+        let mut values = vec![
+            ("loss/total".to_owned(), entry.loss.total),
+            ("learning_rate".to_owned(), entry.learning_rate),
+            ("gradient_norm".to_owned(), entry.gradient_norm),
+            ("scans_per_second".to_owned(), entry.scans_per_second),
         ];
+        values.extend(entry.loss.terms.0.iter().map(|(name, value)| (format!("loss/{name}"), *value)));
+        values.extend(entry.measures.0.iter().map(|(name, value)| (name.clone(), *value)));
         self.events.scalars(wall_seconds(), entry.step, &values)
     }
 
     fn validation(&mut self, entry: &ValidationEntry) -> Result<(), FileError> {
         self.journal.add(&Entry::Validation(entry.clone()))?;
-        let values = [
-            ("validation/loss", entry.loss.total),
-            ("validation/mse", entry.mse),
-            ("validation/explained_variance", entry.explained_variance),
-        ];
+        let mut values = vec![("validation/loss".to_owned(), entry.loss.total)];
+        values.extend(entry.measures.0.iter().map(|(name, value)| (format!("validation/{name}"), *value)));
         self.events.scalars(wall_seconds(), entry.step, &values)
     }
 }

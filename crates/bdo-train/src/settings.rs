@@ -1,6 +1,6 @@
 //! The configuration of a run: read once, checked once, saved and hashed before the first step.
 
-use crate::schedule::RateSettings;
+use crate::schedule::{CosineEnd, LearningRate, Warmup};
 use bdo_model::config::{
     AttentionStart, ConfigError, DynamicsConfig, EmbedStart, LossConfig, ModelConfig, TimeEncoding,
 };
@@ -383,9 +383,15 @@ impl Settings {
     }
 
     /// The shape of the learning rate.
-    pub fn rate(&self) -> RateSettings {
+    pub fn rate(&self) -> LearningRate {
         let train = &self.train;
-        RateSettings { start: train.learning_rate_start, peak: train.learning_rate, end: train.learning_rate_end }
+        LearningRate::Cosine {
+            start: train.learning_rate_start,
+            peak: train.learning_rate,
+            end: train.learning_rate_end,
+            warmup: Warmup::TenEpochs,
+            ends: CosineEnd::LastStep,
+        }
     }
 
     /// Which kernels run.

@@ -1,7 +1,8 @@
 //! All that a run carries from one step to the next. Everything else follows from the settings and the step number.
 
 use crate::optimiser::AdamState;
-use crate::step::{Skipped, StepReport};
+use crate::step::StepReport;
+use bdo_data::record::Skipped;
 use bdo_model::config::ModelConfig;
 use bdo_model::ema::EmaEncoder;
 use bdo_model::model::{Bdo, BuildError};

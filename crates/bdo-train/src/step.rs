@@ -4,6 +4,7 @@
 use crate::gradient::{NamedGradients, clip_scale};
 use crate::lanes::fold_side_by_side;
 use crate::optimiser::AdamState;
+use bdo_data::record::{Loss, Skipped, Terms};
 use bdo_kernels::adam::Adam;
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
@@ -11,7 +12,6 @@ use bdo_model::model::{Bdo, TrainPass};
 use bdo_model::objective::LossWeights;
 use burn::module::Module;
 use burn::tensor::Tensor;
-use serde::{Deserialize, Serialize};
 
 /// Everything a step depends on besides state and data.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,33 +28,8 @@ pub struct StepSettings {
     pub loss_limit: f64,
 }
 
-/// The loss and its parts, weights included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LossValues {
-    /// What training minimises.
-    pub total: f64,
-    /// Control energy.
-    pub energy: f64,
-    /// Squared reconstruction error.
-    pub reconstruction: f64,
-    /// Distance to the latent target.
-    pub latent: f64,
-}
-
-impl LossValues {
-    /// Every term times a factor.
-    pub(crate) fn scaled(self, factor: f64) -> Self {
-        Self {
-            total: self.total * factor,
-            energy: self.energy * factor,
-            reconstruction: self.reconstruction * factor,
-            latent: self.latent * factor,
-        }
-    }
-}
-
 /// How far latents move: a representation that collapses shows here first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LatentSpread {
     /// Root mean variance over the frames of a scan.
     pub over_time: f64,
@@ -62,23 +37,11 @@ pub struct LatentSpread {
     pub over_scans: f64,
 }
 
-/// Why a step was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Skipped {
-    /// The loss is infinite or not a number.
-    LossNotFinite,
-    /// A gradient is infinite or not a number.
-    GradientNotFinite,
-    /// The loss is far above what it was.
-    LossSpike,
-}
-
 /// What a step did.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepReport {
     /// Mean over the scans of the batch.
-    pub loss: LossValues,
+    pub loss: Loss,
     /// Before clipping.
     pub gradient_norm: f64,
     /// Of the context latents.
@@ -109,8 +72,6 @@ pub fn train_step_accumulated(
 ) -> Result<(Bdo, StepReport), BatchError> {
     type Part = Result<(StepReport, NamedGradients), BatchError>;
     let scans: usize = batches.iter().map(|batch| batch.frames.batch).sum();
-    let mut report =
-        StepReport { loss: LossValues::default(), gradient_norm: 0.0, spread: LatentSpread::default(), skipped: None };
     let device = batches.first().map(|batch| batch.series.device());
     let slow: &EmaEncoder = teacher;
     let pass_of = |batch: &MaskedBatch| -> Part {
@@ -121,8 +82,7 @@ pub fn train_step_accumulated(
         };
         let share = batch.frames.batch as f64 / scans as f64;
         let pass = twin.train_pass(slow, batch, settings.weights)?;
-        let mut part = StepReport { skipped: None, ..report };
-        part.add(&pass, share);
+        let part = StepReport::of_pass(&pass, share);
         // Its share of the loss; what is not finite here is not finite in the sum.
         if !part.loss.total.is_finite() {
             return Ok((part, NamedGradients::default()));
@@ -138,9 +98,8 @@ pub fn train_step_accumulated(
         report.join(&part);
         Ok((report, gradients.plus(found)))
     };
-    let start = Ok((report, NamedGradients::default()));
-    let (joined, gradients) = fold_side_by_side(batches, start, pass_of, join)?;
-    report = joined;
+    let start = Ok((StepReport::default(), NamedGradients::default()));
+    let (mut report, gradients) = fold_side_by_side(batches, start, pass_of, join)?;
     if let Some(reason) = refused(report.loss.total, settings.loss_limit) {
         report.skipped = Some(reason);
         return Ok((model, report));
@@ -166,31 +125,34 @@ fn refused(loss: f64, limit: f64) -> Option<Skipped> {
 impl StepReport {
     /// Adds the share of another micro-batch.
     fn join(&mut self, part: &Self) {
-        self.loss.total += part.loss.total;
-        self.loss.energy += part.loss.energy;
-        self.loss.reconstruction += part.loss.reconstruction;
-        self.loss.latent += part.loss.latent;
+        self.loss.add(&part.loss);
         self.spread.over_time += part.spread.over_time;
         self.spread.over_scans += part.spread.over_scans;
     }
 
-    fn add(&mut self, pass: &TrainPass, share: f64) {
-        for (sum, term) in [
-            (&mut self.loss.total, &pass.loss.total),
-            (&mut self.loss.energy, &pass.loss.energy),
-            (&mut self.loss.reconstruction, &pass.loss.reconstruction),
-            (&mut self.loss.latent, &pass.loss.latent),
-        ] {
-            *sum += share * number(term);
-        }
+    /// The share of one micro-batch.
+    fn of_pass(pass: &TrainPass, share: f64) -> Self {
         let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
-        self.spread.over_time += share * spread.over_time;
-        self.spread.over_scans += share * spread.over_scans;
+        Self {
+            loss: loss_of(pass).scaled(share),
+            spread: LatentSpread { over_time: share * spread.over_time, over_scans: share * spread.over_scans },
+            ..Self::default()
+        }
     }
 }
 
+/// The loss of a pass and its terms, weights included.
+pub(crate) fn loss_of(pass: &TrainPass) -> Loss {
+    let terms = [
+        ("energy", number(&pass.loss.energy)),
+        ("reconstruction", number(&pass.loss.reconstruction)),
+        ("latent", number(&pass.loss.latent)),
+    ];
+    Loss { total: number(&pass.loss.total), terms: Terms::of(terms) }
+}
+
 /// The one number of a tensor.
-pub(crate) fn number(tensor: &Tensor<1>) -> f64 {
+fn number(tensor: &Tensor<1>) -> f64 {
     tensor
         .clone()
         .into_data()

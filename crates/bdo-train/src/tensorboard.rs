@@ -26,7 +26,7 @@ impl EventFile {
     }
 
     /// Adds numbers to a step.
-    pub fn scalars(&mut self, wall_seconds: f64, step: u64, values: &[(&str, f64)]) -> Result<(), FileError> {
+    pub fn scalars(&mut self, wall_seconds: f64, step: u64, values: &[(String, f64)]) -> Result<(), FileError> {
         let mut summary = Vec::new();
         for (tag, value) in values {
             let mut entry = Vec::new();

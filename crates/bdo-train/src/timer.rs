@@ -1,7 +1,7 @@
 //! How long steps take, and how many of them fit into the time that is given.
 
-use crate::schedule::Plan;
 use crate::settings::{Kind, Settings};
+use bdo_data::record::Plan;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

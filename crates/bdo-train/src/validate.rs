@@ -1,9 +1,9 @@
 //! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
 
-use crate::journal::ValidationEntry;
 use crate::source::{ScanSource, SourceError};
-use crate::step::{LatentSpread, LossValues, latent_spread, number};
+use crate::step::{LatentSpread, latent_spread, loss_of};
 use bdo_data::random::{shuffle, stream};
+use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
 use bdo_model::intake::MaskSettings;
@@ -64,10 +64,7 @@ pub fn validate(
         let pass = model.train_pass(teacher, &batch, model.loss_weights())?;
         let weight = count as f64;
         sums.scans += count;
-        sums.loss.total += weight * number(&pass.loss.total);
-        sums.loss.energy += weight * number(&pass.loss.energy);
-        sums.loss.reconstruction += weight * number(&pass.loss.reconstruction);
-        sums.loss.latent += weight * number(&pass.loss.latent);
+        sums.loss.add(&loss_of(&pass).scaled(weight));
         let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
         sums.spread.over_time += weight * spread.over_time;
         sums.spread.over_scans += weight * spread.over_scans;
@@ -105,7 +102,7 @@ fn masked_mse(model: &Bdo, batch: &MaskedBatch) -> Result<f64, BatchError> {
 #[derive(Default)]
 struct Sums {
     scans: usize,
-    loss: LossValues,
+    loss: Loss,
     spread: LatentSpread,
     mse: f64,
     mean_square: f64,
@@ -117,10 +114,13 @@ impl Sums {
         ValidationEntry {
             step,
             loss: self.loss.scaled(1.0 / n),
-            mse: self.mse / n,
-            mean_square: self.mean_square / n,
-            explained_variance: 1.0 - self.mse / self.mean_square,
-            spread: LatentSpread { over_time: self.spread.over_time / n, over_scans: self.spread.over_scans / n },
+            measures: Terms::of([
+                ("mse", self.mse / n),
+                ("mean_square", self.mean_square / n),
+                ("explained_variance", 1.0 - self.mse / self.mean_square),
+                ("spread_over_time", self.spread.over_time / n),
+                ("spread_over_scans", self.spread.over_scans / n),
+            ]),
             scans: self.scans,
         }
     }

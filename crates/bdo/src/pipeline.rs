@@ -8,12 +8,12 @@ use anyhow::bail;
 use bdo_data::cohort::{self, Cohort, Plan, Provenance, Tables};
 use bdo_data::durable;
 use bdo_data::participants::{ColumnNote, Participants};
+use bdo_data::record::is_run;
 use bdo_data::region::Region;
 use bdo_data::scaler::FittedRobustScaler;
 use bdo_data::scan::{Scan, ScanId, Source};
 use bdo_data::split::{Scheme, SplitManifest, SplitSpec};
 use bdo_data::synth::{Generator, SynthSpec};
-use bdo_train::folder::is_run;
 use clap::Parser;
 
 use crate::cli::{Cli, Common};

@@ -12,15 +12,14 @@ use crate::token::place::Places;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::durable::FileError;
 use bdo_data::random::{shuffle, stream};
+use bdo_data::record::{Entry, Journal, Loss, Plan, RecordError, RunRecord, StepEntry};
 use bdo_model::parameters::ParameterError;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use bdo_train::checkpoint::CheckpointError;
 use bdo_train::checkpoint_set::{CheckpointSets, StoredState};
-use bdo_train::folder::{FolderError, RunFolder, RunRecord};
-use bdo_train::journal::{Entry, Journal, PlainStepEntry};
+use bdo_train::folder::{FolderError, RunFolder, settings_of};
 use bdo_train::publish::{contract, people_of};
 use bdo_train::run::{Request, RunError, RunObserver, identify};
-use bdo_train::schedule::Plan;
 use bdo_train::settings::{Kind, Settings};
 use bdo_train::source::{Division, ScanSource, SourceError};
 use bdo_train::state::Guard;
@@ -63,6 +62,9 @@ pub enum TokenRunError {
     /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The record of the run.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The cohort.
     #[error(transparent)]
     Cohort(#[from] CohortError),
@@ -108,7 +110,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<TokenSu
     let folder = RunFolder::open(&request.out, request.resume)?;
     let cohort = Cohort::open(&request.data)?;
     let record = identify(request, &folder, &cohort)?;
-    let settings = record.identity.settings.clone();
+    let settings = settings_of(&record)?;
     let (grid, mut notes) = grid_of(&cohort)?;
     let train = &settings.train;
     let division = Division {
@@ -254,19 +256,20 @@ impl Course<'_> {
             let seconds = begun.elapsed().as_secs_f64();
             timer.steps.push(seconds);
             loss = Some(report.loss);
-            let entry = PlainStepEntry {
+            let entry = StepEntry {
                 step: state.step - 1,
                 epoch,
-                loss: report.loss,
+                loss: Loss::plain(report.loss),
                 learning_rate: settings.learning_rate,
                 gradient_norm: report.gradient_norm,
                 scans_per_second: batch.len() as f64 / seconds,
                 memory_mib: memory_mib(),
+                ..StepEntry::default()
             };
-            journal.add(&Entry::PlainStep(entry.clone()))?;
-            let values = [("loss/total", entry.loss), ("learning_rate", entry.learning_rate)];
+            journal.add(&Entry::Step(entry.clone()))?;
+            let values = [("loss/total".to_owned(), report.loss), ("learning_rate".to_owned(), entry.learning_rate)];
             events.scalars(wall_seconds(), entry.step, &values)?;
-            observer.plainly_stepped(&entry);
+            observer.stepped(&entry);
 
             // Steps of seconds are known after two: twenty of them, taken as the first is, could be all there is time for.
             let timed: f64 = timer.steps.iter().sum();

@@ -1,8 +1,9 @@
 //! How a network is trained: the settings of its public code, all of them fields.
 
 use super::objective::Reduction;
+use bdo_data::record::Plan;
 use bdo_kernels::adam::{Adam, WeightDecay};
-use bdo_train::schedule::{Plan, RateSettings};
+use bdo_train::schedule::{CosineEnd, LearningRate, Warmup};
 use serde::{Deserialize, Serialize};
 
 /// Settings of one training.
@@ -134,9 +135,9 @@ impl Recipe {
     pub(super) fn rate_at(&self, step: u64, epoch: usize, total: u64) -> f64 {
         match self.rate {
             Rate::Cosine { from, to } => {
-                // The plan of pre-training without its warm-up: one step more than it lasts is too short for any.
-                let plan = Plan { total_steps: total, steps_per_epoch: 0, calibration_steps: 0 };
-                plan.learning_rate(step, &RateSettings { start: from, peak: from, end: to })
+                let plan = Plan { total_steps: total, steps_per_epoch: total, calibration_steps: 0 };
+                let (warmup, ends) = (Warmup::Share(0.0), CosineEnd::LastStep);
+                LearningRate::Cosine { start: from, peak: from, end: to, warmup, ends }.at(&plan, step)
             }
             Rate::Steps { from, factor, every } => from * factor.powi((epoch / every.max(1)) as i32),
         }

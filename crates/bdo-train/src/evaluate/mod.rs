@@ -7,9 +7,10 @@ mod score;
 pub use predictor::{Predictor, kriging_variance};
 pub use score::Score;
 
-use crate::step::{LossValues, number};
+use crate::step::loss_of;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::stream;
+use bdo_data::record::Loss;
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
@@ -50,7 +51,7 @@ pub struct RatioResult {
     pub mean_square: f64,
     /// The terms of the training objective on the same visits, noise off; the latent target comes from the published
     /// encoder, as its moving average is not published.
-    pub loss: LossValues,
+    pub loss: Loss,
     /// One score for each predictor, the model first.
     pub scores: Vec<(&'static str, Score)>,
 }
@@ -76,7 +77,7 @@ impl Evaluation<'_> {
         let regions = intake.regions();
         let mut tallies: Vec<Tally> = (0..=Predictor::ALL.len()).map(|_| Tally::new(regions)).collect();
         let (mut mean_square, mut scored) = (0.0, 0usize);
-        let mut loss = LossValues::default();
+        let mut loss = Loss::default();
         let teacher = EmaEncoder::new(&self.model.encoder);
         for &i in self.scans {
             let mut rng = stream("evaluation", &[self.seed, i as u64, mask.ratio.to_bits()]);
@@ -108,7 +109,7 @@ impl Evaluation<'_> {
     }
 
     /// Adds the terms of one visit.
-    fn add_loss(&self, masked: &Masked, teacher: &EmaEncoder, sum: &mut LossValues) -> Result<(), BatchError> {
+    fn add_loss(&self, masked: &Masked, teacher: &EmaEncoder, sum: &mut Loss) -> Result<(), BatchError> {
         let series = masked.series();
         let [_, frames, _] = series.dims();
         let quiet = Tensor::<3>::zeros([1, frames, self.model.config().width], &Device::flex());
@@ -120,11 +121,7 @@ impl Evaluation<'_> {
             process_noise: vec![quiet; self.model.config().loss.monte_carlo_samples],
             dropout_key: [0; 32],
         };
-        let terms = self.model.train_pass(teacher, &batch, self.model.loss_weights())?.loss;
-        sum.total += number(&terms.total);
-        sum.energy += number(&terms.energy);
-        sum.reconstruction += number(&terms.reconstruction);
-        sum.latent += number(&terms.latent);
+        sum.add(&loss_of(&self.model.train_pass(teacher, &batch, self.model.loss_weights())?));
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! A few real steps on synthetic people: the loss falls, bf16 trains as well as f32, and a poisoned batch changes nothing.
 
+use bdo_data::record::Skipped;
 use bdo_data::scaler::ScaledScan;
 use bdo_data::scan::valid_regions;
 use bdo_data::synth::{Generator, SynthSpec};
@@ -11,7 +12,7 @@ use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
 use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_train::optimiser::AdamState;
-use bdo_train::step::{Skipped, StepSettings, train_step};
+use bdo_train::step::{StepSettings, train_step};
 use burn::tensor::Device;
 
 const REGIONS: usize = 24;

@@ -141,7 +141,10 @@ fn write_text(text: &mut String, result: &RatioResult, timing: Timing) -> std::f
     writeln!(
         text,
         "  loss {:.4} = reconstruction {:.4} + latent {:.4} + energy {:.4}",
-        loss.total, loss.reconstruction, loss.latent, loss.energy
+        loss.total,
+        loss.term("reconstruction"),
+        loss.term("latent"),
+        loss.term("energy")
     )?;
     for (name, score) in &result.scores {
         writeln!(text, "  {name:<14} mse {:.4}   rho {:.4}", score.mse, score.rho)?;

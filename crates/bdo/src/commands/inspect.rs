@@ -24,7 +24,7 @@ pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Outcome
     if args.path.is_file() {
         return inspect_series(&args.path, common);
     }
-    if bdo_train::folder::is_run(&args.path) {
+    if bdo_data::record::is_run(&args.path) {
         return inspect_run(&args.path, common);
     }
     if args.path.join(bdo_model::weights::WEIGHTS_FILE).is_file() {

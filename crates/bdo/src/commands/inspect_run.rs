@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use bdo_baselines::pretrain::directory::{TokenDirectory, kind_of_model};
+use bdo_data::record::{JournalText, RunRecord};
 use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_model::weights::ModelDirectory;
-use bdo_train::folder::read_record;
-use bdo_train::journal::{Entry, entries};
 use serde_json::json;
 
 use super::print;
@@ -15,15 +14,13 @@ use crate::cli::Common;
 
 /// What a run is and how far it has come.
 pub(crate) fn inspect_run(path: &Path, common: &Common) -> anyhow::Result<Outcome> {
-    let record = read_record(path)?;
-    let journal = path.join("journal.jsonl");
-    let found = if journal.is_file() { entries(&journal)? } else { Vec::new() };
-    let step = found.iter().rev().find_map(|e| if let Entry::Step(s) = e { Some(s) } else { None });
-    let validation = found.iter().rev().find_map(|e| if let Entry::Validation(v) = e { Some(v) } else { None });
-    let plain = found.iter().rev().find_map(|e| if let Entry::PlainStep(s) = e { Some(s) } else { None });
-    let json = json!({"kind": "run", "model_kind": record.identity.settings.model.kind, "last_plain_step": plain, "path": path, "identity": record.identity, "cohort": record.cohort,
-                      "plan": record.plan, "last_step": step, "last_validation": validation});
-    let reached = step.map(|s| s.step + 1).or(plain.map(|s| s.step + 1)).unwrap_or(0);
+    let record = RunRecord::read(path)?;
+    let journal = JournalText::read(&path.join("journal.jsonl"))?;
+    let (step, validation) = (journal.steps.last(), journal.validations.last());
+    let json = json!({"kind": "run", "model_kind": record.identity.setting("model", "kind"), "path": path,
+                      "identity": record.identity, "cohort": record.cohort, "plan": record.plan,
+                      "last_step": step, "last_validation": validation});
+    let reached = journal.steps_taken();
     let mut text = format!("run {} (bdo {})\n", path.display(), record.identity.version);
     text += &format!("  cohort        {} ({})\n", record.cohort.display(), record.identity.cohort_blake3);
     text += &format!("  seed          {}\n", record.identity.seed);
@@ -32,14 +29,16 @@ pub(crate) fn inspect_run(path: &Path, common: &Common) -> anyhow::Result<Outcom
     if let Some(step) = step {
         text += &format!("  last loss     {:.4}, {:.1} scans/s\n", step.loss.total, step.scans_per_second);
     }
-    if let Some(step) = plain {
-        text += &format!("  last loss     {:.4}, {:.1} scans/s\n", step.loss, step.scans_per_second);
-    }
     if let Some(found) = validation {
-        text += &format!("  validation    mse {:.4} of {:.4} at step {}\n", found.mse, found.mean_square, found.step);
+        text += &format!(
+            "  validation    mse {:.4} of {:.4} at step {}\n",
+            found.measures.get("mse"),
+            found.measures.get("mean_square"),
+            found.step
+        );
     }
     text += "  configuration\n";
-    for (key, value) in record.identity.settings.flat() {
+    for (key, value) in record.identity.flat_settings() {
         text += &format!("    {key} = {value}\n");
     }
     print(common, &json, text.trim_end());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
+use bdo_data::record::RunRecord;
 use bdo_data::split::Split;
 use bdo_eval::cache::{cached_features, cached_features_each};
 use bdo_eval::combat::UnseenSite;
@@ -20,7 +21,7 @@ use bdo_eval::probe::ProbeSettings;
 use bdo_eval::reference::ClosedForm;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
-use bdo_train::folder::read_record;
+use bdo_train::folder::settings_of;
 use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 
@@ -134,7 +135,7 @@ fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) ->
     // The readout is what a pre-training leaves last. One that the clock ended has steps left, which a second look at the
     // comparison must not take: other weights would be other results.
     let model = out.join("model");
-    let same = || read_record(&out).is_ok_and(|record| record.identity.settings == settings);
+    let same = || RunRecord::read(&out).and_then(|record| settings_of(&record)).is_ok_and(|found| found == settings);
     if FrozenModel::read(&model).is_ok_and(|model| model.readout.is_some()) && same() {
         return Ok(model);
     }

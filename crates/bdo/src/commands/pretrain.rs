@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
 use bdo_data::cohort::Cohort;
+use bdo_data::record::{Plan, RunRecord, StepEntry, ValidationEntry, is_run};
 use bdo_model::readout::{ReadoutNote, ensure_readout};
 use bdo_report::report::Kind as PageKind;
-use bdo_train::folder::{is_run, read_record};
-use bdo_train::journal::{PlainStepEntry, StepEntry, ValidationEntry};
+use bdo_train::folder::settings_of;
 use bdo_train::run::{Request, RunObserver, pretrain};
-use bdo_train::schedule::Plan;
 use bdo_train::settings::{Kind, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -54,7 +53,9 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
     let found = validation.map_or_else(String::new, |v| {
         format!(
             "\nMasked frames of {} unseen scans: mean squared error {:.4}, predicting the mean costs {:.4}",
-            v.scans, v.mse, v.mean_square
+            v.scans,
+            v.measures.get("mse"),
+            v.measures.get("mean_square")
         )
     });
     let text = format!(
@@ -85,7 +86,7 @@ pub(crate) fn add_readout(model: &Path, cohort: &Cohort, common: &Common) -> any
 fn kind(request: &Request) -> anyhow::Result<Kind> {
     Ok(match &request.settings {
         Some(settings) => settings.model.kind,
-        None if is_run(&request.out) => read_record(&request.out)?.identity.settings.model.kind,
+        None if is_run(&request.out) => settings_of(&RunRecord::read(&request.out)?)?.model.kind,
         None => Kind::Bdo,
     })
 }
@@ -179,18 +180,13 @@ impl RunObserver for Watcher {
         self.bar.set_message(format!("loss {:.4}, {:.1} scans/s", entry.loss.total, entry.scans_per_second));
     }
 
-    fn plainly_stepped(&self, entry: &PlainStepEntry) {
-        self.bar.set_position(entry.step + 1);
-        self.bar.set_message(format!("loss {:.4}, {:.1} scans/s", entry.loss, entry.scans_per_second));
-    }
-
     fn validated(&self, entry: &ValidationEntry) {
         self.note(&format!(
             "step {}: validation error {:.4} of {:.4}, explained {:.2} %",
             entry.step,
-            entry.mse,
-            entry.mean_square,
-            100.0 * entry.explained_variance
+            entry.measures.get("mse"),
+            entry.measures.get("mean_square"),
+            100.0 * entry.measures.get("explained_variance")
         ));
     }
 

@@ -110,7 +110,7 @@ fn a_token_model_is_described_probed_and_tuned() {
     assert!(model["training_people"].as_u64().unwrap() > 0);
     let described = run_json(dir.path(), "inspect r");
     assert_eq!(described["model_kind"], "brainlm");
-    assert!(described["last_plain_step"]["loss"].as_f64().unwrap().is_finite());
+    assert!(described["last_step"]["loss"]["total"].as_f64().unwrap().is_finite());
 
     let probed = run_json(dir.path(), "baseline brainlm --data c --target age --out p --seeds 0 --model r/model");
     // Four of twenty people are tested; the model has seen four fifths of everybody.

@@ -1,0 +1,356 @@
+//! `journal.jsonl`: one line of JSON per training step and one per validation.
+
+use crate::durable::{self, FileError, InFile};
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Numbers by name, such as the terms of a loss or the scores of a validation. JSON has no NaN: it is written as null and
+/// read back as NaN.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Terms(pub BTreeMap<String, f64>);
+
+/// A loss: what is minimised, and its terms with their weights.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// What training minimises.
+    pub total: f64,
+    /// Empty for a loss that is one number.
+    pub terms: Terms,
+}
+
+/// Why a step was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skipped {
+    /// The loss is infinite or not a number.
+    LossNotFinite,
+    /// A gradient is infinite or not a number.
+    GradientNotFinite,
+    /// The loss is far above its moving average.
+    LossSpike,
+}
+
+/// One training step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StepEntry {
+    /// Counted from 0.
+    pub step: u64,
+    /// Pass over the training scans, counted from 0.
+    pub epoch: u64,
+    /// Mean over the scans of the batch.
+    pub loss: Loss,
+    /// At this step.
+    pub learning_rate: f64,
+    /// Before clipping.
+    pub gradient_norm: f64,
+    /// Whatever else the model measures in a step (BDO: `tau`, `explained_variance`, `spread_over_time`,
+    /// `spread_over_scans`).
+    #[serde(flatten)]
+    pub measures: Terms,
+    /// Waiting for data included.
+    pub scans_per_second: f64,
+    /// Share of the step spent waiting for data.
+    pub waiting_share: f64,
+    /// Memory in use.
+    pub memory_mib: f64,
+    /// None for a step that was taken.
+    pub skipped: Option<Skipped>,
+}
+
+/// One validation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ValidationEntry {
+    /// Steps taken before it.
+    pub step: u64,
+    /// With the weights of the end of training.
+    pub loss: Loss,
+    /// Scores (BDO: `mse`, `mean_square`, `explained_variance`, `spread_over_time`, `spread_over_scans`).
+    #[serde(flatten)]
+    pub measures: Terms,
+    /// Scans validated on.
+    pub scans: usize,
+}
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Entry {
+    /// A training step.
+    Step(StepEntry),
+    /// A validation.
+    Validation(ValidationEntry),
+}
+
+impl Terms {
+    /// From names and numbers.
+    pub fn of<const N: usize>(values: [(&str, f64); N]) -> Self {
+        Self(values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// A number by its name; NaN where there is none.
+    pub fn get(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Adds the numbers of another set to those of the same name.
+    pub fn add(&mut self, other: &Self) {
+        for (name, value) in &other.0 {
+            *self.0.entry(name.clone()).or_default() += value;
+        }
+    }
+
+    /// Every number times a factor.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        self.0.values_mut().for_each(|value| *value *= factor);
+        self
+    }
+}
+
+impl Loss {
+    /// A loss without terms of its own.
+    pub fn plain(total: f64) -> Self {
+        Self { total, terms: Terms::default() }
+    }
+
+    /// Adds the total and the terms of another loss.
+    pub fn add(&mut self, other: &Self) {
+        self.total += other.total;
+        self.terms.add(&other.terms);
+    }
+
+    /// Total and terms times a factor.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { total: self.total * factor, terms: self.terms.scaled(factor) }
+    }
+
+    /// A term by its name; NaN where there is none.
+    pub fn term(&self, name: &str) -> f64 {
+        self.terms.get(name)
+    }
+}
+
+impl Serialize for Terms {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(&self.0)
+    }
+}
+
+impl Serialize for Loss {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let total = ("total", self.total);
+        serializer
+            .collect_map([total].into_iter().chain(self.terms.0.iter().map(|(name, term)| (name.as_str(), *term))))
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    /// Also reads lines of earlier versions: `plain_step`, a loss that is one number, and a nested `spread`.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let line = Value::deserialize(deserializer)?;
+        let step = line["step"].as_u64().ok_or_else(|| D::Error::missing_field("step"))?;
+        match line["kind"].as_str() {
+            Some("step" | "plain_step") => Ok(Self::Step(StepEntry {
+                step,
+                epoch: line["epoch"].as_u64().unwrap_or(0),
+                loss: loss_of(&line["loss"]),
+                learning_rate: number(&line["learning_rate"]),
+                gradient_norm: number(&line["gradient_norm"]),
+                measures: measures_of(&line),
+                scans_per_second: number(&line["scans_per_second"]),
+                waiting_share: number(&line["waiting_share"]),
+                memory_mib: number(&line["memory_mib"]),
+                skipped: Option::deserialize(&line["skipped"]).map_err(D::Error::custom)?,
+            })),
+            Some("validation") => Ok(Self::Validation(ValidationEntry {
+                step,
+                loss: loss_of(&line["loss"]),
+                measures: measures_of(&line),
+                scans: line["scans"].as_u64().unwrap_or(0) as usize,
+            })),
+            found => Err(D::Error::custom(format!("expected a step or a validation, found {found:?}"))),
+        }
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn terms_of(value: &Value) -> Terms {
+    let numbers = value.as_object().into_iter().flatten().filter(|(_, value)| value.is_number() || value.is_null());
+    Terms(numbers.map(|(name, value)| (name.clone(), number(value))).collect())
+}
+
+fn loss_of(value: &Value) -> Loss {
+    let mut terms = terms_of(value);
+    let total = terms.0.remove("total").unwrap_or_else(|| number(value));
+    Loss { total, terms }
+}
+
+/// Every other number of a line.
+fn measures_of(line: &Value) -> Terms {
+    const FIELDS: [&str; 10] = [
+        "step",
+        "epoch",
+        "loss",
+        "learning_rate",
+        "gradient_norm",
+        "scans_per_second",
+        "waiting_share",
+        "memory_mib",
+        "scans",
+        "skipped",
+    ];
+    let mut found = terms_of(line);
+    found.0.retain(|name, _| !FIELDS.contains(&name.as_str()));
+    found.0.extend(terms_of(&line["spread"]).0.into_iter().map(|(name, value)| (format!("spread_{name}"), value)));
+    found
+}
+
+impl Entry {
+    /// The step an entry belongs to.
+    pub fn step(&self) -> u64 {
+        match self {
+            Self::Step(entry) => entry.step,
+            Self::Validation(entry) => entry.step,
+        }
+    }
+}
+
+/// What could be read of a journal, which may still be growing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JournalText {
+    /// Training steps in the order of the file.
+    pub steps: Vec<StepEntry>,
+    /// Validations in the order of the file.
+    pub validations: Vec<ValidationEntry>,
+    /// Complete lines.
+    pub lines: u64,
+    /// Complete lines that are not an entry.
+    pub unreadable: u64,
+    /// Whether the last line has no end yet.
+    pub unfinished: bool,
+}
+
+impl JournalText {
+    /// Reads the text of a journal.
+    pub fn parse(text: &str) -> Self {
+        let mut found = Self::default();
+        for line in text.split_inclusive('\n') {
+            if !line.ends_with('\n') {
+                found.unfinished = true;
+                continue;
+            }
+            found.lines += 1;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match serde_json::from_str(line) {
+                Ok(Entry::Step(entry)) => found.steps.push(entry),
+                Ok(Entry::Validation(entry)) => found.validations.push(entry),
+                Err(_) => found.unreadable += 1,
+            }
+        }
+        found
+    }
+
+    /// Reads a journal; one that is not there is empty.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        if !path.is_file() {
+            return Ok(Self::default());
+        }
+        Ok(Self::parse(&String::from_utf8_lossy(&durable::read(path)?)))
+    }
+
+    /// Steps taken so far.
+    pub fn steps_taken(&self) -> u64 {
+        self.steps.last().map_or(0, |entry| entry.step + 1)
+    }
+}
+
+/// The open journal of a run.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Opens the journal to go on at a step: later lines, and a line that was cut off by a kill, are removed.
+    pub fn open(path: &Path, step: u64) -> Result<Self, FileError> {
+        if path.exists() {
+            let text = String::from_utf8_lossy(&durable::read(path)?).into_owned();
+            let text: String = text.split_inclusive('\n').filter(|line| comes_before(line, step)).collect();
+            durable::write(path, text.as_bytes())?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).in_file("write", path)?;
+        Ok(Self { file, path: path.to_path_buf() })
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, entry: &Entry) -> Result<(), FileError> {
+        let line = serde_json::to_string(entry).expect("an entry holds only words and numbers") + "\n";
+        self.file.write_all(line.as_bytes()).in_file("write", &self.path)
+    }
+}
+
+/// Whether a complete line belongs to the steps before `step`; a validation belongs to the end of them.
+fn comes_before(line: &str, step: u64) -> bool {
+    line.ends_with('\n')
+        && match serde_json::from_str(line) {
+            Ok(Entry::Step(entry)) => entry.step < step,
+            Ok(Entry::Validation(entry)) => entry.step <= step,
+            Err(_) => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn damaged_lines_are_counted_and_the_rest_is_read() {
+        let text = "{\"kind\":\"step\",\"step\":0,\"loss\":{\"total\":1.5}}\nnot json\n\n{\"kind\":\"other\",\"step\":1}\n{\"kind\":\"step\",\"step\":1,\"loss\":{\"total\":null}}\n{\"kind\":\"validation\",\"step\":2,\"mse\":0.4,\"mean_square\":0.5,\"scans\":3}\n{\"kind\":\"st";
+        let journal = JournalText::parse(text);
+        assert_eq!((journal.steps.len(), journal.validations.len()), (2, 1));
+        assert_eq!((journal.lines, journal.unreadable, journal.unfinished), (6, 2, true));
+        assert!(journal.steps[1].loss.total.is_nan() && journal.steps[0].loss.total == 1.5);
+        assert_eq!(journal.steps_taken(), 2);
+    }
+
+    #[test]
+    fn lines_of_earlier_versions_are_read() {
+        let plain = "{\"kind\":\"plain_step\",\"step\":3,\"epoch\":1,\"loss\":0.5,\"learning_rate\":1e-3,\"gradient_norm\":2.0,\"scans_per_second\":7.0,\"memory_mib\":9.0}\n";
+        let ours = "{\"kind\":\"step\",\"step\":4,\"epoch\":1,\"loss\":{\"total\":1.5,\"energy\":0.5},\"tau\":0.1,\"spread\":{\"over_time\":0.2,\"over_scans\":0.3},\"explained_variance\":null,\"skipped\":\"loss_spike\"}\n";
+        let found = JournalText::parse(&format!("{plain}{ours}"));
+        assert_eq!((found.steps[0].loss.clone(), found.steps[0].skipped), (Loss::plain(0.5), None));
+        assert_eq!(found.steps[1].loss.term("energy"), 0.5);
+        assert_eq!((found.steps[1].measures.get("tau"), found.steps[1].measures.get("spread_over_scans")), (0.1, 0.3));
+        assert!(found.steps[1].measures.get("explained_variance").is_nan());
+        assert_eq!(found.steps[1].skipped, Some(Skipped::LossSpike));
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let step = StepEntry {
+            step: 7,
+            epoch: 2,
+            loss: Loss { total: 1.0, terms: Terms::of([("latent", 0.25)]) },
+            measures: Terms::of([("tau", 0.5)]),
+            ..StepEntry::default()
+        };
+        for entry in [Entry::Step(step), Entry::Validation(ValidationEntry { scans: 3, ..ValidationEntry::default() })]
+        {
+            let line = serde_json::to_string(&entry).unwrap();
+            assert_eq!(serde_json::from_str::<Entry>(&line).unwrap(), entry, "{line}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What a training run leaves for others to read: `run.json` and `journal.jsonl`. Training writes these records; inspection,
+//! reports and live views read them.
+
+mod journal;
+mod run;
+
+pub use journal::{Entry, Journal, JournalText, Loss, Skipped, StepEntry, Terms, ValidationEntry};
+pub use run::{Identity, Plan, RecordError, RunRecord, is_run};

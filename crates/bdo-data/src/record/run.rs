@@ -1,0 +1,164 @@
+//! `run.json`: what decides a run, saved before its first step.
+
+use crate::durable::{self, FileError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const RUN_FILE: &str = "run.json";
+
+/// Everything that decides the result of a run. Two runs with the same identity have the same weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// Of the software.
+    pub version: String,
+    /// Hash of the cohort's content.
+    pub cohort_blake3: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Hash of the split, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_blake3: Option<String>,
+    /// Instruction set of the kernels: results differ between them in the last bits.
+    pub instruction_set: String,
+    /// The configuration as asked for: sections of keys. Kept as JSON so that records with keys of another version are read.
+    pub settings: Value,
+    /// Hash of the configuration.
+    pub settings_blake3: String,
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Steps in all.
+    pub total_steps: u64,
+    /// Steps of one pass over the training scans.
+    pub steps_per_epoch: u64,
+    /// Steps taken before the length of a run limited in time was known; schedules treat them as step 0.
+    pub calibration_steps: u64,
+}
+
+/// Contents of `run.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRecord {
+    /// What decides the run.
+    pub identity: Identity,
+    /// Path of the cohort.
+    pub cohort: PathBuf,
+    /// None until the length of the run is known.
+    pub plan: Option<Plan>,
+}
+
+/// `run.json` cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A file operation failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It is not the record of a run.
+    #[error("{}: expected the record of a run, found {found}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        found: String,
+    },
+}
+
+impl Plan {
+    /// A number of epochs, rounded up to whole steps.
+    pub fn of_epochs(epochs: f64, steps_per_epoch: u64) -> Self {
+        let total_steps = ((epochs * steps_per_epoch as f64).ceil() as u64).max(1);
+        Self { total_steps, steps_per_epoch, calibration_steps: 0 }
+    }
+
+    /// Epochs in all; not a whole number where a run is limited in time.
+    pub fn epochs(&self) -> f64 {
+        self.total_steps as f64 / self.steps_per_epoch as f64
+    }
+
+    /// The epoch of a step and its place in it.
+    pub fn position(&self, step: u64) -> (u64, u64) {
+        (step / self.steps_per_epoch, step % self.steps_per_epoch)
+    }
+
+    /// The step as schedules count it.
+    pub fn counted(&self, step: u64) -> u64 {
+        if step < self.calibration_steps { 0 } else { step }
+    }
+}
+
+impl Identity {
+    /// BLAKE3 over everything.
+    pub fn blake3(&self) -> String {
+        let json = serde_json::to_vec(self).expect("an identity holds only words and numbers");
+        blake3::hash(&json).to_hex().to_string()
+    }
+
+    /// A setting by its section and key.
+    pub fn setting(&self, section: &str, key: &str) -> Option<&Value> {
+        self.settings.get(section)?.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Every setting with a value as `section.key` and text, sorted.
+    pub fn flat_settings(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for (section, keys) in self.settings.as_object().into_iter().flatten() {
+            for (key, value) in keys.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+                found.push((format!("{section}.{key}"), value.to_string()));
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// What differs from another identity, one sentence each.
+    pub fn differences(&self, asked: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut compare = |name: &str, here: &str, there: &str| {
+            if here != there {
+                found.push(format!("{name}: the run has {here}, asked for {there}"));
+            }
+        };
+        compare("version", &self.version, &asked.version);
+        compare("cohort", &self.cohort_blake3, &asked.cohort_blake3);
+        compare("seed", &self.seed.to_string(), &asked.seed.to_string());
+        let people = |split: &Option<String>| split.clone().unwrap_or_else(|| "that of the configuration".to_owned());
+        compare("division of people", &people(&self.split_blake3), &people(&asked.split_blake3));
+        compare("instruction set", &self.instruction_set, &asked.instruction_set);
+        let (here, there) = (self.flat_settings(), asked.flat_settings());
+        let value = |list: &[(String, String)], key: &String| {
+            list.iter().find(|(k, _)| k == key).map_or_else(|| "no value".to_owned(), |(_, v)| v.clone())
+        };
+        let mut keys: Vec<&String> = here.iter().chain(&there).map(|(key, _)| key).collect();
+        keys.sort();
+        keys.dedup();
+        for key in keys {
+            compare(key, &value(&here, key), &value(&there, key));
+        }
+        found
+    }
+}
+
+impl RunRecord {
+    /// Reads the record of the run in a folder.
+    pub fn read(folder: &Path) -> Result<Self, RecordError> {
+        let path = folder.join(RUN_FILE);
+        let bytes = durable::read(&path)?;
+        serde_json::from_slice(&bytes).map_err(|error| RecordError::Content { path, found: error.to_string() })
+    }
+
+    /// Writes the record into a folder.
+    pub fn write(&self, folder: &Path) -> Result<(), FileError> {
+        let text = serde_json::to_string_pretty(self).expect("a record holds only words and numbers") + "\n";
+        durable::write(&folder.join(RUN_FILE), text.as_bytes())
+    }
+}
+
+/// Whether a folder holds a run.
+pub fn is_run(folder: &Path) -> bool {
+    folder.join(RUN_FILE).is_file()
+}
