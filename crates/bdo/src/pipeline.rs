@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use bdo_data::cohort::{self, Cohort, Plan, Provenance, Tables};
+use bdo_data::division::{Division, SplitManifest};
 use bdo_data::durable;
 use bdo_data::participants::{ColumnNote, Participants};
 use bdo_data::record::is_run;
 use bdo_data::region::Region;
 use bdo_data::scaler::FittedRobustScaler;
 use bdo_data::scan::{Scan, ScanId, Source};
-use bdo_data::split::{Scheme, SplitManifest, SplitSpec};
 use bdo_data::synth::{Generator, SynthSpec};
 use clap::Parser;
 
@@ -92,18 +92,12 @@ fn stage(verb: &str, paths: &[(&str, &PathBuf)], rest: &[&str], common: &Common)
 
 /// Three seeds of the split that every method will share, for each label of the synthetic people.
 fn demo_splits(cohort: &Cohort) -> anyhow::Result<SplitManifest> {
-    let specs: Vec<SplitSpec> = ["age", "sex", "diagnosis", "trait"]
-        .iter()
-        .flat_map(|target| (0..3).map(move |seed| (target, seed)))
-        .map(|(target, seed)| SplitSpec {
-            target: Some((*target).to_owned()),
-            family_column: Some("family_id".into()),
-            site_column: Some("site".into()),
-            scheme: Scheme::Random,
-            seed,
-        })
-        .collect();
-    Ok(SplitManifest::new(&cohort.content_blake3()?, cohort.participants(), &specs)?)
+    let division = Division::of(cohort)?.with_sites(None);
+    let mut splits = Vec::new();
+    for target in ["age", "sex", "diagnosis", "trait"] {
+        splits.extend(division.random(target, &[0, 1, 2])?.splits);
+    }
+    Ok(division.manifest(splits))
 }
 
 /// What decides a synthetic cohort.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bdo_data::split::Split;
+use bdo_data::division::Split;
 use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_model::weights::ModelDirectory;
 use bdo_report::journal::Journal;

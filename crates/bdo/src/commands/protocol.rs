@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bdo_data::split::Split;
+use bdo_data::division::Split;
 use bdo_eval::comparison::{Cut, Protocol};
 use bdo_report::journal::Journal;
 use bdo_train::settings::Settings;
