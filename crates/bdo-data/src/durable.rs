@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 
 /// A file operation that failed, with the file it failed on.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", describe(.action, .path, .source))]
+#[error("{}", describe(.action, .path, .system))]
 pub struct FileError {
     /// What was being done, as a verb phrase ("write", "read").
     pub action: &'static str,
     /// The file or folder.
     pub path: PathBuf,
-    /// What the system said.
-    pub source: io::Error,
+    /// What the system said. The message describes it, so it is no source of its own.
+    pub system: io::Error,
 }
 
 impl FileError {
     /// Ties a system error to the file it happened on.
     pub fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self { action, path: path.to_path_buf(), source }
+        Self { action, path: path.to_path_buf(), system: source }
     }
 
     /// True when the disk (or the quota) is full: what was written so far can be continued once there is room.
     pub fn is_disk_full(&self) -> bool {
-        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        matches!(self.system.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 }
 

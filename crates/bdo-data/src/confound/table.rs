@@ -33,7 +33,7 @@ impl ConfoundTable {
         let sidecar = path.with_extension("json");
         let json = match durable::read(&sidecar) {
             Ok(bytes) => Some(bytes),
-            Err(FileError { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(FileError { system, .. }) if system.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(e.into()),
         };
         Self::parse(&name, &durable::read(path)?, json.as_deref())

@@ -100,7 +100,7 @@ pub(super) fn read_confounds(
     };
     let of_confounds = |e: ConfoundError| match e {
         ConfoundError::Content { what, expected, found, .. } => problem(&format!("confounds: {what}"), expected, found),
-        ConfoundError::File(e) => problem("confounds", "to be readable", e.source.to_string()),
+        ConfoundError::File(e) => problem("confounds", "to be readable", e.system.to_string()),
     };
     let table = ConfoundTable::read(path).map_err(of_confounds)?;
     let strategy = plan.recipe.denoise.as_ref();
@@ -131,7 +131,7 @@ fn raw(read: RoiSeries) -> RawSeries {
 fn of_image(error: ImageError) -> Problem {
     match error {
         ImageError::Content { what, expected, found, .. } => (what, expected, found),
-        ImageError::File(e) => problem("file", "to be readable", e.source.to_string()),
+        ImageError::File(e) => problem("file", "to be readable", e.system.to_string()),
     }
 }
 

@@ -68,7 +68,7 @@ fn read_table(path: &Path) -> Result<SeriesTable, Problem> {
     let name = || path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     read_series(path).map_err(|e| match e {
         SeriesFileError::Content { what, expected, found, .. } => problem(&what, expected, found),
-        SeriesFileError::File(e) => problem("file", format!("{} to be readable", name()), e.source.to_string()),
+        SeriesFileError::File(e) => problem("file", format!("{} to be readable", name()), e.system.to_string()),
     })
 }
 

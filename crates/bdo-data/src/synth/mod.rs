@@ -4,6 +4,7 @@
 //! seen through a haemodynamic response, noise, drift, motion and different scanners. `docs/simulate.md` has the
 //! equations and the effect sizes of labels.
 
+mod cohort;
 mod constants;
 mod drive;
 mod dynamics;
@@ -22,6 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use cohort::{PART_MIB, provenance, simulate};
 pub use constants::{CONSTANTS, Constants, LABEL_WEIGHTS, LabelWeights};
 pub use generator::{Generator, SynthScan, Truth};
 pub use person::{Person, PersonTruth};

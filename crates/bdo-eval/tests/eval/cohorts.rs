@@ -5,7 +5,7 @@ use std::path::Path;
 use bdo_data::cohort::{self, Cohort, Observer, Plan, Provenance, Tables};
 use bdo_data::participants::Participants;
 use bdo_data::region::Region;
-use bdo_data::scan::{Scan, ScanId, Source};
+use bdo_data::scan::Scan;
 use bdo_data::synth::{Effects, Generator, SynthSpec};
 
 struct Nobody;
@@ -41,24 +41,10 @@ pub(crate) fn simulate(spec: SynthSpec, folder: &Path, change: impl Fn(usize, Sc
         items: generator.scan_count(),
         part_bytes: 1 << 24,
     };
-    let produce = |i: usize| Ok(change(i, scan(&generator, i)));
+    let produce = |i: usize| Ok(change(i, generator.scan(i).into()));
     let tables = |_: &cohort::BuildReport| Tables { participants: people(&generator), ..Tables::default() };
     cohort::build(folder, &plan, produce, tables, &Nobody).unwrap();
     Cohort::open(folder).unwrap()
-}
-
-pub(crate) fn scan(generator: &Generator, i: usize) -> Scan {
-    let made = generator.scan(i);
-    Scan {
-        id: ScanId { subject: made.subject, session: made.session, task: None, run: None },
-        site: Some(made.site),
-        tr_seconds: made.tr_seconds,
-        frame_times_seconds: made.frame_times_seconds,
-        series: made.series,
-        framewise_displacement_mm: Some(made.framewise_displacement_mm),
-        coverage: None,
-        source: Source { name: "simulated".into(), ..Source::default() },
-    }
 }
 
 fn people(generator: &Generator) -> Participants {

@@ -1,5 +1,6 @@
 //! `bdo embed`: scans into features.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::bail;
@@ -7,27 +8,42 @@ use bdo_data::cohort::Cohort;
 use bdo_eval::export::TableFormat;
 use bdo_eval::table::FeatureTable;
 use bdo_model::frozen::FrozenModel;
+use bdo_model::pooling::Pooling;
+use clap::Args;
 use serde_json::json;
 
-use super::{note, print};
-use crate::Outcome;
+use crate::answer::{Answer, note};
+use crate::args::{ModelAndData, one_of};
 use crate::cli::Common;
-use crate::downstream_args::{EmbedArgs, PoolingName};
 use crate::progress::Progress;
 
-pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Turn scans into features, one vector each
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo embed --model run/model --data cohort --out features.parquet")]
+pub(crate) struct EmbedArgs {
+    #[command(flatten)]
+    from: ModelAndData,
+    /// How the frames of a scan become one vector
+    #[arg(long, value_parser = one_of::<Pooling>(), default_value = "mean", help_heading = "Output")]
+    pooling: Pooling,
+    /// The table to make: .parquet, .tsv or .npy
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     TableFormat::of(&args.out)?;
-    if args.pooling == PoolingName::Tangent {
+    if args.pooling == Pooling::Tangent {
         bail!(
-            "--pooling: expected what a single scan decides, found tangent; use log-covariance, or bdo probe --pooling tangent"
+            "--pooling: expected what a single scan decides, found tangent; hint: use log-covariance, or bdo probe --pooling tangent"
         );
     }
-    let frozen = FrozenModel::read(&args.model)?;
-    let cohort = Cohort::open(&args.data)?;
+    let frozen = FrozenModel::read(&args.from.model)?;
+    let cohort = Cohort::open(&args.from.data)?;
     let started = Instant::now();
     let progress = Progress::start("embed", cohort.len(), common.quiet)?;
-    let table = FeatureTable::embed(&frozen, &cohort, args.pooling.into(), &progress);
+    let table = FeatureTable::embed(&frozen, &cohort, args.pooling, &progress);
     progress.finish();
     let table = table?;
     table.write(&args.out)?;
@@ -47,6 +63,5 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Outcome> 
         table.width,
         table.origin.pooling.name()
     );
-    print(common, &json, &text);
-    Ok(if table.passed_over.is_empty() { Outcome::Done } else { Outcome::SomeRejected })
+    Ok(Answer::new(json, text).rejected(!table.passed_over.is_empty()))
 }

@@ -13,23 +13,74 @@ use bdo_model::weights::{TrainingNotes, read_notes};
 use bdo_train::evaluate::{Evaluation, RatioResult};
 use bdo_train::settings::Settings;
 use burn::tensor::Device;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::{note, print};
-use crate::Outcome;
+use crate::answer::{Answer, note};
+use crate::args::ModelAndData;
 use crate::cli::Common;
-use crate::training_args::{EvaluateArgs, People};
 
-pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcome> {
-    let trained = Trained::open(&args.model)?;
+/// Score a model on masked frames of people it has not seen, beside simple predictors
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  bdo evaluate --model run/model --data cohort --mask-ratio 0.5 --mask-ratio 0.75 --other-timings"
+)]
+pub(crate) struct EvaluateArgs {
+    #[command(flatten)]
+    from: ModelAndData,
+    #[command(flatten)]
+    scoring: Scoring,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Scoring")]
+struct Scoring {
+    /// Whom to score
+    #[arg(long, value_enum, default_value_t = People::Test)]
+    people: People,
+    /// Share of hidden frames; may be given several times [default: that of the training]
+    #[arg(long, value_name = "R")]
+    mask_ratio: Vec<f64>,
+    /// Draw frames from a stretch of this length, 0 for the whole scan [default: that of the training]
+    #[arg(long, value_name = "S")]
+    window_seconds: Option<f64>,
+    /// Frames drawn per visit [default: that of the training]
+    #[arg(long, value_name = "N")]
+    frames: Option<usize>,
+    /// Also with frames left out: every second one, one of two at random, 30 % dropped
+    #[arg(long)]
+    other_timings: bool,
+}
+
+/// Whose scans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum People {
+    /// Neither trained on nor validated on
+    Test,
+    /// Those the run was validated on
+    Validation,
+    /// Everybody the model was not trained on
+    Unseen,
+    /// Everybody, training people too
+    All,
+}
+
+impl People {
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &Common) -> anyhow::Result<Answer> {
+    let trained = Trained::open(&from.model)?;
     let notes = &trained.notes;
-    let cohort = Cohort::open(&args.data)?;
+    let cohort = Cohort::open(&from.data)?;
     let scans = trained.scans_of(args.people, &cohort);
     if scans.is_empty() {
         bail!(
-            "{}: expected scans of {} people, found none; --people unseen takes everybody the model was not trained on",
-            args.data.display(),
-            format!("{:?}", args.people).to_lowercase()
+            "{}: expected scans of {} people, found none; hint: --people unseen takes everybody the model was not trained on",
+            from.data.display(),
+            args.people.name()
         );
     }
     if scans.len() < cohort.len() {
@@ -62,12 +113,8 @@ pub(crate) fn run(args: &EvaluateArgs, common: &Common) -> anyhow::Result<Outcom
         }
     }
     let regions = &trained.contract.roi_names;
-    print(
-        common,
-        &json!({"model": args.model, "data": args.data, "regions": regions, "results": results}),
-        text.trim_end(),
-    );
-    Ok(Outcome::Done)
+    let json = json!({"model": from.model, "data": from.data, "regions": regions, "results": results});
+    Ok(Answer::new(json, text))
 }
 
 /// A model directory with what its training left for evaluation.

@@ -1,20 +1,56 @@
 //! `bdo finetune`: a model trained further, end to end, on a label.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use bdo_data::cohort::Observer;
 use bdo_eval::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
+use bdo_eval::fitted::HeadKind;
+use clap::Args;
 
-use super::note;
 use super::probe::report;
-use crate::Outcome;
+use crate::answer::{Answer, note};
+use crate::args::{Labelled, Seeds, one_of};
 use crate::cli::Common;
-use crate::downstream_args::FinetuneArgs;
 use crate::progress::Progress;
 
-pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Train a model further, end to end, on a label; run again to go on
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  bdo finetune --model run/model --data cohort --target sex --out tuned-sex --epochs 10 --frames 80"
+)]
+pub(crate) struct FinetuneArgs {
+    #[command(flatten)]
+    from: Labelled,
+    /// The folder to make, or to go on with
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    #[command(flatten)]
+    seeds: Seeds,
+    #[command(flatten)]
+    training: Training,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+struct Training {
+    /// How frames are pooled: their mean under a linear layer, or a learned query
+    #[arg(long, value_parser = one_of::<HeadKind>(), default_value = "linear")]
+    head: HeadKind,
+    /// Configurations to run of the grid of 36; which ones is printed and saved
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=36))]
+    budget: u64,
+    /// Passes over the training scans
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    epochs: usize,
+    /// Frames drawn of a scan at each visit, 0 for the whole scan; validation and test see whole scans
+    #[arg(long, value_name = "N", default_value_t = 160)]
+    frames: usize,
+}
+
+pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
-    let points = TunePoint::subset(args.budget as usize);
+    let points = TunePoint::subset(args.training.budget as usize);
     for (i, point) in points.iter().enumerate() {
         let TunePoint { batch_size, learning_rate, least_learning_rate, weight_decay, layer_decay } = point;
         let what = format!(
@@ -26,25 +62,25 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Outcom
         note(common, &what);
     }
     let request = TuneRequest {
-        model: args.model.clone(),
-        data: args.data.clone(),
-        test_data: args.test_data.clone(),
+        model: args.from.from.model.clone(),
+        data: args.from.from.data.clone(),
+        test_data: args.from.test_data.clone(),
         out: args.out.clone(),
         settings: TuneSettings {
-            target: args.target.clone(),
-            head: args.head.into(),
-            seeds: args.seeds.clone(),
-            epochs: args.epochs,
-            frames: args.frames,
+            target: args.from.target.clone(),
+            head: args.training.head,
+            seeds: args.seeds.seeds.clone(),
+            epochs: args.training.epochs,
+            frames: args.training.frames,
             points,
         },
     };
-    let runs = args.seeds.len() * request.settings.points.len();
-    let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common.quiet)?, args, common };
+    let runs = args.seeds.seeds.len() * request.settings.points.len();
+    let watcher =
+        Watcher { progress: Progress::start("finetune", runs * args.training.epochs, common.quiet)?, args, common };
     let found = finetune(&request, &watcher);
     watcher.progress.finish();
-    report(&found?, &args.out, common);
-    Ok(Outcome::Done)
+    Ok(report(&found?, &args.out, common))
 }
 
 /// Shows epochs; what is embedded on the way is not worth a bar of its own.
@@ -64,8 +100,8 @@ impl Observer for Watcher<'_> {
 
 impl TuneObserver for Watcher<'_> {
     fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, losses: &[f64]) {
-        let place = self.args.seeds.iter().position(|s| *s == seed).unwrap_or(0);
-        let before = (place * self.args.budget as usize + configuration) * self.args.epochs;
+        let place = self.args.seeds.seeds.iter().position(|s| *s == seed).unwrap_or(0);
+        let before = (place * self.args.training.budget as usize + configuration) * self.args.training.epochs;
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line an epoch; a terminal has the bar.
         if !std::io::stderr().is_terminal() {

@@ -1,23 +1,129 @@
 //! `bdo ingest`: scans into a cohort.
 
+use std::path::PathBuf;
+
+use bdo_data::clean::Band;
 use bdo_data::cohort::Cohort;
 use bdo_data::confound::{Preset, Scrub};
 use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestOptions, Wishes};
 use bdo_report::report::{Kind, Report};
+use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::inspect::poorly_covered;
-use super::report::quoted;
-use super::{note, print};
-use crate::Outcome;
-use crate::cli::{Common, DenoiseName, FormatName, IngestArgs};
+use super::report::ReportArgs;
+use crate::answer::{Answer, complain, note};
+use crate::args::{Maybe, one_of, shard};
+use crate::cli::Common;
 use crate::progress::Progress;
+
+/// Read scans into a cohort
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bdo ingest derivatives/fmriprep cohort participant --participant-label 01 02 --atlas atlas_dseg.nii.gz --denoise simple\n  bdo ingest derivatives/xcp_d cohort --atlas 4S456Parcels\n  bdo ingest abide/ abide-cohort --format abide-pcp\n  bdo ingest hcp/timeseries hcp-cohort --format series --tr 0.72 --labels hcp/region_names.txt"
+)]
+pub(crate) struct IngestArgs {
+    /// Folder with the scans
+    source: PathBuf,
+    /// The cohort to make, or to add to
+    out: PathBuf,
+    /// Level of analysis, as BIDS-Apps want it; changes nothing
+    #[arg(value_enum)]
+    level: Option<Level>,
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    cleaning: Cleaning,
+    /// Also write a page about the quality of the cohort, beside it as OUT.html
+    #[arg(long, help_heading = "Output")]
+    report: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+struct Input {
+    /// Layout of the source [default: recognised]
+    #[arg(long, value_parser = one_of::<Format>())]
+    format: Option<Format>,
+    /// Label image (.nii, .nii.gz) or .dlabel.nii; for tables in several parcellations, the name of one
+    #[arg(long, value_name = "FILE")]
+    atlas: Option<PathBuf>,
+    /// Region names: one per line, a table with a `name` column, or FSL-style label text
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// Brain mask for images without one of their own
+    #[arg(long, value_name = "FILE")]
+    mask: Option<PathBuf>,
+    /// Space of the images, e.g. `MNI152NLin6Asym` or `MNI152NLin6Asym:res-2` [default: the atlas']
+    #[arg(long, value_name = "NAME")]
+    space: Option<String>,
+    /// Only these people
+    #[arg(long, value_name = "LABEL", num_args = 1..)]
+    participant_label: Vec<String>,
+    /// Only these sessions
+    #[arg(long, value_name = "LABEL", num_args = 1..)]
+    session_label: Vec<String>,
+    /// Only these tasks
+    #[arg(long, value_name = "LABEL", num_args = 1..)]
+    task_id: Vec<String>,
+    /// Table of the people [default: found beside the scans]
+    #[arg(long, value_name = "FILE")]
+    participants: Option<PathBuf>,
+    /// Repetition time in seconds, where the source does not say it
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    tr: Option<f64>,
+    /// Take an image whose header has no affine as centred on the origin
+    #[arg(long)]
+    assume_affine: bool,
+    /// Only part I of N of the scans, for job arrays
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<(usize, usize)>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cleaning")]
+struct Cleaning {
+    /// Volumes to drop from the start [default: 10 for images and abide-pcp, 0 for other series]
+    #[arg(long, value_name = "N")]
+    drop_volumes: Option<usize>,
+    /// Confounds of fMRIPrep to regress out, with a linear trend
+    #[arg(long, value_name = "PRESET", value_parser = one_of::<Maybe<Preset>>(), default_value = "none")]
+    denoise: Maybe<Preset>,
+    /// Leave out volumes of high motion; true times are kept, nothing is interpolated
+    #[arg(long)]
+    scrub: bool,
+    /// With scrubbing: framewise displacement above which a volume goes
+    #[arg(long, value_name = "MM", default_value_t = 0.5)]
+    fd_threshold: f64,
+    /// With scrubbing: standardised DVARS above which a volume goes
+    #[arg(long, value_name = "X", default_value_t = 1.5)]
+    std_dvars_threshold: f64,
+    /// With scrubbing: stretches of fewer volumes than this go too
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    scrub_segment: usize,
+    /// Butterworth band-pass in Hz, e.g. 0.01,0.1 (either side may be empty), with a linear trend taken out [default: off]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = band)]
+    band_pass: Option<Band>,
+    /// Take out a linear trend, or do not [default: with --denoise or --band-pass]
+    #[arg(long, value_name = "BOOL")]
+    detrend: Option<bool>,
+    /// A region with a smaller share of its voxels in the image is missing (NaN)
+    #[arg(long, value_name = "F", default_value_t = 0.5, value_parser = share)]
+    coverage_threshold: f64,
+}
+
+/// Levels of analysis, as BIDS-Apps name them.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Level {
+    /// Scans into a cohort
+    Participant,
+}
 
 /// How many rejected files are listed on the terminal; all of them are in `rejected.tsv`.
 const LISTED: usize = 20;
 
-pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> {
     let options = options(args);
     let plan = ingest::plan(&args.source, &options)?;
     for warning in &plan.warnings {
@@ -29,14 +135,11 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome>
     let report = report?;
     let cohort = Cohort::open(&args.out)?;
     for r in report.rejected.iter().take(LISTED) {
-        eprintln!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found);
+        complain(&format!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found));
     }
     if report.rejected.len() > LISTED {
-        eprintln!(
-            "rejected: {} more, all in {}",
-            report.rejected.len() - LISTED,
-            args.out.join("rejected.tsv").display()
-        );
+        let (more, file) = (report.rejected.len() - LISTED, args.out.join("rejected.tsv"));
+        complain(&format!("rejected: {more} more, all in {}", file.display()));
     }
     let poor = poorly_covered(&cohort);
     for entry in &poor {
@@ -59,8 +162,8 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome>
         let name = args.out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let path = args.out.with_file_name(format!("{name}.html"));
         let paths = [(args.out.clone(), Kind::Cohort)];
-        let mut page =
-            Report::new(&Report::title(&paths), &format!("bdo report {} --out {}", quoted(&args.out), quoted(&path)));
+        let command = ReportArgs::new(&[&args.out], None, &path).command();
+        let mut page = Report::new(&Report::title(&paths), &command);
         page.add(&paths)?;
         durable::write(&path, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
         note(common, &format!("the page about quality is {}", path.display()));
@@ -81,50 +184,57 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Outcome>
         report.rejected.len(),
         poor.len()
     );
-    print(common, &json, &text);
-    Ok(if report.rejected.is_empty() { Outcome::Done } else { Outcome::SomeRejected })
+    Ok(Answer::new(json, text).rejected(!report.rejected.is_empty()))
 }
 
 /// The arguments as typed, resolved into what the library wants.
-fn options(args: &IngestArgs) -> IngestOptions {
-    let denoise = args.denoise.and_then(|d| match d {
-        DenoiseName::None => None,
-        DenoiseName::Simple => Some(Preset::Simple),
-        DenoiseName::Scrubbing => Some(Preset::Scrubbing),
-        DenoiseName::Compcor => Some(Preset::Compcor),
-        DenoiseName::IcaAroma => Some(Preset::IcaAroma),
-    });
+fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> IngestOptions {
     let scrub = Scrub {
-        fd_threshold_mm: args.fd_threshold,
-        std_dvars_threshold: args.std_dvars_threshold,
-        shortest_segment: args.scrub_segment,
+        fd_threshold_mm: cleaning.fd_threshold,
+        std_dvars_threshold: cleaning.std_dvars_threshold,
+        shortest_segment: cleaning.scrub_segment,
     };
+    let denoise = cleaning.denoise;
     IngestOptions {
-        format: args.format.map(|f| match f {
-            FormatName::AbidePcp => Format::AbidePcp,
-            FormatName::Bids => Format::Bids,
-            FormatName::Cifti => Format::Cifti,
-            FormatName::Nifti => Format::Nifti,
-            FormatName::Series => Format::Series,
-        }),
-        labels: args.labels.clone(),
-        atlas: args.atlas.clone(),
-        mask: args.mask.clone(),
-        participants: args.participants.clone(),
-        tr_seconds: args.tr,
-        drop_volumes: args.drop_volumes,
-        shard: args.shard,
-        space: args.space.clone(),
-        participant_labels: args.participant_label.clone(),
-        session_labels: args.session_label.clone(),
-        task_ids: args.task_id.clone(),
+        format: input.format,
+        labels: input.labels.clone(),
+        atlas: input.atlas.clone(),
+        mask: input.mask.clone(),
+        participants: input.participants.clone(),
+        tr_seconds: input.tr,
+        drop_volumes: cleaning.drop_volumes,
+        shard: input.shard,
+        space: input.space.clone(),
+        participant_labels: input.participant_label.clone(),
+        session_labels: input.session_label.clone(),
+        task_ids: input.task_id.clone(),
         wishes: Wishes {
             denoise,
-            scrub: (args.scrub || denoise == Some(Preset::Scrubbing)).then_some(scrub),
-            band_pass: args.band_pass,
-            detrend: args.detrend,
-            coverage_threshold: Some(args.coverage_threshold),
+            scrub: (cleaning.scrub || denoise == Some(Preset::Scrubbing)).then_some(scrub),
+            band_pass: cleaning.band_pass,
+            detrend: cleaning.detrend,
+            coverage_threshold: Some(cleaning.coverage_threshold),
         },
-        assume_affine: args.assume_affine,
+        assume_affine: input.assume_affine,
     }
+}
+
+fn band(text: &str) -> Result<Band, String> {
+    let malformed = || "expected LOW,HIGH in Hz, for example 0.01,0.1 or 0.01, or ,0.1".to_owned();
+    let limit = |text: &str| match text.trim() {
+        "" => Ok(None),
+        number => number.parse::<f64>().ok().filter(|hz| hz.is_finite() && *hz > 0.0).map(Some).ok_or_else(malformed),
+    };
+    let (low, high) = text.split_once(',').ok_or_else(malformed)?;
+    let band = Band { high_pass_hz: limit(low)?, low_pass_hz: limit(high)? };
+    match band {
+        Band { high_pass_hz: None, low_pass_hz: None } => Err(malformed()),
+        Band { high_pass_hz: Some(low), low_pass_hz: Some(high) } if low >= high => Err(malformed()),
+        band => Ok(band),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let parsed = text.parse::<f64>().ok().filter(|x| (0.0..=1.0).contains(x));
+    parsed.ok_or_else(|| "expected a share from 0 to 1".to_owned())
 }

@@ -2,33 +2,44 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use bdo_data::cohort::{self, Cohort, IndexEntry};
 use bdo_data::ingest::read_series;
 use bdo_data::participants::Label;
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::inspect_run::{inspect_model, inspect_run};
-use super::print;
-use crate::Outcome;
-use crate::cli::{Common, InspectArgs};
+use crate::answer::{Answer, complain};
+use crate::cli::Common;
 
 /// A scan with more than this share of constant or missing regions is called badly covered.
 const POOR_COVERAGE: f64 = 0.1;
 /// Categories listed by name; a column with more is summarised.
 const LISTED_LEVELS: usize = 8;
 
-pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Say what a cohort, a model, a run or a scan file is
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo inspect cohort --verify")]
+pub(crate) struct InspectArgs {
+    /// A cohort, model or run folder, or a series file
+    path: PathBuf,
+    /// Check every byte of a cohort against its checksum
+    #[arg(long, help_heading = "Input")]
+    verify: bool,
+}
+
+pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Answer> {
     if args.path.is_file() {
-        return inspect_series(&args.path, common);
+        return inspect_series(&args.path);
     }
     if bdo_data::record::is_run(&args.path) {
-        return inspect_run(&args.path, common);
+        return inspect_run(&args.path);
     }
     if args.path.join(bdo_model::weights::WEIGHTS_FILE).is_file() {
-        return inspect_model(&args.path, common);
+        return inspect_model(&args.path);
     }
     let damages = if args.verify { Some(cohort::verify(&args.path)?) } else { None };
     let cohort = Cohort::open(&args.path)?;
@@ -42,16 +53,14 @@ pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Outcome
             text += "  verified      every byte agrees with its checksum\n";
         }
     }
-    print(common, &json, text.trim_end());
-    match damages.as_deref() {
-        None | Some([]) => Ok(Outcome::Done),
-        Some(damages) => {
-            for damage in damages {
-                eprintln!("damaged: {}", damage.message);
-            }
-            bail!("{} is damaged in {} places", args.path.display(), damages.len());
-        }
+    let answer = Answer::new(json, text);
+    let damages = damages.unwrap_or_default();
+    if damages.is_empty() {
+        return Ok(answer);
     }
+    answer.print(common)?;
+    damages.iter().for_each(|damage| complain(&format!("damaged: {}", damage.message)));
+    bail!("{} is damaged in {} places", args.path.display(), damages.len());
 }
 
 /// Scans with too few regions, worst first.
@@ -183,7 +192,7 @@ fn as_text(json: &Value) -> String {
     )
 }
 
-fn inspect_series(path: &Path, common: &Common) -> anyhow::Result<Outcome> {
+fn inspect_series(path: &Path) -> anyhow::Result<Answer> {
     let table = read_series(path)?;
     let valid = bdo_data::scan::valid_regions(&table.values, table.frames).iter().filter(|v| **v).count();
     let json = json!({"kind": "series", "path": path, "frames": table.frames, "regions": table.columns, "named": table.names.is_some(),
@@ -196,6 +205,5 @@ fn inspect_series(path: &Path, common: &Common) -> anyhow::Result<Outcome> {
         table.columns,
         table.columns - valid
     );
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }

@@ -8,12 +8,10 @@ use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_model::weights::ModelDirectory;
 use serde_json::json;
 
-use super::print;
-use crate::Outcome;
-use crate::cli::Common;
+use crate::answer::Answer;
 
 /// What a run is and how far it has come.
-pub(crate) fn inspect_run(path: &Path, common: &Common) -> anyhow::Result<Outcome> {
+pub(crate) fn inspect_run(path: &Path) -> anyhow::Result<Answer> {
     let record = RunRecord::read(path)?;
     let journal = JournalText::read(&path.join("journal.jsonl"))?;
     let (step, validation) = (journal.steps.last(), journal.validations.last());
@@ -41,12 +39,11 @@ pub(crate) fn inspect_run(path: &Path, common: &Common) -> anyhow::Result<Outcom
     for (key, value) in record.identity.flat_settings() {
         text += &format!("    {key} = {value}\n");
     }
-    print(common, &json, text.trim_end());
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }
 
 /// What a model directory holds.
-pub(crate) fn inspect_model(path: &Path, common: &Common) -> anyhow::Result<Outcome> {
+pub(crate) fn inspect_model(path: &Path) -> anyhow::Result<Answer> {
     if let Some(kind) = kind_of_model(path) {
         let model = TokenDirectory::read(path)?;
         let (grid, people) = (model.config.grid(), &model.people);
@@ -65,8 +62,7 @@ pub(crate) fn inspect_model(path: &Path, common: &Common) -> anyhow::Result<Outc
             people.subjects.len(),
             people.scans.len()
         );
-        print(common, &json, &text);
-        return Ok(Outcome::Done);
+        return Ok(Answer::new(json, text));
     }
     let model = ModelDirectory::read(path)?;
     let count = trainable_count(&parameter_table(&model.config));
@@ -83,6 +79,5 @@ pub(crate) fn inspect_model(path: &Path, common: &Common) -> anyhow::Result<Outc
         model.people.subjects.len(),
         model.people.scans.len()
     );
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }

@@ -1,13 +1,23 @@
 //! `bdo merge`: cohorts of one atlas into one.
 
+use std::path::PathBuf;
+
 use bdo_data::cohort::{self, Cohort, Provenance};
+use clap::Args;
 use serde_json::json;
 
-use super::print;
-use crate::Outcome;
-use crate::cli::{Common, MergeArgs};
+use crate::answer::Answer;
 
-pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Join cohorts of one atlas into one
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo merge cohort-a cohort-b both")]
+pub(crate) struct MergeArgs {
+    /// The cohorts, then the one to make
+    #[arg(value_name = "COHORT... OUT", num_args = 2.., required = true)]
+    paths: Vec<PathBuf>,
+}
+
+pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<Answer> {
     let (out, sources) = args.paths.split_last().expect("the parser asks for at least two paths");
     let cohorts = sources.iter().map(|path| Cohort::open(path)).collect::<Result<Vec<_>, _>>()?;
     let merged: Vec<_> = (cohorts.iter())
@@ -24,6 +34,5 @@ pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Outcome> 
         manifest.subjects,
         sources.len()
     );
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }

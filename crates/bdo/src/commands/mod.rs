@@ -1,49 +1,40 @@
-//! One file a verb.
+//! One file per verb: its arguments and what it does.
 
-mod baseline;
-mod baseline_plan;
-mod baseline_rows;
-mod bench;
-mod compare;
-mod demo;
-mod embed;
-mod evaluate;
-mod finetune;
-mod infer;
-mod ingest;
-mod inspect;
+pub(crate) mod baseline;
+pub(crate) mod bench;
+pub(crate) mod compare;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod embed;
+pub(crate) mod evaluate;
+pub(crate) mod finetune;
+pub(crate) mod infer;
+pub(crate) mod ingest;
+pub(crate) mod inspect;
 mod inspect_run;
-mod merge;
-mod model_rows;
-mod predict;
-mod pretrain;
-mod pretraining_cost;
-mod protocol;
-mod probe;
-mod report;
-mod serve;
-mod simulate;
-mod sweep;
-mod watch;
+pub(crate) mod merge;
+pub(crate) mod predict;
+pub(crate) mod pretrain;
+pub(crate) mod probe;
+pub(crate) mod report;
+pub(crate) mod serve;
+pub(crate) mod simulate;
+pub(crate) mod sweep;
+pub(crate) mod watch;
 
-use crate::Outcome;
-use crate::cli::{Cli, Common, Verb};
+use crate::answer::Answer;
+use crate::cli::{Cli, Verb};
 
 /// Sets up the threads and runs the verb.
-pub(crate) fn run(cli: &Cli) -> anyhow::Result<Outcome> {
-    if let Some(threads) = cli.common.threads {
+pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
+    if let Some(threads) = common.threads {
         rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global()?;
     }
-    verb(&cli.verb, &cli.common)
-}
-
-/// Runs the verb on the threads there are.
-pub(crate) fn verb(verb: &Verb, common: &Common) -> anyhow::Result<Outcome> {
     match verb {
         Verb::Demo(args) => demo::run(args, common),
         Verb::Simulate(args) => simulate::run(args, common),
         Verb::Ingest(args) => ingest::run(args, common),
-        Verb::Merge(args) => merge::run(args, common),
+        Verb::Merge(args) => merge::run(args),
         Verb::Inspect(args) => inspect::run(args, common),
         Verb::Pretrain(args) => pretrain::run(args, common),
         Verb::Evaluate(args) => evaluate::run(args, common),
@@ -59,25 +50,7 @@ pub(crate) fn verb(verb: &Verb, common: &Common) -> anyhow::Result<Outcome> {
         Verb::Serve(args) => serve::run(args, common),
         Verb::Baseline(args) => baseline::run(args, common),
         Verb::Bench(args) => bench::run(args, common),
-    }
-}
-
-/// Prints the result: JSON for programs, text for people. stdout is for data only.
-pub(crate) fn print(common: &Common, json: &serde_json::Value, text: &str) {
-    if common.within {
-        return;
-    }
-    if common.json {
-        println!("{json}");
-    } else if !common.quiet {
-        println!("{text}");
-    }
-}
-
-/// A remark on stderr.
-pub(crate) fn note(common: &Common, text: &str) {
-    if !common.quiet {
-        eprintln!("note: {text}");
+        Verb::Completions(args) => completions::run(args),
     }
 }
 

@@ -1,26 +1,43 @@
 //! `bdo predict`: a fitted head on new people.
 
+use std::path::PathBuf;
+
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
 use bdo_eval::fitted::FittedHead;
 use bdo_eval::label::Target;
 use bdo_eval::predict::predict;
+use clap::Args;
 use serde_json::json;
 
 use super::infer::read_conformal;
-use super::{note, print};
-use crate::Outcome;
+use crate::answer::{Answer, note};
+use crate::args::HeadAndData;
 use crate::cli::Common;
-use crate::downstream_args::PredictArgs;
 use crate::progress::Progress;
 
-pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Apply a fitted head, with its model, to new people
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo predict --head probe-age --data cohort --out predictions.tsv")]
+pub(crate) struct PredictArgs {
+    #[command(flatten)]
+    from: HeadAndData,
+    /// Also intervals, or sets of classes, that hold for new people (`bdo infer conformal`); a set that does not name one
+    /// class is an abstention
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    conformal: Option<PathBuf>,
+    /// The table to make (TSV)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
-    let head = FittedHead::read(&args.head)?;
+    let head = FittedHead::read(&args.from.head)?;
     let conformal = args.conformal.as_ref().map(|path| read_conformal(path, &head)).transpose()?;
-    let cohort = Cohort::open(&args.data)?;
+    let cohort = Cohort::open(&args.from.cohort.data)?;
     let progress = Progress::start("predict", cohort.len(), common.quiet)?;
-    let predictions = predict(&args.head, &head, &cohort, &progress);
+    let predictions = predict(&args.from.head, &head, &cohort, &progress);
     progress.finish();
     let predictions = predictions?;
     durable::write(&args.out, predictions.to_tsv(&head, conformal.as_ref()).as_bytes())?;
@@ -56,6 +73,5 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Outcome
             .collect::<Vec<_>>();
         text.push_str(&format!("\n{} people with a label: {}", score.people, shown.join(", ")));
     }
-    print(common, &json, &text);
-    Ok(if predictions.passed_over.is_empty() { Outcome::Done } else { Outcome::SomeRejected })
+    Ok(Answer::new(json, text).rejected(!predictions.passed_over.is_empty()))
 }

@@ -1,33 +1,66 @@
 //! `bdo pretrain`: a cohort into a model.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
 use bdo_data::cohort::Cohort;
+use bdo_data::durable;
 use bdo_data::record::{Plan, RunRecord, StepEntry, ValidationEntry, is_run};
 use bdo_model::readout::{ReadoutNote, ensure_readout};
 use bdo_report::report::Kind as PageKind;
 use bdo_train::folder::settings_of;
 use bdo_train::run::{Request, RunObserver, pretrain};
 use bdo_train::settings::{Kind, Settings};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use serde_json::json;
 
+use super::peak_rss_mib;
 use super::report::leave_page;
-use super::{note, peak_rss_mib, print};
-use crate::Outcome;
+use crate::answer::{Answer, complain, note};
+use crate::args::{Configuration, Data, command_line};
 use crate::cli::Common;
 use crate::progress::Progress;
-use crate::training_args::PretrainArgs;
 
-pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Train a model on a cohort, without labels
+#[derive(Debug, Args, Serialize)]
+#[command(
+    after_help = "Examples:\n  bdo pretrain --data cohort --out run --max-minutes 15\n  bdo pretrain --data cohort --out run --resume"
+)]
+pub(crate) struct PretrainArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) cohort: Data,
+    /// The run folder to make; RUN/model is the model
+    #[arg(long, value_name = "RUN", help_heading = "Output")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) configuration: Configuration,
+    /// Choose the number of epochs so that the run ends within this time
+    #[arg(long, value_name = "M", help_heading = "Training")]
+    pub(crate) max_minutes: Option<f64>,
+    /// Go on with the run that is there
+    #[arg(long, help_heading = "Training")]
+    pub(crate) resume: bool,
+}
+
+impl PretrainArgs {
+    /// As typed.
+    pub(crate) fn command(&self, seed: u64) -> String {
+        command_line("pretrain", self, seed)
+    }
+}
+
+pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     let request = Request {
-        data: args.data.clone(),
+        data: args.cohort.data.clone(),
         out: args.out.clone(),
         settings: settings(args, common)?,
         seed: common.seed,
@@ -41,7 +74,7 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
     let summary = pretrain(&request, &watcher);
     watcher.finish();
     let summary = summary?;
-    let readout = add_readout(&summary.model, &Cohort::open(&args.data)?, common)?;
+    let readout = add_readout(&summary.model, &Cohort::open(&args.cohort.data)?, common)?;
     let validation = summary.validation.as_ref();
     let json = json!({
         "run": args.out, "model": summary.model, "steps": summary.steps, "skipped_steps": summary.skipped,
@@ -70,8 +103,7 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Outcom
         readout.directions
     );
     leave_page(&args.out, PageKind::Run, None, common);
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }
 
 /// Puts what the control says of the regions beside the weights, if it is not there yet.
@@ -92,7 +124,7 @@ fn kind(request: &Request) -> anyhow::Result<Kind> {
 }
 
 /// The same for BrainLM and Brain-JEPA.
-fn tokens(request: &Request, common: &Common) -> anyhow::Result<Outcome> {
+fn tokens(request: &Request, common: &Common) -> anyhow::Result<Answer> {
     let watcher = Watcher::start(common.quiet)?;
     let summary = bdo_baselines::pretrain::run::pretrain(request, &watcher);
     watcher.finish();
@@ -111,22 +143,22 @@ fn tokens(request: &Request, common: &Common) -> anyhow::Result<Outcome> {
         summary.train_scans,
         summary.seconds / 60.0,
     );
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }
 
 /// File, then `--set`, then the flags; nothing given means the configuration of the run that is resumed.
 fn settings(args: &PretrainArgs, common: &Common) -> anyhow::Result<Option<Settings>> {
-    let mut sets = args.set.clone();
+    let Configuration { config, set } = &args.configuration;
+    let mut sets = set.clone();
     if let Some(minutes) = args.max_minutes {
         sets.push(format!("train.max_minutes={minutes:?}"));
     }
-    if args.resume && args.config.is_none() && sets.is_empty() {
+    if args.resume && config.is_none() && sets.is_empty() {
         return Ok(None);
     }
     // Our own preset is for our own model; a token model begins with what its authors published.
-    let ours = args.config.is_some() || kind_of("", &sets)? == Kind::Bdo;
-    let text = if ours { preset(args.config.as_deref())? } else { String::new() };
+    let ours = config.is_some() || kind_of("", &sets)? == Kind::Bdo;
+    let text = if ours { preset(config.as_deref())? } else { String::new() };
     let resolved = resolve(&text, &sets)?;
     if !resolved.unused.is_empty() {
         let kind = resolved.settings.model.kind.name();
@@ -138,7 +170,9 @@ fn settings(args: &PretrainArgs, common: &Common) -> anyhow::Result<Option<Setti
 /// The configuration that is given, or what is trained with where none is.
 pub(crate) fn preset(file: Option<&Path>) -> anyhow::Result<String> {
     match file {
-        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display())),
+        Some(path) => {
+            String::from_utf8(durable::read(path)?).with_context(|| format!("{}: expected text", path.display()))
+        }
         None => Ok(include_str!("../../../../configs/default.toml").to_owned()),
     }
 }
@@ -192,7 +226,7 @@ impl RunObserver for Watcher {
 
     fn note(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("note: {text}"));
+            self.bar.suspend(|| complain(&format!("note: {text}")));
         }
     }
 

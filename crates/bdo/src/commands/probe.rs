@@ -1,43 +1,81 @@
 //! `bdo probe`: what a frozen model's features say about a label.
 
+use std::path::PathBuf;
+
 use bdo_data::cohort::Cohort;
 use bdo_eval::fit::ProbePoint;
+use bdo_eval::fitted::HeadKind;
 use bdo_eval::outcome::Outcome as Found;
 use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe};
+use bdo_model::pooling::Pooling;
+use clap::Args;
 use serde_json::json;
 
-use super::{note, print};
-use crate::Outcome;
+use crate::answer::{Answer, note};
+use crate::args::{Labelled, Seeds, one_of};
 use crate::cli::Common;
-use crate::downstream_args::ProbeArgs;
 use crate::progress::Progress;
 
-pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Find out what a frozen model's features say about a label
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bdo probe --model run/model --data cohort --target age --out probe-age\n  bdo probe --model run/model --data cohort --target sex --out probe-sex --test-data further-cohort"
+)]
+pub(crate) struct ProbeArgs {
+    #[command(flatten)]
+    from: Labelled,
+    /// The folder to make; holds results, splits and the fitted head
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    #[command(flatten)]
+    seeds: Seeds,
+    #[command(flatten)]
+    training: Training,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+struct Training {
+    /// How the frames of a scan become one vector
+    #[arg(long, value_parser = one_of::<Pooling>(), default_value = "mean")]
+    pooling: Pooling,
+    /// What is fitted on the features
+    #[arg(long, value_parser = one_of::<HeadKind>(), default_value = "linear")]
+    head: HeadKind,
+    /// Scale features by mean and standard deviation of the training people (the protocol takes them raw)
+    #[arg(long)]
+    standardise: bool,
+    /// Passes over the training scans
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    epochs: usize,
+}
+
+pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
+    let ProbeArgs { from, out, seeds, training } = args;
     let request = ProbeRequest {
-        model: args.model.clone(),
-        data: args.data.clone(),
-        test_data: args.test_data.clone(),
-        out: args.out.clone(),
+        model: from.from.model.clone(),
+        data: from.from.data.clone(),
+        test_data: from.test_data.clone(),
+        out: out.clone(),
         settings: ProbeSettings {
-            target: args.target.clone(),
-            pooling: args.pooling.into(),
-            head: args.head.into(),
-            standardise: args.standardise,
-            seeds: args.seeds.clone(),
-            epochs: args.epochs,
+            target: from.target.clone(),
+            pooling: training.pooling,
+            head: training.head,
+            standardise: training.standardise,
+            seeds: seeds.seeds.clone(),
+            epochs: training.epochs,
             grid: ProbePoint::grid(),
         },
     };
-    let progress = Progress::start("embed", Cohort::open(&args.data)?.len(), common.quiet)?;
+    let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common.quiet)?;
     let found = probe(&request, &progress);
     progress.finish();
-    report(&found?, &args.out, common);
-    Ok(Outcome::Done)
+    Ok(report(&found?, out, common))
 }
 
 /// The table for people, the scores for programs, and what a reader must know beside them.
-pub(super) fn report(found: &Found, out: &std::path::Path, common: &Common) {
+pub(super) fn report(found: &Found, out: &std::path::Path, common: &Common) -> Answer {
     if found.pretrained_test_people > 0 {
         let count = found.pretrained_test_people;
         note(common, &format!("{count} test people were in the pre-training of the model (without labels)"));
@@ -52,5 +90,5 @@ pub(super) fn report(found: &Found, out: &std::path::Path, common: &Common) {
     });
     let text =
         format!("{}Next: bdo predict --head {} --data COHORT --out predictions.tsv", found.table(), out.display());
-    print(common, &json, &text);
+    Answer::new(json, text)
 }

@@ -6,22 +6,59 @@ use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
 use bdo_report::report::{Kind, Report};
+use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 
-use super::{note, print};
-use crate::Outcome;
+use crate::answer::{Answer, note};
+use crate::args::command_line;
 use crate::cli::Common;
 use crate::model_look::{Look, show_look};
-use crate::report_args::ReportArgs;
+
+/// Scans whose reconstruction is shown unless asked otherwise.
+const SHOWN_SCANS: u16 = 5;
+
+/// Make a self-contained page of cohorts, runs, models, comparisons, sweeps, probes
+#[derive(Debug, Args, Serialize)]
+#[command(
+    after_help = "Examples:\n  bdo report run --data cohort --out run.html\n  bdo report comparison --out comparison.html\n  bdo report run-tiny run-small run-base --out sizes.html"
+)]
+pub(crate) struct ReportArgs {
+    /// Cohorts, runs, models, comparisons, sweeps, probes, inferences or measurements (JSON of `bdo bench`)
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// A cohort to look at through the model of a run: reconstructions, features, control, time constants
+    #[arg(long, value_name = "COHORT", help_heading = "Input")]
+    data: Option<PathBuf>,
+    /// Scans whose reconstruction is shown
+    #[arg(long, value_name = "N", default_value_t = SHOWN_SCANS, value_parser = clap::value_parser!(u16).range(1..=20))]
+    #[arg(help_heading = "Output")]
+    scans: u16,
+    /// The page to write
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    out: PathBuf,
+}
+
+impl ReportArgs {
+    pub(crate) fn new(paths: &[&Path], data: Option<&Path>, out: &Path) -> Self {
+        let paths = paths.iter().map(|path| path.to_path_buf()).collect();
+        Self { paths, data: data.map(Path::to_path_buf), scans: SHOWN_SCANS, out: out.to_path_buf() }
+    }
+
+    /// As typed.
+    pub(crate) fn command(&self) -> String {
+        command_line("report", self, 0)
+    }
+}
 
 /// What a folder may be, for people who gave another one.
 const EXPECTED: &str = "a cohort, run, model, comparison, sweep, probe, inference or measurement";
 
-pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Answer> {
     let started = std::time::Instant::now();
     let paths = args.paths.iter().map(|path| recognised(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let cohort = args.data.as_ref().map(|path| Cohort::open(path)).transpose()?;
-    let mut report = Report::new(&Report::title(&paths), &command(args));
+    let mut report = Report::new(&Report::title(&paths), &args.command());
     report.add(&paths)?;
     for (path, _) in paths.iter().filter(|(_, kind)| matches!(kind, Kind::Comparison | Kind::Head)) {
         let named = cohort_of(path);
@@ -31,7 +68,7 @@ pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Outcome>
         let Some(cohort) = &cohort else {
             report.page.section("Through the model").missing(
                 "Reconstructions, traces, features, control energy and time constants need the model and a cohort:",
-                &format!("bdo report {} --data COHORT --out page.html", quoted(path)),
+                &with_cohort(path),
             );
             continue;
         };
@@ -56,8 +93,7 @@ pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Outcome>
     let json = json!({"report": args.out, "kinds": kinds, "figures": figures, "bytes": html.len(),
                       "seconds": started.elapsed().as_secs_f64()});
     let text = format!("{}: {figures} figures, {:.2} MiB", args.out.display(), html.len() as f64 / f64::from(1 << 20));
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }
 
 /// The page of a folder that a verb has just made, beside what it holds. The work is done by then, so a page that cannot
@@ -66,8 +102,7 @@ pub(crate) fn leave_page(folder: &Path, kind: Kind, data: Option<&Path>, common:
     let made = || -> anyhow::Result<PathBuf> {
         let paths = [(folder.to_path_buf(), kind)];
         let out = folder.join("report.html");
-        let mut report =
-            Report::new(&Report::title(&paths), &format!("bdo report {} --out {}", quoted(folder), quoted(&out)));
+        let mut report = Report::new(&Report::title(&paths), &ReportArgs::new(&[folder], None, &out).command());
         report.add(&paths)?;
         if kind == Kind::Comparison {
             report.add_splits(folder, data.and_then(|path| Cohort::open(path).ok()).as_ref());
@@ -75,7 +110,7 @@ pub(crate) fn leave_page(folder: &Path, kind: Kind, data: Option<&Path>, common:
         if kind == Kind::Run {
             report.page.section("Through the model").missing(
                 "Reconstructions, traces, features, control energy and time constants are drawn by:",
-                &format!("bdo report {} --data COHORT --out page.html", quoted(folder)),
+                &with_cohort(folder),
             );
         }
         durable::write(&out, report.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
@@ -126,37 +161,7 @@ fn cohort_of(folder: &Path) -> Option<Cohort> {
     (cohort.content_blake3().ok().as_deref() == record["cohort_blake3"].as_str()).then_some(cohort)
 }
 
-/// What was typed, so that it can be typed again.
-fn command(args: &ReportArgs) -> String {
-    let paths: Vec<String> = args.paths.iter().map(|p| quoted(p)).collect();
-    let data = args.data.as_ref().map_or_else(String::new, |d| format!(" --data {}", quoted(d)));
-    let scans = if args.scans == 5 { String::new() } else { format!(" --scans {}", args.scans) };
-    format!("bdo report {}{data}{scans} --out {}", paths.join(" "), quoted(&args.out))
-}
-
-/// A path as a shell takes it.
-pub(crate) fn quoted(path: &Path) -> String {
-    quoted_text(&path.display().to_string())
-}
-
-/// A word as a shell takes it.
-pub(crate) fn quoted_text(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_quoted_for_a_shell() {
-        assert_eq!(quoted(Path::new("run/model")), "run/model");
-        assert_eq!(quoted(Path::new("a b")), "'a b'");
-        assert_eq!(quoted(Path::new("it's; rm -rf /")), r"'it'\''s; rm -rf /'");
-    }
+/// The command for a page with what the model makes of a cohort.
+fn with_cohort(path: &Path) -> String {
+    ReportArgs::new(&[path], Some(Path::new("COHORT")), Path::new("page.html")).command()
 }

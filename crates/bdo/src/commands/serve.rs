@@ -1,19 +1,31 @@
 //! `bdo serve`: a run as a live page on this machine.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use bdo_report::live::LiveServer;
 use bdo_report::report::Kind;
+use clap::Args;
 use serde_json::json;
 
-use super::{note, print};
-use crate::Outcome;
+use crate::answer::{Answer, note};
 use crate::cli::Common;
-use crate::report_args::ServeArgs;
 
-pub(crate) fn run(args: &ServeArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Show a run as a live page on this machine only
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo serve run --port 8080")]
+pub(crate) struct ServeArgs {
+    /// The run folder
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Port on 127.0.0.1; 0 takes any that is free
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Output")]
+    port: u16,
+}
+
+pub(crate) fn run(args: &ServeArgs, common: &Common) -> anyhow::Result<Answer> {
     if Kind::of(&args.run) != Some(Kind::Run) {
         bail!("{}: expected a run with run.json or journal.jsonl, found none", args.run.display());
     }
@@ -25,8 +37,8 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> anyhow::Result<Outcome> 
         signal_hook::flag::register(signal, stop.clone())?;
     }
     let address = format!("http://{}/", server.address());
-    print(common, &json!({"address": address, "run": args.run}), &address);
+    Answer::new(json!({"address": address, "run": args.run}), address).print(common)?;
     note(common, "the page is seen on this machine only; Ctrl-C ends it");
     server.serve(&stop)?;
-    Ok(Outcome::Done)
+    Ok(Answer::nothing())
 }

@@ -1,14 +1,15 @@
 //! `bdo sweep`: one run for each value of a setting, scored alike, as a table and a figure.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
-use bdo_data::division::{Division, Scheme};
 use bdo_data::durable;
+use bdo_data::split::{Scheme, Split, SplitSpec};
 use bdo_eval::cache::cached_features;
 use bdo_eval::comparison::{primary_metric, run_task};
+use bdo_eval::confound;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
 use bdo_eval::target::Target;
@@ -19,26 +20,50 @@ use bdo_model::pooling::Pooling;
 use bdo_report::sweep::sweep_drawing;
 use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::evaluate::Trained;
+use super::evaluate::{People, Trained};
 use super::pretrain::{Watcher, preset};
-use super::{note, print};
-use crate::Outcome;
+use crate::answer::{Answer, note};
+use crate::args::{Configuration, Data, SEEDS};
 use crate::cli::Common;
 use crate::progress::Progress;
-use crate::training_args::{People, SweepArgs};
 
-/// Seeds of the random splits that probes are scored on.
-const SEEDS: [u64; 3] = [0, 1, 2];
+/// Train once for each value of a setting, and see what it does
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bdo sweep --data cohort --vary mask.ratio=0.5,0.75,0.9 --max-minutes 2 --out sweep-ratio\n  bdo sweep --data cohort --vary loss.tau=0,0.03,0.3 --targets age --max-minutes 2 --out sweep-tau"
+)]
+pub(crate) struct SweepArgs {
+    #[command(flatten)]
+    cohort: Data,
+    /// Where runs, table and figure go; run again to go on
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    /// The key of the configuration that is varied, and its values; several pairs move together, separated by `+`
+    #[arg(long, value_name = "KEY=V1,V2", help_heading = "Training")]
+    vary: String,
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Minutes of each run
+    #[arg(long, value_name = "M", help_heading = "Training")]
+    max_minutes: Option<f64>,
+    /// Columns of the participants table that closed-form probes predict from the mean control
+    #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Scoring")]
+    targets: Vec<String>,
+    /// Share of hidden frames at which all are scored
+    #[arg(long, value_name = "R", default_value_t = 0.75, help_heading = "Scoring")]
+    mask_ratio: f64,
+}
 
-pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     let varied = Varied::parse(&args.vary)?;
-    let cohort = Cohort::open(&args.data)?;
+    let cohort = Cohort::open(&args.cohort.data)?;
     let targets =
         args.targets.iter().map(|t| Ok(Target::of(cohort.participants(), t)?)).collect::<anyhow::Result<Vec<_>>>()?;
-    let text = preset(args.config.as_deref())?;
+    let text = preset(args.configuration.config.as_deref())?;
     // All settings are looked at before the first run: a typing error in the last value must not cost a night.
     let settings = varied.settings(&text, args)?;
     durable::create_folder(&args.out)?;
@@ -47,7 +72,7 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Outcome> 
         note(common, &format!("{} = {value}", varied.name));
         let out = args.out.join(folder_name(value));
         let request = Request {
-            data: args.data.clone(),
+            data: args.cohort.data.clone(),
             resume: out.exists(),
             out,
             settings: Some(settings),
@@ -64,7 +89,7 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Outcome> 
                          "test_scans": scored["scans"], "mse": scored["mse"],
                          "kriging_mse": scored["kriging_mse"], "rho": scored["rho"], "probes": probes}));
     }
-    report(args, &varied, &targets, &rows, common)
+    report(args, &varied, &targets, &rows)
 }
 
 /// What is varied and how.
@@ -103,7 +128,7 @@ impl Varied {
         let mut all = Vec::new();
         for row in &self.settings {
             let own = self.keys.iter().zip(row).map(|(key, value)| format!("{key}={value}"));
-            let sets: Vec<String> = args.set.iter().cloned().chain(minutes.clone()).chain(own).collect();
+            let sets: Vec<String> = args.configuration.set.iter().cloned().chain(minutes.clone()).chain(own).collect();
             all.push(Settings::resolve(text, &sets)?);
         }
         Ok(all)
@@ -145,11 +170,18 @@ fn probe(
     progress.finish();
     let table = table?;
     let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table.shared()?), &table.origin.blake3());
-    let division = Division::of(cohort)?.with_sites(None);
+    let people = cohort.participants();
     for target in targets {
         let mut sum = 0.0;
         for seed in SEEDS {
-            let split = division.split(Some(&target.name), Scheme::Random, seed)?;
+            let spec = SplitSpec {
+                target: Some(target.name.clone()),
+                family_column: confound::family_column(people).map(str::to_owned),
+                site_column: confound::site_column(people).map(str::to_owned),
+                scheme: Scheme::Random,
+                seed,
+            };
+            let split = Split::new(people, &spec)?;
             let task = Task { cohort, split: &split, target, seed, fit_on: FitOn::Train };
             let result = run_task(&method, &task, "", &[])?;
             let metric = primary_metric(target.classes().unwrap_or(0));
@@ -160,13 +192,7 @@ fn probe(
     Ok(Value::Object(found))
 }
 
-fn report(
-    args: &SweepArgs,
-    varied: &Varied,
-    targets: &[Target],
-    rows: &[Value],
-    common: &Common,
-) -> anyhow::Result<Outcome> {
+fn report(args: &SweepArgs, varied: &Varied, targets: &[Target], rows: &[Value]) -> anyhow::Result<Answer> {
     let mut text = format!("| {} | steps | error | kriging | rho |", varied.name);
     let mut line = "|---|---|---|---|---|".to_owned();
     for target in targets {
@@ -194,10 +220,9 @@ fn report(
     if rows.is_empty() {
         bail!("--vary: expected at least one value, found none");
     }
-    let json = json!({"vary": varied.name, "data": args.data, "mask_ratio": args.mask_ratio, "rows": rows});
+    let json = json!({"vary": varied.name, "data": args.cohort.data, "mask_ratio": args.mask_ratio, "rows": rows});
     durable::write(&args.out.join("table.md"), text.as_bytes())?;
     durable::write(&args.out.join("figure.svg"), sweep_drawing(&json).as_bytes())?;
     durable::write(&args.out.join("table.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
-    print(common, &json, text.trim_end());
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }

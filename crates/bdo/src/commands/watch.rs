@@ -1,6 +1,7 @@
 //! `bdo watch`: a run in the terminal.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,17 +12,33 @@ use bdo_report::live::is_running;
 use bdo_report::report::Kind;
 use bdo_report::run_folder::RunFolder;
 use bdo_report::terminal::text_chart;
+use clap::Args;
 use serde_json::json;
 
-use crate::Outcome;
+use crate::answer::Answer;
 use crate::cli::Common;
-use crate::report_args::WatchArgs;
+
+/// Watch a run in the terminal: curves, speed, time left
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo watch run")]
+pub(crate) struct WatchArgs {
+    /// The run folder
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Draw once and end
+    #[arg(long, help_heading = "Output")]
+    once: bool,
+    /// Seconds between two drawings
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(help_heading = "Output")]
+    every: u64,
+}
 
 /// Columns where the terminal does not say how many it has.
 const COLUMNS: usize = 80;
 const ROWS: usize = 7;
 
-pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Answer> {
     if Kind::of(&args.run) != Some(Kind::Run) {
         bail!("{}: expected a run with run.json or journal.jsonl, found none", args.run.display());
     }
@@ -43,12 +60,12 @@ pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Outcome> 
         }
         out.flush()?;
         if args.once || !running {
-            return Ok(Outcome::Done);
+            return Ok(Answer::nothing());
         }
         let until = Instant::now() + Duration::from_secs(args.every);
         while Instant::now() < until {
             if stop.load(Ordering::Relaxed) {
-                return Ok(Outcome::Done);
+                return Ok(Answer::nothing());
             }
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -22,7 +22,8 @@ fn a_baseline_is_repeatable_continues_and_refuses_another_run() {
     let other = transcript(dir.path(), "baseline brainnetcnn --data c --target sex --out a --epochs 1");
     insta::assert_snapshot!(other, @r"
     exit 2
-    error: a holds another run; give another --out, or remove it
+    error: a holds another run
+    hint: give another --out, or remove it
     ");
     let key = transcript(dir.path(), "baseline braingnn --data c --target sex --out d --set train.epoch=1");
     assert!(key.contains("exit 2") && key.contains("train.epochs"), "{key}");

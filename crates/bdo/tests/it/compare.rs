@@ -53,7 +53,8 @@ fn what_is_not_there_is_named() {
     let said = transcript(dir.path(), "compare --data c --targets iq --out o");
     assert!(said.starts_with("exit 2\nerror: expected a label column \"iq\", found age, sex"), "{said}");
     let said = transcript(dir.path(), "compare --data c --targets sex --methods magic --out o");
-    assert!(said.starts_with("exit 2\nerror: --methods: expected one of fc, motion, site"), "{said}");
+    assert!(said.starts_with("exit 2\nerror: invalid value 'magic' for '--methods <M,N>'"), "{said}");
+    assert!(said.contains("[possible values: fc, motion, site, age-sex, majority, fc-combat, bdo-probe"), "{said}");
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn what_was_cut_is_said_with_the_command_that_cuts_nothing() {
     let cuts: Vec<&str> =
         table["protocol"]["cuts"].as_array().unwrap().iter().map(|c| c["option"].as_str().unwrap()).collect();
     assert_eq!(cuts, ["--seeds", "--baseline-epochs", "--bootstraps", "--permutations", "--no-audit"]);
-    let full = "bdo compare --data c --targets sex --methods braingnn --out o-full --quiet --json";
+    let full = "bdo compare --data c --targets sex --methods braingnn --out o-full";
     assert_eq!(table["protocol"]["full_command"], full);
     for file in ["table.md", "table.tex", "report.html"] {
         let text = std::fs::read_to_string(dir.path().join("o").join(file)).unwrap();

@@ -55,7 +55,8 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
     ");
     insta::assert_snapshot!(say("embed --model run/model --data c --out f.tsv --pooling tangent"), @r"
     exit 2
-    error: --pooling: expected what a single scan decides, found tangent; use log-covariance, or bdo probe --pooling tangent
+    error: --pooling: expected what a single scan decides, found tangent
+    hint: use log-covariance, or bdo probe --pooling tangent
     ");
     insta::assert_snapshot!(say("predict --head nothing --data c --out f.tsv"), @r"
     exit 2

@@ -4,7 +4,6 @@
 mod compare;
 mod baselines;
 mod disk;
-mod families;
 mod downstream;
 mod infer;
 mod kills;

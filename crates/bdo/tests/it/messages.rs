@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::program::{names, run, transcript};
+use crate::program::{bdo, names, run, transcript};
 
 fn write(folder: &Path, name: &str, text: &str) {
     let path = folder.join(name);
@@ -167,14 +167,96 @@ fn a_damaged_cohort_is_named_with_its_scan() {
 fn every_verb_has_help_with_an_example() {
     let dir = tempfile::tempdir().unwrap();
     let help = transcript(dir.path(), "--help");
-    for verb in
-        ["demo", "simulate", "ingest", "merge", "inspect", "embed", "probe", "finetune", "predict", "compare", "sweep"]
-    {
-        assert!(help.contains(verb));
+    for verb in [
+        "demo",
+        "simulate",
+        "ingest",
+        "merge",
+        "inspect",
+        "pretrain",
+        "evaluate",
+        "embed",
+        "probe",
+        "finetune",
+        "predict",
+        "compare",
+        "sweep",
+        "report",
+        "watch",
+        "serve",
+        "baseline",
+        "bench",
+        "completions",
+        "infer check",
+    ] {
+        assert!(help.contains(verb.split(' ').next().unwrap()));
         let said = transcript(dir.path(), &format!("{verb} --help"));
         assert!(said.starts_with("exit 0\n") && said.contains("Example"), "{said}");
-        for flag in ["--json", "--quiet", "--threads", "--seed", "--deterministic"] {
+        for flag in ["General:", "--json", "--quiet", "--threads", "--seed"] {
             assert!(said.contains(flag), "{verb} has no {flag}");
         }
     }
+}
+
+#[test]
+fn options_are_grouped_and_closed_choices_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    insta::assert_snapshot!(transcript(dir.path(), "embed -h"));
+    insta::assert_snapshot!(transcript(dir.path(), "--help"));
+    let compare = transcript(dir.path(), "compare --help");
+    for heading in ["Input:", "Output:", "Training:", "People:", "Statistics:", "General:"] {
+        assert!(compare.contains(&format!("\n{heading}\n")), "{heading} is not in {compare}");
+    }
+    assert!(compare.contains("- bdo-coupling:"), "{compare}");
+    // Scripts that ask for what always holds still run.
+    assert!(
+        transcript(dir.path(), "simulate c --subjects 6 --regions 8 --frames 20 --deterministic").starts_with("exit 0")
+    );
+}
+
+#[test]
+fn errors_are_said_with_their_causes_and_hints() {
+    let dir = tempfile::tempdir().unwrap();
+    small_cohort(dir.path());
+    let say = |arguments: &str| transcript(dir.path(), arguments);
+    insta::assert_snapshot!(say("pretrain --data c --out r --set train.epoch=1"));
+    insta::assert_snapshot!(say("baseline braingnn --data c --target sex --out r --set model.activate_output=1"));
+    insta::assert_snapshot!(say("pretrain --data c --out r --config nothing.toml"), @r"
+    exit 2
+    error: cannot read nothing.toml: it does not exist
+    ");
+    assert!(!dir.path().join("r").exists());
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_ends_the_program_quietly() {
+    let dir = tempfile::tempdir().unwrap();
+    small_cohort(dir.path());
+    let mut child = bdo()
+        .args(["inspect", "c"])
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Closed before anything is printed.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn completions_and_man_pages_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let said = transcript(dir.path(), &format!("completions {shell}"));
+        assert!(
+            said.starts_with("exit 0\n") && said.contains("pretrain") && said.contains("log-covariance"),
+            "{shell}"
+        );
+    }
+    assert!(transcript(dir.path(), "completions man --out man").starts_with("exit 0\n"));
+    let pages = names(&dir.path().join("man"));
+    assert!(pages.contains(&"bdo.1".to_owned()) && pages.contains(&"bdo-infer-check.1".to_owned()), "{pages:?}");
+    assert!(transcript(dir.path(), "completions man").contains("--out"));
 }

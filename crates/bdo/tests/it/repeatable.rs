@@ -43,10 +43,7 @@ fn merged_shards_hold_what_one_ingest_holds() {
 fn the_demo_leaves_a_page_and_can_be_run_again() {
     let dir = tempfile::tempdir().unwrap();
     run_json(dir.path(), "demo --out d");
-    assert_eq!(
-        names(&dir.path().join("d")),
-        ["cohort", "comparison", "report.html", "run", "scaler.json", "splits.json"]
-    );
+    assert_eq!(names(&dir.path().join("d")), ["cohort", "comparison", "report.html", "run"]);
     let page = std::fs::read_to_string(dir.path().join("d/report.html")).unwrap();
     assert!(page.contains("data:image/png;base64,") && !page.contains("http://") && !page.contains("https://"));
     let before = bytes(&dir.path().join("d"));

@@ -19,12 +19,12 @@ use bdo_model::intake::{Sample, VisitKey};
 use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::{parameter_table, trainable_count};
-use bdo_train::source::{ScanSource, Shares};
+use bdo_train::settings::Size;
+use bdo_train::source::{Division, ScanSource};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::train::TrainStep;
-use super::{Step, workload};
-use crate::cli::{BenchArgs, Phase, SizeName};
+use super::{Phase, Step, Workload, workload};
 
 /// What is known without a clock.
 #[derive(Clone, Copy)]
@@ -45,11 +45,11 @@ pub(super) struct Contestant {
 
 impl Contestant {
     /// Reads as many scans as a batch has and cuts them to the frames the token models can take, so that all see the same.
-    pub(super) fn new(args: &BenchArgs, data: &Path, model: &str, phase: Phase, seed: u64) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &Workload, data: &Path, model: &str, phase: Phase, seed: u64) -> anyhow::Result<Self> {
         let cohort = Cohort::open(data)?;
         let (grid, _) = grid_of(&cohort)?;
-        let shares = Shares { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
-        let source = ScanSource::new(cohort, shares)?;
+        let division = Division { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
+        let source = ScanSource::new(cohort, division)?;
         let scans = same_scans(&source, grid, args.batch)?;
         let kernels = workload::kernels(args).0;
         match model {
@@ -82,7 +82,7 @@ impl Contestant {
     }
 
     fn bdo(
-        args: &BenchArgs,
+        args: &Workload,
         grid: Grid,
         scans: &[TokenScan],
         phase: Phase,
@@ -174,11 +174,11 @@ impl Contestant {
 /// Scans the token models encode at once, as they do for a probe.
 const EMBEDDED_AT_ONCE: usize = 4;
 
-fn width(size: SizeName) -> usize {
+fn width(size: Size) -> usize {
     match size {
-        SizeName::Tiny => 192,
-        SizeName::Small => 384,
-        SizeName::Base => 768,
+        Size::Tiny => 192,
+        Size::Small => 384,
+        Size::Base => 768,
     }
 }
 

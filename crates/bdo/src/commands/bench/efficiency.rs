@@ -13,21 +13,22 @@ use bdo_report::bench::efficiency_drawing;
 use serde_json::{Value, json};
 
 use super::contestant::Contestant;
-use super::{WARM_UP, rounded};
-use crate::Outcome;
-use crate::cli::{BenchArgs, Common, Phase};
-use crate::commands::report::quoted;
-use crate::commands::{note, peak_rss_mib, print};
+use super::{BenchArgs, Phase, WARM_UP, Workload, rounded, typed};
+use crate::answer::{Answer, note};
+use crate::args::Choice;
+use crate::cli::Common;
+use crate::commands::peak_rss_mib;
+use crate::commands::report::ReportArgs;
 
 /// Who is compared, in the order of the table.
 const MODELS: [(&str, &str); 3] = [("bdo", "BDO"), ("brainlm", "BrainLM"), ("brainjepa", "Brain-JEPA")];
 
-pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> {
-    let data = args.data.as_deref().context("--data: expected a cohort for this benchmark, found none")?;
-    if let Some((model, phase)) = args.only.as_ref().zip(args.phase) {
-        return measure(args, data, model, phase, common);
+pub(super) fn run(BenchArgs { workload: args, files, .. }: &BenchArgs, common: &Common) -> anyhow::Result<Answer> {
+    let data = files.data.as_deref().context("--data: expected a cohort for this benchmark, found none")?;
+    if let Some((model, phase)) = files.only.as_ref().zip(files.phase) {
+        return measure(args, data, model, phase, common.seed);
     }
-    let out = args.out.as_deref().context("--out: expected a folder for table and figure, found none")?;
+    let out = files.out.as_deref().context("--out: expected a folder for table and figure, found none")?;
     let mut rows = Vec::new();
     for (name, title) in MODELS {
         note(common, &format!("{title}: training, then embedding"));
@@ -45,7 +46,7 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
         }));
     }
     let json = json!({
-        "task": "efficiency", "data": data, "size": args.size.to_string(), "batch": args.batch, "steps": args.steps,
+        "task": "efficiency", "data": data, "size": args.size.typed(), "batch": args.batch, "steps": args.steps,
         "regions": rows[0]["regions"], "frames": rows[0]["frames"], "threads": rows[0]["threads"],
         "isa": bdo_kernels::Isa::current().to_string(), "rows": rows,
     });
@@ -54,20 +55,14 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
     durable::write(&out.join("efficiency.md"), markdown.as_bytes())?;
     durable::write(&out.join("efficiency.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
     durable::write(&out.join("efficiency.svg"), efficiency_drawing(&json).as_bytes())?;
-    print(common, &json, &markdown);
-    let file = quoted(&out.join("efficiency.json"));
-    note(
-        common,
-        &format!(
-            "efficiency.svg is the figure; as a page that also saves it as PNG: bdo report {file} --out page.html"
-        ),
-    );
-    Ok(Outcome::Done)
+    let page = ReportArgs::new(&[&out.join("efficiency.json")], None, Path::new("page.html")).command();
+    note(common, &format!("efficiency.svg is the figure; as a page that also saves it as PNG: {page}"));
+    Ok(Answer::new(json, markdown))
 }
 
 /// One model in one phase, in this process.
-fn measure(args: &BenchArgs, data: &Path, model: &str, phase: Phase, common: &Common) -> anyhow::Result<Outcome> {
-    let mut work = Contestant::new(args, data, model, phase, common.seed)?;
+fn measure(args: &Workload, data: &Path, model: &str, phase: Phase, seed: u64) -> anyhow::Result<Answer> {
+    let mut work = Contestant::new(args, data, model, phase, seed)?;
     // Reading the cohort takes more than small models do, and is the same for all.
     forget_peak();
     let resting = peak_rss_mib();
@@ -89,16 +84,16 @@ fn measure(args: &BenchArgs, data: &Path, model: &str, phase: Phase, common: &Co
         "resting_mib": resting.map(rounded), "peak_mib": peak_rss_mib().map(rounded),
         "threads": rayon::current_num_threads(),
     });
-    println!("{json}");
-    Ok(Outcome::Done)
+    let text = json.to_string();
+    Ok(Answer::new(json, text))
 }
 
 /// The same in a process of its own.
-fn child(args: &BenchArgs, data: &Path, model: &str, phase: Phase, common: &Common) -> anyhow::Result<Value> {
+fn child(args: &Workload, data: &Path, model: &str, phase: Phase, common: &Common) -> anyhow::Result<Value> {
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     let mut command = Command::new(program);
     command.args(["bench", "efficiency", "--json", "--only", model, "--data"]).arg(data);
-    command.args(["--phase", &phase.to_string(), "--size", &args.size.to_string()]);
+    command.args(["--phase", &typed(phase), "--size", args.size.typed()]);
     command.args(["--batch", &args.batch.to_string(), "--steps", &args.steps.to_string()]);
     command.args(["--seed", &common.seed.to_string()]);
     if let Some(threads) = common.threads {
@@ -106,7 +101,7 @@ fn child(args: &BenchArgs, data: &Path, model: &str, phase: Phase, common: &Comm
     }
     let output = command.stderr(Stdio::inherit()).output().context("cannot start this program again")?;
     if !output.status.success() {
-        bail!("{model}: the process that measured {phase} ended with {}", output.status);
+        bail!("{model}: the process that measured {} ended with {}", typed(phase), output.status);
     }
     serde_json::from_slice(&output.stdout).with_context(|| format!("{model}: expected one line of JSON"))
 }
@@ -115,13 +110,13 @@ fn number(row: &Value, key: &str) -> f64 {
     row[key].as_f64().unwrap_or(f64::NAN)
 }
 
-fn table(args: &BenchArgs, rows: &[Value]) -> String {
+fn table(args: &Workload, rows: &[Value]) -> String {
     let first = &rows[0];
     let mut text = format!(
         "### Cost at equal width ({}, {} regions, {} frames a scan, batch {}, {} threads)\n\n\
          | model | parameters | tokens a scan | GFLOP a scan, training | GFLOP a scan, embedding | training step, ms | \
          embedding, ms a scan | peak memory training, MiB | peak memory embedding, MiB |\n|---|{}\n",
-        args.size,
+        args.size.typed(),
         first["regions"],
         first["frames"],
         args.batch,

@@ -5,8 +5,7 @@ use bdo_model::model::Bdo;
 use bdo_model::ops::Precision;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::{Step, workload};
-use crate::cli::BenchArgs;
+use super::{Step, Workload, workload};
 
 pub(super) struct EmbedStep {
     model: Bdo,
@@ -17,7 +16,7 @@ pub(super) struct EmbedStep {
 }
 
 impl EmbedStep {
-    pub(super) fn new(args: &BenchArgs, seed: u64) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &Workload, seed: u64) -> anyhow::Result<Self> {
         let config = workload::config(args);
         let (kernels, precision) = workload::kernels(args);
         let device = Device::flex();

@@ -5,23 +5,17 @@ use std::time::Instant;
 
 use bdo_kernels::Isa;
 use bdo_kernels::gemm::{Matrix, Product, gemm};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::limits::Limits;
 use super::rounded;
-
-/// A table of products, for programs and for people.
-pub(super) struct Table {
-    pub(super) limits: Value,
-    pub(super) rows: Vec<Value>,
-    pub(super) text: String,
-}
+use crate::answer::Answer;
 
 /// Rows of a batch of 32 scans: 40 context tokens each, then 120 target tokens.
 const ROWS: [usize; 2] = [1280, 3840];
 const WIDTHS: [usize; 3] = [192, 384, 768];
 
-pub(super) fn table() -> Table {
+pub(super) fn run() -> Answer {
     let limits = Limits::measure();
     let (isa, peak) = (Isa::current(), limits.f32_gflops);
     let mut text = format!(
@@ -43,7 +37,7 @@ pub(super) fn table() -> Table {
         }
     }
     let limits = json!({"f32_gflops": rounded(peak), "bf16_gflops": limits.bf16_gflops.map(rounded)});
-    Table { limits, rows, text: text.trim_end().to_owned() }
+    Answer::new(json!({"task": "gemm", "limits": limits, "rows": rows}), text)
 }
 
 /// GFLOP/s of y = x W', dx = dy W and dW = dy' x.

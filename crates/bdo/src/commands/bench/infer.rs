@@ -15,21 +15,20 @@ use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use burn::tensor::Device;
 use serde_json::json;
 
-use super::{rounded, workload};
-use crate::Outcome;
-use crate::cli::{BenchArgs, Common};
-use crate::commands::print;
+use super::{Workload, rounded, workload};
+use crate::answer::Answer;
+use crate::args::Choice;
 
 /// States drawn.
 const DRAWS: usize = 32;
 
-pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &Workload, seed: u64) -> anyhow::Result<Answer> {
     let config = workload::config(args);
     let (kernels, _) = workload::kernels(args);
     let regions = args.regions;
     let frozen = FrozenModel {
         readout: None,
-        model: Bdo::init(&config, common.seed, kernels, &Device::flex())?,
+        model: Bdo::init(&config, seed, kernels, &Device::flex())?,
         contract: PreprocessorConfig {
             roi_names: (0..regions).map(|r| r.to_string()).collect(),
             atlas_name: String::new(),
@@ -48,7 +47,7 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
         folder: PathBuf::new(),
     };
     let times_seconds: Vec<f64> = (0..args.frames).map(|i| i as f64 * 0.735).collect();
-    let values = workload::noise("bench-infer", &[common.seed], args.frames * regions);
+    let values = workload::noise("bench-infer", &[seed], args.frames * regions);
     let scan =
         ScaledScan { times_seconds: times_seconds.clone(), values: values.clone(), region_valid: vec![true; regions] };
     let rows =
@@ -56,7 +55,7 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
     let engine = Engine::new(&frozen);
     let reconstruct = |how: Option<Uncertainty>| {
         engine.infer(&rows, |piece| -> anyhow::Result<()> {
-            let spread = how.map(|how| decoded_variance(&engine, &piece, how, &[common.seed]));
+            let spread = how.map(|how| decoded_variance(&engine, &piece, how, &[seed]));
             std::hint::black_box((piece.decoded, spread));
             Ok(())
         })
@@ -83,7 +82,7 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
     });
     let [embed, mean, sampled, linearised] = medians;
     let json = json!({
-        "task": "infer", "size": args.size.to_string(), "regions": regions, "frames": args.frames, "steps": args.steps,
+        "task": "infer", "size": args.size.typed(), "regions": regions, "frames": args.frames, "steps": args.steps,
         "threads": rayon::current_num_threads(), "embed_ms": rounded(embed), "mean_ms": rounded(mean),
         "sampled_ms": rounded(sampled), "linearised_ms": rounded(linearised), "draws": DRAWS,
         "mean_over_embed": rounded(mean / embed), "sampled_over_embed": rounded(sampled / embed),
@@ -93,11 +92,10 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
         "one scan of {} frames and {regions} regions, {}: embed {embed:.1} ms, reconstruct {mean:.1} ms ({:.2} x), with {DRAWS} \
          draws {sampled:.1} ms ({:.2} x), linearised {linearised:.1} ms ({:.2} x)",
         args.frames,
-        args.size,
+        args.size.typed(),
         mean / embed,
         sampled / embed,
         linearised / embed
     );
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }

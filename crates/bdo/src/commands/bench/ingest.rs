@@ -5,11 +5,10 @@ use bdo_data::atlas::image::AtlasImage;
 use bdo_data::nifti::Limits;
 use bdo_data::parcellate::measure_speed;
 
-use super::super::print;
-use crate::Outcome;
-use crate::cli::{BenchArgs, Common};
+use super::Files;
+use crate::answer::Answer;
 
-pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &Files) -> anyhow::Result<Answer> {
     let image = args.image.as_ref().context("bench ingest: expected --image with a 4D image, found none")?;
     let atlas = args.atlas.as_ref().context("bench ingest: expected --atlas with a label image, found none")?;
     let limits = Limits::default();
@@ -22,6 +21,5 @@ pub(super) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> 
         measured["inflate_only_ms"],
         measured["peak_rss_mb"]
     );
-    print(common, &measured, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(measured, text))
 }

@@ -12,34 +12,129 @@ mod serve;
 mod train;
 mod workload;
 
+use std::path::PathBuf;
 use std::time::Instant;
 
+use bdo_kernels::Precision;
+use bdo_train::settings::Size;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{peak_rss_mib, print};
-use crate::Outcome;
-use crate::cli::{BenchArgs, BenchTask, Common};
+use super::peak_rss_mib;
+use crate::answer::Answer;
+use crate::args::{Choice, Maybe, one_of, positive};
+use crate::cli::Common;
 use limits::Limits;
 
-pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Outcome> {
+/// Measure how fast this machine trains, embeds and multiplies
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bdo bench train --size tiny --batch 32\n  bdo bench gemm --json")]
+pub(crate) struct BenchArgs {
+    /// What to time
+    #[arg(value_enum)]
+    task: BenchTask,
+    #[command(flatten)]
+    workload: Workload,
+    #[command(flatten)]
+    files: Files,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workload")]
+struct Workload {
+    /// Size of the model
+    #[arg(long, value_parser = one_of::<Size>(), default_value = "tiny")]
+    size: Size,
+    /// Scans at once
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = positive)]
+    batch: usize,
+    /// With train: scans of a micro-batch, of which each thread works on one at a time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = positive)]
+    micro_batch: usize,
+    /// Timed repetitions
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = positive)]
+    steps: usize,
+    /// Regions of a scan
+    #[arg(long, value_name = "N", default_value_t = 450, value_parser = positive)]
+    regions: usize,
+    /// Frames of a scan
+    #[arg(long, value_name = "N", default_value_t = 160, value_parser = positive)]
+    frames: usize,
+    /// Precision of the linear layers
+    #[arg(long, value_parser = one_of::<Maybe<Precision>>(), default_value = "fastest")]
+    precision: Maybe<Precision>,
+    /// Use the framework's own operations instead of our kernels
+    #[arg(long)]
+    composed: bool,
+    /// Answer lines `step` on stdin with milliseconds, until `quit`
+    #[arg(long)]
+    serve: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input and output")]
+struct Files {
+    /// With efficiency: the cohort whose scans are used
+    #[arg(long, value_name = "COHORT")]
+    data: Option<PathBuf>,
+    /// With efficiency: where table and figure go
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// With ingest: the 4D image
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// With ingest: the label image
+    #[arg(long, value_name = "FILE")]
+    atlas: Option<PathBuf>,
+    /// With efficiency: one model alone, in this process
+    #[arg(long, hide = true, requires = "phase")]
+    only: Option<String>,
+    /// With efficiency: what is measured of it
+    #[arg(long, value_enum, hide = true)]
+    phase: Option<Phase>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BenchTask {
+    /// A whole training step: student, teacher, dynamics, decoder, optimiser, moving average
+    Train,
+    /// Whole scans to features
+    Embed,
+    /// Moments of the latent process along scans of 100 to 100,000 frames
+    Scan,
+    /// Matrix products at the model's shapes
+    Gemm,
+    /// One scan reconstructed with and without its spread, beside embedding it (--frames 490)
+    Infer,
+    /// BDO, BrainLM and Brain-JEPA side by side: training step, embedding, peak memory (needs --data and --out)
+    Efficiency,
+    /// A 4D image to region means, beside inflating it alone (needs --image and --atlas)
+    Ingest,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Phase {
+    /// Training steps
+    Train,
+    /// Features
+    Embed,
+}
+
+/// A choice as typed.
+fn typed(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     match args.task {
-        BenchTask::Train => step_bench(args, common, train::TrainStep::new(args, common.seed)?),
-
-        BenchTask::Embed => step_bench(args, common, embed::EmbedStep::new(args, common.seed)?),
-        BenchTask::Scan => {
-            let table = scan::table(args);
-            print(common, &json!({"task": "scan", "rows": table.rows}), &table.text);
-            Ok(Outcome::Done)
-        }
-        BenchTask::Infer => infer::run(args, common),
+        BenchTask::Train => step_bench(args, train::TrainStep::new(&args.workload, common.seed)?),
+        BenchTask::Embed => step_bench(args, embed::EmbedStep::new(&args.workload, common.seed)?),
+        BenchTask::Scan => Ok(scan::run(&args.workload)),
+        BenchTask::Infer => infer::run(&args.workload, common.seed),
         BenchTask::Efficiency => efficiency::run(args, common),
-        BenchTask::Ingest => ingest::run(args, common),
-        BenchTask::Gemm => {
-            let table = gemm::table();
-            print(common, &json!({"task": "gemm", "limits": table.limits, "rows": table.rows}), &table.text);
-            Ok(Outcome::Done)
-        }
+        BenchTask::Ingest => ingest::run(&args.files),
+        BenchTask::Gemm => Ok(gemm::run()),
     }
 }
 
@@ -50,19 +145,19 @@ pub(crate) trait Step {
     /// Floating-point operations of the matrix products in it; a multiply-add counts as two.
     fn flops(&self) -> f64;
     /// What the linear layers compute in.
-    fn precision(&self) -> bdo_kernels::Precision;
+    fn precision(&self) -> Precision;
 }
 
 /// Untimed steps before the timed ones: buffers are grown, pages touched.
 const WARM_UP: usize = 2;
 
-fn step_bench(args: &BenchArgs, common: &Common, mut work: impl Step) -> anyhow::Result<Outcome> {
+fn step_bench(BenchArgs { task, workload: args, .. }: &BenchArgs, mut work: impl Step) -> anyhow::Result<Answer> {
     for _ in 0..WARM_UP {
         work.step()?;
     }
     if args.serve {
         serve::serve(&mut work)?;
-        return Ok(Outcome::Done);
+        return Ok(Answer::nothing());
     }
     let mut laps = Vec::with_capacity(args.steps);
     for _ in 0..args.steps.max(1) {
@@ -74,7 +169,7 @@ fn step_bench(args: &BenchArgs, common: &Common, mut work: impl Step) -> anyhow:
     let (median, least) = (laps[laps.len() / 2], laps[0]);
     let precision = work.precision();
     let mut json = json!({
-        "task": args.task.to_string(), "size": args.size.to_string(), "batch": args.batch, "regions": args.regions,
+        "task": typed(*task), "size": args.size.typed(), "batch": args.batch, "regions": args.regions,
         "frames": args.frames, "steps": laps.len(), "threads": rayon::current_num_threads(),
         "precision": limits::name(precision), "isa": bdo_kernels::Isa::current().to_string(),
         "median_ms": rounded(median), "min_ms": rounded(least), "flops_per_step": work.flops(),
@@ -89,8 +184,8 @@ fn step_bench(args: &BenchArgs, common: &Common, mut work: impl Step) -> anyhow:
         limits.bf16_gflops.map_or(Value::Null, |g| rounded(work.flops() / least / 1e6 / g).into());
     let text = format!(
         "{} {}: median {median:.1} ms, best {least:.1} ms of {} steps (batch {}, {} threads, {}, {}); {:.0} GFLOP/s, {:.0} % of the machine's f32 limit of {:.0}",
-        args.task,
-        args.size,
+        typed(*task),
+        args.size.typed(),
         laps.len(),
         args.batch,
         rayon::current_num_threads(),
@@ -100,8 +195,7 @@ fn step_bench(args: &BenchArgs, common: &Common, mut work: impl Step) -> anyhow:
         100.0 * work.flops() / least / 1e6 / limits.f32_gflops,
         limits.f32_gflops
     );
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }
 
 /// Three digits after the point: more would only be noise.

@@ -4,20 +4,15 @@ use std::fmt::Write;
 
 use bdo_kernels::Isa;
 use bdo_kernels::scan::{ScanInput, ScanShape, forward};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::gemm::best_seconds;
-use super::{rounded, workload};
-use crate::cli::BenchArgs;
-
-pub(super) struct Table {
-    pub(super) rows: Vec<Value>,
-    pub(super) text: String,
-}
+use super::{Workload, rounded, workload};
+use crate::answer::Answer;
 
 const FRAMES: [usize; 4] = [100, 1000, 10_000, 100_000];
 
-pub(super) fn table(args: &BenchArgs) -> Table {
+pub(super) fn run(args: &Workload) -> Answer {
     let isa = Isa::current();
     let mut text = String::from("  frames  width       ms   ns a frame and dimension      MiB of results\n");
     let mut rows = vec![];
@@ -35,7 +30,7 @@ pub(super) fn table(args: &BenchArgs) -> Table {
     }
     let _ =
         write!(text, "{isa}, {} threads, batch 1 (batch {} scales with it)", rayon::current_num_threads(), args.batch);
-    Table { rows, text }
+    Answer::new(json!({"task": "scan", "rows": rows}), text)
 }
 
 fn seconds(isa: Isa, shape: ScanShape) -> f64 {

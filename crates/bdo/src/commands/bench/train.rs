@@ -13,8 +13,7 @@ use bdo_train::optimiser::AdamState;
 use bdo_train::step::{StepSettings, train_step_accumulated};
 use burn::tensor::Device;
 
-use super::{Step, workload};
-use crate::cli::BenchArgs;
+use super::{Step, Workload, workload};
 
 pub(super) struct TrainStep {
     /// Taken out while a step changes it in place.
@@ -34,7 +33,7 @@ pub(super) struct TrainStep {
 const MICRO_BATCH: usize = 16;
 
 impl TrainStep {
-    pub(super) fn new(args: &BenchArgs, seed: u64) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &Workload, seed: u64) -> anyhow::Result<Self> {
         let (kernels, precision) = workload::kernels(args);
         let times = workload::frames(args, seed, 0).times_seconds;
         let samples = (0..args.batch)

@@ -4,28 +4,25 @@ use bdo_data::random;
 use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;
 use bdo_model::ops::{Kernels, Precision};
+use bdo_train::settings::Size;
 use rand_chacha::rand_core::Rng;
 
-use crate::cli::{BenchArgs, PrecisionName, SizeName};
+use super::Workload;
 
 /// The configuration of a size with the given number of regions.
-pub(super) fn config(args: &BenchArgs) -> ModelConfig {
+pub(super) fn config(args: &Workload) -> ModelConfig {
     let mut config = match args.size {
-        SizeName::Tiny => ModelConfig::tiny(),
-        SizeName::Small => ModelConfig::small(),
-        SizeName::Base => ModelConfig::base(),
+        Size::Tiny => ModelConfig::tiny(),
+        Size::Small => ModelConfig::small(),
+        Size::Base => ModelConfig::base(),
     };
     config.regions = args.regions;
     config
 }
 
 /// The kernels to time.
-pub(super) fn kernels(args: &BenchArgs) -> (Kernels, Precision) {
-    let precision = match args.precision {
-        PrecisionName::F32 => Precision::F32,
-        PrecisionName::Bf16 => Precision::Bf16,
-        PrecisionName::Fastest => Precision::fastest(),
-    };
+pub(super) fn kernels(args: &Workload) -> (Kernels, Precision) {
+    let precision = args.precision.unwrap_or_else(Precision::fastest);
     (if args.composed { Kernels::Composed } else { Kernels::Fused(precision) }, precision)
 }
 
@@ -41,8 +38,8 @@ pub(super) fn noise(purpose: &str, position: &[u64], count: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Irregular times with a mean gap of 2.2 s (SPEC 3.8), and a quarter of the frames as context.
-pub(super) fn frames(args: &BenchArgs, seed: u64, step: u64) -> Frames {
+/// Irregular times with a mean gap of 2.2 s, and a quarter of the frames as context.
+pub(super) fn frames(args: &Workload, seed: u64, step: u64) -> Frames {
     let (batch, frames) = (args.batch, args.frames);
     let mut rng = random::stream("bench-frames", &[seed, step]);
     let targets = (0.75 * frames as f64 + 0.5) as usize;

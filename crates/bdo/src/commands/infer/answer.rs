@@ -19,11 +19,9 @@ use bdo_model::posterior::spread::decoded_variance;
 use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
-use super::super::{note, print};
-use super::{Setup, calibrate};
-use crate::Outcome;
+use super::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, Setup, TrajectoryArgs, calibrate};
+use crate::answer::{Answer, note};
 use crate::cli::Common;
-use crate::infer_args::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, TrajectoryArgs};
 use crate::progress::Progress;
 
 /// Most rows a scan may be asked for: beyond any use, short of filling a disk by a slip of the hand.
@@ -43,7 +41,7 @@ impl Plan {
     }
 }
 
-pub(super) fn reconstruct(args: &ReconstructArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn reconstruct(args: &ReconstructArgs, common: &Common) -> anyhow::Result<Answer> {
     let setup = Setup::new(&args.asked, "reconstruct", &json!({"every": args.every}), common)?;
     let plan = |scan: &Scan| {
         let mut plan = Plan::whole(scan, setup.intake.regions());
@@ -51,7 +49,7 @@ pub(super) fn reconstruct(args: &ReconstructArgs, common: &Common) -> anyhow::Re
             let span = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
             if span / step > MOST_ROWS {
                 bail!(
-                    "--every {step}: expected at most {MOST_ROWS} rows a scan, found {:.0} in {}",
+                    "--every {step}: expected at most {MOST_ROWS} rows per scan, found {:.0} in {}",
                     span / step,
                     scan.id
                 );
@@ -63,7 +61,7 @@ pub(super) fn reconstruct(args: &ReconstructArgs, common: &Common) -> anyhow::Re
     answer(&setup, &args.asked, "reconstruction", plan, false, common)
 }
 
-pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answer> {
     let details = json!({"fd_above": args.fd_above, "coverage_below": args.coverage_below});
     let setup = Setup::new(&args.asked, "impute", &details, common)?;
     let plan = |scan: &Scan| {
@@ -83,7 +81,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outco
     answer(&setup, &args.asked, "imputed", plan, true, common)
 }
 
-pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Answer> {
     let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon}), common)?;
     let plan = |scan: &Scan| {
         let mut plan = Plan::whole(scan, setup.intake.regions());
@@ -152,7 +150,7 @@ fn answer(
     plan: impl Fn(&Scan) -> anyhow::Result<Plan>,
     keep_observed: bool,
     common: &Common,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Answer> {
     let started = Instant::now();
     let regions = setup.intake.regions();
     let engine = setup.engine();
@@ -219,8 +217,7 @@ fn answer(
         if setup.calibration.is_some() { "with calibrated spreads" } else { "spreads NOT calibrated" },
         started.elapsed().as_secs_f64()
     );
-    print(common, &facts, &text);
-    Ok(if passed_over.is_empty() { Outcome::Done } else { Outcome::SomeRejected })
+    Ok(Answer::new(facts, text).rejected(!passed_over.is_empty()))
 }
 
 /// What turns the spread of the state into that of a measurement, for one scan.
@@ -334,7 +331,7 @@ fn write_description(folder: &Path) -> anyhow::Result<()> {
     Ok(durable::write(&folder.join("dataset_description.json"), text.as_bytes())?)
 }
 
-pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Result<Answer> {
     let setup = Setup::new(&args.asked, "trajectory", &json!({}), common)?;
     let width = setup.frozen.model.config().width;
     let engine = setup.engine();
@@ -415,10 +412,6 @@ pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Resu
         "scans": summary.len(), "networks": names, "out": args.asked.out,
     });
     setup.folder.write_json("inference.json", &facts)?;
-    print(
-        common,
-        &facts,
-        &format!("{}: latent paths of {} scans; means in summary.tsv", path.display(), summary.len()),
-    );
-    Ok(Outcome::Done)
+    let text = format!("{}: latent paths of {} scans; means in summary.tsv", path.display(), summary.len());
+    Ok(Answer::new(facts, text))
 }

@@ -17,14 +17,11 @@ use bdo_model::posterior::spread::Uncertainty;
 use bdo_model::weights::{TrainingNotes, read_notes};
 use serde_json::json;
 
-use super::super::evaluate::scans_of;
-use super::super::{note, print};
-use super::uncertainty;
-use crate::Outcome;
+use super::super::evaluate::{People, scans_of};
+use super::CalibrateArgs;
+use crate::answer::{Answer, note};
 use crate::cli::Common;
-use crate::infer_args::CalibrateArgs;
 use crate::progress::Progress;
-use crate::training_args::People;
 
 /// Shares of missing frames the bands are fitted for.
 pub(super) const RATIOS: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
@@ -34,17 +31,17 @@ const HORIZON: usize = 10;
 const MOST_SCANS: usize = 60;
 const MOST_KNOWN: usize = 300;
 
-pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Outcome> {
-    let frozen = FrozenModel::read(&args.model)?;
-    let notes = read_notes(&args.model).context("expected a model with training.json")?;
-    let cohort = Cohort::open(&args.data)?;
+pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Answer> {
+    let frozen = FrozenModel::read(&args.from.model)?;
+    let notes = read_notes(&args.from.model).context("expected a model with training.json")?;
+    let cohort = Cohort::open(&args.from.data)?;
     if !has_people(&frozen, &notes, &cohort) {
         bail!(
             "{}: expected people the model was validated on (the cohort of its training), found none",
-            args.data.display()
+            args.from.data.display()
         );
     }
-    let calibration = fit(&frozen, &notes, &cohort, uncertainty(args.uncertainty, args.draws), common)?;
+    let calibration = fit(&frozen, &notes, &cohort, args.spread.uncertainty(), common)?;
     calibration.write(&args.out)?;
     let scans = scans_of(People::Test, &frozen.people, Some(&notes), &cohort);
     let mut text = format!(
@@ -64,8 +61,7 @@ pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Outco
         text.push_str(&format!("\nchecked on {} scans of test people:\n{}", scans.len(), coverage_table(&checked)));
     }
     let json = json!({"out": args.out, "calibration": calibration, "test_people": checked});
-    print(common, &json, text.trim_end());
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }
 
 /// Whether a cohort holds people the model was validated on.

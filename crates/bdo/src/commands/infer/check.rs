@@ -14,17 +14,15 @@ use bdo_model::posterior::simulation::{SimulationScore, simulate};
 use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
-use super::super::print;
-use super::Setup;
-use crate::Outcome;
+use super::{CheckArgs, Setup};
+use crate::answer::Answer;
 use crate::cli::Common;
-use crate::infer_args::CheckArgs;
 use crate::progress::Progress;
 
 /// Steps of the simulation in each interval between frames.
 const SUBSTEPS: [usize; 4] = [1, 4, 16, 64];
 
-pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Answer> {
     let details = json!({"scans": args.scans, "paths": args.paths});
     let mut setup = Setup::new(&args.asked, "check", &details, common)?;
     let step = setup.scans.len().div_ceil(args.scans.max(1)).max(1);
@@ -91,8 +89,7 @@ pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Outcome> 
     setup.folder.write_json("scores.json", &facts)?;
     setup.folder.write_json("inference.json", &json!({"verb": "check", "scored": true}))?;
     durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
-    print(common, &facts, text.trim_end());
-    Ok(Outcome::Done)
+    Ok(Answer::new(facts, text))
 }
 
 /// Too few steps let a simulation explode: such numbers are read by their exponent.

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
-use bdo_data::division::SplitManifest;
 use bdo_data::durable;
 use bdo_data::random::{shuffle, stream};
+use bdo_data::split::SplitManifest;
 use bdo_eval::conformal::Conformal;
 use bdo_eval::fitted::FittedHead;
 use bdo_eval::label::{Target, Task};
@@ -15,10 +15,9 @@ use bdo_eval::predict::predict;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::print;
-use crate::Outcome;
+use super::ConformalArgs;
+use crate::answer::Answer;
 use crate::cli::Common;
-use crate::infer_args::ConformalArgs;
 use crate::progress::Progress;
 
 const FORMAT: &str = "bdo-conformal/1";
@@ -50,17 +49,17 @@ pub(crate) fn read(path: &Path, head: &FittedHead) -> anyhow::Result<Conformal> 
     Ok(found.conformal)
 }
 
-pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answer> {
     if !(args.level > 0.0 && args.level < 1.0) {
         bail!("--level: expected a chance above 0 and below 1, found {}", args.level);
     }
-    let head = FittedHead::read(&args.head)?;
-    let cohort = Cohort::open(&args.data)?;
+    let head = FittedHead::read(&args.from.head)?;
+    let cohort = Cohort::open(&args.from.cohort.data)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
     let progress = Progress::start("predict", cohort.len(), common.quiet)?;
-    let predictions = predict(&args.head, &head, &cohort, &progress);
+    let predictions = predict(&args.from.head, &head, &cohort, &progress);
     progress.finish();
-    let used = used_people(&args.head);
+    let used = used_people(&args.from.head);
     let mut people: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let predictions = predictions?;
     for scan in predictions.scans.iter().filter(|s| !s.seen_by_head) {
@@ -77,9 +76,9 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Outco
     let least = (1.0 / (1.0 - args.level)).ceil() as usize;
     if said.len() < least {
         bail!(
-            "{}: expected at least {least} labelled people whom the head was neither fitted nor chosen on, found {}; a head of \
+            "{}: expected at least {least} labelled people whom the head was neither fitted nor chosen on, found {}; hint: a head of \
              one seed (bdo probe --seeds 0) leaves a fifth of its cohort",
-            args.data.display(),
+            args.from.cohort.data.display(),
             said.len()
         );
     }
@@ -112,8 +111,7 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Outco
         ));
     }
     let json = json!({"out": args.out, "target": head.target, "people": said.len(), "conformal": file.conformal, "halves": checked});
-    print(common, &json, &text);
-    Ok(Outcome::Done)
+    Ok(Answer::new(json, text))
 }
 
 /// Validation people of the head's own splits: nothing was fitted on them, but its settings were chosen by them.

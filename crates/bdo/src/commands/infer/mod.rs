@@ -8,7 +8,7 @@ mod scores;
 
 pub(crate) use conformal::read as read_conformal;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
@@ -20,17 +20,158 @@ use bdo_model::intake::Intake;
 use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::spread::Uncertainty;
 use bdo_model::weights::{TrainingNotes, read_notes};
+use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::evaluate::scans_of;
-use super::note;
-use crate::Outcome;
+use super::evaluate::{People, scans_of};
+use crate::answer::{Answer, note};
+use crate::args::{HeadAndData, ModelAndData, Spread, above_zero};
 use crate::cli::Common;
-use crate::infer_args::{Asked, InferVerb, UncertaintyName};
 use crate::progress::Progress;
-use crate::training_args::People;
 
-pub(crate) fn run(verb: &InferVerb, common: &Common) -> anyhow::Result<Outcome> {
+#[derive(Debug, Subcommand)]
+pub(crate) enum InferVerb {
+    Calibrate(CalibrateArgs),
+    Reconstruct(ReconstructArgs),
+    Impute(ImputeArgs),
+    Forecast(ForecastArgs),
+    Trajectory(TrajectoryArgs),
+    Check(CheckArgs),
+    Conformal(ConformalArgs),
+}
+
+// What every answer about scans needs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct Asked {
+    #[command(flatten)]
+    from: ModelAndData,
+    /// Whose scans
+    #[arg(long, value_enum, default_value = "all")]
+    people: People,
+    /// Repetition time, where the data are one series file instead of a cohort
+    #[arg(long, value_name = "S")]
+    tr: Option<f64>,
+    /// Region names of a series file without a header
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+    /// The folder to make
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    /// Leave out the tables of each scan and write only the Parquet table
+    #[arg(long, help_heading = "Output")]
+    no_bids: bool,
+    /// Bands from `bdo infer calibrate` [default: fitted on the model's validation people if the cohort has them]
+    #[arg(long, value_name = "FILE", help_heading = "Uncertainty")]
+    calibration: Option<PathBuf>,
+    #[command(flatten)]
+    spread: Spread,
+}
+
+/// Fit observation noise, temperature and bands on validation people, and check them on test people
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo infer calibrate --model run/model --data cohort --out calibration.json")]
+pub(crate) struct CalibrateArgs {
+    #[command(flatten)]
+    from: ModelAndData,
+    /// The file to make
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    out: PathBuf,
+    #[command(flatten)]
+    spread: Spread,
+}
+
+/// Every frame from all frames, or times between them, with standard deviations
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bdo infer reconstruct --model run/model --data cohort --out rec --calibration calibration.json\n  bdo infer reconstruct --model run/model --data cohort --out fine --every 0.5"
+)]
+pub(crate) struct ReconstructArgs {
+    #[command(flatten)]
+    asked: Asked,
+    /// Also at times this far apart, between the frames
+    #[arg(long, value_name = "S", value_parser = above_zero, help_heading = "Question")]
+    every: Option<f64>,
+}
+
+/// Fill censored frames and regions that a scan does not cover; or hide frames and see how well they are filled
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bdo infer impute --model run/model --data cohort --out filled --fd-above 0.5\n  bdo infer impute --model run/model --data cohort --out scores --missing 0.25,0.5,0.75,0.9"
+)]
+pub(crate) struct ImputeArgs {
+    #[command(flatten)]
+    asked: Asked,
+    /// Take frames with more motion than this as missing
+    #[arg(long, value_name = "MM", value_parser = above_zero, help_heading = "Question")]
+    fd_above: Option<f64>,
+    /// Take regions with a smaller share of covered voxels as missing
+    #[arg(long, value_name = "SHARE", value_parser = above_zero, help_heading = "Question")]
+    coverage_below: Option<f64>,
+    /// Score instead: hide these shares of the frames and fill them
+    #[arg(long, value_name = "R,R,...", value_delimiter = ',', help_heading = "Question")]
+    missing: Vec<f64>,
+}
+
+/// What comes after the last frame; or hide the last frames and see how well they are forecast
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bdo infer forecast --model run/model --data cohort --out next --horizon 20\n  bdo infer forecast --model run/model --data cohort --out skill --horizon 10 --score"
+)]
+pub(crate) struct ForecastArgs {
+    #[command(flatten)]
+    asked: Asked,
+    /// Frames ahead
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(help_heading = "Question")]
+    horizon: u64,
+    /// Score instead: hide the last frames and forecast them
+    #[arg(long, help_heading = "Question")]
+    score: bool,
+}
+
+/// The latent path: mean, variance, control energy and time constants by network
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo infer trajectory --model run/model --data cohort --out path")]
+pub(crate) struct TrajectoryArgs {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Does it hold together: other timings, a simulation of the same equation, test and retest, known truth
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo infer check --model run/model --data cohort --out checks")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    asked: Asked,
+    /// Most scans looked at
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Question")]
+    scans: usize,
+    /// Paths of the simulation
+    #[arg(long, value_name = "N", default_value_t = 200, help_heading = "Question")]
+    paths: usize,
+}
+
+/// Intervals and sets around the predictions of a fitted head that hold for new people
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  bdo probe --model run/model --data cohort --target age --seeds 0 --out age\n  bdo infer conformal --head age --data cohort --out age-90.json --level 0.9\n  bdo predict --head age --data others --conformal age-90.json --out predictions.tsv"
+)]
+pub(crate) struct ConformalArgs {
+    #[command(flatten)]
+    from: HeadAndData,
+    /// The file to make
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    out: PathBuf,
+    /// Wanted chance that the truth is inside
+    #[arg(long, value_name = "P", default_value_t = 0.9, help_heading = "Uncertainty")]
+    level: f64,
+    /// Random halvings of the people over which the coverage is checked
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Uncertainty")]
+    splits: u64,
+}
+
+pub(crate) fn run(verb: &InferVerb, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     match verb {
         InferVerb::Calibrate(args) => calibrate::run(args, common),
@@ -42,13 +183,6 @@ pub(crate) fn run(verb: &InferVerb, common: &Common) -> anyhow::Result<Outcome> 
         InferVerb::Trajectory(args) => answer::trajectory(args, common),
         InferVerb::Check(args) => check::run(args, common),
         InferVerb::Conformal(args) => conformal::run(args, common),
-    }
-}
-
-fn uncertainty(name: UncertaintyName, draws: u64) -> Uncertainty {
-    match name {
-        UncertaintyName::Sampled => Uncertainty::Sampled { draws: draws as usize },
-        UncertaintyName::Linearised => Uncertainty::Linearised,
     }
 }
 
@@ -67,11 +201,11 @@ struct Setup {
 
 impl Setup {
     fn new(asked: &Asked, verb: &str, details: &serde_json::Value, common: &Common) -> anyhow::Result<Self> {
-        let frozen = FrozenModel::read(&asked.model)?;
-        let notes = read_notes(&asked.model);
+        let frozen = FrozenModel::read(&asked.from.model)?;
+        let notes = read_notes(&asked.from.model);
         let request = json!({
-            "verb": verb, "model_blake3": frozen.blake3, "data": asked.data, "people": format!("{:?}", asked.people),
-            "calibration": asked.calibration, "uncertainty": uncertainty(asked.uncertainty, asked.draws),
+            "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.data, "people": format!("{:?}", asked.people),
+            "calibration": asked.calibration, "uncertainty": asked.spread.uncertainty(),
             "seed": common.seed, "details": details,
         });
         // What can be refused is refused before anything is made.
@@ -79,8 +213,8 @@ impl Setup {
             Some(path) => Some(Calibration::read(path, &frozen.blake3, frozen.contract.roi_names.len())?),
             None => None,
         };
-        if asked.data.is_dir() {
-            Intake::new(&frozen.contract, &Cohort::open(&asked.data)?)?;
+        if asked.from.data.is_dir() {
+            Intake::new(&frozen.contract, &Cohort::open(&asked.from.data)?)?;
         }
         let folder = WorkFolder::open(&asked.out, &request)?;
         let cohort = open_data(asked, folder.path(), common)?;
@@ -88,12 +222,12 @@ impl Setup {
         let scans = scans_of(asked.people, &frozen.people, notes.as_ref(), &cohort);
         if scans.is_empty() {
             bail!(
-                "{}: expected scans of {} people, found none; --people all takes everybody",
-                asked.data.display(),
-                format!("{:?}", asked.people).to_lowercase()
+                "{}: expected scans of {} people, found none; hint: --people all takes everybody",
+                asked.from.data.display(),
+                asked.people.name()
             );
         }
-        let mut uncertainty = uncertainty(asked.uncertainty, asked.draws);
+        let mut uncertainty = asked.spread.uncertainty();
         let calibration = match (given, &notes) {
             (Some(calibration), _) => Some(calibration),
             (None, Some(notes)) if calibrate::has_people(&frozen, notes, &cohort) => {
@@ -138,8 +272,8 @@ impl Setup {
 
 /// A cohort as it is; a single series file becomes one first.
 fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohort> {
-    if !asked.data.is_file() {
-        return Ok(Cohort::open(&asked.data)?);
+    if !asked.from.data.is_file() {
+        return Ok(Cohort::open(&asked.from.data)?);
     }
     let options = IngestOptions {
         format: Some(Format::Series),
@@ -147,7 +281,7 @@ fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohor
         tr_seconds: asked.tr,
         ..IngestOptions::default()
     };
-    let plan = ingest::plan(&asked.data, &options)?;
+    let plan = ingest::plan(&asked.from.data, &options)?;
     for warning in &plan.warnings {
         note(common, warning);
     }

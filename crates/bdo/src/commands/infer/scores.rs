@@ -8,17 +8,14 @@ use bdo_eval::infer::score::{FillScore, Question};
 use bdo_model::intake::MaskSettings;
 use serde_json::json;
 
-use super::super::evaluate::scans_of;
-use super::super::{note, print};
-use super::Setup;
+use super::super::evaluate::{People, scans_of};
 use super::calibrate::coverage_table;
-use crate::Outcome;
+use super::{ForecastArgs, ImputeArgs, Setup};
+use crate::answer::{Answer, note};
 use crate::cli::Common;
-use crate::infer_args::{ForecastArgs, ImputeArgs};
 use crate::progress::Progress;
-use crate::training_args::People;
 
-pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answer> {
     if let Some(wrong) = args.missing.iter().find(|r| !(**r > 0.0 && **r < 1.0)) {
         bail!("--missing: expected shares above 0 and below 1, found {wrong}");
     }
@@ -26,7 +23,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outco
     let (notes, calibration) = setup.scoring()?;
     let scans = setup.unseen(args.asked.people);
     if scans.is_empty() {
-        bail!("{}: expected scans of people the model has not seen, found none", args.asked.data.display());
+        bail!("{}: expected scans of people the model has not seen, found none", args.asked.from.data.display());
     }
     note(common, &format!("{} scans are scored", scans.len()));
     let engine = setup.engine();
@@ -51,11 +48,10 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Outco
     setup.folder.write_json("inference.json", &json!({"verb": "impute", "scored": true}))?;
     let text = coverage_table(&scores);
     durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
-    print(common, &facts, text.trim_end());
-    Ok(Outcome::Done)
+    Ok(Answer::new(facts, text))
 }
 
-pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Answer> {
     let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon, "score": true}), common)?;
     let (notes, calibration) = setup.scoring()?;
     let scans = setup.unseen(args.asked.people);
@@ -78,7 +74,7 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<O
     if scored == 0 {
         bail!(
             "{}: expected scans with at least {} frames and the repetition time of at least 8 training scans, found none",
-            args.asked.data.display(),
+            args.asked.from.data.display(),
             args.horizon + 10
         );
     }
@@ -103,6 +99,5 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<O
     setup.folder.write_json("scores.json", &facts)?;
     setup.folder.write_json("inference.json", &json!({"verb": "forecast", "scored": true}))?;
     durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
-    print(common, &facts, text.trim_end());
-    Ok(Outcome::Done)
+    Ok(Answer::new(facts, text))
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::comparison_args::{BaselineArgs, BaselineName};
+use super::{Baseline, BaselineArgs};
 
 /// A method with all that decides its training.
 #[derive(Debug, Clone, Serialize)]
@@ -44,7 +44,7 @@ pub(super) enum Pretraining {
 
 impl Plan {
     /// The method's own training, then `--epochs`, then `--set`.
-    pub(super) fn of(args: &BaselineArgs) -> anyhow::Result<Self> {
+    pub(super) fn of(BaselineArgs { name, training: args, .. }: &BaselineArgs) -> anyhow::Result<Self> {
         let mut sets: Vec<String> = args.epochs.iter().map(|epochs| format!("train.epochs={epochs}")).collect();
         sets.extend(args.set.iter().cloned());
         let connectivity = |method: ConnectivityMethod| {
@@ -81,12 +81,9 @@ impl Plan {
             let tuning = Tuning { epochs: args.finetune_epochs, points, max_minutes: 0.0 };
             Ok(Self::Foundation { method, pretraining, tuning: args.finetune.then_some(tuning) })
         };
-        match args.name {
-            BaselineName::Brainnetcnn => connectivity(ConnectivityMethod::BrainNetCnn),
-            BaselineName::Braingnn => connectivity(ConnectivityMethod::BrainGnn),
-            BaselineName::Brainnettf => connectivity(ConnectivityMethod::BrainNetTf),
-            BaselineName::Brainlm => foundation(FoundationMethod::BrainLm),
-            BaselineName::Brainjepa => foundation(FoundationMethod::BrainJepa),
+        match *name {
+            Baseline::Network(method) => connectivity(method),
+            Baseline::Tokens(method) => foundation(method),
         }
     }
 

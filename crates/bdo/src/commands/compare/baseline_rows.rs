@@ -1,10 +1,10 @@
 //! The five baselines as rows of a comparison, and two of them fine-tuned.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use anyhow::Context;
 use bdo_baselines::connectivity::ConnectivityKind;
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
@@ -23,64 +23,57 @@ use bdo_model::ops::Kernels;
 use bdo_train::settings::Settings;
 use rand_chacha::rand_core::Rng;
 
-use super::baseline::pretrain_tokens;
+use super::CompareArgs;
+use super::row::Row;
+use crate::args::Choice;
 use crate::cli::Common;
-use crate::comparison_args::CompareArgs;
-
-/// Names of the rows.
-pub(crate) const NAMES: [&str; 7] =
-    ["brainnetcnn", "braingnn", "brainnettf", "brainlm", "brainlm-finetune", "brainjepa", "brainjepa-finetune"];
+use crate::commands::baseline::pretrain_tokens;
 
 /// Makes rows; matrices that several rows look at are computed once.
-#[derive(Default)]
-pub(crate) struct Baselines {
-    sets: Mutex<Vec<(ConnectivityKind, Arc<ConnectomeSet>)>>,
+pub(crate) struct Baselines<'a> {
+    pub(crate) args: &'a CompareArgs,
+    pub(crate) cohort: &'a Cohort,
+    pub(crate) common: &'a Common,
+    pub(crate) sets: RefCell<Vec<(ConnectivityKind, Arc<ConnectomeSet>)>>,
 }
 
-impl Baselines {
-    /// The row of this name, `None` if it is no baseline.
-    pub(crate) fn row(
-        &self,
-        name: &str,
-        args: &CompareArgs,
-        cohort: &Cohort,
-        common: &Common,
-    ) -> anyhow::Result<Option<Box<dyn Method>>> {
-        let plain = name.strip_suffix("-finetune").unwrap_or(name);
-        let kind = if let Some(method) = ConnectivityMethod::ALL.into_iter().find(|m| m.name() == name) {
-            let mut recipe = method.recipe();
-            recipe.epochs = args.baseline_epochs.unwrap_or(recipe.epochs);
-            recipe.max_minutes = args.baseline_minutes;
-            Kind::Connectivity(method, recipe, self.set(method.inputs(), cohort)?)
-        } else if let Some(method) = FoundationMethod::ALL.into_iter().find(|m| m.name() == plain) {
-            let mut sets =
-                vec![format!("model.kind={plain}"), format!("train.max_minutes={:?}", args.baseline_minutes)];
-            sets.extend(args.baseline_epochs.map(|epochs| format!("train.epochs={epochs}")));
-            let points = TunePoint::subset(args.finetune_budget);
-            // The time is that of the whole row, whatever the number of configurations.
-            let max_minutes = args.baseline_minutes / points.len().max(1) as f64;
-            let tuning = Tuning { epochs: args.finetune_epochs, points, max_minutes };
-            Kind::Tokens(Box::new(Tokens {
-                method,
-                settings: resolve("", &sets)?.settings,
-                tuning: (plain != name).then_some(tuning),
-                data: args.data.clone(),
-                out: args.out.join("pretraining"),
-                quiet: Common { quiet: true, ..common.clone() },
-            }))
-        } else {
-            return Ok(None);
-        };
-        Ok(Some(Box::new(BaselineRow { name: name.to_owned(), kind })))
+impl Baselines<'_> {
+    pub(crate) fn network(&self, row: Row, method: ConnectivityMethod) -> anyhow::Result<Box<dyn Method>> {
+        let training = &self.args.training;
+        let mut recipe = method.recipe();
+        recipe.epochs = training.baseline_epochs.unwrap_or(recipe.epochs);
+        recipe.max_minutes = training.baseline_minutes;
+        let kind = Kind::Connectivity(method, recipe, self.set(method.inputs())?);
+        Ok(Box::new(BaselineRow { row, kind }))
     }
 
-    fn set(&self, kind: ConnectivityKind, cohort: &Cohort) -> anyhow::Result<Arc<ConnectomeSet>> {
-        let mut sets = self.sets.lock().ok().context("another row failed while it computed connectivity")?;
-        if let Some((_, set)) = sets.iter().find(|(k, _)| *k == kind) {
+    pub(crate) fn tokens(&self, row: Row, method: FoundationMethod, tuned: bool) -> anyhow::Result<Box<dyn Method>> {
+        let (args, training) = (self.args, &self.args.training);
+        let minutes = training.baseline_minutes;
+        let mut sets = vec![format!("model.kind={}", method.name()), format!("train.max_minutes={minutes:?}")];
+        sets.extend(training.baseline_epochs.map(|epochs| format!("train.epochs={epochs}")));
+        let points = TunePoint::subset(training.finetune_budget);
+        // The time is that of the whole row, whatever the number of configurations.
+        let max_minutes = minutes / points.len().max(1) as f64;
+        let tuning = Tuning { epochs: training.finetune_epochs, points, max_minutes };
+        let tokens = Tokens {
+            row,
+            method,
+            settings: resolve("", &sets)?.settings,
+            tuning: tuned.then_some(tuning),
+            data: args.cohort.data.clone(),
+            out: args.out.join("pretraining"),
+            quiet: Common { quiet: true, ..self.common.clone() },
+        };
+        Ok(Box::new(BaselineRow { row, kind: Kind::Tokens(Box::new(tokens)) }))
+    }
+
+    fn set(&self, kind: ConnectivityKind) -> anyhow::Result<Arc<ConnectomeSet>> {
+        if let Some((_, set)) = self.sets.borrow().iter().find(|(k, _)| *k == kind) {
             return Ok(set.clone());
         }
-        let set = Arc::new(ConnectomeSet::of_cohort(cohort, kind)?);
-        sets.push((kind, set.clone()));
+        let set = Arc::new(ConnectomeSet::of_cohort(self.cohort, kind)?);
+        self.sets.borrow_mut().push((kind, set.clone()));
         Ok(set)
     }
 }
@@ -92,6 +85,7 @@ enum Kind {
 
 /// What a row of a token model needs.
 struct Tokens {
+    row: Row,
     method: FoundationMethod,
     settings: Settings,
     tuning: Option<Tuning>,
@@ -102,7 +96,7 @@ struct Tokens {
 }
 
 struct BaselineRow {
-    name: String,
+    row: Row,
     kind: Kind,
 }
 
@@ -144,24 +138,13 @@ impl Tokens {
         let mut flags = pretrained.notes;
         flags.extend(found.notes);
         let epochs = pretrained.steps as f64 / pretrained.plan.steps_per_epoch as f64;
-        flags.extend(shorter("pre-trained for", epochs, own_epochs(name).unwrap_or(0.0)));
+        flags.extend(shorter("pre-trained for", epochs, self.row.own_epochs().unwrap_or(0.0)));
         if let Some(tuning) = &self.tuning {
             flags.push(format!("{} of 36 configurations tuned", tuning.points.len()));
         }
         let parameters = self.method.parameter_count(task.cohort.regions().len(), width(self.settings.model.size));
         Ok(Found { outcome: found.outcome, parts: found.parts, people: found.people, flags, parameters })
     }
-}
-
-/// Epochs a row of this name is trained for by its authors: with labels for the networks of connectivity, before them for
-/// token models.
-pub(crate) fn own_epochs(name: &str) -> Option<f64> {
-    if let Some(method) = ConnectivityMethod::ALL.into_iter().find(|m| m.name() == name) {
-        return Some(method.recipe().epochs as f64);
-    }
-    let plain = name.strip_suffix("-finetune").unwrap_or(name);
-    let kind = FoundationMethod::ALL.into_iter().find(|m| m.name() == plain)?.name();
-    resolve("", &[format!("model.kind={kind}")]).ok().map(|own| own.settings.train.epochs)
 }
 
 /// What a reader must know about a training that was cut short.
@@ -171,7 +154,7 @@ fn shorter(what: &str, epochs: f64, own: f64) -> Option<String> {
 
 impl Method for BaselineRow {
     fn name(&self) -> &str {
-        &self.name
+        self.row.typed()
     }
 
     fn fingerprint(&self) -> String {
@@ -179,7 +162,7 @@ impl Method for BaselineRow {
             Kind::Connectivity(_, recipe, _) => format!("{recipe:?}"),
             Kind::Tokens(tokens) => format!("{} {:?}", tokens.settings.blake3(), tokens.tuning),
         };
-        format!("baseline/2 {} {settings}", self.name)
+        format!("baseline/2 {} {settings}", self.name())
     }
 
     fn runs_alone(&self) -> bool {

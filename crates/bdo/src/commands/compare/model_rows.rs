@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use bdo_data::cohort::Cohort;
-use bdo_data::division::Split;
 use bdo_data::record::RunRecord;
+use bdo_data::split::Split;
 use bdo_eval::cache::{cached_features, cached_features_each};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
@@ -25,25 +25,12 @@ use bdo_train::folder::settings_of;
 use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 
-use super::pretrain::{Watcher, add_readout, preset};
+use super::row::{BdoRow, Row};
+use super::{CompareArgs, pretraining};
+use crate::args::Choice;
 use crate::cli::Common;
-use crate::comparison_args::CompareArgs;
+use crate::commands::pretrain::{Watcher, add_readout, preset};
 use crate::progress::Progress;
-
-/// Names of the rows.
-pub(crate) const NAMES: [&str; 11] = [
-    "bdo-probe",
-    "bdo-mean",
-    "bdo-mean-std",
-    "bdo-covariance",
-    "bdo-correlation",
-    "bdo-log-covariance",
-    "bdo-regions",
-    "bdo-coupling",
-    "bdo-correlation-combat",
-    "bdo-coupling-combat",
-    "bdo-finetune",
-];
 
 /// One model for each split, by the hash of the split.
 pub(crate) struct Models {
@@ -69,13 +56,13 @@ impl Models {
     /// Features for all the rows, each scan encoded once for each model; the rows then find them.
     pub(crate) fn embed(
         &self,
-        names: &[&str],
+        rows: &[(Row, BdoRow)],
         args: &CompareArgs,
         cohort: &Cohort,
         common: &Common,
     ) -> anyhow::Result<()> {
         let mut poolings: Vec<Pooling> = Vec::new();
-        for pooling in names.iter().filter(|name| NAMES.contains(name)).filter_map(|name| pooling(name)) {
+        for pooling in rows.iter().filter_map(|(_, of)| of.pooling()) {
             if !poolings.contains(&pooling) {
                 poolings.push(pooling);
             }
@@ -91,10 +78,11 @@ impl Models {
         Ok(())
     }
 
-    /// The row of this name.
+    /// A row, with the model of each split.
     pub(crate) fn row(
         &self,
-        name: &str,
+        row: Row,
+        of: BdoRow,
         args: &CompareArgs,
         cohort: &Cohort,
         nuisance: &Arc<Nuisance>,
@@ -105,33 +93,32 @@ impl Models {
         for (split, model) in &self.by_split {
             let from = match made.get(model.as_path()) {
                 Some(from) => from.clone(),
-                None => Ingredients::of(name, model, args, cohort, common)?,
+                None => Ingredients::of(of, model, args, cohort, common)?,
             };
             made.insert(model, from.clone());
-            rows.insert(split.clone(), from.row(name, args, nuisance)?);
+            rows.insert(split.clone(), from.row(row.typed(), of, args, nuisance)?);
         }
-        Ok(Box::new(OfSplits { name: name.to_owned(), rows }))
+        Ok(Box::new(OfSplits { row, rows }))
     }
 
-    /// Features of a row for the confound audit: those of the first split's model.
+    /// Features for the confound audit: those of the first split's model.
     pub(crate) fn audited(
         &self,
-        name: &str,
+        pooling: Pooling,
         args: &CompareArgs,
         cohort: &Cohort,
         common: &Common,
     ) -> anyhow::Result<FeatureTable> {
         let model = self.by_split.values().next().context("a comparison has at least one split")?;
-        let pooling = pooling(name).with_context(|| format!("{name} has no features"))?;
         Ok(features(model, pooling, args, cohort, common)?.shared()?)
     }
 }
 
 fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
-    let out = args.out.join("pretraining").join(&split.blake3[..16]);
-    let mut sets = args.set.clone();
-    sets.push(format!("train.max_minutes={:?}", args.pretrain_minutes));
-    let settings = Settings::resolve(&preset(args.config.as_deref())?, &sets)?;
+    let out = pretraining::folder(&args.out, split);
+    let mut sets = args.training.configuration.set.clone();
+    sets.push(format!("train.max_minutes={:?}", args.training.pretrain_minutes));
+    let settings = Settings::resolve(&preset(args.training.configuration.config.as_deref())?, &sets)?;
     // The readout is what a pre-training leaves last. One that the clock ended has steps left, which a second look at the
     // comparison must not take: other weights would be other results.
     let model = out.join("model");
@@ -140,11 +127,11 @@ fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) ->
         return Ok(model);
     }
     let request = Request {
-        data: args.data.clone(),
+        data: args.cohort.data.clone(),
         resume: out.exists(),
         out,
         settings: Some(settings),
-        seed: split.seed(),
+        seed: split.spec.seed,
         people: Some(split.clone()),
     };
     bdo_kernels::allocator::tune_allocator();
@@ -170,20 +157,6 @@ fn features(
     Ok(table?)
 }
 
-/// How a row pools the control; fine-tuning does it inside.
-fn pooling(name: &str) -> Option<Pooling> {
-    match name {
-        "bdo-finetune" => None,
-        "bdo-mean-std" => Some(Pooling::MeanStd),
-        "bdo-covariance" => Some(Pooling::Covariance),
-        "bdo-correlation" | "bdo-correlation-combat" => Some(Pooling::Correlation),
-        "bdo-regions" => Some(Pooling::Regions),
-        "bdo-coupling" | "bdo-coupling-combat" => Some(Pooling::Coupling),
-        "bdo-log-covariance" => Some(Pooling::LogCovariance),
-        _ => Some(Pooling::Mean),
-    }
-}
-
 /// What a row is made of, for one model.
 #[derive(Clone)]
 struct Ingredients {
@@ -194,21 +167,27 @@ struct Ingredients {
 }
 
 impl Ingredients {
-    fn of(name: &str, model: &Path, args: &CompareArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Self> {
-        let table = pooling(name).map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
+    fn of(row: BdoRow, model: &Path, args: &CompareArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Self> {
+        let table = row.pooling().map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
         let shared = match &table {
-            Some(table) if name != "bdo-probe" => Some(Arc::new(table.shared()?)),
+            Some(table) if row != BdoRow::Probe => Some(Arc::new(table.shared()?)),
             _ => None,
         };
         let source = table.as_ref().map_or_else(String::new, |t| t.origin.blake3());
         Ok(Self { model: model.to_path_buf(), source, table, shared })
     }
 
-    fn row(&self, name: &str, args: &CompareArgs, nuisance: &Arc<Nuisance>) -> anyhow::Result<Box<dyn Method>> {
+    fn row(
+        &self,
+        name: &str,
+        row: BdoRow,
+        args: &CompareArgs,
+        nuisance: &Arc<Nuisance>,
+    ) -> anyhow::Result<Box<dyn Method>> {
         if let Some(shared) = &self.shared {
-            let row = ClosedForm::new(name, shared.clone(), &self.source);
-            let combat = name.ends_with("-combat");
-            return Ok(Box::new(if combat { row.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { row }));
+            let plain = ClosedForm::new(name, shared.clone(), &self.source);
+            let combat = matches!(row, BdoRow::ClosedForm { combat: true, .. });
+            return Ok(Box::new(if combat { plain.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { plain }));
         }
         if let Some(table) = &self.table {
             return Ok(Box::new(GridProbe::new(name, table.clone(), ProbeSettings::protocol(""))));
@@ -217,9 +196,9 @@ impl Ingredients {
             target: String::new(),
             head: HeadKind::Linear,
             seeds: vec![0],
-            epochs: args.finetune_epochs,
-            frames: args.finetune_frames,
-            points: TunePoint::subset(args.finetune_budget),
+            epochs: args.training.finetune_epochs,
+            frames: args.training.finetune_frames,
+            points: TunePoint::subset(args.training.finetune_budget),
         };
         Ok(Box::new(FineTuning::new(name, &self.model, &args.out.join("finetuning"), settings)?))
     }
@@ -227,13 +206,13 @@ impl Ingredients {
 
 /// A row whose model depends on the split.
 struct OfSplits {
-    name: String,
+    row: Row,
     rows: BTreeMap<String, Box<dyn Method>>,
 }
 
 impl Method for OfSplits {
     fn name(&self) -> &str {
-        &self.name
+        self.row.typed()
     }
 
     fn fingerprint(&self) -> String {
@@ -253,27 +232,14 @@ impl Method for OfSplits {
     }
 
     fn runs_alone(&self) -> bool {
-        self.name == "bdo-finetune"
+        self.row == Row::Bdo(BdoRow::Finetune)
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
         let Some(row) = self.rows.get(&task.split.blake3) else {
             let known = format!("a model for each of {} splits, found none for {}", self.rows.len(), task.split.blake3);
-            return Err(MethodError::Other(format!("{}: expected {known}", self.name).into()));
+            return Err(MethodError::Other(format!("{}: expected {known}", self.name()).into()));
         };
         row.run(task)
     }
-}
-
-/// Whether any of the rows needs a model; a model that none needs is a mistake worth saying.
-pub(crate) fn needed(names: &[&str]) -> bool {
-    names.iter().any(|name| NAMES.contains(name))
-}
-
-/// Refuses what cannot be meant.
-pub(crate) fn check(args: &CompareArgs, names: &[&str]) -> anyhow::Result<()> {
-    if args.model.is_none() && needed(names) && args.pretrain_minutes < 0.0 {
-        bail!("--pretrain-minutes: expected at least 0 where no --model is given, found {}", args.pretrain_minutes);
-    }
-    Ok(())
 }

@@ -1,5 +1,7 @@
 //! `bdo baseline`: a method BDO is compared with, trained and scored on the shared splits.
 
+mod plan;
+
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bdo_baselines::connectome_set::ConnectomeSet;
-use bdo_baselines::foundation::FoundationRun;
+use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
 use bdo_baselines::label::Labels;
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
 use bdo_baselines::pretrain::run::{TokenRunError, TokenSummary, pretrain};
@@ -18,22 +20,108 @@ use bdo_baselines::train::objective::Task;
 use bdo_baselines::train::recipe::Recipe;
 use bdo_baselines::train::select::{Score, by_person};
 use bdo_data::cohort::Cohort;
-use bdo_data::division::{Division, Split, SplitManifest};
 use bdo_data::durable;
 use bdo_data::random::stream;
+use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
 use bdo_model::ops::Kernels;
 use bdo_train::run::Request;
 use bdo_train::settings::Settings;
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::baseline_plan::{Plan, Pretraining};
-use super::{note, peak_rss_mib, print};
-use crate::Outcome;
+use super::peak_rss_mib;
+use crate::answer::{Answer, note};
+use crate::args::{Choice, Choices, Data, Seeds, one_of, positive};
 use crate::cli::Common;
-use crate::comparison_args::BaselineArgs;
+use plan::{Plan, Pretraining};
+
+/// Train a method BDO is compared with, and score it on people it has not seen
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bdo baseline brainnetcnn --data cohort --target sex --out cnn-sex\n  bdo baseline braingnn --data cohort --target age --out gnn-age --set train.epochs=20"
+)]
+pub(crate) struct BaselineArgs {
+    /// The method
+    #[arg(value_parser = one_of::<Baseline>())]
+    name: Baseline,
+    #[command(flatten)]
+    cohort: Data,
+    /// The label to predict: a number or two classes
+    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    target: String,
+    /// Folder for the result and the predictions; one that is there is continued
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    #[command(flatten)]
+    repetitions: Seeds,
+    #[command(flatten)]
+    training: Training,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Training")]
+struct Training {
+    /// Passes over the training scans [default: that of the method's public code]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    epochs: Option<u32>,
+    /// One key, e.g. `train.batch_size=32`, `model.activate_output=true`; for brainlm and brainjepa those of pretrain, e.g.
+    /// `model.size=small`
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// A model of `pretrain --set model.kind=brainlm|brainjepa`; its training people among the tested are counted [default:
+    /// one is pre-trained for every split, on those who are not tested]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Train brainlm or brainjepa end to end with the labels, in place of a linear probe
+    #[arg(long)]
+    finetune: bool,
+    /// Epochs of that; the protocol has 50
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
+    finetune_epochs: usize,
+    /// Configurations of that, of the grid's 36
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
+    finetune_budget: usize,
+}
+
+/// Methods BDO is compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Baseline {
+    Network(ConnectivityMethod),
+    Tokens(FoundationMethod),
+}
+
+impl Choice for Baseline {
+    const CHOICES: Choices<Self> = &[
+        (
+            Self::Network(ConnectivityMethod::BrainNetCnn),
+            "brainnetcnn",
+            "Edge-to-edge convolutions of the correlation matrix",
+        ),
+        (
+            Self::Network(ConnectivityMethod::BrainGnn),
+            "braingnn",
+            "Region-aware graph convolutions of shrunk correlations and partial correlations",
+        ),
+        (
+            Self::Network(ConnectivityMethod::BrainNetTf),
+            "brainnettf",
+            "Transformer over regions with an orthonormal clustering readout",
+        ),
+        (
+            Self::Tokens(FoundationMethod::BrainLm),
+            "brainlm",
+            "Masked autoencoding of regions by windows, then a linear probe",
+        ),
+        (
+            Self::Tokens(FoundationMethod::BrainJepa),
+            "brainjepa",
+            "Prediction of codes of hidden regions and windows, then a linear probe",
+        ),
+    ];
+}
 
 /// What one split gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,12 +139,12 @@ struct SeedResult {
     predictions: Vec<(String, f64, f64)>,
 }
 
-pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     let plan = Plan::of(args)?;
-    let cohort = Cohort::open(&args.data)?;
+    let cohort = Cohort::open(&args.cohort.data)?;
     let labels = Labels::of(cohort.participants(), &args.target)?;
-    let splits = Division::of(&cohort)?.random(&args.target, &args.seeds)?;
+    let splits = splits(&cohort, args)?;
     let identity = json!({
         "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
     });
@@ -84,15 +172,29 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Outcom
     let summary = summary(&results, labels.task);
     let json = json!({
         "method": plan.name(), "target": args.target, "task": labels.task, "classes": labels.classes,
-        "data": args.data, "regions": regions, "parameters": plan.parameter_count(regions)?,
+        "data": args.cohort.data, "regions": regions, "parameters": plan.parameter_count(regions)?,
         "plan": plan, "splits_blake3": splits.blake3, "summary": summary,
         "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
         "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
     });
     durable::write(&args.out.join("predictions.tsv"), predictions(&results).as_bytes())?;
     durable::write(&args.out.join("result.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
-    print(common, &json, &text(plan.name(), args, &results, &summary));
-    Ok(Outcome::Done)
+    let text = text(plan.name(), args, &results, &summary);
+    Ok(Answer::new(json, text))
+}
+
+fn splits(cohort: &Cohort, args: &BaselineArgs) -> anyhow::Result<SplitManifest> {
+    let people = cohort.participants();
+    let column = |name: &str| people.columns().iter().find(|c| *c == name).cloned();
+    let spec = |&seed: &u64| SplitSpec {
+        target: Some(args.target.clone()),
+        family_column: column("family_id"),
+        site_column: None,
+        scheme: Scheme::Random,
+        seed,
+    };
+    let specs: Vec<SplitSpec> = args.repetitions.seeds.iter().map(spec).collect();
+    Ok(SplitManifest::new(&cohort.content_blake3()?, people, &specs)?)
 }
 
 /// Makes the folder this run's own; one that holds another run is refused.
@@ -102,10 +204,10 @@ fn claim(out: &Path, identity: &serde_json::Value, splits: &SplitManifest) -> an
         let found: serde_json::Value = serde_json::from_slice(&durable::read(&path)?)
             .with_context(|| format!("{}: expected JSON", path.display()))?;
         if found != *identity {
-            bail!("{} holds another run; give another --out, or remove it", out.display());
+            bail!("{} holds another run; hint: give another --out, or remove it", out.display());
         }
     } else if out.is_dir() && std::fs::read_dir(out)?.next().is_some() {
-        bail!("{} exists and is not a baseline run; give another --out", out.display());
+        bail!("{} exists and is not a baseline run; hint: give another --out", out.display());
     }
     durable::create_folder(out)?;
     durable::write(&path, serde_json::to_string_pretty(identity)?.as_bytes())?;
@@ -127,7 +229,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Trains and predicts for one split, unless its result is there.
     fn one_seed(&self, split: &Split) -> anyhow::Result<SeedResult> {
-        let seed = split.seed();
+        let seed = split.spec.seed;
         let file = self.args.out.join(format!("seed-{seed}.json"));
         if file.exists()
             && let Ok(done) = serde_json::from_slice::<SeedResult>(&durable::read(&file)?)
@@ -201,8 +303,8 @@ impl Work<'_> {
                 Ok((folder.clone(), people.overlap(tested).len()))
             }
             Pretraining::Own(settings) => {
-                let out = self.args.out.join(format!("pretraining-{}", split.seed()));
-                let found = pretrain_tokens(&self.args.data, &out, settings, run_seed, split, self.common)?;
+                let out = self.args.out.join(format!("pretraining-{}", split.spec.seed));
+                let found = pretrain_tokens(&self.args.cohort.data, &out, settings, run_seed, split, self.common)?;
                 Ok((found.model, 0))
             }
         }
@@ -223,7 +325,7 @@ impl Work<'_> {
     ) -> anyhow::Result<(MethodOutcome, Parts, Vec<String>)> {
         let set = self.set.context("connectomes are computed for methods that use them")?;
         let parts = set.parts(split, label);
-        let seed = split.seed();
+        let seed = split.spec.seed;
         let checkpoints = Checkpoints::new(&self.checkpoints(seed), split.blake3.clone());
         let (task, kernels) = (self.labels.task, kernels());
         let run = Run { recipe, task, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };

@@ -1,0 +1,57 @@
+//! What a verb says at its end, and its remarks on the way.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::cli::Common;
+
+/// The result of a verb: JSON for programs, text for people.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    json: Value,
+    text: String,
+    /// Done, but some inputs were rejected (and listed).
+    pub(crate) some_rejected: bool,
+}
+
+impl Answer {
+    pub(crate) fn new(json: Value, text: impl Into<String>) -> Self {
+        Self { json, text: text.into(), some_rejected: false }
+    }
+
+    pub(crate) fn rejected(self, some_rejected: bool) -> Self {
+        Self { some_rejected, ..self }
+    }
+
+    /// Of a verb that has printed while it ran.
+    pub(crate) fn nothing() -> Self {
+        Self::new(Value::Null, "")
+    }
+
+    /// Prints to stdout, which is for data only.
+    pub(crate) fn print(&self, common: &Common) -> std::io::Result<()> {
+        let mut out = std::io::stdout().lock();
+        if self.json.is_null() {
+            return Ok(());
+        }
+        if common.json {
+            writeln!(out, "{}", self.json)?;
+        } else if !common.quiet {
+            writeln!(out, "{}", self.text.trim_end())?;
+        }
+        out.flush()
+    }
+}
+
+/// A remark on stderr.
+pub(crate) fn note(common: &Common, text: &str) {
+    if !common.quiet {
+        complain(&format!("note: {text}"));
+    }
+}
+
+/// A line on stderr, quiet or not. If nobody reads it, work goes on.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,282 @@
+//! Arguments that several verbs share, the parsers of their values, and the command line that repeats a request.
+
+use std::path::PathBuf;
+
+use bdo_data::confound::Preset;
+use bdo_data::ingest::Format;
+use bdo_eval::fitted::HeadKind;
+use bdo_eval::method::FitOn;
+use bdo_kernels::Precision;
+use bdo_model::pooling::Pooling;
+use bdo_model::posterior::spread::Uncertainty;
+use bdo_train::settings::Size;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, Command};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+// The groups below have no doc comments: clap would show them as the description of the verb.
+
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct Data {
+    /// The cohort
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct ModelAndData {
+    /// The model directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: PathBuf,
+    /// The cohort
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct HeadAndData {
+    /// The folder of `bdo probe` or `bdo finetune`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) head: PathBuf,
+    #[command(flatten)]
+    pub(crate) cohort: Data,
+}
+
+// What a head is fitted on.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct Labelled {
+    #[command(flatten)]
+    pub(crate) from: ModelAndData,
+    /// The label to predict: a column of the cohort's participants table
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target: String,
+    /// Further people to score with what was fitted
+    #[arg(long, value_name = "COHORT")]
+    pub(crate) test_data: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct Configuration {
+    /// Configuration (TOML) [default: the default preset]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One key of the configuration, e.g. `loss.tau=0`; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// Seeds of the protocol.
+pub(crate) const SEEDS: [u64; 3] = [0, 1, 2];
+
+#[derive(Debug, Clone, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct Seeds {
+    /// One repetition per seed: it decides the split, the start and the order of training
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = SEEDS)]
+    pub(crate) seeds: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Uncertainty")]
+pub(crate) struct Spread {
+    /// How the variance of the latent state passes the decoder, where no calibration says it
+    #[arg(long, value_parser = one_of::<Uncertainty>(), default_value = "sampled")]
+    uncertainty: Uncertainty,
+    /// States drawn, where no calibration says it
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(2..=4096))]
+    draws: u64,
+}
+
+impl Spread {
+    pub(crate) fn uncertainty(&self) -> Uncertainty {
+        match self.uncertainty {
+            Uncertainty::Sampled { .. } => Uncertainty::Sampled { draws: self.draws as usize },
+            Uncertainty::Linearised => Uncertainty::Linearised,
+        }
+    }
+}
+
+/// Values, each with its name as typed and what it means.
+pub(crate) type Choices<T> = &'static [(T, &'static str, &'static str)];
+
+/// A closed choice.
+pub(crate) trait Choice: Copy + PartialEq + Send + Sync + 'static {
+    const CHOICES: Choices<Self>;
+
+    /// As typed and printed.
+    fn typed(self) -> &'static str {
+        Self::CHOICES.iter().find(|(value, ..)| *value == self).map_or("", |(_, name, _)| name)
+    }
+}
+
+/// An option that has a name for `None`. Under this name clap takes it as a value like any other.
+pub(crate) type Maybe<T> = Option<T>;
+
+/// Parses a choice; help and completions list its values.
+pub(crate) fn one_of<T: Choice>() -> impl TypedValueParser<Value = T> {
+    let values = T::CHOICES.iter().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(values).map(|typed| {
+        let chosen = T::CHOICES.iter().find(|(_, name, _)| *name == typed);
+        chosen.expect("only these values pass the parser").0
+    })
+}
+
+impl Choice for Pooling {
+    const CHOICES: Choices<Self> = &[
+        (Self::Mean, "mean", "Mean of the control over time: d numbers"),
+        (Self::MeanStd, "mean-std", "Mean and standard deviation: 2 d numbers"),
+        (Self::Covariance, "covariance", "Covariance over time, with the diagonal: d (d + 1) / 2 numbers"),
+        (Self::Correlation, "correlation", "Fisher-transformed correlation over time: d (d - 1) / 2 numbers"),
+        (Self::LogCovariance, "log-covariance", "Logarithm of the shrunk covariance: d (d + 1) / 2 numbers"),
+        (Self::Tangent, "tangent", "The same minus its mean over training people (probe only)"),
+        (
+            Self::Regions,
+            "regions",
+            "Correlation of the regions that are read out of the control: N (N - 1) / 2 numbers",
+        ),
+        (Self::Coupling, "coupling", "Correlation of measured regions with those read out of the control: N N numbers"),
+    ];
+}
+
+impl Choice for HeadKind {
+    const CHOICES: Choices<Self> = &[
+        (Self::Linear, "linear", "One linear layer trained by Adam: the protocol"),
+        (Self::Attention, "attention", "A learned query over the frames, then a linear layer"),
+        (Self::Ridge, "ridge", "Ridge or logistic regression in closed form, penalty by cross-validation (probe only)"),
+    ];
+}
+
+impl Choice for Uncertainty {
+    const CHOICES: Choices<Self> = &[
+        (Self::Sampled { draws: 0 }, "sampled", "States are drawn and decoded"),
+        (Self::Linearised, "linearised", "The decoder is taken as linear around the mean state"),
+    ];
+}
+
+impl Choice for FitOn {
+    const CHOICES: Choices<Self> = &[
+        (Self::Train, "train", "Training people, as methods have that select by validation people"),
+        (Self::TrainAndValidation, "train-and-validation", "Training and validation people"),
+    ];
+}
+
+impl Choice for Format {
+    const CHOICES: Choices<Self> = &[
+        (Self::AbidePcp, "abide-pcp", "Region series of the Preprocessed Connectomes Project and their table"),
+        (Self::Bids, "bids", "Derivatives of fMRIPrep, XCP-D or giga_connectome"),
+        (Self::Cifti, "cifti", "CIFTI series: .dtseries.nii with a .dlabel.nii atlas, or .ptseries.nii"),
+        (Self::Nifti, "nifti", "Volume images with a label image as atlas"),
+        (Self::Series, "series", "One table per scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat"),
+    ];
+}
+
+impl Choice for Option<Preset> {
+    const CHOICES: Choices<Self> = &[
+        (None, "none", "Nothing is regressed out"),
+        (Some(Preset::Simple), "simple", "Cosines, 24 motion parameters, white matter and fluid"),
+        (Some(Preset::Scrubbing), "scrubbing", "The same with all terms of white matter and fluid, and scrubbing"),
+        (Some(Preset::Compcor), "compcor", "Cosines, 24 motion parameters, anatomical CompCor"),
+        (Some(Preset::IcaAroma), "ica_aroma", "White matter and fluid, on images cleaned by ICA-AROMA"),
+    ];
+}
+
+impl Choice for Size {
+    const CHOICES: Choices<Self> =
+        &[(Self::Tiny, "tiny", "Width 192"), (Self::Small, "small", "Width 384"), (Self::Base, "base", "Width 768")];
+}
+
+impl Choice for Option<Precision> {
+    const CHOICES: Choices<Self> = &[
+        (None, "fastest", "bf16 where the processor has tiles for it, else f32"),
+        (Some(Precision::F32), "f32", "Single precision"),
+        (Some(Precision::Bf16), "bf16", "Operands rounded to bfloat16, sums in f32"),
+    ];
+}
+
+/// Serialises a choice as it is typed.
+pub(crate) fn as_typed<T: Choice, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.typed())
+}
+
+/// The command line that repeats a request: its verb and every argument that is not at its default.
+pub(crate) fn command_line<T: Args + Serialize>(verb: &str, request: &T, seed: u64) -> String {
+    let given = serde_json::to_value(request).expect("a request is paths, words and numbers");
+    let mut line = format!("bdo {verb}");
+    for arg in T::augment_args(Command::new("bdo")).get_arguments() {
+        let words = words(&given[arg.get_id().as_str()]);
+        let default: Vec<String> = arg.get_default_values().iter().map(|v| v.to_string_lossy().into_owned()).collect();
+        if words.is_empty() || words == default {
+            continue;
+        }
+        let flag = arg.get_long().map(|long| format!("--{long} ")).unwrap_or_default();
+        match (arg.get_action(), arg.get_value_delimiter()) {
+            (ArgAction::SetTrue, _) => line += &format!(" {}", flag.trim_end()),
+            (_, Some(_)) => line += &format!(" {flag}{}", quoted(&words.join(","))),
+            _ => words.iter().for_each(|word| line += &format!(" {flag}{}", quoted(word))),
+        }
+    }
+    if seed == 0 { line } else { format!("{line} --seed {seed}") }
+}
+
+/// The values of an argument as they are typed; none where it is left out.
+fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::Null | Value::Bool(false) => vec![],
+        Value::Array(values) => values.iter().flat_map(words).collect(),
+        Value::String(text) => vec![text.clone()],
+        // As Rust prints it: 15.0 is typed as 15.
+        Value::Number(number) if number.is_f64() => vec![number.as_f64().unwrap_or(f64::NAN).to_string()],
+        other => vec![other.to_string()],
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n > 0 && n <= 1_000_000 => Ok(n),
+        _ => Err("expected a number from 1 to 1000000".to_owned()),
+    }
+}
+
+pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if x > 0.0 && x.is_finite() => Ok(x),
+        _ => Err("expected a number above 0".to_owned()),
+    }
+}
+
+/// Part I of N of the scans.
+pub(crate) fn shard(text: &str) -> Result<(usize, usize), String> {
+    let parsed = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match parsed {
+        Some((i, n)) if (1..=n).contains(&i) => Ok((i, n)),
+        _ => Err("expected I/N with I from 1 to N, for example 2/8".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("run/model"), "run/model");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's; rm -rf /"), r"'it'\''s; rm -rf /'");
+    }
+}

@@ -1,0 +1,617 @@
+//! `bdo compare`: methods x targets x repetitions under one set of splits, as one table.
+
+mod baseline_rows;
+mod model_rows;
+mod pretraining;
+mod protocol;
+pub(crate) mod row;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::bail;
+use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::durable;
+use bdo_data::participants::Participants;
+use bdo_data::split::{SITE_GROUPS, Scheme, Split, SplitError, SplitManifest, SplitSpec};
+use bdo_eval::audit::{AuditRow, audit};
+use bdo_eval::combat::UnseenSite;
+use bdo_eval::comparison::{
+    ResultStore, SummarySettings, TaskResult, run_task, summarise, to_csv, to_latex, to_markdown,
+};
+use bdo_eval::confound::{self, Nuisance};
+use bdo_eval::connectivity::{Scale, connectivity_table};
+use bdo_eval::features::FeatureTable;
+use bdo_eval::leak::{LeakReport, ScanContent, TOGETHER_COLUMN, kept_together, scan_contents};
+use bdo_eval::memory::forget_peak;
+use bdo_eval::method::{FitOn, Method, Task};
+use bdo_eval::reference::{ClosedForm, NoBrain};
+use bdo_eval::target::Target;
+use bdo_model::pooling::Pooling;
+use bdo_model::weights::ModelDirectory;
+use bdo_report::report::Kind;
+use clap::Args;
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::json;
+
+use super::peak_rss_mib;
+use super::report::leave_page;
+use crate::answer::{Answer, note};
+use crate::args::{Choice, Configuration, Data, SEEDS, as_typed, command_line, one_of, positive};
+use crate::cli::Common;
+use crate::progress::Progress;
+use baseline_rows::Baselines;
+use model_rows::Models;
+use pretraining::PretrainingCost;
+use row::{BdoRow, Row};
+
+/// Compare methods on labels of people under the same splits, beside what can be said without a brain
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(
+    after_help = "Examples:\n  bdo compare --data cohort --targets age,sex --out comparison\n  bdo compare --data cohort --targets diagnosis --methods fc,fc-combat --site-groups --out comparison"
+)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) cohort: Data,
+    /// Columns of the participants table to predict
+    #[arg(long, value_name = "A,B", value_delimiter = ',', required = true, help_heading = "Input")]
+    pub(crate) targets: Vec<String>,
+    /// Rows besides those every table has
+    #[arg(long, value_name = "M,N", value_delimiter = ',', value_parser = one_of::<Row>(), help_heading = "Input")]
+    pub(crate) methods: Vec<Row>,
+    /// A pre-trained model for the rows of BDO; its training people among the tested are flagged [default: one is
+    /// pre-trained for every split, on its training people]
+    #[arg(long, value_name = "DIR", help_heading = "Input")]
+    pub(crate) model: Option<PathBuf>,
+    /// Where results and tables go; what is there already is used again
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) training: Training,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) people: People,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) statistics: Statistics,
+}
+
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct Training {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) configuration: Configuration,
+    /// Time for each pre-training of BDO where no model is given; 0 for the epochs of the configuration
+    #[arg(long, value_name = "M", default_value_t = Training::default().pretrain_minutes)]
+    pub(crate) pretrain_minutes: f64,
+    /// Epochs of the rows that are fine-tuned
+    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_epochs, value_parser = positive)]
+    pub(crate) finetune_epochs: usize,
+    /// Frames of a training visit of bdo-finetune; 0 for all, as the protocol has it
+    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_frames)]
+    pub(crate) finetune_frames: usize,
+    /// Configurations of the rows that are fine-tuned, of the protocol's grid of 36
+    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_budget, value_parser = positive)]
+    pub(crate) finetune_budget: usize,
+    /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) baseline_epochs: Option<usize>,
+    /// Most time for each training of those rows and of brainlm-finetune and brainjepa-finetune: as many epochs are run as
+    /// fit; 0 for no limit
+    #[arg(long, value_name = "M", default_value_t = Training::default().baseline_minutes)]
+    pub(crate) baseline_minutes: f64,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self {
+            configuration: Configuration::default(),
+            pretrain_minutes: 15.0,
+            finetune_epochs: 50,
+            finetune_frames: 160,
+            finetune_budget: 2,
+            baseline_epochs: None,
+            baseline_minutes: 0.0,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "People")]
+pub(crate) struct People {
+    /// Repetitions with random splits
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = SEEDS)]
+    pub(crate) seeds: Vec<u64>,
+    /// Divide people once per seed, evenly by this label, and use that for every target: one pre-training per seed instead
+    /// of one per seed and target [default: evenly by each target, people without it left out]
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) stratify_by: Option<String>,
+    /// Also leave out groups of sites (rows that train end to end are run on random splits only)
+    #[arg(long)]
+    pub(crate) site_groups: bool,
+    /// Who closed-form methods are fitted on
+    #[arg(long, value_parser = one_of::<FitOn>(), default_value = "train")]
+    #[serde(serialize_with = "as_typed")]
+    pub(crate) fit_on: FitOn,
+    /// Column of families, whose members stay together [default: recognised]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) family_column: Option<String>,
+    /// Column of sites [default: recognised]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) site_column: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "Statistics")]
+pub(crate) struct Statistics {
+    /// Resamples of people behind each interval
+    #[arg(long, value_name = "N", default_value_t = Statistics::default().bootstraps, value_parser = positive)]
+    pub(crate) bootstraps: usize,
+    /// Permutations of labels behind each p
+    #[arg(long, value_name = "N", default_value_t = Statistics::default().permutations, value_parser = positive)]
+    pub(crate) permutations: usize,
+    /// Do not ask how well connectivity predicts site, repetition time, scan length and head motion
+    #[arg(long)]
+    pub(crate) no_audit: bool,
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self { bootstraps: 2000, permutations: 2000, no_audit: false }
+    }
+}
+
+impl CompareArgs {
+    /// Everything else at its default.
+    pub(crate) fn new(data: &Path, targets: &[&str], methods: &[Row], out: &Path) -> Self {
+        Self {
+            cohort: Data { data: data.to_path_buf() },
+            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+            methods: methods.to_vec(),
+            model: None,
+            out: out.to_path_buf(),
+            training: Training::default(),
+            people: People {
+                seeds: SEEDS.to_vec(),
+                stratify_by: None,
+                site_groups: false,
+                fit_on: FitOn::Train,
+                family_column: None,
+                site_column: None,
+            },
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// As typed.
+    pub(crate) fn command(&self, seed: u64) -> String {
+        command_line("compare", self, seed)
+    }
+}
+
+/// What methods are made of; computed once and shared.
+struct Ingredients {
+    connectivity: Arc<FeatureTable>,
+    nuisance: Arc<Nuisance>,
+}
+
+impl Ingredients {
+    fn connectivity(&self, row: Row, combat: bool) -> Box<dyn Method> {
+        let plain = ClosedForm::new(row.typed(), self.connectivity.clone(), "connectivity fisher-z");
+        Box::new(if combat { plain.harmonised(self.nuisance.clone(), UnseenSite::Pooled) } else { plain })
+    }
+}
+
+/// The rows asked for, then those that are always there.
+fn rows(args: &CompareArgs) -> Vec<Row> {
+    let mut rows: Vec<Row> = vec![];
+    for row in args.methods.iter().chain(&Row::ALWAYS) {
+        if !rows.contains(row) {
+            rows.push(*row);
+        }
+    }
+    rows
+}
+
+/// The rows that need no BDO model, with what they need computed.
+fn plain_rows(
+    rows: &[Row],
+    args: &CompareArgs,
+    cohort: &Cohort,
+    from: &Ingredients,
+    common: &Common,
+) -> anyhow::Result<Vec<Box<dyn Method>>> {
+    let baselines = Baselines { args, cohort, common, sets: RefCell::default() };
+    let method = |row: &Row| -> Option<anyhow::Result<Box<dyn Method>>> {
+        Some(match *row {
+            Row::Connectivity { combat } => Ok(from.connectivity(*row, combat)),
+            Row::NoBrain(kind) => Ok(Box::new(NoBrain::new(kind, from.nuisance.clone()))),
+            Row::Network(method) => baselines.network(*row, method),
+            Row::Tokens { method, tuned } => baselines.tokens(*row, method, tuned),
+            Row::Bdo(_) => return None,
+        })
+    };
+    rows.iter().filter_map(method).collect()
+}
+
+/// Splits whose rows look at the tables of one model, which are held no longer than that: all of them where a model is given,
+/// else each by itself.
+fn by_model<'a>(args: &CompareArgs, splits: &'a [Split]) -> Vec<&'a [Split]> {
+    splits.chunks(if args.model.is_some() { splits.len().max(1) } else { 1 }).collect()
+}
+
+pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer> {
+    let started = std::time::Instant::now();
+    let rows = rows(args);
+    let trained_here = args.model.is_none() && rows.iter().any(|row| row.needs_model());
+    if trained_here && args.training.pretrain_minutes < 0.0 {
+        let minutes = args.training.pretrain_minutes;
+        bail!("--pretrain-minutes: expected at least 0 where no --model is given, found {minutes}");
+    }
+    let cohort = Cohort::open(&args.cohort.data)?;
+    let cohort_blake3 = cohort.content_blake3()?;
+    let targets = args
+        .targets
+        .iter()
+        .map(|name| Ok(Target::of(cohort.participants(), name)?))
+        .collect::<anyhow::Result<Vec<Target>>>()?;
+    let contents = scan_contents(&cohort)?;
+    let people = cohort.participants();
+    let family = args.people.family_column.clone().or_else(|| confound::family_column(people).map(str::to_owned));
+    let joined = kept_together(people, family.as_deref(), &contents);
+    let copies = joined.as_ref().map_or(&[][..], |(_, copies)| copies.as_slice());
+    let copied: Vec<String> = copies.iter().map(|(a, b)| format!("{a} = {b}")).collect();
+    if !copied.is_empty() {
+        note(common, &format!("copies of one scan under two names stay on one side: {}", copied.join(", ")));
+    }
+    let (people, family) = match &joined {
+        Some((table, _)) => (table, Some(TOGETHER_COLUMN.to_owned())),
+        None => (people, family),
+    };
+    let splits = splits(args, people, family, &cohort_blake3)?;
+    if args.people.stratify_by.is_some() {
+        everybody_has_a_value(&splits.splits, &args.targets, people)?;
+    }
+    let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
+    let hashes = pretrained.as_ref().map(|m| (&m.people.subjects, &m.people.scans));
+    let flags = guarded(&splits.splits, people, &contents, hashes)?;
+
+    let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
+    let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
+    durable::create_folder(&args.out)?;
+    durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
+    let store = ResultStore::open(&args.out.join("results"))?;
+    let fit_on = args.people.fit_on;
+    let mut audited = vec![];
+    if !args.statistics.no_audit {
+        audited = audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?;
+    }
+    let mut done = Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0 };
+    let field = Field { args, common, cohort: &cohort, splits: &splits.splits, flags, targets: &targets, fit_on };
+    // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
+    audited.extend(field.run_models(&rows, &ingredients, &mut done)?);
+    field.run(&plain_rows(&rows, args, &cohort, &ingredients, common)?, &splits.splits, &mut done)?;
+    let Done { mut results, reused, .. } = done;
+    in_order(&mut results, &rows, &splits.splits, &targets);
+    if reused > 0 {
+        note(common, &format!("{reused} of {} results were there already", results.len()));
+    }
+
+    let settings = SummarySettings {
+        bootstraps: args.statistics.bootstraps,
+        permutations: args.statistics.permutations,
+        seed: common.seed,
+        ..SummarySettings::default()
+    };
+    let summary = summarise(&results, &settings);
+    let fitted_on = fit_on.typed().replace('-', " ");
+    let mut markdown = to_markdown(&summary);
+    writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {}.", splits.blake3)?;
+    let runs = if trained_here { pretraining::runs(&args.out, &splits.splits) } else { vec![] };
+    let pretraining = PretrainingCost::of(&runs);
+    markdown += &pretraining.as_ref().map_or_else(String::new, PretrainingCost::to_markdown);
+    if !copied.is_empty() {
+        writeln!(markdown, "\nCopies of one scan under two names, kept on one side: {}.", copied.join(", "))?;
+    }
+    markdown += &audit_markdown(&audited);
+    let protocol = protocol::protocol(args, &rows, &runs, common.seed)?;
+    markdown = format!("{markdown}\n{}", protocol.to_markdown());
+    let seconds = started.elapsed().as_secs_f64();
+    // The system's own peak was forgotten between rows.
+    let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
+    let json = json!({
+        "cohort": args.cohort.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits.blake3, "fit_on": fit_on,
+        "model": args.model, "copies": copies, "results": results.len(), "results_used_again": reused, "summary": summary,
+        "audit": audited, "seconds": seconds, "peak_rss_mib": peak, "protocol": protocol,
+        "pretraining": pretraining,
+    });
+    let files = [
+        ("table.md", markdown.clone()),
+        ("table.csv", to_csv(&summary)),
+        ("table.tex", protocol.to_latex() + &to_latex(&summary)),
+        ("table.json", serde_json::to_string_pretty(&json)? + "\n"),
+    ];
+    for (name, text) in files {
+        durable::write(&args.out.join(name), text.as_bytes())?;
+    }
+    leave_page(&args.out, Kind::Comparison, Some(&args.cohort.data), common);
+    let text = format!(
+        "{markdown}\n{} results ({reused} of them from an earlier run) in {seconds:.1} s; tables in {}",
+        results.len(),
+        args.out.display()
+    );
+    Ok(Answer::new(json, text))
+}
+
+/// What every row is run on.
+struct Field<'a> {
+    args: &'a CompareArgs,
+    common: &'a Common,
+    cohort: &'a Cohort,
+    splits: &'a [Split],
+    flags: BTreeMap<String, Vec<String>>,
+    targets: &'a [Target],
+    fit_on: FitOn,
+}
+
+impl Field<'_> {
+    /// Rows under some of the splits.
+    fn run(&self, methods: &[Box<dyn Method>], splits: &[Split], done: &mut Done) -> anyhow::Result<()> {
+        let mut tasks: Vec<(&dyn Method, Task<'_>, &[String])> = vec![];
+        for method in methods {
+            for split in splits {
+                let flags = self.flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
+                for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
+                    let (cohort, seed, fit_on) = (self.cohort, split.spec.seed, self.fit_on);
+                    tasks.push((method.as_ref(), Task { cohort, split, target, seed, fit_on }, flags));
+                }
+            }
+        }
+        run_all(&tasks, done, self.common)
+    }
+
+    /// The rows that need a model, one model after another, and the audit of the features of one.
+    fn run_models(&self, rows: &[Row], from: &Ingredients, done: &mut Done) -> anyhow::Result<Vec<AuditRow>> {
+        let (args, cohort, common) = (self.args, self.cohort, self.common);
+        let rows: Vec<(Row, BdoRow)> =
+            rows.iter().filter_map(|row| if let Row::Bdo(of) = row { Some((*row, *of)) } else { None }).collect();
+        let groups = if rows.is_empty() { vec![] } else { by_model(args, self.splits) };
+        // The features that are audited are those of the same model whatever the order of splits.
+        let first = self.splits.iter().map(|split| &split.blake3).min();
+        let mut audited = vec![];
+        for (i, group) in groups.iter().enumerate() {
+            if groups.len() > 1 {
+                note(common, &format!("split {} of {}: its model, then the rows of BDO", i + 1, groups.len()));
+            }
+            let models = Models::ready(args, cohort, group, common)?;
+            models.embed(&rows, args, cohort, common)?;
+            let method = |(row, of): &(Row, BdoRow)| models.row(*row, *of, args, cohort, &from.nuisance, common);
+            let methods = rows.iter().map(method).collect::<anyhow::Result<Vec<_>>>()?;
+            self.run(&methods, group, done)?;
+            if !args.statistics.no_audit && group.iter().any(|split| Some(&split.blake3) == first) {
+                // The paper's feature, and the one that says most where it is a row.
+                for pooling in [Pooling::Mean, Pooling::Coupling] {
+                    let row = row::pooled(pooling);
+                    if pooling == Pooling::Mean || rows.iter().any(|(asked, _)| *asked == row) {
+                        let table = models.audited(pooling, args, cohort, common)?;
+                        audited.extend(audit(row.typed(), &table, cohort, &from.nuisance, common.seed)?);
+                    }
+                }
+            }
+        }
+        Ok(audited)
+    }
+}
+
+/// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
+fn splits(
+    args: &CompareArgs,
+    people: &Participants,
+    family: Option<String>,
+    cohort_blake3: &str,
+) -> anyhow::Result<SplitManifest> {
+    let site = args.people.site_column.clone().or_else(|| confound::site_column(people).map(str::to_owned));
+    let mut specs = vec![];
+    let divided_by = args.people.stratify_by.as_ref().map_or(args.targets.as_slice(), std::slice::from_ref);
+    for target in divided_by {
+        let spec = |scheme, seed| SplitSpec {
+            target: Some(target.clone()),
+            family_column: family.clone(),
+            site_column: site.clone(),
+            scheme,
+            seed,
+        };
+        specs.extend(args.people.seeds.iter().map(|seed| spec(Scheme::Random, *seed)));
+        if args.people.site_groups {
+            for fold in 0..SITE_GROUPS {
+                let spec = spec(Scheme::LeaveSiteOut { fold }, args.people.seeds.first().copied().unwrap_or(0));
+                // Fewer sites than groups make fewer folds.
+                match Split::new(people, &spec) {
+                    Err(SplitError::NoSuchFold { .. }) => break,
+                    other => other.map(|_| specs.push(spec))?,
+                }
+            }
+        }
+    }
+    Ok(SplitManifest::new(cohort_blake3, people, &specs)?)
+}
+
+/// Whether a method is scored on a label under a split. Groups of sites ask what a feature is worth elsewhere; methods that
+/// train for long are not trained five times more for it.
+fn is_asked(args: &CompareArgs, method: &dyn Method, split: &Split, target: &Target) -> bool {
+    let left_out = method.runs_alone() && matches!(split.spec.scheme, Scheme::LeaveSiteOut { .. });
+    !left_out && (args.people.stratify_by.is_some() || Some(&target.name) == split.spec.target.as_ref())
+}
+
+/// One division for all targets leaves nobody out, so nobody may lack a value.
+fn everybody_has_a_value(splits: &[Split], targets: &[String], people: &Participants) -> anyhow::Result<()> {
+    for target in targets {
+        let lacks = |subject: &&String| people.row_of(subject).is_none_or(|row| people.get(row, target).is_none());
+        let parts =
+            |s: &Split| [s.train.subjects().to_vec(), s.validation.subjects().to_vec(), s.test.subjects().to_vec()];
+        let missing: BTreeSet<String> = splits.iter().flat_map(parts).flatten().filter(|s| lacks(&s)).collect();
+        if let Some(first) = missing.first() {
+            bail!(
+                "--stratify-by: expected a value of {target:?} for everybody, found {} people without one ({first} ...); \
+                 leave the option out to divide people by each target",
+                missing.len()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Results as the table has them: by method, then split, then target, whatever was computed first.
+fn in_order(results: &mut [TaskResult], rows: &[Row], splits: &[Split], targets: &[Target]) {
+    results.sort_by_key(|r| {
+        let method = rows.iter().position(|row| row.typed() == r.method);
+        let split = splits.iter().position(|split| split.blake3 == r.split_blake3 && split.spec.seed == r.seed);
+        (method, split, targets.iter().position(|target| target.name == r.target))
+    });
+}
+
+/// Refuses splits with anybody on both sides; says what a table must say about pre-training, split by split.
+fn guarded(
+    splits: &[Split],
+    people: &Participants,
+    contents: &[ScanContent],
+    pretraining: Option<(&BTreeSet<String>, &BTreeSet<String>)>,
+) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let mut flags = BTreeMap::new();
+    for split in splits {
+        let families = split.spec.family_column.as_deref().map(|column| (people, column));
+        let mut report = LeakReport::of_split(split, families, contents);
+        report.refuse()?;
+        if let Some((subjects, scans)) = pretraining {
+            report = report.with_pretraining(split, contents, subjects, scans);
+        }
+        flags.insert(split.blake3.clone(), report.flags(split.test.subjects().len()));
+    }
+    Ok(flags)
+}
+
+/// What there is so far.
+struct Done {
+    store: ResultStore,
+    cohort_blake3: String,
+    results: Vec<TaskResult>,
+    /// Taken from the folder.
+    reused: usize,
+}
+
+/// All tasks, those done before taken from the folder. Rows that train run one after another, each with all threads and with
+/// time and memory of its own; the others run side by side.
+fn run_all(tasks: &[(&dyn Method, Task<'_>, &[String])], so_far: &mut Done, common: &Common) -> anyhow::Result<()> {
+    let Done { store, cohort_blake3, .. } = so_far;
+    let earlier = so_far.results.len();
+    let progress = Progress::start("compare", tasks.len(), common.quiet)?;
+    let (done, reused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let one = |(method, task, flags): &(&dyn Method, Task<'_>, &[String])| {
+        let flags = if method.uses_pretraining() { *flags } else { &[] };
+        if progress.stop_requested() {
+            bail!(
+                "interrupted after {} results; run the same command again to go on",
+                earlier + done.load(Ordering::Relaxed)
+            );
+        }
+        let result = if let Some(mut found) = store.find(*method, task, cohort_blake3) {
+            reused.fetch_add(1, Ordering::Relaxed);
+            let new: Vec<String> = flags.iter().filter(|flag| !found.outcome.flags.contains(flag)).cloned().collect();
+            found.outcome.flags.extend(new);
+            found
+        } else {
+            let result = run_task(*method, task, cohort_blake3, flags)?;
+            store.keep(&result)?;
+            result
+        };
+        progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
+        Ok(result)
+    };
+    forget_peak();
+    let together: Vec<Option<anyhow::Result<TaskResult>>> =
+        tasks.par_iter().map(|task| (!task.0.runs_alone()).then(|| one(task))).collect();
+    let results = together
+        .into_iter()
+        .zip(tasks)
+        .map(|(found, task)| found.unwrap_or_else(|| one(task)))
+        .collect::<anyhow::Result<Vec<_>>>();
+    progress.finish();
+    so_far.results.extend(results?);
+    so_far.reused += reused.into_inner();
+    Ok(())
+}
+
+fn audit_markdown(rows: &[AuditRow]) -> String {
+    let mut out = String::new();
+    if rows.is_empty() {
+        return out;
+    }
+    out += "\n### Confound audit: what features know that they should not\n\n";
+    out += "| features | nuisance | score | value | people tested |\n|---|---|---|---|---|\n";
+    for row in rows {
+        let value = row.metrics.and_then(|m| m.get(&row.primary)).map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
+        let chance = match row.classes {
+            0 => "chance 0".to_owned(),
+            2 => "chance 0.5".to_owned(),
+            k => format!("chance {:.3}", 1.0 / k as f64),
+        };
+        out += &format!(
+            "| {} | {} | {} ({chance}) | {value} | {} |\n",
+            row.features, row.nuisance, row.primary, row.tested_people
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::cli::{Cli, Verb};
+    use clap::Parser;
+
+    fn parsed(line: &str) -> CompareArgs {
+        match Cli::try_parse_from(line.split(' ')).unwrap().verb {
+            Verb::Compare(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_is_the_command_that_repeats_it() {
+        let plain = parsed("bdo compare --data c --targets age,sex --out o");
+        assert_eq!(plain, CompareArgs::new(Path::new("c"), &["age", "sex"], &[], Path::new("o")));
+        assert_eq!(plain.command(0), "bdo compare --data c --targets age,sex --out o");
+        let typed = "bdo compare --data c --targets a --methods bdo-probe,brainlm-finetune --model m --out o --config f.toml \
+                     --set x.y=1 --set z=2 --pretrain-minutes 0.5 --finetune-budget 36 --baseline-epochs 2 --seeds 3 \
+                     --site-groups --fit-on train-and-validation --family-column f --permutations 9 --no-audit --seed 7";
+        assert_eq!(parsed(typed).command(7), typed);
+    }
+
+    #[test]
+    fn the_full_protocol_keeps_what_does_not_cut() {
+        let mut args = parsed(
+            "bdo compare --data c --targets a,b --seeds 0 --no-audit --finetune-epochs 3 --set train.epochs=2 --set \
+             model.size=small --permutations 9 --methods bdo-finetune --model m --out o",
+        );
+        args.out = "it's".into();
+        let protocol = protocol::protocol(&args, &rows(&args), &[], 0).unwrap();
+        let options: Vec<&str> = protocol.cuts.iter().map(|cut| cut.option.as_str()).collect();
+        let all = "--seeds --finetune-epochs --finetune-budget --finetune-frames --permutations --no-audit";
+        assert_eq!(options.join(" "), all);
+        assert_eq!(
+            protocol.full_command,
+            r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-frames 0 --finetune-budget 36"
+        );
+        args.people.seeds = vec![5, 6, 7];
+        assert!(protocol::protocol(&args, &rows(&args), &[], 0).unwrap().full_command.contains("--seeds 5,6,7 "));
+    }
+}

@@ -1,0 +1,137 @@
+//! What a comparison leaves out of the full protocol, by options or by their defaults, and the command that leaves out nothing.
+
+use bdo_eval::comparison::{Cut, Protocol};
+use bdo_train::settings::Settings;
+
+use super::pretraining::{self, Run};
+use super::row::{BdoRow, Row};
+use super::{CompareArgs, Statistics, Training};
+use crate::args::{Choice, Configuration, SEEDS};
+use crate::commands::pretrain::preset;
+
+/// Configurations of the protocol's fine-tuning.
+const TUNING_CONFIGURATIONS: usize = 36;
+/// Keys of a configuration that shorten pre-training.
+const KEYS: [&str; 3] = ["train.epochs", "train.max_minutes", "train.data_fraction"];
+
+/// What was cut. It is asked after everything was trained, so that it is known how far the runs came.
+pub(super) fn protocol(args: &CompareArgs, rows: &[Row], runs: &[Run], seed: u64) -> anyhow::Result<Protocol> {
+    let mut cuts = Cuts::default();
+    let too_few_seeds = args.people.seeds.len() < SEEDS.len();
+    if too_few_seeds {
+        let seeds = args.people.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        cuts.add("--seeds", "repetitions with random splits", format!("seeds {seeds}"), "seeds 0, 1, 2");
+    }
+    let trained_here = args.model.is_none() && rows.iter().any(|row| row.needs_model());
+    if trained_here {
+        cuts.pretraining(args, runs)?;
+    }
+    let tuned = rows.iter().any(|row| row.is_finetuned());
+    let bdo_tuned = rows.contains(&Row::Bdo(BdoRow::Finetune));
+    cuts.training(&args.training, rows, tuned, bdo_tuned);
+    let (given, full) = (&args.statistics, Statistics::default());
+    for (option, what, here, full) in [
+        ("--bootstraps", "resamples of people behind each interval", given.bootstraps, full.bootstraps),
+        ("--permutations", "permutations of labels behind each p", given.permutations, full.permutations),
+    ] {
+        cuts.fewer(option, what, here, full);
+    }
+    if given.no_audit {
+        cuts.add("--no-audit", "confound audit", "left out", "made");
+    }
+    let command = args.command(seed);
+    if cuts.0.is_empty() {
+        return Ok(Protocol { cuts: cuts.0, full_command: command.clone(), command });
+    }
+    let default = Training::default();
+    let mut full = CompareArgs {
+        // Pre-trainings of this folder go on as they were configured, or not at all.
+        out: format!("{}-full", args.out.display().to_string().trim_end_matches('/')).into(),
+        statistics: Statistics::default(),
+        training: Training {
+            configuration: uncut(&args.training.configuration),
+            pretrain_minutes: if trained_here { 0.0 } else { default.pretrain_minutes },
+            finetune_budget: if tuned { TUNING_CONFIGURATIONS } else { default.finetune_budget },
+            finetune_frames: if bdo_tuned { 0 } else { default.finetune_frames },
+            ..default
+        },
+        ..args.clone()
+    };
+    if too_few_seeds {
+        full.people.seeds = SEEDS.to_vec();
+    }
+    Ok(Protocol { cuts: cuts.0, command, full_command: full.command(seed) })
+}
+
+#[derive(Default)]
+struct Cuts(Vec<Cut>);
+
+impl Cuts {
+    fn add(&mut self, option: &str, what: &str, here: impl Into<String>, full: impl Into<String>) {
+        self.0.push(Cut { what: what.to_owned(), option: option.to_owned(), here: here.into(), full: full.into() });
+    }
+
+    /// A number that is smaller than the protocol's.
+    fn fewer(&mut self, option: &str, what: &str, here: usize, full: usize) {
+        if here < full {
+            self.add(option, what, here.to_string(), full.to_string());
+        }
+    }
+
+    fn pretraining(&mut self, args: &CompareArgs, runs: &[Run]) -> anyhow::Result<()> {
+        let Training { configuration, pretrain_minutes: limit, .. } = &args.training;
+        let settings = |of: &Configuration| -> anyhow::Result<Settings> {
+            Ok(Settings::resolve(&preset(of.config.as_deref())?, &of.set)?)
+        };
+        let configured = settings(&uncut(configuration))?.train.epochs;
+        let (fewest, most) = pretraining::epochs(runs);
+        let came_to = if most - fewest < 0.5 { format!("{fewest:.0}") } else { format!("{fewest:.0} to {most:.0}") };
+        if fewest < configured - 0.5 {
+            let why = if *limit > 0.0 { format!(" in {limit} min for each split") } else { String::new() };
+            let option = if *limit > 0.0 { "--pretrain-minutes" } else { "--set train.epochs" };
+            let full = format!("{configured:.0} epochs");
+            self.add(option, "pre-training of BDO", format!("{came_to} epochs{why}"), full);
+        }
+        let share = settings(configuration)?.train.data_fraction;
+        if share < 1.0 {
+            let here = format!("{share} of the training people");
+            self.add("--set train.data_fraction", "people BDO is pre-trained on", here, "all");
+        }
+        Ok(())
+    }
+
+    fn training(&mut self, given: &Training, rows: &[Row], tuned: bool, bdo_tuned: bool) {
+        if tuned {
+            let full = Training::default().finetune_epochs;
+            self.fewer("--finetune-epochs", "epochs of fine-tuning", given.finetune_epochs, full);
+            let what = "configurations of fine-tuning";
+            self.fewer("--finetune-budget", what, given.finetune_budget, TUNING_CONFIGURATIONS);
+        }
+        if bdo_tuned && given.finetune_frames > 0 {
+            let here = format!("{} of a scan at a visit", given.finetune_frames);
+            self.add("--finetune-frames", "frames bdo-finetune is trained on", here, "whole scans");
+        }
+        if let Some(epochs) = given.baseline_epochs {
+            let cut_short: Vec<String> = (rows.iter())
+                .filter_map(|row| Some((row.typed(), row.own_epochs()?)))
+                .filter(|(_, own)| (epochs as f64) < own - 0.5)
+                .map(|(name, own)| format!("{own:.0} ({name})"))
+                .collect();
+            if !cut_short.is_empty() {
+                self.add("--baseline-epochs", "epochs of the baselines", epochs.to_string(), cut_short.join(", "));
+            }
+        }
+        if given.baseline_minutes > 0.0 && rows.iter().any(|row| row.is_baseline()) {
+            let here =
+                format!("at most {} min each; the flags of a row say what was left of it", given.baseline_minutes);
+            self.add("--baseline-minutes", "time of the baselines", here, "no limit");
+        }
+    }
+}
+
+/// A configuration without the keys that shorten pre-training.
+fn uncut(configuration: &Configuration) -> Configuration {
+    let cuts = |set: &str| KEYS.contains(&set.split('=').next().unwrap_or_default().trim());
+    let set = configuration.set.iter().filter(|set| !cuts(set)).cloned().collect();
+    Configuration { set, ..configuration.clone() }
+}
