@@ -3,7 +3,7 @@
 use crate::connectivity::{ConnectivityKind, Connectome};
 use crate::train::example::{Example, Parts};
 use bdo_data::cohort::{Cohort, CohortError};
-use bdo_data::split::Split;
+use bdo_data::division::Split;
 use rayon::prelude::*;
 use std::sync::Arc;
 

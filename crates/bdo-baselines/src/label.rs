@@ -1,8 +1,8 @@
 //! A label column as numbers a loss with one output can work with.
 
 use crate::train::objective::Task;
+use bdo_data::division::TrainPeople;
 use bdo_data::participants::Participants;
-use bdo_data::split::TrainPeople;
 use bdo_eval::target::{Target, TargetError, TargetValues};
 
 /// A column that can be predicted with one output.

@@ -1,7 +1,7 @@
 //! Scans, cohorts at rest, labels, splits, scaling and synthetic brains: the array world, without a tensor framework.
 //!
 //! Modules follow the data: a [`scan`] is read by [`ingest`] or made by [`synth`], a [`cohort`] keeps scans and
-//! [`participants`] at rest, a [`split`] says who may be trained on, a [`scaler`] fitted on those makes scans ready for a model.
+//! [`participants`] at rest, a [`division`] says who may be trained on, a [`scaler`] fitted on those makes scans ready for a model.
 
 #![deny(unsafe_code)]
 
@@ -19,7 +19,7 @@ pub mod ingest;
 pub mod participants;
 pub mod cohort;
 pub mod quality;
-pub mod split;
+pub mod division;
 pub mod scaler;
 pub mod quantile;
 pub mod random;

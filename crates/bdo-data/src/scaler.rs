@@ -6,9 +6,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::cohort::{Cohort, CohortError};
+use crate::division::TrainPeople;
 use crate::quantile::{PASSES, QuantileSearch};
 use crate::scan::{Scan, valid_regions};
-use crate::split::TrainPeople;
 
 /// A region whose range is this much smaller than the usual one carries no signal; dividing by it would only raise noise.
 const LEAST_RELATIVE_IQR: f64 = 1e-6;

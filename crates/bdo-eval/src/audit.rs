@@ -1,7 +1,7 @@
 //! The confound audit: how well do features predict what they should not know?
 
 use bdo_data::cohort::Cohort;
-use bdo_data::split::{Scheme, Split, SplitSpec};
+use bdo_data::division::{Division, Scheme};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,7 @@ pub fn audit(
     name: &str,
     table: &FeatureTable,
     cohort: &Cohort,
+    division: &Division<'_>,
     nuisance: &Nuisance,
     seed: u64,
 ) -> Result<Vec<AuditRow>, MethodError> {
@@ -70,14 +71,9 @@ pub fn audit(
         };
         let Ok(target) = Target::of(&labels, column) else { return Ok(empty(0)) };
         let classes = target.classes().unwrap_or(0);
-        let spec = SplitSpec {
-            target: Some(column.clone()),
-            family_column: None,
-            site_column: None,
-            scheme: Scheme::Random,
-            seed,
+        let Ok(split) = division.split_labels(&labels, Some(column), Scheme::Random, seed) else {
+            return Ok(empty(classes));
         };
-        let Ok(split) = Split::new(&labels, &spec) else { return Ok(empty(classes)) };
         let task = Task { cohort, split: &split, target: &target, seed, fit_on: FitOn::TrainAndValidation };
         match run_task(&Audited { name, table }, &task, "", &[]) {
             Ok(result) => Ok(AuditRow {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bdo_data::cohort::Cohort;
+use bdo_data::division::site_column;
 use bdo_data::participants::{Label, Participants};
 
 use crate::features::{FeatureError, FeatureTable, Features};
@@ -11,14 +12,10 @@ use crate::target::{Target, TargetValues};
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
 const MOTION_COLUMNS: [&str; 5] =
     ["mean_fd", "func_mean_fd", "mean_framewise_displacement", "MeanFD", "framewise_displacement_mean"];
-/// Columns of the site, where scans carry none of their own.
-const SITE_COLUMNS: [&str; 4] = ["site", "SITE_ID", "site_id", "scanner"];
 /// Columns of age.
 const AGE_COLUMNS: [&str; 5] = ["age", "AGE_AT_SCAN", "Age", "age_years", "AGE"];
 /// Columns of sex.
 const SEX_COLUMNS: [&str; 5] = ["sex", "SEX", "Sex", "gender", "Gender"];
-/// Columns of families.
-const FAMILY_COLUMNS: [&str; 4] = ["family_id", "Family_ID", "family", "FAMILY_ID"];
 
 /// The nuisance values of every scan of a cohort, in the order of its index.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +39,7 @@ impl Nuisance {
     pub fn of(cohort: &Cohort) -> Self {
         let people = cohort.participants();
         let motion = numbers(people, &MOTION_COLUMNS);
-        let site_column = column_of(people, &SITE_COLUMNS);
+        let site_column = site_column(people);
         let listed_site = |subject: &str| {
             let row = people.row_of(subject)?;
             people.get(row, site_column?).map(str::to_owned)
@@ -132,16 +129,6 @@ impl Nuisance {
         let features = Features::new(self.subjects.len(), width, values)?;
         FeatureTable::new(self.subjects.clone(), features).map(Some)
     }
-}
-
-/// The column of families of a table, where it has one under a usual name.
-pub fn family_column(people: &Participants) -> Option<&'static str> {
-    column_of(people, &FAMILY_COLUMNS)
-}
-
-/// The column of sites of a table, where it has one under a usual name.
-pub fn site_column(people: &Participants) -> Option<&'static str> {
-    column_of(people, &SITE_COLUMNS)
 }
 
 fn column_of<'a>(people: &Participants, names: &[&'a str]) -> Option<&'a str> {

@@ -1,8 +1,8 @@
 //! The one error of features, probes, fine-tuning, predictions and inference.
 
 use bdo_data::cohort::CohortError;
+use bdo_data::division::SplitError;
 use bdo_data::durable::FileError;
-use bdo_data::split::SplitError;
 use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;

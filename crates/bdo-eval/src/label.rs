@@ -1,8 +1,8 @@
 //! The label that is predicted, as numbers a loss can use.
 
 use crate::error::EvalError;
+use bdo_data::division::SplitError;
 use bdo_data::participants::{Label, Participants};
-use bdo_data::split::SplitError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bdo_data::cohort::Cohort;
-use bdo_data::split::Split;
+use bdo_data::division::Split;
 use serde::{Deserialize, Serialize};
 
 use crate::design::DesignError;

@@ -2,7 +2,6 @@
 
 use crate::cache::cached_features;
 use crate::closed_form::{FittedProbe, Labels};
-use crate::confound::family_column;
 use crate::error::EvalError;
 use crate::features::Features;
 use crate::fit::ProbePoint;
@@ -10,7 +9,6 @@ use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, Head, LinearHead};
 use crate::label::{Target, Task};
-use crate::leak::{TOGETHER_COLUMN, kept_together, scan_contents};
 use crate::outcome::{Outcome, PersonPrediction, SeedOutcome, TestData};
 use crate::part::{LabelUnits, Part};
 use crate::predict::predict;
@@ -19,7 +17,7 @@ use crate::select::{Search, loss_of, widened};
 use crate::table::{FeatureTable, ScanRow, scan_row};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
-use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
+use bdo_data::division::{Division, Split};
 use bdo_model::control::{ControlSequence, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
@@ -98,27 +96,6 @@ pub struct ProbeRequest {
     pub settings: ProbeSettings,
 }
 
-/// Splits of a target over the people of a cohort, one for each seed; families stay together where they are known, and so
-/// do people whose scans are copies of each other.
-pub fn splits(cohort: &Cohort, target: &str, seeds: &[u64]) -> Result<SplitManifest, EvalError> {
-    let people = cohort.participants();
-    let family = family_column(people).map(str::to_owned);
-    let joined = kept_together(people, family.as_deref(), &scan_contents(cohort)?);
-    let (people, family_column) = match &joined {
-        Some((table, _)) => (table, Some(TOGETHER_COLUMN.to_owned())),
-        None => (people, family),
-    };
-    let spec = |&seed: &u64| SplitSpec {
-        target: Some(target.to_owned()),
-        family_column: family_column.clone(),
-        site_column: None,
-        scheme: Scheme::Random,
-        seed,
-    };
-    let specs: Vec<SplitSpec> = seeds.iter().map(spec).collect();
-    Ok(SplitManifest::new(&cohort.content_blake3()?, people, &specs)?)
-}
-
 /// Probes a model and leaves results, predictions, splits and the fitted head in the folder.
 pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome, EvalError> {
     let settings = &request.settings;
@@ -127,7 +104,7 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
     frozen.able_to(settings.pooling)?;
     let cohort = Cohort::open(&request.data)?;
     let target = Target::read(cohort.participants(), &settings.target)?;
-    let manifest = splits(&cohort, &settings.target, &settings.seeds)?;
+    let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let asked = serde_json::json!({
         "verb": "probe", "settings": settings, "model_blake3": frozen.blake3_for(settings.pooling),
         "cohort_blake3": manifest.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
@@ -224,7 +201,7 @@ fn probe_split<H: Head>(
     settings: &ProbeSettings,
     transform: FittedTransform,
 ) -> Result<(SeedOutcome, Member), EvalError> {
-    let seed = split.spec.seed;
+    let seed = split.seed();
     let train = Part::of(rows, inputs, target, |s| split.train.contains(s));
     let validation = Part::of(rows, inputs, target, |s| split.validation.contains(s));
     train.check(target, seed, "training")?;
@@ -276,7 +253,7 @@ pub fn probe_closed_form(
     target: &Target,
     split: &Split,
 ) -> Result<(SeedOutcome, Member), EvalError> {
-    let seed = split.spec.seed;
+    let seed = split.seed();
     let inputs: Vec<&[f32]> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
     let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&table.rows, &inputs, target, chosen);
     let train = part(&|s| split.train.contains(s));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bdo_data::cohort::{Cohort, CohortError};
-use bdo_data::split::SplitManifest;
+use bdo_data::division::SplitManifest;
 
 use crate::bench::{measurements, show_bench};
 use crate::cohort::show_cohort;

@@ -1,7 +1,7 @@
 //! How a label is spread over those who train, select and test, for each seed.
 
+use bdo_data::division::{Scheme, Split, SplitManifest};
 use bdo_data::participants::{Label, Participants};
-use bdo_data::split::{Scheme, Split, SplitManifest};
 
 use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
@@ -16,14 +16,14 @@ const MOST_CLASSES: usize = 16;
 
 /// One figure a label: a chart a seed, shares of people in each part. Labels whose people cannot be found have none.
 pub fn split_figures(manifest: &SplitManifest, people: &Participants, command: &str) -> Vec<Figure> {
-    let random: Vec<&Split> = manifest.splits.iter().filter(|s| s.spec.scheme == Scheme::Random).collect();
-    let mut targets: Vec<&str> = random.iter().filter_map(|s| s.spec.target.as_deref()).collect();
+    let random: Vec<&Split> = manifest.splits.iter().filter(|s| s.scheme() == Scheme::Random).collect();
+    let mut targets: Vec<&str> = random.iter().filter_map(|s| s.target()).collect();
     targets.dedup();
     targets
         .into_iter()
         .filter_map(|target| {
             let label = people.label(target)?;
-            let charts: Vec<Chart> = random.iter().filter(|s| s.spec.target.as_deref() == Some(target)).take(3).filter_map(|s| chart(s, target, &label, people)).collect();
+            let charts: Vec<Chart> = random.iter().filter(|s| s.target() == Some(target)).take(3).filter_map(|s| chart(s, target, &label, people)).collect();
             let caption = "Shares of the people of each part; bars of one colour sum to 100 %. Splits are stratified by the label and keep families together, so the parts should look alike.";
             (!charts.is_empty()).then(|| Figure::of_charts(&format!("split-{target}"), &format!("{target}: who trains, selects, tests"), caption, &charts, 3).made_by(command))
         })
@@ -34,7 +34,7 @@ fn chart(split: &Split, target: &str, label: &Label, people: &Participants) -> O
     let parts: [(&str, &[String]); 3] =
         [("train", split.train.subjects()), ("select", split.validation.subjects()), ("test", split.test.subjects())];
     let title =
-        format!("seed {}: {}, {}, {} people", split.spec.seed, parts[0].1.len(), parts[1].1.len(), parts[2].1.len());
+        format!("seed {}: {}, {}, {} people", split.seed(), parts[0].1.len(), parts[1].1.len(), parts[2].1.len());
     let y = Axis::linear("share of the part (%)");
     let (names, place): (Vec<String>, Place<'_>) = match label {
         Label::Number(values) => {

@@ -6,17 +6,17 @@ use crate::prefetch::{BatchPlan, Prefetch};
 use crate::publish::{PublishError, Publisher};
 use crate::schedule::{ramp, ramp_from};
 use crate::settings::Settings;
-use crate::source::{Division, ScanSource, SourceError};
+use crate::source::{ScanSource, Shares, SourceError};
 use crate::state::{Guard, MOST_ROLLBACKS, SKIPS_BEFORE_ROLLBACK, TrainState};
 use crate::step::{StepReport, StepSettings, train_step_accumulated};
 use crate::tensorboard::EventFile;
 use crate::timer::{TIMED_STEPS, Timer, memory_mib, wall_seconds};
 use crate::validate::{ValidationError, ValidationPlan, validate};
 use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::division::Split;
 use bdo_data::durable::FileError;
 use bdo_data::random::stream;
 use bdo_data::record::{Entry, Identity, Journal, Plan, RecordError, RunRecord, StepEntry, Terms, ValidationEntry};
-use bdo_data::split::Split;
 use bdo_kernels::Isa;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::batch::{BatchError, MaskedBatch};
@@ -142,14 +142,11 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
     let config = settings.model_config(cohort.regions().len());
     let device = Device::flex().autodiff();
 
-    let division = Division {
-        held_out_percent: train.held_out_percent,
-        seed: train.split_seed,
-        data_fraction: train.data_fraction,
-    };
+    let shares =
+        Shares { held_out_percent: train.held_out_percent, seed: train.split_seed, data_fraction: train.data_fraction };
     let source = match &request.people {
-        None => ScanSource::new(cohort, division)?,
-        Some(split) => ScanSource::of_split(cohort, split.clone(), division)?,
+        None => ScanSource::new(cohort, shares)?,
+        Some(split) => ScanSource::of_split(cohort, split.clone(), shares)?,
     };
     let steps_per_epoch = source.steps_per_epoch(train.batch_size);
     if record.plan.is_none() && train.max_minutes == 0.0 {

@@ -1,9 +1,9 @@
 //! The scans of a run: whose they are, in which order they come, and how one is made ready.
 
 use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
-use bdo_data::split::{Scheme, Split, SplitError, SplitSpec};
 use bdo_model::intake::MaskSettings;
 use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
 use rayon::prelude::*;
@@ -22,9 +22,9 @@ pub struct ScanSource {
     validation: Vec<usize>,
 }
 
-/// How people are divided.
+/// How many people train and how many are held out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Division {
+pub struct Shares {
     /// Share held out for validation, and again for testing.
     pub held_out_percent: u32,
     /// Seed of the division.
@@ -49,26 +49,18 @@ pub enum SourceError {
 
 impl ScanSource {
     /// Divides the people and fits the scaler. Test people are never read again.
-    pub fn new(cohort: Cohort, division: Division) -> Result<Self, SourceError> {
-        let people = cohort.participants();
-        let column = |name: &str| people.columns().iter().find(|c| *c == name).cloned();
-        let spec = SplitSpec {
-            target: None,
-            family_column: column("family_id"),
-            site_column: None,
-            scheme: Scheme::HoldOut { percent: division.held_out_percent },
-            seed: division.seed,
-        };
-        let split = Split::new(people, &spec)?;
-        Self::of_split(cohort, split, division)
+    pub fn new(cohort: Cohort, shares: Shares) -> Result<Self, SourceError> {
+        let scheme = Scheme::HoldOut { percent: shares.held_out_percent };
+        let split = Division::of(&cohort)?.split(None, scheme, shares.seed)?;
+        Self::of_split(cohort, split, shares)
     }
 
-    /// With the people of a split; of the division only the share of training people counts. Test people are never read.
-    pub fn of_split(cohort: Cohort, split: Split, division: Division) -> Result<Self, SourceError> {
+    /// With the people of a split; of the shares only that of the training people counts. Test people are never read.
+    pub fn of_split(cohort: Cohort, split: Split, shares: Shares) -> Result<Self, SourceError> {
         let scaler = FittedRobustScaler::fit(&cohort, &split.train)?;
         let mut trained: Vec<String> = split.train.subjects().to_vec();
-        shuffle(&mut trained, &mut stream("data fraction", &[division.seed]));
-        trained.truncate(((division.data_fraction * trained.len() as f64).round() as usize).max(1));
+        shuffle(&mut trained, &mut stream("data fraction", &[shares.seed]));
+        trained.truncate(((shares.data_fraction * trained.len() as f64).round() as usize).max(1));
         trained.sort();
         let usable = |i: &usize| {
             let entry = &cohort.index()[*i];

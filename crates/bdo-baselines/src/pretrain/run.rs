@@ -21,7 +21,7 @@ use bdo_train::folder::{FolderError, RunFolder, settings_of};
 use bdo_train::publish::{contract, people_of};
 use bdo_train::run::{Request, RunError, RunObserver, identify};
 use bdo_train::settings::{Kind, Settings};
-use bdo_train::source::{Division, ScanSource, SourceError};
+use bdo_train::source::{ScanSource, Shares, SourceError};
 use bdo_train::state::Guard;
 use bdo_train::tensorboard::EventFile;
 use bdo_train::timer::{TIMED_STEPS, Timer, memory_mib, wall_seconds};
@@ -113,14 +113,11 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<TokenSu
     let settings = settings_of(&record)?;
     let (grid, mut notes) = grid_of(&cohort)?;
     let train = &settings.train;
-    let division = Division {
-        held_out_percent: train.held_out_percent,
-        seed: train.split_seed,
-        data_fraction: train.data_fraction,
-    };
+    let shares =
+        Shares { held_out_percent: train.held_out_percent, seed: train.split_seed, data_fraction: train.data_fraction };
     let source = match &request.people {
-        None => ScanSource::new(cohort, division)?,
-        Some(split) => ScanSource::of_split(cohort, split.clone(), division)?,
+        None => ScanSource::new(cohort, shares)?,
+        Some(split) => ScanSource::of_split(cohort, split.clone(), shares)?,
     };
     let regions = source.cohort().regions();
     let (config, places) = match settings.model.kind {

@@ -1,12 +1,12 @@
 //! Numbers against numpy, from `tools/reference/make_data_goldens.py`.
 
 use bdo_data::cohort::{self, Cohort, Plan, Provenance, Tables};
+use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::participants::Participants;
 use bdo_data::quantile::{PASSES, QuantileSearch};
 use bdo_data::region::Region;
 use bdo_data::scaler::FittedRobustScaler;
 use bdo_data::scan::{Scan, ScanId, Source};
-use bdo_data::split::{Scheme, Split, SplitSpec};
 use serde_json::{Value, json};
 
 use crate::fixture::StopAfter;
@@ -70,10 +70,12 @@ fn cohort_of(scans: &[Value], out: &std::path::Path) -> (Cohort, Split) {
     };
     cohort::build(out, &plan, |i| Ok(scan(i)), tables, &StopAfter::never()).unwrap();
     let cohort = Cohort::open(out).unwrap();
-    let spec = |seed| SplitSpec { target: None, family_column: None, site_column: None, scheme: Scheme::Random, seed };
-    let split =
-        (0..1000).map(|seed| Split::new(cohort.participants(), &spec(seed)).unwrap()).find(|s| s.train.contains("a"));
-    (cohort, split.unwrap())
+    let split = {
+        let division = Division::of_people(cohort.participants());
+        let mut splits = (0..1000).map(|seed| division.split(None, Scheme::Random, seed).unwrap());
+        splits.find(|s| s.train.contains("a")).unwrap()
+    };
+    (cohort, split)
 }
 
 #[test]

@@ -7,4 +7,4 @@ mod goldens;
 mod merge;
 mod resume;
 mod scaler;
-mod split;
+mod division;

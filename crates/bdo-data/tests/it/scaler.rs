@@ -1,14 +1,13 @@
 //! The scaler sees training people only.
 
 use bdo_data::cohort::Cohort;
+use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::scaler::FittedRobustScaler;
-use bdo_data::split::{Scheme, Split, SplitSpec};
 
 use crate::fixture::{REGIONS, StopAfter, build_with, scan};
 
 fn split(cohort: &Cohort) -> Split {
-    let spec = SplitSpec { target: None, family_column: None, site_column: None, scheme: Scheme::Random, seed: 0 };
-    Split::new(cohort.participants(), &spec).unwrap()
+    Division::of_people(cohort.participants()).split(None, Scheme::Random, 0).unwrap()
 }
 
 #[test]

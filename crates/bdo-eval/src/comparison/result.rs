@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use bdo_data::division::Scheme;
 use bdo_data::durable::{self, FileError};
-use bdo_data::split::Scheme;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{forget_peak, peak_mib};
@@ -123,7 +123,7 @@ pub fn run_task(
     Ok(TaskResult {
         key: key(method, task, cohort_blake3),
         split_blake3: task.split.blake3.clone(),
-        scheme: task.split.spec.scheme,
+        scheme: task.split.scheme(),
         fitted_people: everybody.filter(|s| task.fits(s)).count(),
         seed: task.seed,
         method: name,
@@ -152,7 +152,7 @@ impl ResultStore {
 
     /// The result of a method on a task if it is there and was decided by the same things.
     pub fn find(&self, method: &dyn Method, task: &Task<'_>, cohort_blake3: &str) -> Option<TaskResult> {
-        let path = self.path(method.name(), &task.target.name, task.split.spec.scheme, task.seed);
+        let path = self.path(method.name(), &task.target.name, task.split.scheme(), task.seed);
         let result: TaskResult = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         (result.key == key(method, task, cohort_blake3)).then_some(result)
     }

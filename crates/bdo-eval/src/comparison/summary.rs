@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bdo_data::split::Scheme;
+use bdo_data::division::Scheme;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 

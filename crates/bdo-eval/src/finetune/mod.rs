@@ -17,11 +17,11 @@ use crate::metric::Metrics;
 use crate::outcome::{Outcome, PersonPrediction, SeedOutcome};
 use crate::part::{LabelUnits, Part};
 use crate::predict::predict_scans;
-use crate::probe::{score_further, splits};
+use crate::probe::score_further;
 use crate::score::score;
 use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
-use bdo_data::split::Split;
+use bdo_data::division::{Division, Split};
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::intake::Intake;
 use bdo_model::intake::Windows;
@@ -82,7 +82,7 @@ pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Ou
     let directory = ModelDirectory::read(&request.model)?;
     let cohort = Cohort::open(&request.data)?;
     let target = Target::read(cohort.participants(), &settings.target)?;
-    let manifest = splits(&cohort, &settings.target, &settings.seeds)?;
+    let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let work = TuneWork::new(&directory, &cohort, &target, settings)?;
     let asked = work.asked(&model_blake3(&request.model)?);
     let folder = WorkFolder::open(&request.out, &asked)?;
@@ -152,7 +152,7 @@ impl<'a> TuneWork<'a> {
         split: &Split,
         observer: &dyn TuneObserver,
     ) -> Result<(SeedOutcome, Member), EvalError> {
-        let (seed, target, directory) = (split.spec.seed, self.target, self.directory);
+        let (seed, target, directory) = (split.seed(), self.target, self.directory);
         let inputs: Vec<&usize> = self.scans.iter().collect();
         let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&self.rows, &inputs, target, chosen);
         let (train, validation) = (part(&|s| split.train.contains(s)), part(&|s| split.validation.contains(s)));

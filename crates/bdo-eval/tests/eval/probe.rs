@@ -1,8 +1,8 @@
 //! Probes find what is there, nothing where there is nothing, and never look at the test people.
 
 use crate::fixture::{Silent, cohort, model, noise, reordered_cohort};
+use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::participants::Participants;
-use bdo_data::split::{Scheme, Split, SplitSpec};
 use bdo_eval::error::EvalError;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
@@ -50,9 +50,7 @@ fn features() -> FeatureTable {
 }
 
 fn split(people: &Participants, target: &str, seed: u64) -> Split {
-    let spec =
-        SplitSpec { target: Some(target.into()), family_column: None, site_column: None, scheme: Scheme::Random, seed };
-    Split::new(people, &spec).unwrap()
+    Division::of_people(people).split(Some(target), Scheme::Random, seed).unwrap()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bdo_data::split::{Scheme, Split, SplitSpec};
+use bdo_data::division::{Division, Scheme};
 use bdo_data::synth::Effects;
 use bdo_eval::comparison::{ResultStore, SummarySettings, run_task, summarise, to_csv, to_latex, to_markdown};
 use bdo_eval::confound::Nuisance;
@@ -45,14 +45,8 @@ fn stored_results_are_used_again_if_nothing_changed() {
         results.clear();
         for method in &methods {
             for seed in 0..3 {
-                let spec = SplitSpec {
-                    target: Some("sex".into()),
-                    family_column: Some("family_id".into()),
-                    site_column: None,
-                    scheme: Scheme::Random,
-                    seed,
-                };
-                let split = Split::new(cohort.participants(), &spec).unwrap();
+                let division = Division::of_people(cohort.participants());
+                let split = division.split(Some("sex"), Scheme::Random, seed).unwrap();
                 let task = Task { cohort: &cohort, split: &split, target: &target, seed, fit_on: FitOn::Train };
                 let result = store.find(method, &task, "cohort").unwrap_or_else(|| {
                     let result = run_task(method, &task, "cohort", &[]).unwrap();

@@ -3,35 +3,30 @@
 use std::sync::Arc;
 
 use bdo_data::cohort::Cohort;
-use bdo_data::split::{Scheme, Split, SplitSpec};
+use bdo_data::division::{Division, ScanContent, Scheme, Split};
+use bdo_data::participants::Participants;
 use bdo_data::synth::Effects;
 use bdo_eval::audit::audit;
 use bdo_eval::comparison::run_task;
 use bdo_eval::confound::Nuisance;
 use bdo_eval::connectivity::{Scale, connectivity_table};
-use bdo_eval::leak::{LeakReport, scan_contents};
+use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
 use bdo_eval::target::Target;
 
 use crate::cohorts::{simulate, spec};
 
-fn split(cohort: &Cohort, target: &str, seed: u64) -> Split {
-    let spec = SplitSpec {
-        target: Some(target.to_owned()),
-        family_column: Some("family_id".into()),
-        site_column: Some("site".into()),
-        scheme: Scheme::Random,
-        seed,
-    };
-    Split::new(cohort.participants(), &spec).unwrap()
+fn split(division: &Division<'_>, target: &str, seed: u64) -> Split {
+    division.split(Some(target), Scheme::Random, seed).unwrap()
 }
 
 /// Mean score of connectivity over three seeds: area under the curve, or correlation.
 fn score(cohort: &Cohort, method: &ClosedForm, target: &str) -> f64 {
     let label = Target::of(cohort.participants(), target).unwrap();
+    let division = Division::of(cohort).unwrap().with_sites(None);
     let scores = (0..3).map(|seed| {
-        let split = split(cohort, target, seed);
+        let split = split(&division, target, seed);
         let task = Task { cohort, split: &split, target: &label, seed, fit_on: FitOn::Train };
         let metrics = run_task(method, &task, "", &[]).unwrap().metrics;
         if target == "age" { metrics.get("rho").unwrap_or(0.0) } else { metrics.get("auc").unwrap() }
@@ -79,18 +74,22 @@ fn a_planted_duplicate_is_caught() {
         7 => bdo_data::scan::Scan { id: scan.id, ..original.clone() },
         _ => scan,
     });
-    let contents = scan_contents(&cohort).unwrap();
+    let contents = ScanContent::of_cohort(&cohort).unwrap();
+    // A division that knows of no families, so that only the scans can tell.
+    let nobody = Participants::default();
+    let strangers = Division::of_people(&nobody).with_contents(contents.clone());
     let names: Vec<&str> = contents.iter().map(|c| c.subject.as_str()).collect();
-    let report = LeakReport::between(&names[..7], &names[7..], None, &contents);
+    let report = LeakReport::between(&names[..7], &names[7..], &strangers);
     assert_eq!(report.duplicates, [(contents[0].scan.clone(), contents[7].scan.clone())]);
     assert!(report.refuse().is_err());
-    let apart = LeakReport::between(&names[..7], &names[8..], None, &contents);
+    let apart = LeakReport::between(&names[..7], &names[8..], &strangers);
     assert_eq!(apart.refuse(), Ok(()));
     // The same guard for pre-training flags instead of refusing.
-    let split = split(&cohort, "sex", 0);
+    let division = Division::of(&cohort).unwrap();
+    let split = split(&division, "sex", 0);
     let tested = split.test.subjects()[0].clone();
     let hashes = [blake3::hash(tested.as_bytes()).to_hex().to_string()].into();
-    let report = LeakReport::of_split(&split, None, &[]).with_pretraining(&split, &contents, &hashes, &[].into());
+    let report = LeakReport::of_split(&split, &division).with_pretraining(&split, &division, &hashes, &[].into());
     assert_eq!((report.refuse(), report.pretrained.clone()), (Ok(()), vec![tested]));
     assert_eq!(report.flags(4), ["1 of 4 test people were pre-trained on"]);
 }
@@ -102,7 +101,7 @@ fn the_audit_finds_the_scanner() {
     let nuisance = Nuisance::of(&cohort);
     // A feature that is the repetition time, beside one that is nothing.
     let sites = nuisance.site_table().unwrap().unwrap();
-    let rows = audit("sites", &sites, &cohort, &nuisance, 0).unwrap();
+    let rows = audit("sites", &sites, &cohort, &Division::of(&cohort).unwrap(), &nuisance, 0).unwrap();
     let site = rows.iter().find(|r| r.nuisance == "site").unwrap();
     assert_eq!(site.metrics.unwrap().get("accuracy"), Some(1.0));
     assert_eq!(rows.len(), 4);

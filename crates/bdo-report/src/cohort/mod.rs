@@ -5,9 +5,8 @@ mod regions;
 mod scans;
 
 use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::division::Division;
 use bdo_data::quality::Quality;
-use bdo_data::split::{Scheme, SplitManifest, SplitSpec};
-use bdo_eval::confound;
 
 use crate::page::{Citation, Methods, Page};
 use crate::splits::split_figures;
@@ -57,19 +56,10 @@ pub fn show_cohort(cohort: &Cohort, page: &mut Page, methods: &mut Methods, comm
 fn divisions(cohort: &Cohort, page: &mut Page, command: &str) -> Result<(), CohortError> {
     let people = cohort.participants();
     page.section("Who trains, selects, tests");
-    let content = cohort.content_blake3()?;
+    let division = Division::of(cohort)?.with_sites(None);
     let mut shown = 0;
     for target in SPLIT_LABELS.iter().filter(|t| people.label(t).is_some()) {
-        let spec = |seed| SplitSpec {
-            target: Some((*target).to_owned()),
-            family_column: confound::family_column(people).map(str::to_owned),
-            site_column: confound::site_column(people).map(str::to_owned),
-            scheme: Scheme::Random,
-            seed,
-        };
-        let Ok(manifest) = SplitManifest::new(&content, people, &(0..3).map(spec).collect::<Vec<_>>()) else {
-            continue;
-        };
+        let Ok(manifest) = division.random(target, &[0, 1, 2]) else { continue };
         for figure in split_figures(&manifest, people, command) {
             page.figure(&figure);
             shown += 1;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bdo_data::cohort::{self, Observer, Plan, Provenance, Tables};
+use bdo_data::division::Scheme;
 use bdo_data::participants::Participants;
 use bdo_data::region::Region;
 use bdo_data::scan::{Scan, ScanId, Source};
-use bdo_data::split::Scheme;
 use bdo_eval::audit::AuditRow;
 use bdo_eval::comparison::{SummarySettings, TaskResult, summarise};
 use bdo_eval::method::{Outcome, Prediction};

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
+use bdo_data::division::{Division, Scheme};
 use bdo_data::durable;
-use bdo_data::split::{Scheme, Split, SplitSpec};
 use bdo_eval::cache::cached_features;
 use bdo_eval::comparison::{primary_metric, run_task};
-use bdo_eval::confound;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
 use bdo_eval::target::Target;
@@ -170,18 +169,11 @@ fn probe(
     progress.finish();
     let table = table?;
     let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table.shared()?), &table.origin.blake3());
-    let people = cohort.participants();
+    let division = Division::of(cohort)?.with_sites(None);
     for target in targets {
         let mut sum = 0.0;
         for seed in SEEDS {
-            let spec = SplitSpec {
-                target: Some(target.name.clone()),
-                family_column: confound::family_column(people).map(str::to_owned),
-                site_column: confound::site_column(people).map(str::to_owned),
-                scheme: Scheme::Random,
-                seed,
-            };
-            let split = Split::new(people, &spec)?;
+            let split = division.split(Some(&target.name), Scheme::Random, seed)?;
             let task = Task { cohort, split: &split, target, seed, fit_on: FitOn::Train };
             let result = run_task(&method, &task, "", &[])?;
             let metric = primary_metric(target.classes().unwrap_or(0));

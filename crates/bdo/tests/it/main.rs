@@ -4,6 +4,7 @@
 mod compare;
 mod baselines;
 mod disk;
+mod families;
 mod downstream;
 mod infer;
 mod kills;

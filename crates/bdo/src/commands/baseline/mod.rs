@@ -20,9 +20,9 @@ use bdo_baselines::train::objective::Task;
 use bdo_baselines::train::recipe::Recipe;
 use bdo_baselines::train::select::{Score, by_person};
 use bdo_data::cohort::Cohort;
+use bdo_data::division::{Division, Split, SplitManifest};
 use bdo_data::durable;
 use bdo_data::random::stream;
-use bdo_data::split::{Scheme, Split, SplitManifest, SplitSpec};
 use bdo_model::ops::Kernels;
 use bdo_train::run::Request;
 use bdo_train::settings::Settings;
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
     let plan = Plan::of(args)?;
     let cohort = Cohort::open(&args.cohort.data)?;
     let labels = Labels::of(cohort.participants(), &args.target)?;
-    let splits = splits(&cohort, args)?;
+    let splits = Division::of(&cohort)?.random(&args.target, &args.repetitions.seeds)?;
     let identity = json!({
         "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
     });
@@ -183,20 +183,6 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
     Ok(Answer::new(json, text))
 }
 
-fn splits(cohort: &Cohort, args: &BaselineArgs) -> anyhow::Result<SplitManifest> {
-    let people = cohort.participants();
-    let column = |name: &str| people.columns().iter().find(|c| *c == name).cloned();
-    let spec = |&seed: &u64| SplitSpec {
-        target: Some(args.target.clone()),
-        family_column: column("family_id"),
-        site_column: None,
-        scheme: Scheme::Random,
-        seed,
-    };
-    let specs: Vec<SplitSpec> = args.repetitions.seeds.iter().map(spec).collect();
-    Ok(SplitManifest::new(&cohort.content_blake3()?, people, &specs)?)
-}
-
 /// Makes the folder this run's own; one that holds another run is refused.
 fn claim(out: &Path, identity: &serde_json::Value, splits: &SplitManifest) -> anyhow::Result<()> {
     let path = out.join("request.json");
@@ -229,7 +215,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Trains and predicts for one split, unless its result is there.
     fn one_seed(&self, split: &Split) -> anyhow::Result<SeedResult> {
-        let seed = split.spec.seed;
+        let seed = split.seed();
         let file = self.args.out.join(format!("seed-{seed}.json"));
         if file.exists()
             && let Ok(done) = serde_json::from_slice::<SeedResult>(&durable::read(&file)?)
@@ -303,7 +289,7 @@ impl Work<'_> {
                 Ok((folder.clone(), people.overlap(tested).len()))
             }
             Pretraining::Own(settings) => {
-                let out = self.args.out.join(format!("pretraining-{}", split.spec.seed));
+                let out = self.args.out.join(format!("pretraining-{}", split.seed()));
                 let found = pretrain_tokens(&self.args.cohort.data, &out, settings, run_seed, split, self.common)?;
                 Ok((found.model, 0))
             }
@@ -325,7 +311,7 @@ impl Work<'_> {
     ) -> anyhow::Result<(MethodOutcome, Parts, Vec<String>)> {
         let set = self.set.context("connectomes are computed for methods that use them")?;
         let parts = set.parts(split, label);
-        let seed = split.spec.seed;
+        let seed = split.seed();
         let checkpoints = Checkpoints::new(&self.checkpoints(seed), split.blake3.clone());
         let (task, kernels) = (self.labels.task, kernels());
         let run = Run { recipe, task, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };

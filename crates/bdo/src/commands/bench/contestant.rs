@@ -20,7 +20,7 @@ use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_train::settings::Size;
-use bdo_train::source::{Division, ScanSource};
+use bdo_train::source::{ScanSource, Shares};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::train::TrainStep;
@@ -48,8 +48,8 @@ impl Contestant {
     pub(super) fn new(args: &Workload, data: &Path, model: &str, phase: Phase, seed: u64) -> anyhow::Result<Self> {
         let cohort = Cohort::open(data)?;
         let (grid, _) = grid_of(&cohort)?;
-        let division = Division { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
-        let source = ScanSource::new(cohort, division)?;
+        let shares = Shares { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
+        let source = ScanSource::new(cohort, shares)?;
         let scans = same_scans(&source, grid, args.batch)?;
         let kernels = workload::kernels(args).0;
         match model {

@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::bail;
 use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::division::{Division, Scheme, Split, SplitError, SplitManifest};
 use bdo_data::durable;
 use bdo_data::participants::Participants;
-use bdo_data::split::{SITE_GROUPS, Scheme, Split, SplitError, SplitManifest, SplitSpec};
 use bdo_eval::audit::{AuditRow, audit};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::comparison::{
     ResultStore, SummarySettings, TaskResult, run_task, summarise, to_csv, to_latex, to_markdown,
 };
-use bdo_eval::confound::{self, Nuisance};
+use bdo_eval::confound::Nuisance;
 use bdo_eval::connectivity::{Scale, connectivity_table};
 use bdo_eval::features::FeatureTable;
-use bdo_eval::leak::{LeakReport, ScanContent, TOGETHER_COLUMN, kept_together, scan_contents};
+use bdo_eval::leak::LeakReport;
 use bdo_eval::memory::forget_peak;
 use bdo_eval::method::{FitOn, Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain};
@@ -263,26 +263,19 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
         .iter()
         .map(|name| Ok(Target::of(cohort.participants(), name)?))
         .collect::<anyhow::Result<Vec<Target>>>()?;
-    let contents = scan_contents(&cohort)?;
-    let people = cohort.participants();
-    let family = args.people.family_column.clone().or_else(|| confound::family_column(people).map(str::to_owned));
-    let joined = kept_together(people, family.as_deref(), &contents);
-    let copies = joined.as_ref().map_or(&[][..], |(_, copies)| copies.as_slice());
-    let copied: Vec<String> = copies.iter().map(|(a, b)| format!("{a} = {b}")).collect();
+    let People { family_column, site_column, .. } = &args.people;
+    let division = Division::by_family(&cohort, family_column.as_deref())?.with_sites(site_column.as_deref());
+    let copied: Vec<String> = division.copies().iter().map(|(a, b)| format!("{a} = {b}")).collect();
     if !copied.is_empty() {
         note(common, &format!("copies of one scan under two names stay on one side: {}", copied.join(", ")));
     }
-    let (people, family) = match &joined {
-        Some((table, _)) => (table, Some(TOGETHER_COLUMN.to_owned())),
-        None => (people, family),
-    };
-    let splits = splits(args, people, family, &cohort_blake3)?;
+    let splits = splits(args, &division)?;
     if args.people.stratify_by.is_some() {
-        everybody_has_a_value(&splits.splits, &args.targets, people)?;
+        everybody_has_a_value(&splits.splits, &args.targets, division.people())?;
     }
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let hashes = pretrained.as_ref().map(|m| (&m.people.subjects, &m.people.scans));
-    let flags = guarded(&splits.splits, people, &contents, hashes)?;
+    let flags = guarded(&splits.splits, &division, hashes)?;
 
     let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
     let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
@@ -292,10 +285,19 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     let fit_on = args.people.fit_on;
     let mut audited = vec![];
     if !args.statistics.no_audit {
-        audited = audit("fc", &ingredients.connectivity, &cohort, &ingredients.nuisance, common.seed)?;
+        audited = audit("fc", &ingredients.connectivity, &cohort, &division, &ingredients.nuisance, common.seed)?;
     }
     let mut done = Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0 };
-    let field = Field { args, common, cohort: &cohort, splits: &splits.splits, flags, targets: &targets, fit_on };
+    let field = Field {
+        args,
+        common,
+        cohort: &cohort,
+        division: &division,
+        splits: &splits.splits,
+        flags,
+        targets: &targets,
+        fit_on,
+    };
     // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
     audited.extend(field.run_models(&rows, &ingredients, &mut done)?);
     field.run(&plain_rows(&rows, args, &cohort, &ingredients, common)?, &splits.splits, &mut done)?;
@@ -329,7 +331,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
     let json = json!({
         "cohort": args.cohort.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits.blake3, "fit_on": fit_on,
-        "model": args.model, "copies": copies, "results": results.len(), "results_used_again": reused, "summary": summary,
+        "model": args.model, "copies": division.copies(), "results": results.len(), "results_used_again": reused, "summary": summary,
         "audit": audited, "seconds": seconds, "peak_rss_mib": peak, "protocol": protocol,
         "pretraining": pretraining,
     });
@@ -356,6 +358,7 @@ struct Field<'a> {
     args: &'a CompareArgs,
     common: &'a Common,
     cohort: &'a Cohort,
+    division: &'a Division<'a>,
     splits: &'a [Split],
     flags: BTreeMap<String, Vec<String>>,
     targets: &'a [Target],
@@ -370,7 +373,7 @@ impl Field<'_> {
             for split in splits {
                 let flags = self.flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
                 for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
-                    let (cohort, seed, fit_on) = (self.cohort, split.spec.seed, self.fit_on);
+                    let (cohort, seed, fit_on) = (self.cohort, split.seed(), self.fit_on);
                     tasks.push((method.as_ref(), Task { cohort, split, target, seed, fit_on }, flags));
                 }
             }
@@ -402,7 +405,7 @@ impl Field<'_> {
                     let row = row::pooled(pooling);
                     if pooling == Pooling::Mean || rows.iter().any(|(asked, _)| *asked == row) {
                         let table = models.audited(pooling, args, cohort, common)?;
-                        audited.extend(audit(row.typed(), &table, cohort, &from.nuisance, common.seed)?);
+                        audited.extend(audit(row.typed(), &table, cohort, self.division, &from.nuisance, common.seed)?);
                     }
                 }
             }
@@ -412,43 +415,23 @@ impl Field<'_> {
 }
 
 /// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
-fn splits(
-    args: &CompareArgs,
-    people: &Participants,
-    family: Option<String>,
-    cohort_blake3: &str,
-) -> anyhow::Result<SplitManifest> {
-    let site = args.people.site_column.clone().or_else(|| confound::site_column(people).map(str::to_owned));
-    let mut specs = vec![];
-    let divided_by = args.people.stratify_by.as_ref().map_or(args.targets.as_slice(), std::slice::from_ref);
-    for target in divided_by {
-        let spec = |scheme, seed| SplitSpec {
-            target: Some(target.clone()),
-            family_column: family.clone(),
-            site_column: site.clone(),
-            scheme,
-            seed,
-        };
-        specs.extend(args.people.seeds.iter().map(|seed| spec(Scheme::Random, *seed)));
-        if args.people.site_groups {
-            for fold in 0..SITE_GROUPS {
-                let spec = spec(Scheme::LeaveSiteOut { fold }, args.people.seeds.first().copied().unwrap_or(0));
-                // Fewer sites than groups make fewer folds.
-                match Split::new(people, &spec) {
-                    Err(SplitError::NoSuchFold { .. }) => break,
-                    other => other.map(|_| specs.push(spec))?,
-                }
-            }
+fn splits(args: &CompareArgs, division: &Division<'_>) -> Result<SplitManifest, SplitError> {
+    let People { stratify_by, seeds, site_groups, .. } = &args.people;
+    let mut splits = vec![];
+    for target in stratify_by.as_ref().map_or(args.targets.as_slice(), std::slice::from_ref) {
+        splits.extend(division.random(target, seeds)?.splits);
+        if *site_groups {
+            splits.extend(division.leave_site_out(target, seeds.first().copied().unwrap_or(0))?);
         }
     }
-    Ok(SplitManifest::new(cohort_blake3, people, &specs)?)
+    Ok(division.manifest(splits))
 }
 
 /// Whether a method is scored on a label under a split. Groups of sites ask what a feature is worth elsewhere; methods that
 /// train for long are not trained five times more for it.
 fn is_asked(args: &CompareArgs, method: &dyn Method, split: &Split, target: &Target) -> bool {
-    let left_out = method.runs_alone() && matches!(split.spec.scheme, Scheme::LeaveSiteOut { .. });
-    !left_out && (args.people.stratify_by.is_some() || Some(&target.name) == split.spec.target.as_ref())
+    let left_out = method.runs_alone() && matches!(split.scheme(), Scheme::LeaveSiteOut { .. });
+    !left_out && (args.people.stratify_by.is_some() || Some(target.name.as_str()) == split.target())
 }
 
 /// One division for all targets leaves nobody out, so nobody may lack a value.
@@ -473,7 +456,7 @@ fn everybody_has_a_value(splits: &[Split], targets: &[String], people: &Particip
 fn in_order(results: &mut [TaskResult], rows: &[Row], splits: &[Split], targets: &[Target]) {
     results.sort_by_key(|r| {
         let method = rows.iter().position(|row| row.typed() == r.method);
-        let split = splits.iter().position(|split| split.blake3 == r.split_blake3 && split.spec.seed == r.seed);
+        let split = splits.iter().position(|split| split.blake3 == r.split_blake3 && split.seed() == r.seed);
         (method, split, targets.iter().position(|target| target.name == r.target))
     });
 }
@@ -481,17 +464,15 @@ fn in_order(results: &mut [TaskResult], rows: &[Row], splits: &[Split], targets:
 /// Refuses splits with anybody on both sides; says what a table must say about pre-training, split by split.
 fn guarded(
     splits: &[Split],
-    people: &Participants,
-    contents: &[ScanContent],
+    division: &Division<'_>,
     pretraining: Option<(&BTreeSet<String>, &BTreeSet<String>)>,
 ) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut flags = BTreeMap::new();
     for split in splits {
-        let families = split.spec.family_column.as_deref().map(|column| (people, column));
-        let mut report = LeakReport::of_split(split, families, contents);
+        let mut report = LeakReport::of_split(split, division);
         report.refuse()?;
         if let Some((subjects, scans)) = pretraining {
-            report = report.with_pretraining(split, contents, subjects, scans);
+            report = report.with_pretraining(split, division, subjects, scans);
         }
         flags.insert(split.blake3.clone(), report.flags(split.test.subjects().len()));
     }

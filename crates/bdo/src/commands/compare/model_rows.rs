@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use bdo_data::cohort::Cohort;
+use bdo_data::division::Split;
 use bdo_data::record::RunRecord;
-use bdo_data::split::Split;
 use bdo_eval::cache::{cached_features, cached_features_each};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
@@ -131,7 +131,7 @@ fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) ->
         resume: out.exists(),
         out,
         settings: Some(settings),
-        seed: split.spec.seed,
+        seed: split.seed(),
         people: Some(split.clone()),
     };
     bdo_kernels::allocator::tune_allocator();

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use bdo_data::division::Split;
 use bdo_data::record::{JournalText, RunRecord};
-use bdo_data::split::Split;
 use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_model::weights::ModelDirectory;
 use serde::Serialize;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
+use bdo_data::division::SplitManifest;
 use bdo_data::durable;
 use bdo_data::random::{shuffle, stream};
-use bdo_data::split::SplitManifest;
 use bdo_eval::conformal::Conformal;
 use bdo_eval::fitted::FittedHead;
 use bdo_eval::label::{Target, Task};

@@ -1,16 +1,8 @@
-//! Who may be trained on, who selects, who is tested: by person, never by scan.
-//!
-//! Six parts train, two select, two test. Classes and quantiles of a number are spread evenly; families stay together; with
-//! leave-site-out whole groups of sites are tested. A manifest keeps every split with a hash, so that all methods share it.
-
-mod assign;
-mod strata;
-
-pub use strata::Strata;
+//! One split of the people into training, validation and test, and the file that holds several.
 
 use serde::{Deserialize, Serialize};
 
-use crate::participants::Participants;
+use super::assign::Assigned;
 
 /// Share of the people that is tested, and again that selects.
 pub const HELD_OUT_FRACTION: f64 = 0.2;
@@ -75,20 +67,18 @@ pub enum Scheme {
 
 /// What decides a split, besides the people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitSpec {
+pub(super) struct SplitSpec {
     /// The label that is stratified by and whose missing values exclude a person; none for pre-training.
-    pub target: Option<String>,
+    pub(super) target: Option<String>,
     /// Column of families, whose members stay together.
-    pub family_column: Option<String>,
-    /// Column of sites.
-    pub site_column: Option<String>,
-    /// How to divide.
-    pub scheme: Scheme,
-    /// Which of the repetitions.
-    pub seed: u64,
+    pub(super) family_column: Option<String>,
+    pub(super) site_column: Option<String>,
+    pub(super) scheme: Scheme,
+    pub(super) seed: u64,
 }
 
-/// The people a model may be fitted on. Only a split makes one, so nothing can be fitted on anybody else by mistake.
+/// The people a model may be fitted on. Only a [`Division`](super::Division) makes one, so nothing can be fitted on anybody
+/// else by mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TrainPeople(Vec<String>);
@@ -120,11 +110,10 @@ macro_rules! people {
 }
 people!(TrainPeople, ValidationPeople, TestPeople);
 
-/// One division of the people, with what made it and a hash over all of it.
+/// Who trains, who selects and who is tested, with what decided it and a hash over all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// What was asked for.
-    pub spec: SplitSpec,
+    spec: SplitSpec,
     /// May be fitted on.
     pub train: TrainPeople,
     /// Select.
@@ -138,11 +127,9 @@ pub struct Split {
 }
 
 impl Split {
-    /// Divides the people of a table.
-    pub fn new(people: &Participants, spec: &SplitSpec) -> Result<Self, SplitError> {
-        let assigned = assign::assign(people, spec)?;
+    pub(super) fn new(spec: SplitSpec, assigned: Assigned) -> Self {
         let mut split = Self {
-            spec: spec.clone(),
+            spec,
             train: TrainPeople(assigned.train),
             validation: ValidationPeople(assigned.validation),
             test: TestPeople(assigned.test),
@@ -150,7 +137,22 @@ impl Split {
             blake3: String::new(),
         };
         split.blake3 = split.content_blake3();
-        Ok(split)
+        split
+    }
+
+    /// The label that was stratified by; none for pre-training.
+    pub fn target(&self) -> Option<&str> {
+        self.spec.target.as_deref()
+    }
+
+    /// How people were divided.
+    pub fn scheme(&self) -> Scheme {
+        self.spec.scheme
+    }
+
+    /// Which of the repetitions.
+    pub fn seed(&self) -> u64 {
+        self.spec.seed
     }
 
     /// Whether the stored hash is that of the content.
@@ -177,15 +179,14 @@ pub struct SplitManifest {
 }
 
 impl SplitManifest {
-    /// Makes every split asked for.
-    pub fn new(cohort_blake3: &str, people: &Participants, specs: &[SplitSpec]) -> Result<Self, SplitError> {
-        let splits = specs.iter().map(|spec| Split::new(people, spec)).collect::<Result<Vec<_>, _>>()?;
+    /// Puts the splits of a cohort together.
+    pub fn new(cohort_blake3: &str, splits: Vec<Split>) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(cohort_blake3.as_bytes());
         for split in &splits {
             hasher.update(split.blake3.as_bytes());
         }
         let blake3 = hasher.finalize().to_hex().to_string();
-        Ok(Self { cohort_blake3: cohort_blake3.to_owned(), splits, blake3 })
+        Self { cohort_blake3: cohort_blake3.to_owned(), splits, blake3 }
     }
 }

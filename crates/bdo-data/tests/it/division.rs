@@ -2,19 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bdo_data::division::{Division, Scheme, Split, SplitError, SplitManifest};
 use bdo_data::participants::Participants;
 use bdo_data::random::{below, stream};
-use bdo_data::split::{Scheme, Split, SplitError, SplitManifest, SplitSpec};
-
-fn spec(target: Option<&str>, scheme: Scheme, seed: u64) -> SplitSpec {
-    SplitSpec {
-        target: target.map(str::to_owned),
-        family_column: Some("family".into()),
-        site_column: Some("site".into()),
-        scheme,
-        seed,
-    }
-}
 
 /// A random table: families of one to four, possibly over several sites, labels of three kinds with missing values.
 fn random_people(seed: u64) -> Participants {
@@ -44,7 +34,7 @@ fn ten_thousand_random_cohorts_have_nobody_in_two_parts() {
         let people = random_people(seed);
         let target = [None, Some("dx"), Some("age")][seed as usize % 3];
         let scheme = if seed % 4 == 0 { Scheme::LeaveSiteOut { fold: seed as usize % 5 } } else { Scheme::Random };
-        let split = match Split::new(&people, &spec(target, scheme, seed % 3)) {
+        let split = match Division::of_people(&people).with_sites(None).split(target, scheme, seed % 3) {
             Ok(split) => split,
             Err(SplitError::TooFew { .. } | SplitError::TooFewSites { .. } | SplitError::NoSuchFold { .. }) => continue,
             Err(other) => panic!("{other}"),
@@ -76,16 +66,16 @@ fn plain_people(n: usize, label: impl Fn(usize) -> String) -> Participants {
     people
 }
 
-fn plain_spec(seed: u64) -> SplitSpec {
-    SplitSpec { target: Some("y".into()), family_column: None, site_column: None, scheme: Scheme::Random, seed }
+fn plain_split(people: &Participants, seed: u64) -> Split {
+    Division::of_people(people).split(Some("y"), Scheme::Random, seed).unwrap()
 }
 
 #[test]
 fn sizes_are_those_of_the_protocol() {
-    // SPEC 9.2: test sizes of the paper's data sets are floor(0.2 n).
+    // Test sizes of the paper's data sets are floor(0.2 n).
     for (n, expected) in [(724, 144), (1102, 220), (669, 133), (176, 35)] {
         let people = plain_people(n, |i| ["a", "b"][i % 2].to_owned());
-        let split = Split::new(&people, &plain_spec(0)).unwrap();
+        let split = plain_split(&people, 0);
         assert_eq!(split.test.subjects().len(), expected);
         assert_eq!(split.validation.subjects().len(), expected);
         assert_eq!(split.train.subjects().len(), n - 2 * expected);
@@ -95,12 +85,12 @@ fn sizes_are_those_of_the_protocol() {
 #[test]
 fn classes_and_quantiles_are_spread_evenly() {
     let people = plain_people(500, |i| if i % 5 == 0 { "rare" } else { "usual" }.to_owned());
-    let split = Split::new(&people, &plain_spec(1)).unwrap();
+    let split = plain_split(&people, 1);
     for subjects in [split.validation.subjects(), split.test.subjects()] {
         assert_eq!(subjects.iter().filter(|s| s[1..].parse::<usize>().unwrap() % 5 == 0).count(), 20);
     }
     let people = plain_people(500, |i| format!("{}", i as f64 * 1.5));
-    let split = Split::new(&people, &plain_spec(2)).unwrap();
+    let split = plain_split(&people, 2);
     for decile in 0..10 {
         let inside = |s: &&String| s[1..].parse::<usize>().unwrap() / 50 == decile;
         assert_eq!(split.test.subjects().iter().filter(inside).count(), 10, "decile {decile}");
@@ -110,21 +100,20 @@ fn classes_and_quantiles_are_spread_evenly() {
 #[test]
 fn seeds_differ_and_repeat_and_the_order_of_the_table_does_not_matter() {
     let people = plain_people(100, |i| ["a", "b"][i % 2].to_owned());
-    let again = Split::new(&people, &plain_spec(0)).unwrap();
-    assert_eq!(Split::new(&people, &plain_spec(0)).unwrap(), again);
-    assert_ne!(Split::new(&people, &plain_spec(1)).unwrap().test, again.test);
+    let again = plain_split(&people, 0);
+    assert_eq!(plain_split(&people, 0), again);
+    assert_ne!(plain_split(&people, 1).test, again.test);
     let mut reversed = Participants::with_columns(["y"]);
     for i in (0..100).rev() {
         reversed.insert(format!("p{i:04}"), vec![people.get(i, "y").map(str::to_owned)]);
     }
-    assert_eq!(Split::new(&reversed, &plain_spec(0)).unwrap(), again);
+    assert_eq!(plain_split(&reversed, 0), again);
 }
 
 #[test]
 fn a_changed_manifest_is_noticed() {
     let people = plain_people(50, |i| ["a", "b"][i % 2].to_owned());
-    let specs: Vec<_> = (0..3).map(plain_spec).collect();
-    let manifest = SplitManifest::new("hash", &people, &specs).unwrap();
+    let manifest = Division::of_people(&people).random("y", &[0, 1, 2]).unwrap();
     let json = serde_json::to_string(&manifest).unwrap();
     let read: SplitManifest = serde_json::from_str(&json).unwrap();
     assert_eq!(read, manifest);
@@ -140,10 +129,9 @@ fn site_groups_cover_every_site_once() {
         people.insert(format!("p{i:04}"), vec![Some(["a", "b"][i % 2].to_owned()), Some(format!("s{}", i % 9))]);
     }
     let mut tested = BTreeSet::new();
-    for fold in 0..5 {
-        let spec =
-            SplitSpec { site_column: Some("site".into()), scheme: Scheme::LeaveSiteOut { fold }, ..plain_spec(0) };
-        let split = Split::new(&people, &spec).unwrap();
+    let splits = Division::of_people(&people).with_sites(None).leave_site_out("y", 0).unwrap();
+    assert_eq!(splits.len(), 5);
+    for split in splits {
         let site = |s: &String| people.get(people.row_of(s).unwrap(), "site").unwrap().to_owned();
         let sites: BTreeSet<_> = split.test.subjects().iter().map(site).collect();
         assert!(split.train.subjects().iter().chain(split.validation.subjects()).all(|s| !sites.contains(&site(s))));

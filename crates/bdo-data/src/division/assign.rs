@@ -1,8 +1,9 @@
-//! The division itself.
+//! Which person goes to which part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{HELD_OUT_FRACTION, SITE_GROUPS, Scheme, SplitError, SplitSpec, Strata};
+use super::split::{HELD_OUT_FRACTION, SITE_GROUPS, Scheme, SplitError, SplitSpec};
+use super::{Division, Strata};
 use crate::participants::Participants;
 use crate::random;
 
@@ -23,10 +24,11 @@ struct Unit {
     stratum: usize,
 }
 
-pub(super) fn assign(people: &Participants, spec: &SplitSpec) -> Result<Assigned, SplitError> {
-    let mut persons = eligible(people, spec)?;
+/// Divides the people of a table of labels; families and sites are those of the division.
+pub(super) fn assign(division: &Division<'_>, labels: &Participants, spec: &SplitSpec) -> Result<Assigned, SplitError> {
+    let mut persons = eligible(division, labels, spec)?;
     persons.sort();
-    let everybody: BTreeSet<String> = people.subjects().map(str::to_owned).collect();
+    let everybody: BTreeSet<String> = labels.subjects().map(str::to_owned).collect();
     let (mut train, mut validation, test);
     match spec.scheme {
         Scheme::Random | Scheme::HoldOut { .. } => {
@@ -71,22 +73,24 @@ struct Person {
 }
 
 /// The people with a value of the target, each with stratum, family and site.
-fn eligible(people: &Participants, spec: &SplitSpec) -> Result<Vec<Person>, SplitError> {
-    let missing = |column: &String| SplitError::NoColumn { column: column.clone(), found: people.columns().to_vec() };
+fn eligible(division: &Division<'_>, labels: &Participants, spec: &SplitSpec) -> Result<Vec<Person>, SplitError> {
+    let missing = |column: &String, table: &Participants| SplitError::NoColumn {
+        column: column.clone(),
+        found: table.columns().to_vec(),
+    };
     let strata = match &spec.target {
-        Some(target) => Strata::of(&people.label(target).ok_or_else(|| missing(target))?),
-        None => Strata::single(people.len()),
+        Some(target) => Strata::of(&labels.label(target).ok_or_else(|| missing(target, labels))?),
+        None => Strata::single(labels.len()),
     };
     for column in [&spec.family_column, &spec.site_column].into_iter().flatten() {
-        people.columns().contains(column).then_some(()).ok_or_else(|| missing(column))?;
+        division.people().columns().contains(column).then_some(()).ok_or_else(|| missing(column, division.people()))?;
     }
-    let get = |row, column: &Option<String>| column.as_ref().and_then(|c| people.get(row, c)).map(str::to_owned);
-    let persons: Vec<Person> = (people.subjects().enumerate())
-        .filter_map(|(row, subject)| {
-            let (family, site) = (get(row, &spec.family_column), get(row, &spec.site_column));
-            Some(Person { subject: subject.to_owned(), family, site, stratum: strata.0[row]? })
-        })
-        .collect();
+    let person = |(row, subject): (usize, &str)| {
+        let get = |column: &Option<String>| division.value(subject, column.as_deref()?).map(str::to_owned);
+        let (family, site) = (get(&spec.family_column), get(&spec.site_column));
+        Some(Person { subject: subject.to_owned(), family, site, stratum: strata.0[row]? })
+    };
+    let persons: Vec<Person> = labels.subjects().enumerate().filter_map(person).collect();
     if persons.len() < LEAST_PEOPLE {
         let target = spec.target.clone().unwrap_or_default();
         return Err(SplitError::TooFew { target, expected: LEAST_PEOPLE, found: persons.len() });
