@@ -31,9 +31,8 @@ pub(crate) struct ModelAndData {
     /// The model directory
     #[arg(long, value_name = "DIR")]
     pub(crate) model: PathBuf,
-    /// The cohort
-    #[arg(long, value_name = "COHORT")]
-    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) cohort: Data,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -46,7 +45,7 @@ pub(crate) struct HeadAndData {
     pub(crate) cohort: Data,
 }
 
-// What a head is fitted on.
+// What a head is fitted on, and where it goes.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Labelled {
@@ -58,6 +57,11 @@ pub(crate) struct Labelled {
     /// Further people to score with what was fitted
     #[arg(long, value_name = "COHORT")]
     pub(crate) test_data: Option<PathBuf>,
+    /// The folder for results, splits and the fitted head; a fine-tuning that is there is continued
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) repetitions: Seeds,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize)]

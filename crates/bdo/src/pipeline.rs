@@ -2,7 +2,8 @@
 //!
 //! region series -> cohort -> division of people -> pre-training -> features -> probes and tables -> report
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Instant;
 
 use anyhow::bail;
 use bdo_data::cohort::{self, Cohort};
@@ -10,8 +11,9 @@ use bdo_data::durable;
 use bdo_data::record::is_run;
 use bdo_data::synth::{PART_MIB, SynthSpec};
 use bdo_model::pooling::Pooling;
+use serde_json::json;
 
-use crate::answer::note;
+use crate::answer::{Answer, note};
 use crate::args::{Configuration, Data};
 use crate::cli::Common;
 use crate::commands::compare::row::pooled;
@@ -23,17 +25,9 @@ use crate::commands::simulate;
 /// Enough for every part of the model to move, in seconds; not enough to learn much.
 const EPOCHS: &str = "train.epochs=20";
 
-/// What the demo left behind.
-pub(crate) struct Demo {
-    pub(crate) cohort: PathBuf,
-    pub(crate) model: PathBuf,
-    pub(crate) comparison: PathBuf,
-    pub(crate) report: PathBuf,
-    pub(crate) scans: usize,
-}
-
 /// Runs all stages on a small synthetic cohort. Run again, it goes on with what is there.
-pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Demo> {
+pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
+    let started = Instant::now();
     durable::create_folder(out)?;
     let cohort = simulated(&out.join("cohort"), common)?;
     let run = out.join("run");
@@ -72,7 +66,15 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Demo> {
         note(common, &request.command());
         report::run(&request, common)?;
     }
-    Ok(Demo { cohort: cohort.folder().to_path_buf(), model, comparison, report: page, scans: cohort.len() })
+    let (scans, seconds) = (cohort.len(), started.elapsed().as_secs_f64());
+    let json = json!({"cohort": cohort.folder(), "model": model, "comparison": comparison, "report": page, "scans": scans,
+                      "verified": true, "seconds": seconds});
+    let text = format!(
+        "{scans} synthetic scans were made and verified; a model was pre-trained on them and compared with connectivity; in \
+         {seconds:.1} s.\nOpen {} in a browser.",
+        page.display()
+    );
+    Ok(Answer::new(json, text))
 }
 
 /// A cohort at rest, every byte checked.

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
         );
     }
     let frozen = FrozenModel::read(&args.from.model)?;
-    let cohort = Cohort::open(&args.from.data)?;
+    let cohort = Cohort::open(&args.from.cohort.data)?;
     let started = Instant::now();
     let progress = Progress::start("embed", cohort.len(), common.quiet)?;
     let table = FeatureTable::embed(&frozen, &cohort, args.pooling, &progress);

@@ -74,12 +74,12 @@ impl People {
 pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &Common) -> anyhow::Result<Answer> {
     let trained = Trained::open(&from.model)?;
     let notes = &trained.notes;
-    let cohort = Cohort::open(&from.data)?;
+    let cohort = Cohort::open(&from.cohort.data)?;
     let scans = trained.scans_of(args.people, &cohort);
     if scans.is_empty() {
         bail!(
             "{}: expected scans of {} people, found none; hint: --people unseen takes everybody the model was not trained on",
-            from.data.display(),
+            from.cohort.data.display(),
             args.people.name()
         );
     }
@@ -113,7 +113,7 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
         }
     }
     let regions = &trained.contract.roi_names;
-    let json = json!({"model": from.model, "data": from.data, "regions": regions, "results": results});
+    let json = json!({"model": from.model, "data": from.cohort.data, "regions": regions, "results": results});
     Ok(Answer::new(json, text))
 }
 

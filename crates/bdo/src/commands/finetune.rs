@@ -1,16 +1,14 @@
 //! `bdo finetune`: a model trained further, end to end, on a label.
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
-
 use bdo_data::cohort::Observer;
 use bdo_eval::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
 use bdo_eval::fitted::HeadKind;
 use clap::Args;
+use std::io::IsTerminal;
 
 use super::probe::report;
 use crate::answer::{Answer, note};
-use crate::args::{Labelled, Seeds, one_of};
+use crate::args::{Labelled, one_of};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -21,12 +19,7 @@ use crate::progress::Progress;
 )]
 pub(crate) struct FinetuneArgs {
     #[command(flatten)]
-    from: Labelled,
-    /// The folder to make, or to go on with
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    out: PathBuf,
-    #[command(flatten)]
-    seeds: Seeds,
+    on: Labelled,
     #[command(flatten)]
     training: Training,
 }
@@ -62,25 +55,25 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
         note(common, &what);
     }
     let request = TuneRequest {
-        model: args.from.from.model.clone(),
-        data: args.from.from.data.clone(),
-        test_data: args.from.test_data.clone(),
-        out: args.out.clone(),
+        model: args.on.from.model.clone(),
+        data: args.on.from.cohort.data.clone(),
+        test_data: args.on.test_data.clone(),
+        out: args.on.out.clone(),
         settings: TuneSettings {
-            target: args.from.target.clone(),
+            target: args.on.target.clone(),
             head: args.training.head,
-            seeds: args.seeds.seeds.clone(),
+            seeds: args.on.repetitions.seeds.clone(),
             epochs: args.training.epochs,
             frames: args.training.frames,
             points,
         },
     };
-    let runs = args.seeds.seeds.len() * request.settings.points.len();
+    let runs = args.on.repetitions.seeds.len() * request.settings.points.len();
     let watcher =
         Watcher { progress: Progress::start("finetune", runs * args.training.epochs, common.quiet)?, args, common };
     let found = finetune(&request, &watcher);
     watcher.progress.finish();
-    Ok(report(&found?, &args.out, common))
+    Ok(report(&found?, &args.on.out, common))
 }
 
 /// Shows epochs; what is embedded on the way is not worth a bar of its own.
@@ -100,7 +93,7 @@ impl Observer for Watcher<'_> {
 
 impl TuneObserver for Watcher<'_> {
     fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, losses: &[f64]) {
-        let place = self.args.seeds.seeds.iter().position(|s| *s == seed).unwrap_or(0);
+        let place = self.args.on.repetitions.seeds.iter().position(|s| *s == seed).unwrap_or(0);
         let before = (place * self.args.training.budget as usize + configuration) * self.args.training.epochs;
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line an epoch; a terminal has the bar.

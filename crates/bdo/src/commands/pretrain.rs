@@ -1,28 +1,24 @@
 //! `bdo pretrain`: a cohort into a model.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
-use bdo_data::record::{Plan, RunRecord, StepEntry, ValidationEntry, is_run};
+use bdo_data::record::{RunRecord, is_run};
 use bdo_model::readout::{ReadoutNote, ensure_readout};
 use bdo_report::report::Kind as PageKind;
 use bdo_train::folder::settings_of;
-use bdo_train::run::{Request, RunObserver, pretrain};
+use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::{Kind, Settings};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
 
 use super::peak_rss_mib;
 use super::report::leave_page;
-use crate::answer::{Answer, complain, note};
+use crate::answer::{Answer, note};
 use crate::args::{Configuration, Data, command_line};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -70,9 +66,9 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
     if kind(&request)? != Kind::Bdo {
         return tokens(&request, common);
     }
-    let watcher = Watcher::start(common.quiet)?;
-    let summary = pretrain(&request, &watcher);
-    watcher.finish();
+    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let summary = pretrain(&request, &progress);
+    progress.finish();
     let summary = summary?;
     let readout = add_readout(&summary.model, &Cohort::open(&args.cohort.data)?, common)?;
     let validation = summary.validation.as_ref();
@@ -125,9 +121,9 @@ fn kind(request: &Request) -> anyhow::Result<Kind> {
 
 /// The same for BrainLM and Brain-JEPA.
 fn tokens(request: &Request, common: &Common) -> anyhow::Result<Answer> {
-    let watcher = Watcher::start(common.quiet)?;
-    let summary = bdo_baselines::pretrain::run::pretrain(request, &watcher);
-    watcher.finish();
+    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let summary = bdo_baselines::pretrain::run::pretrain(request, &progress);
+    progress.finish();
     let summary = summary?;
     let json = json!({
         "run": request.out, "model": summary.model, "steps": summary.steps,
@@ -174,63 +170,5 @@ pub(crate) fn preset(file: Option<&Path>) -> anyhow::Result<String> {
             String::from_utf8(durable::read(path)?).with_context(|| format!("{}: expected text", path.display()))
         }
         None => Ok(include_str!("../../../../configs/default.toml").to_owned()),
-    }
-}
-
-/// The progress bar, and the signals that end a run early.
-pub(crate) struct Watcher {
-    bar: ProgressBar,
-    stop: Arc<AtomicBool>,
-    quiet: bool,
-}
-
-impl Watcher {
-    pub(crate) fn start(quiet: bool) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGUSR1] {
-            // The second signal ends the program at once: work that hangs must stay killable.
-            signal_hook::flag::register_conditional_shutdown(signal, 2, stop.clone())?;
-            signal_hook::flag::register(signal, stop.clone())?;
-        }
-        let visible = !quiet && std::io::stderr().is_terminal();
-        let bar = if visible { ProgressBar::no_length() } else { ProgressBar::hidden() };
-        bar.set_style(ProgressStyle::with_template("pretrain {bar:30} {pos}/{len} {eta} left {msg}")?);
-        Ok(Self { bar, stop, quiet })
-    }
-
-    pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-impl RunObserver for Watcher {
-    fn planned(&self, plan: &Plan, from_step: u64) {
-        self.bar.set_length(plan.total_steps);
-        self.bar.set_position(from_step);
-    }
-
-    fn stepped(&self, entry: &StepEntry) {
-        self.bar.set_position(entry.step + 1);
-        self.bar.set_message(format!("loss {:.4}, {:.1} scans/s", entry.loss.total, entry.scans_per_second));
-    }
-
-    fn validated(&self, entry: &ValidationEntry) {
-        self.note(&format!(
-            "step {}: validation error {:.4} of {:.4}, explained {:.2} %",
-            entry.step,
-            entry.measures.get("mse"),
-            entry.measures.get("mean_square"),
-            100.0 * entry.measures.get("explained_variance")
-        ));
-    }
-
-    fn note(&self, text: &str) {
-        if !self.quiet {
-            self.bar.suspend(|| complain(&format!("note: {text}")));
-        }
-    }
-
-    fn stop_requested(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 }

@@ -1,7 +1,5 @@
 //! `bdo probe`: what a frozen model's features say about a label.
 
-use std::path::PathBuf;
-
 use bdo_data::cohort::Cohort;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::HeadKind;
@@ -12,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::answer::{Answer, note};
-use crate::args::{Labelled, Seeds, one_of};
+use crate::args::{Labelled, one_of};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -23,12 +21,7 @@ use crate::progress::Progress;
 )]
 pub(crate) struct ProbeArgs {
     #[command(flatten)]
-    from: Labelled,
-    /// The folder to make; holds results, splits and the fitted head
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    out: PathBuf,
-    #[command(flatten)]
-    seeds: Seeds,
+    on: Labelled,
     #[command(flatten)]
     training: Training,
 }
@@ -52,18 +45,18 @@ struct Training {
 
 pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
-    let ProbeArgs { from, out, seeds, training } = args;
+    let ProbeArgs { on, training } = args;
     let request = ProbeRequest {
-        model: from.from.model.clone(),
-        data: from.from.data.clone(),
-        test_data: from.test_data.clone(),
-        out: out.clone(),
+        model: on.from.model.clone(),
+        data: on.from.cohort.data.clone(),
+        test_data: on.test_data.clone(),
+        out: on.out.clone(),
         settings: ProbeSettings {
-            target: from.target.clone(),
+            target: on.target.clone(),
             pooling: training.pooling,
             head: training.head,
             standardise: training.standardise,
-            seeds: seeds.seeds.clone(),
+            seeds: on.repetitions.seeds.clone(),
             epochs: training.epochs,
             grid: ProbePoint::grid(),
         },
@@ -71,7 +64,7 @@ pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
     let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common.quiet)?;
     let found = probe(&request, &progress);
     progress.finish();
-    Ok(report(&found?, out, common))
+    Ok(report(&found?, &on.out, common))
 }
 
 /// The table for people, the scores for programs, and what a reader must know beside them.

@@ -1,8 +1,6 @@
 //! `bdo serve`: a run as a live page on this machine.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use bdo_report::live::LiveServer;
@@ -12,6 +10,7 @@ use serde_json::json;
 
 use crate::answer::{Answer, note};
 use crate::cli::Common;
+use crate::progress::stop_flag;
 
 /// Show a run as a live page on this machine only
 #[derive(Debug, Args)]
@@ -31,11 +30,7 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> anyhow::Result<Answer> {
     }
     let server = LiveServer::bind(&args.run, args.port, env!("CARGO_PKG_VERSION"))
         .with_context(|| format!("cannot listen on port {} of 127.0.0.1", args.port))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 2, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = stop_flag()?;
     let address = format!("http://{}/", server.address());
     Answer::new(json!({"address": address, "run": args.run}), address).print(common)?;
     note(common, "the page is seen on this machine only; Ctrl-C ends it");

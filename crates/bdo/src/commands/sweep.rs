@@ -23,7 +23,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::evaluate::{People, Trained};
-use super::pretrain::{Watcher, preset};
+use super::pretrain::preset;
 use crate::answer::{Answer, note};
 use crate::args::{Configuration, Data, SEEDS};
 use crate::cli::Common;
@@ -78,9 +78,9 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
             seed: common.seed,
             people: None,
         };
-        let watcher = Watcher::start(common.quiet)?;
-        let summary = pretrain(&request, &watcher);
-        watcher.finish();
+        let progress = Progress::start("pretrain", 0, common.quiet)?;
+        let summary = pretrain(&request, &progress);
+        progress.finish();
         let summary = summary?;
         let scored = reconstruction(&summary.model, args, &cohort, common)?;
         let probes = probe(&summary.model, args, &cohort, &targets, common)?;

@@ -2,8 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -17,6 +16,7 @@ use serde_json::json;
 
 use crate::answer::Answer;
 use crate::cli::Common;
+use crate::progress::stop_flag;
 
 /// Watch a run in the terminal: curves, speed, time left
 #[derive(Debug, Args)]
@@ -42,10 +42,7 @@ pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Answer> {
     if Kind::of(&args.run) != Some(Kind::Run) {
         bail!("{}: expected a run with run.json or journal.jsonl, found none", args.run.display());
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = stop_flag()?;
     let screen = std::io::stdout().is_terminal() && !args.once && !common.json;
     loop {
         let folder = RunFolder::read(&args.run);

@@ -2,10 +2,7 @@
 
 mod plan;
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -27,7 +24,6 @@ use bdo_model::ops::Kernels;
 use bdo_train::run::Request;
 use bdo_train::settings::Settings;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -36,6 +32,7 @@ use super::peak_rss_mib;
 use crate::answer::{Answer, note};
 use crate::args::{Choice, Choices, Data, Seeds, one_of, positive};
 use crate::cli::Common;
+use crate::progress::Progress;
 use plan::{Plan, Pretraining};
 
 /// Train a method BDO is compared with, and score it on people it has not seen
@@ -95,31 +92,15 @@ enum Baseline {
 
 impl Choice for Baseline {
     const CHOICES: Choices<Self> = &[
-        (
-            Self::Network(ConnectivityMethod::BrainNetCnn),
-            "brainnetcnn",
-            "Edge-to-edge convolutions of the correlation matrix",
-        ),
-        (
-            Self::Network(ConnectivityMethod::BrainGnn),
-            "braingnn",
-            "Region-aware graph convolutions of shrunk correlations and partial correlations",
-        ),
+        (Self::Network(ConnectivityMethod::BrainNetCnn), "brainnetcnn", "Edge-to-edge convolutions of connectivity"),
+        (Self::Network(ConnectivityMethod::BrainGnn), "braingnn", "Region-aware graph convolutions of connectivity"),
         (
             Self::Network(ConnectivityMethod::BrainNetTf),
             "brainnettf",
-            "Transformer over regions with an orthonormal clustering readout",
+            "Transformer over regions with a clustering readout",
         ),
-        (
-            Self::Tokens(FoundationMethod::BrainLm),
-            "brainlm",
-            "Masked autoencoding of regions by windows, then a linear probe",
-        ),
-        (
-            Self::Tokens(FoundationMethod::BrainJepa),
-            "brainjepa",
-            "Prediction of codes of hidden regions and windows, then a linear probe",
-        ),
+        (Self::Tokens(FoundationMethod::BrainLm), "brainlm", "Masked autoencoding, then a linear probe"),
+        (Self::Tokens(FoundationMethod::BrainJepa), "brainjepa", "Prediction of hidden codes, then a linear probe"),
     ];
 }
 
@@ -151,7 +132,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
     claim(&args.out, &identity, &splits)?;
     let started = Instant::now();
     let regions = cohort.regions().len();
-    let watcher = Watcher::start(common.quiet, (plan.epochs() * splits.splits.len()) as u64)?;
+    let progress = Progress::start("baseline", plan.epochs() * splits.splits.len(), common.quiet)?;
     let set = match &plan {
         Plan::Connectivity { method, .. } => {
             let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
@@ -166,9 +147,9 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
         Plan::Foundation { .. } => None,
     };
     let work =
-        Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set: set.as_ref(), watcher: &watcher };
+        Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set: set.as_ref(), progress: &progress };
     let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
-    watcher.bar.finish_and_clear();
+    progress.finish();
     let summary = summary(&results, labels.task);
     let json = json!({
         "method": plan.name(), "target": args.target, "task": labels.task, "classes": labels.classes,
@@ -209,7 +190,7 @@ struct Work<'a> {
     cohort: &'a Cohort,
     labels: &'a Labels,
     set: Option<&'a ConnectomeSet>,
-    watcher: &'a Watcher,
+    progress: &'a Progress,
 }
 
 impl Work<'_> {
@@ -221,7 +202,7 @@ impl Work<'_> {
             && let Ok(done) = serde_json::from_slice::<SeedResult>(&durable::read(&file)?)
             && done.split_blake3 == split.blake3
         {
-            self.watcher.bar.inc(self.plan.epochs() as u64);
+            self.progress.skip(self.plan.epochs());
             return Ok(done);
         }
         let started = Instant::now();
@@ -252,7 +233,7 @@ impl Work<'_> {
                     features: None,
                 };
                 let found = method.run(self.cohort, split, &run, &label, &mut |record| {
-                    self.watcher.step(seed, "validation loss", record.validation.loss)
+                    self.progress.step(format!("seed {seed}, validation loss {:.4}", record.validation.loss))
                 })?;
                 found.notes.iter().for_each(|text| note(self.common, text));
                 (found.outcome, found.parts, found.people)
@@ -316,7 +297,7 @@ impl Work<'_> {
         let (task, kernels) = (self.labels.task, kernels());
         let run = Run { recipe, task, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };
         let outcome = method.run(set.regions(), keys, &parts, &run, &mut |record| {
-            self.watcher.step(seed, "validation loss", record.validation.loss)
+            self.progress.step(format!("seed {seed}, validation loss {:.4}", record.validation.loss))
         })?;
         Ok((outcome, parts, set.people().to_vec()))
     }
@@ -339,9 +320,9 @@ pub(crate) fn pretrain_tokens(
         resume: out.exists(),
         people: Some(split.clone()),
     };
-    let watcher = super::pretrain::Watcher::start(common.quiet)?;
-    let summary = pretrain(&request, &watcher);
-    watcher.finish();
+    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let summary = pretrain(&request, &progress);
+    progress.finish();
     match summary {
         Err(TokenRunError::Interrupted { step }) => {
             bail!("interrupted at step {step} of pre-training; run the same command again to go on")
@@ -401,32 +382,4 @@ fn text(method: &str, args: &BaselineArgs, results: &[SeedResult], summary: &ser
         }
     }
     text
-}
-
-/// The progress bar, and the signals that end a run early.
-struct Watcher {
-    bar: ProgressBar,
-    stop: Arc<AtomicBool>,
-}
-
-impl Watcher {
-    fn start(quiet: bool, epochs: u64) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // The second signal ends the program at once: work that hangs must stay killable.
-            signal_hook::flag::register_conditional_shutdown(signal, 2, stop.clone())?;
-            signal_hook::flag::register(signal, stop.clone())?;
-        }
-        let visible = !quiet && std::io::stderr().is_terminal();
-        let bar = if visible { ProgressBar::new(epochs) } else { ProgressBar::hidden() };
-        bar.set_style(ProgressStyle::with_template("baseline {bar:30} {pos}/{len} epochs {eta} left {msg}")?);
-        Ok(Self { bar, stop })
-    }
-
-    /// Shows an epoch; false once the run should end.
-    fn step(&self, seed: u64, what: &str, value: f64) -> bool {
-        self.bar.inc(1);
-        self.bar.set_message(format!("seed {seed}, {what} {value:.4}"));
-        !self.stop.load(Ordering::Relaxed)
-    }
 }

@@ -4,14 +4,17 @@ mod baseline_rows;
 mod model_rows;
 mod pretraining;
 mod protocol;
+mod request;
 pub(crate) mod row;
+
+pub(crate) use request::CompareArgs;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use anyhow::bail;
 use bdo_data::cohort::{Cohort, Observer};
@@ -28,174 +31,26 @@ use bdo_eval::connectivity::{Scale, connectivity_table};
 use bdo_eval::features::FeatureTable;
 use bdo_eval::leak::LeakReport;
 use bdo_eval::memory::forget_peak;
-use bdo_eval::method::{FitOn, Method, Task};
+use bdo_eval::method::{Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain};
 use bdo_eval::target::Target;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ModelDirectory;
 use bdo_report::report::Kind;
-use clap::Args;
 use rayon::prelude::*;
-use serde::Serialize;
 use serde_json::json;
 
 use super::peak_rss_mib;
 use super::report::leave_page;
 use crate::answer::{Answer, note};
-use crate::args::{Choice, Configuration, Data, SEEDS, as_typed, command_line, one_of, positive};
+use crate::args::Choice;
 use crate::cli::Common;
 use crate::progress::Progress;
 use baseline_rows::Baselines;
 use model_rows::Models;
 use pretraining::PretrainingCost;
+use request::People;
 use row::{BdoRow, Row};
-
-/// Compare methods on labels of people under the same splits, beside what can be said without a brain
-#[derive(Debug, Clone, PartialEq, Args, Serialize)]
-#[command(
-    after_help = "Examples:\n  bdo compare --data cohort --targets age,sex --out comparison\n  bdo compare --data cohort --targets diagnosis --methods fc,fc-combat --site-groups --out comparison"
-)]
-pub(crate) struct CompareArgs {
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) cohort: Data,
-    /// Columns of the participants table to predict
-    #[arg(long, value_name = "A,B", value_delimiter = ',', required = true, help_heading = "Input")]
-    pub(crate) targets: Vec<String>,
-    /// Rows besides those every table has
-    #[arg(long, value_name = "M,N", value_delimiter = ',', value_parser = one_of::<Row>(), help_heading = "Input")]
-    pub(crate) methods: Vec<Row>,
-    /// A pre-trained model for the rows of BDO; its training people among the tested are flagged [default: one is
-    /// pre-trained for every split, on its training people]
-    #[arg(long, value_name = "DIR", help_heading = "Input")]
-    pub(crate) model: Option<PathBuf>,
-    /// Where results and tables go; what is there already is used again
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    pub(crate) out: PathBuf,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) training: Training,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) people: People,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) statistics: Statistics,
-}
-
-#[derive(Debug, Clone, PartialEq, Args, Serialize)]
-#[command(next_help_heading = "Training")]
-pub(crate) struct Training {
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) configuration: Configuration,
-    /// Time for each pre-training of BDO where no model is given; 0 for the epochs of the configuration
-    #[arg(long, value_name = "M", default_value_t = Training::default().pretrain_minutes)]
-    pub(crate) pretrain_minutes: f64,
-    /// Epochs of the rows that are fine-tuned
-    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_epochs, value_parser = positive)]
-    pub(crate) finetune_epochs: usize,
-    /// Frames of a training visit of bdo-finetune; 0 for all, as the protocol has it
-    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_frames)]
-    pub(crate) finetune_frames: usize,
-    /// Configurations of the rows that are fine-tuned, of the protocol's grid of 36
-    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_budget, value_parser = positive)]
-    pub(crate) finetune_budget: usize,
-    /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub(crate) baseline_epochs: Option<usize>,
-    /// Most time for each training of those rows and of brainlm-finetune and brainjepa-finetune: as many epochs are run as
-    /// fit; 0 for no limit
-    #[arg(long, value_name = "M", default_value_t = Training::default().baseline_minutes)]
-    pub(crate) baseline_minutes: f64,
-}
-
-impl Default for Training {
-    fn default() -> Self {
-        Self {
-            configuration: Configuration::default(),
-            pretrain_minutes: 15.0,
-            finetune_epochs: 50,
-            finetune_frames: 160,
-            finetune_budget: 2,
-            baseline_epochs: None,
-            baseline_minutes: 0.0,
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Args, Serialize)]
-#[command(next_help_heading = "People")]
-pub(crate) struct People {
-    /// Repetitions with random splits
-    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = SEEDS)]
-    pub(crate) seeds: Vec<u64>,
-    /// Divide people once per seed, evenly by this label, and use that for every target: one pre-training per seed instead
-    /// of one per seed and target [default: evenly by each target, people without it left out]
-    #[arg(long, value_name = "TARGET")]
-    pub(crate) stratify_by: Option<String>,
-    /// Also leave out groups of sites (rows that train end to end are run on random splits only)
-    #[arg(long)]
-    pub(crate) site_groups: bool,
-    /// Who closed-form methods are fitted on
-    #[arg(long, value_parser = one_of::<FitOn>(), default_value = "train")]
-    #[serde(serialize_with = "as_typed")]
-    pub(crate) fit_on: FitOn,
-    /// Column of families, whose members stay together [default: recognised]
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) family_column: Option<String>,
-    /// Column of sites [default: recognised]
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) site_column: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Args, Serialize)]
-#[command(next_help_heading = "Statistics")]
-pub(crate) struct Statistics {
-    /// Resamples of people behind each interval
-    #[arg(long, value_name = "N", default_value_t = Statistics::default().bootstraps, value_parser = positive)]
-    pub(crate) bootstraps: usize,
-    /// Permutations of labels behind each p
-    #[arg(long, value_name = "N", default_value_t = Statistics::default().permutations, value_parser = positive)]
-    pub(crate) permutations: usize,
-    /// Do not ask how well connectivity predicts site, repetition time, scan length and head motion
-    #[arg(long)]
-    pub(crate) no_audit: bool,
-}
-
-impl Default for Statistics {
-    fn default() -> Self {
-        Self { bootstraps: 2000, permutations: 2000, no_audit: false }
-    }
-}
-
-impl CompareArgs {
-    /// Everything else at its default.
-    pub(crate) fn new(data: &Path, targets: &[&str], methods: &[Row], out: &Path) -> Self {
-        Self {
-            cohort: Data { data: data.to_path_buf() },
-            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
-            methods: methods.to_vec(),
-            model: None,
-            out: out.to_path_buf(),
-            training: Training::default(),
-            people: People {
-                seeds: SEEDS.to_vec(),
-                stratify_by: None,
-                site_groups: false,
-                fit_on: FitOn::Train,
-                family_column: None,
-                site_column: None,
-            },
-            statistics: Statistics::default(),
-        }
-    }
-
-    /// As typed.
-    pub(crate) fn command(&self, seed: u64) -> String {
-        command_line("compare", self, seed)
-    }
-}
 
 /// What methods are made of; computed once and shared.
 struct Ingredients {
@@ -249,10 +104,9 @@ fn by_model<'a>(args: &CompareArgs, splits: &'a [Split]) -> Vec<&'a [Split]> {
 }
 
 pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer> {
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let rows = rows(args);
-    let trained_here = args.model.is_none() && rows.iter().any(|row| row.needs_model());
-    if trained_here && args.training.pretrain_minutes < 0.0 {
+    if args.trains(&rows) && args.training.pretrain_minutes < 0.0 {
         let minutes = args.training.pretrain_minutes;
         bail!("--pretrain-minutes: expected at least 0 where no --model is given, found {minutes}");
     }
@@ -265,9 +119,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
         .collect::<anyhow::Result<Vec<Target>>>()?;
     let People { family_column, site_column, .. } = &args.people;
     let division = Division::by_family(&cohort, family_column.as_deref())?.with_sites(site_column.as_deref());
-    let copied: Vec<String> = division.copies().iter().map(|(a, b)| format!("{a} = {b}")).collect();
-    if !copied.is_empty() {
-        note(common, &format!("copies of one scan under two names stay on one side: {}", copied.join(", ")));
+    if let Some(copied) = copied(&division) {
+        note(common, &format!("copies of one scan under two names stay on one side: {copied}"));
     }
     let splits = splits(args, &division)?;
     if args.people.stratify_by.is_some() {
@@ -282,75 +135,16 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     durable::create_folder(&args.out)?;
     durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
     let store = ResultStore::open(&args.out.join("results"))?;
-    let fit_on = args.people.fit_on;
     let mut audited = vec![];
     if !args.statistics.no_audit {
         audited = audit("fc", &ingredients.connectivity, &cohort, &division, &ingredients.nuisance, common.seed)?;
     }
     let mut done = Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0 };
-    let field = Field {
-        args,
-        common,
-        cohort: &cohort,
-        division: &division,
-        splits: &splits.splits,
-        flags,
-        targets: &targets,
-        fit_on,
-    };
+    let field = Field { args, common, cohort: &cohort, division: &division, splits: &splits, flags, targets: &targets };
     // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
     audited.extend(field.run_models(&rows, &ingredients, &mut done)?);
     field.run(&plain_rows(&rows, args, &cohort, &ingredients, common)?, &splits.splits, &mut done)?;
-    let Done { mut results, reused, .. } = done;
-    in_order(&mut results, &rows, &splits.splits, &targets);
-    if reused > 0 {
-        note(common, &format!("{reused} of {} results were there already", results.len()));
-    }
-
-    let settings = SummarySettings {
-        bootstraps: args.statistics.bootstraps,
-        permutations: args.statistics.permutations,
-        seed: common.seed,
-        ..SummarySettings::default()
-    };
-    let summary = summarise(&results, &settings);
-    let fitted_on = fit_on.typed().replace('-', " ");
-    let mut markdown = to_markdown(&summary);
-    writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {}.", splits.blake3)?;
-    let runs = if trained_here { pretraining::runs(&args.out, &splits.splits) } else { vec![] };
-    let pretraining = PretrainingCost::of(&runs);
-    markdown += &pretraining.as_ref().map_or_else(String::new, PretrainingCost::to_markdown);
-    if !copied.is_empty() {
-        writeln!(markdown, "\nCopies of one scan under two names, kept on one side: {}.", copied.join(", "))?;
-    }
-    markdown += &audit_markdown(&audited);
-    let protocol = protocol::protocol(args, &rows, &runs, common.seed)?;
-    markdown = format!("{markdown}\n{}", protocol.to_markdown());
-    let seconds = started.elapsed().as_secs_f64();
-    // The system's own peak was forgotten between rows.
-    let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
-    let json = json!({
-        "cohort": args.cohort.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits.blake3, "fit_on": fit_on,
-        "model": args.model, "copies": division.copies(), "results": results.len(), "results_used_again": reused, "summary": summary,
-        "audit": audited, "seconds": seconds, "peak_rss_mib": peak, "protocol": protocol,
-        "pretraining": pretraining,
-    });
-    let files = [
-        ("table.md", markdown.clone()),
-        ("table.csv", to_csv(&summary)),
-        ("table.tex", protocol.to_latex() + &to_latex(&summary)),
-        ("table.json", serde_json::to_string_pretty(&json)? + "\n"),
-    ];
-    for (name, text) in files {
-        durable::write(&args.out.join(name), text.as_bytes())?;
-    }
-    leave_page(&args.out, Kind::Comparison, Some(&args.cohort.data), common);
-    let text = format!(
-        "{markdown}\n{} results ({reused} of them from an earlier run) in {seconds:.1} s; tables in {}",
-        results.len(),
-        args.out.display()
-    );
-    Ok(Answer::new(json, text))
+    field.tables(&rows, done, &audited, started)
 }
 
 /// What every row is run on.
@@ -359,10 +153,9 @@ struct Field<'a> {
     common: &'a Common,
     cohort: &'a Cohort,
     division: &'a Division<'a>,
-    splits: &'a [Split],
+    splits: &'a SplitManifest,
     flags: BTreeMap<String, Vec<String>>,
     targets: &'a [Target],
-    fit_on: FitOn,
 }
 
 impl Field<'_> {
@@ -373,7 +166,7 @@ impl Field<'_> {
             for split in splits {
                 let flags = self.flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
                 for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
-                    let (cohort, seed, fit_on) = (self.cohort, split.seed(), self.fit_on);
+                    let (cohort, seed, fit_on) = (self.cohort, split.seed(), self.args.people.fit_on);
                     tasks.push((method.as_ref(), Task { cohort, split, target, seed, fit_on }, flags));
                 }
             }
@@ -386,9 +179,9 @@ impl Field<'_> {
         let (args, cohort, common) = (self.args, self.cohort, self.common);
         let rows: Vec<(Row, BdoRow)> =
             rows.iter().filter_map(|row| if let Row::Bdo(of) = row { Some((*row, *of)) } else { None }).collect();
-        let groups = if rows.is_empty() { vec![] } else { by_model(args, self.splits) };
+        let groups = if rows.is_empty() { vec![] } else { by_model(args, &self.splits.splits) };
         // The features that are audited are those of the same model whatever the order of splits.
-        let first = self.splits.iter().map(|split| &split.blake3).min();
+        let first = self.splits.splits.iter().map(|split| &split.blake3).min();
         let mut audited = vec![];
         for (i, group) in groups.iter().enumerate() {
             if groups.len() > 1 {
@@ -412,6 +205,67 @@ impl Field<'_> {
         }
         Ok(audited)
     }
+
+    /// Summarises the results and writes the tables and their page.
+    fn tables(&self, rows: &[Row], done: Done, audited: &[AuditRow], started: Instant) -> anyhow::Result<Answer> {
+        let (args, common) = (self.args, self.common);
+        let Done { mut results, reused, cohort_blake3, .. } = done;
+        in_order(&mut results, rows, &self.splits.splits, self.targets);
+        if reused > 0 {
+            note(common, &format!("{reused} of {} results were there already", results.len()));
+        }
+        let settings = SummarySettings {
+            bootstraps: args.statistics.bootstraps,
+            permutations: args.statistics.permutations,
+            seed: common.seed,
+            ..SummarySettings::default()
+        };
+        let summary = summarise(&results, &settings);
+        let (fit_on, splits_blake3) = (args.people.fit_on, &self.splits.blake3);
+        let fitted_on = fit_on.typed().replace('-', " ");
+        let mut markdown = to_markdown(&summary);
+        writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {splits_blake3}.")?;
+        let runs = if args.trains(rows) { pretraining::runs(&args.out, &self.splits.splits) } else { vec![] };
+        let pretraining = PretrainingCost::of(&runs);
+        markdown += &pretraining.as_ref().map_or_else(String::new, PretrainingCost::to_markdown);
+        if let Some(copied) = copied(self.division) {
+            writeln!(markdown, "\nCopies of one scan under two names, kept on one side: {copied}.")?;
+        }
+        markdown += &audit_markdown(audited);
+        let protocol = protocol::protocol(args, rows, &runs, common.seed)?;
+        markdown = format!("{markdown}\n{}", protocol.to_markdown());
+        let seconds = started.elapsed().as_secs_f64();
+        // The system's own peak was forgotten between rows.
+        let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
+        let json = json!({
+            "cohort": args.cohort.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits_blake3, "fit_on": fit_on,
+            "model": args.model, "copies": self.division.copies(), "results": results.len(),
+            "results_used_again": reused, "summary": summary, "audit": audited, "seconds": seconds,
+            "peak_rss_mib": peak, "protocol": protocol, "pretraining": pretraining,
+        });
+        let files = [
+            ("table.md", markdown.clone()),
+            ("table.csv", to_csv(&summary)),
+            ("table.tex", protocol.to_latex() + &to_latex(&summary)),
+            ("table.json", serde_json::to_string_pretty(&json)? + "\n"),
+        ];
+        for (name, text) in files {
+            durable::write(&args.out.join(name), text.as_bytes())?;
+        }
+        leave_page(&args.out, Kind::Comparison, Some(&args.cohort.data), common);
+        let text = format!(
+            "{markdown}\n{} results ({reused} of them from an earlier run) in {seconds:.1} s; tables in {}",
+            results.len(),
+            args.out.display()
+        );
+        Ok(Answer::new(json, text))
+    }
+}
+
+/// Scans that are there under two names.
+fn copied(division: &Division<'_>) -> Option<String> {
+    let pairs: Vec<String> = division.copies().iter().map(|(a, b)| format!("{a} = {b}")).collect();
+    (!pairs.is_empty()).then(|| pairs.join(", "))
 }
 
 /// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
@@ -558,6 +412,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Verb};
     use clap::Parser;
+    use std::path::Path;
 
     fn parsed(line: &str) -> CompareArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().verb {

@@ -29,7 +29,7 @@ use super::row::{BdoRow, Row};
 use super::{CompareArgs, pretraining};
 use crate::args::Choice;
 use crate::cli::Common;
-use crate::commands::pretrain::{Watcher, add_readout, preset};
+use crate::commands::pretrain::{add_readout, preset};
 use crate::progress::Progress;
 
 /// One model for each split, by the hash of the split.
@@ -135,9 +135,9 @@ fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) ->
         people: Some(split.clone()),
     };
     bdo_kernels::allocator::tune_allocator();
-    let watcher = Watcher::start(common.quiet)?;
-    let summary = pretrain(&request, &watcher);
-    watcher.finish();
+    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let summary = pretrain(&request, &progress);
+    progress.finish();
     let model = summary?.model;
     add_readout(&model, cohort, common)?;
     Ok(model)

@@ -3,9 +3,10 @@
 use bdo_eval::comparison::{Cut, Protocol};
 use bdo_train::settings::Settings;
 
+use super::CompareArgs;
 use super::pretraining::{self, Run};
+use super::request::{Statistics, Training};
 use super::row::{BdoRow, Row};
-use super::{CompareArgs, Statistics, Training};
 use crate::args::{Choice, Configuration, SEEDS};
 use crate::commands::pretrain::preset;
 
@@ -22,7 +23,7 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Row], runs: &[Run], seed: u64
         let seeds = args.people.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         cuts.add("--seeds", "repetitions with random splits", format!("seeds {seeds}"), "seeds 0, 1, 2");
     }
-    let trained_here = args.model.is_none() && rows.iter().any(|row| row.needs_model());
+    let trained_here = args.trains(rows);
     if trained_here {
         cuts.pretraining(args, runs)?;
     }

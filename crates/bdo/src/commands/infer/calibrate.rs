@@ -34,11 +34,11 @@ const MOST_KNOWN: usize = 300;
 pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Answer> {
     let frozen = FrozenModel::read(&args.from.model)?;
     let notes = read_notes(&args.from.model).context("expected a model with training.json")?;
-    let cohort = Cohort::open(&args.from.data)?;
+    let cohort = Cohort::open(&args.from.cohort.data)?;
     if !has_people(&frozen, &notes, &cohort) {
         bail!(
             "{}: expected people the model was validated on (the cohort of its training), found none",
-            args.from.data.display()
+            args.from.cohort.data.display()
         );
     }
     let calibration = fit(&frozen, &notes, &cohort, args.spread.uncertainty(), common)?;

@@ -15,6 +15,7 @@ use bdo_data::cohort::Cohort;
 use bdo_data::ingest::{self, Format, IngestOptions};
 use bdo_eval::folder::WorkFolder;
 use bdo_eval::infer::calibration::Calibration;
+use bdo_eval::infer::score::Question;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Intake;
 use bdo_model::posterior::engine::Engine;
@@ -204,7 +205,7 @@ impl Setup {
         let frozen = FrozenModel::read(&asked.from.model)?;
         let notes = read_notes(&asked.from.model);
         let request = json!({
-            "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.data, "people": format!("{:?}", asked.people),
+            "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.cohort.data, "people": format!("{:?}", asked.people),
             "calibration": asked.calibration, "uncertainty": asked.spread.uncertainty(),
             "seed": common.seed, "details": details,
         });
@@ -213,8 +214,8 @@ impl Setup {
             Some(path) => Some(Calibration::read(path, &frozen.blake3, frozen.contract.roi_names.len())?),
             None => None,
         };
-        if asked.from.data.is_dir() {
-            Intake::new(&frozen.contract, &Cohort::open(&asked.from.data)?)?;
+        if asked.from.cohort.data.is_dir() {
+            Intake::new(&frozen.contract, &Cohort::open(&asked.from.cohort.data)?)?;
         }
         let folder = WorkFolder::open(&asked.out, &request)?;
         let cohort = open_data(asked, folder.path(), common)?;
@@ -223,7 +224,7 @@ impl Setup {
         if scans.is_empty() {
             bail!(
                 "{}: expected scans of {} people, found none; hint: --people all takes everybody",
-                asked.from.data.display(),
+                asked.from.cohort.data.display(),
                 asked.people.name()
             );
         }
@@ -263,6 +264,12 @@ impl Setup {
         Ok((notes, calibration))
     }
 
+    fn question<'a>(&'a self, engine: &'a Engine<'a>, scans: &'a [usize], seed: u64) -> anyhow::Result<Question<'a>> {
+        let (notes, calibration) = self.scoring()?;
+        let correlation = &notes.autocorrelation;
+        Ok(Question { engine, calibration, correlation, cohort: &self.cohort, scans, seed })
+    }
+
     /// The scans that are scored: of people the bands were not fitted on either, unless others were asked for.
     fn unseen(&self, asked: People) -> Vec<usize> {
         let wanted = if asked == People::All { People::Test } else { asked };
@@ -272,8 +279,8 @@ impl Setup {
 
 /// A cohort as it is; a single series file becomes one first.
 fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohort> {
-    if !asked.from.data.is_file() {
-        return Ok(Cohort::open(&asked.from.data)?);
+    if !asked.from.cohort.data.is_file() {
+        return Ok(Cohort::open(&asked.from.cohort.data)?);
     }
     let options = IngestOptions {
         format: Some(Format::Series),
@@ -281,7 +288,7 @@ fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohor
         tr_seconds: asked.tr,
         ..IngestOptions::default()
     };
-    let plan = ingest::plan(&asked.from.data, &options)?;
+    let plan = ingest::plan(&asked.from.cohort.data, &options)?;
     for warning in &plan.warnings {
         note(common, warning);
     }

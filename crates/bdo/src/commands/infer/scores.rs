@@ -4,7 +4,7 @@ use anyhow::bail;
 use bdo_data::durable;
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
-use bdo_eval::infer::score::{FillScore, Question};
+use bdo_eval::infer::score::FillScore;
 use bdo_model::intake::MaskSettings;
 use serde_json::json;
 
@@ -20,21 +20,14 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
         bail!("--missing: expected shares above 0 and below 1, found {wrong}");
     }
     let setup = Setup::new(&args.asked, "impute", &json!({"missing": args.missing}), common)?;
-    let (notes, calibration) = setup.scoring()?;
+    let (notes, _) = setup.scoring()?;
     let scans = setup.unseen(args.asked.people);
     if scans.is_empty() {
-        bail!("{}: expected scans of people the model has not seen, found none", args.asked.from.data.display());
+        bail!("{}: expected scans of people the model has not seen, found none", args.asked.from.cohort.data.display());
     }
     note(common, &format!("{} scans are scored", scans.len()));
     let engine = setup.engine();
-    let question = Question {
-        engine: &engine,
-        calibration,
-        correlation: &notes.autocorrelation,
-        cohort: &setup.cohort,
-        scans: &scans,
-        seed: common.seed,
-    };
+    let question = setup.question(&engine, &scans, common.seed)?;
     let progress = Progress::start("impute", scans.len(), common.quiet)?;
     let fill = |&ratio: &f64| question.fill(&MaskSettings { ratio, ..notes.mask }, &progress);
     let scores: Result<Vec<FillScore>, EvalError> = args.missing.iter().map(fill).collect();
@@ -53,20 +46,13 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
 
 pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Answer> {
     let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon, "score": true}), common)?;
-    let (notes, calibration) = setup.scoring()?;
+    let (notes, _) = setup.scoring()?;
     let scans = setup.unseen(args.asked.people);
     let mut training = scans_of(People::All, &setup.frozen.people, Some(notes), &setup.cohort);
     training.retain(|i| !setup.frozen.people.overlap([setup.cohort.index()[*i].id.subject.as_str()]).is_empty());
     let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &setup.intake, setup.intake.regions())?;
     let engine = setup.engine();
-    let question = Question {
-        engine: &engine,
-        calibration,
-        correlation: &notes.autocorrelation,
-        cohort: &setup.cohort,
-        scans: &scans,
-        seed: common.seed,
-    };
+    let question = setup.question(&engine, &scans, common.seed)?;
     let progress = Progress::start("forecast", scans.len(), common.quiet)?;
     let found = forecast_skill(&question, &autoregression, args.horizon as usize, notes.mask.frames, &progress);
     progress.finish();
@@ -74,7 +60,7 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
     if scored == 0 {
         bail!(
             "{}: expected scans with at least {} frames and the repetition time of at least 8 training scans, found none",
-            args.asked.from.data.display(),
+            args.asked.from.cohort.data.display(),
             args.horizon + 10
         );
     }

@@ -1,0 +1,162 @@
+//! What is compared, and how.
+
+use std::path::{Path, PathBuf};
+
+use bdo_eval::method::FitOn;
+use clap::Args;
+use serde::Serialize;
+
+use super::row::Row;
+use crate::args::{Configuration, Data, SEEDS, as_typed, command_line, one_of, positive};
+
+/// Compare methods on labels of people under the same splits, beside what can be said without a brain
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(
+    after_help = "Examples:\n  bdo compare --data cohort --targets age,sex --out comparison\n  bdo compare --data cohort --targets diagnosis --methods fc,fc-combat --site-groups --out comparison"
+)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) cohort: Data,
+    /// Columns of the participants table to predict
+    #[arg(long, value_name = "A,B", value_delimiter = ',', required = true, help_heading = "Input")]
+    pub(crate) targets: Vec<String>,
+    /// Rows besides those every table has
+    #[arg(long, value_name = "M,N", value_delimiter = ',', value_parser = one_of::<Row>(), help_heading = "Input")]
+    pub(crate) methods: Vec<Row>,
+    /// A pre-trained model for the rows of BDO; its training people among the tested are flagged [default: one is
+    /// pre-trained for every split, on its training people]
+    #[arg(long, value_name = "DIR", help_heading = "Input")]
+    pub(crate) model: Option<PathBuf>,
+    /// Where results and tables go; what is there already is used again
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) training: Training,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) people: People,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) statistics: Statistics,
+}
+
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct Training {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) configuration: Configuration,
+    /// Time for each pre-training of BDO where no model is given; 0 for the epochs of the configuration
+    #[arg(long, value_name = "M", default_value_t = Training::default().pretrain_minutes)]
+    pub(crate) pretrain_minutes: f64,
+    /// Epochs of the rows that are fine-tuned
+    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_epochs, value_parser = positive)]
+    pub(crate) finetune_epochs: usize,
+    /// Frames of a training visit of bdo-finetune; 0 for all, as the protocol has it
+    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_frames)]
+    pub(crate) finetune_frames: usize,
+    /// Configurations of the rows that are fine-tuned, of the protocol's grid of 36
+    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_budget, value_parser = positive)]
+    pub(crate) finetune_budget: usize,
+    /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) baseline_epochs: Option<usize>,
+    /// Most time for each training of those rows and of brainlm-finetune and brainjepa-finetune: as many epochs are run as
+    /// fit; 0 for no limit
+    #[arg(long, value_name = "M", default_value_t = Training::default().baseline_minutes)]
+    pub(crate) baseline_minutes: f64,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self {
+            configuration: Configuration::default(),
+            pretrain_minutes: 15.0,
+            finetune_epochs: 50,
+            finetune_frames: 160,
+            finetune_budget: 2,
+            baseline_epochs: None,
+            baseline_minutes: 0.0,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "People")]
+pub(crate) struct People {
+    /// Repetitions with random splits
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = SEEDS)]
+    pub(crate) seeds: Vec<u64>,
+    /// Divide people once per seed, evenly by this label, and use that for every target: one pre-training per seed instead
+    /// of one per seed and target [default: evenly by each target, people without it left out]
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) stratify_by: Option<String>,
+    /// Also leave out groups of sites (rows that train end to end are run on random splits only)
+    #[arg(long)]
+    pub(crate) site_groups: bool,
+    /// Who closed-form methods are fitted on
+    #[arg(long, value_parser = one_of::<FitOn>(), default_value = "train")]
+    #[serde(serialize_with = "as_typed")]
+    pub(crate) fit_on: FitOn,
+    /// Column of families, whose members stay together [default: recognised]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) family_column: Option<String>,
+    /// Column of sites [default: recognised]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) site_column: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "Statistics")]
+pub(crate) struct Statistics {
+    /// Resamples of people behind each interval
+    #[arg(long, value_name = "N", default_value_t = Statistics::default().bootstraps, value_parser = positive)]
+    pub(crate) bootstraps: usize,
+    /// Permutations of labels behind each p
+    #[arg(long, value_name = "N", default_value_t = Statistics::default().permutations, value_parser = positive)]
+    pub(crate) permutations: usize,
+    /// Do not ask how well connectivity predicts site, repetition time, scan length and head motion
+    #[arg(long)]
+    pub(crate) no_audit: bool,
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self { bootstraps: 2000, permutations: 2000, no_audit: false }
+    }
+}
+
+impl CompareArgs {
+    /// Everything else at its default.
+    pub(crate) fn new(data: &Path, targets: &[&str], methods: &[Row], out: &Path) -> Self {
+        Self {
+            cohort: Data { data: data.to_path_buf() },
+            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+            methods: methods.to_vec(),
+            model: None,
+            out: out.to_path_buf(),
+            training: Training::default(),
+            people: People {
+                seeds: SEEDS.to_vec(),
+                stratify_by: None,
+                site_groups: false,
+                fit_on: FitOn::Train,
+                family_column: None,
+                site_column: None,
+            },
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Whether BDO is pre-trained for every split.
+    pub(super) fn trains(&self, rows: &[Row]) -> bool {
+        self.model.is_none() && rows.iter().any(|row| row.needs_model())
+    }
+
+    /// As typed.
+    pub(crate) fn command(&self, seed: u64) -> String {
+        command_line("compare", self, seed)
+    }
+}
