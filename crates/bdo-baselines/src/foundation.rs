@@ -15,7 +15,6 @@ use crate::token::grid::{Grid, WINDOWS};
 use crate::train::checkpoint::Checkpoints;
 use crate::train::example::{Example, Parts};
 use crate::train::fit::{EpochRecord, FitError, Fitted, Request, fit};
-use crate::train::objective::Task;
 use crate::train::recipe::{Recipe, Selection};
 use crate::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
 use bdo_data::cohort::{Cohort, CohortError};
@@ -23,6 +22,7 @@ use bdo_data::division::Split;
 use bdo_data::durable::FileError;
 use bdo_eval::error::EvalError;
 use bdo_eval::finetune::TunePoint;
+use bdo_eval::fit::Loss;
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
@@ -62,8 +62,8 @@ pub struct Tuning {
 pub struct FoundationRun<'a> {
     /// The model directory.
     pub model: &'a Path,
-    /// Kind of label.
-    pub task: Task,
+    /// What a wrong prediction costs.
+    pub loss: Loss,
     /// Seed of heads and orders.
     pub seed: u64,
     /// What the layers run.
@@ -317,7 +317,7 @@ fn best<N: Network>(
         let request = Request {
             config,
             recipe,
-            task: run.task,
+            loss: run.loss,
             parts,
             seed: run.seed,
             kernels: run.kernels,

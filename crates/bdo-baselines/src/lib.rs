@@ -31,8 +31,6 @@ pub mod head;
 
 pub mod tune;
 
-pub mod label;
-
 pub mod connectome_set;
 
 pub mod method;

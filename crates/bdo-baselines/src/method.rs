@@ -8,9 +8,9 @@ use crate::network::Network;
 use crate::train::checkpoint::Checkpoints;
 use crate::train::example::Parts;
 use crate::train::fit::{EpochRecord, FitError, Request, fit};
-use crate::train::objective::Task;
 use crate::train::recipe::Recipe;
 use crate::train::select::Score;
+use bdo_eval::fit::Loss;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::trainable_count;
 use serde::de::DeserializeOwned;
@@ -75,8 +75,8 @@ pub struct Outcome {
 pub struct Run<'a> {
     /// How to train.
     pub recipe: &'a Recipe,
-    /// Kind of label.
-    pub task: Task,
+    /// What a wrong prediction costs.
+    pub loss: Loss,
     /// Seed of everything random.
     pub seed: u64,
     /// What the layers run.
@@ -195,8 +195,8 @@ fn outcome<N: Network>(
     run: &Run,
     watch: &mut dyn FnMut(&EpochRecord) -> bool,
 ) -> Result<Outcome, FitError> {
-    let Run { recipe, task, seed, kernels, checkpoints } = *run;
-    let fitted = fit::<N>(&Request { config, recipe, task, parts, seed, kernels, checkpoints }, watch)?;
+    let Run { recipe, loss, seed, kernels, checkpoints } = *run;
+    let fitted = fit::<N>(&Request { config, recipe, loss, parts, seed, kernels, checkpoints }, watch)?;
     Ok(Outcome {
         validation: fitted.predict(&parts.validation),
         test: fitted.predict(&parts.test),

@@ -20,6 +20,7 @@ pub mod participants;
 pub mod cohort;
 pub mod quality;
 pub mod division;
+pub mod target;
 pub mod scaler;
 pub mod quantile;
 pub mod random;

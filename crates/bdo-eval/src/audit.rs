@@ -11,7 +11,7 @@ use crate::features::FeatureTable;
 use crate::method::{FitOn, Method, MethodError, Outcome, Task};
 use crate::metric::Metrics;
 use crate::reference::closed_form;
-use crate::target::Target;
+use bdo_data::target::Target;
 
 /// How well features predict one nuisance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use bdo_data::division::site_column;
 use bdo_data::participants::{Label, Participants};
 
 use crate::features::{FeatureError, FeatureTable, Features};
-use crate::target::{Target, TargetValues};
+use bdo_data::target::{Target, TargetKind};
 
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
 const MOTION_COLUMNS: [&str; 5] =
@@ -82,7 +82,7 @@ impl Nuisance {
     /// Age and sex without the one that is to be predicted, however it is spelled; none where nothing is left.
     pub fn demographic_table(&self, target: &Target) -> Result<Option<FeatureTable>, FeatureError> {
         let kept: Vec<&Target> =
-            self.demographics.iter().filter(|d| d.name != target.name && !target.is_said_by(d)).collect();
+            self.demographics.iter().filter(|d| d.name != target.name && !says_the_same(target, d)).collect();
         // A class beyond two needs a column each; two need one.
         let columns = |d: &Target| d.classes().map_or(1, |k| if k == 2 { 1 } else { k });
         let width: usize = kept.iter().map(|d| columns(d)).sum();
@@ -92,8 +92,8 @@ impl Nuisance {
         let mut values = Vec::with_capacity(width * self.subjects.len());
         for subject in &self.subjects {
             for d in &kept {
-                match (&d.values, columns(d)) {
-                    (TargetValues::Number(_), _) | (_, 1) => values.push(d.value(subject).unwrap_or(f64::NAN)),
+                match (&d.kind, columns(d)) {
+                    (TargetKind::Regression, _) | (_, 1) => values.push(d.value(subject).unwrap_or(f64::NAN)),
                     (_, k) => values
                         .extend((0..k).map(|c| d.code(subject).map_or(f64::NAN, |own| f64::from(u8::from(own == c))))),
                 }
@@ -131,6 +131,24 @@ impl Nuisance {
     }
 }
 
+/// Whether two columns hold the same under different names or codes: `SEX` 1, 2 and `sex` M, F.
+fn says_the_same(one: &Target, other: &Target) -> bool {
+    let both = one.values.iter().filter_map(|(subject, x)| Some((*x, other.value(subject)?)));
+    match (&one.kind, &other.kind) {
+        (TargetKind::Classification { .. }, TargetKind::Classification { .. }) => {
+            let pairs: BTreeSet<(usize, usize)> = both.map(|(x, y)| (x as usize, y as usize)).collect();
+            let (left, right): (BTreeSet<_>, BTreeSet<_>) = pairs.iter().copied().unzip();
+            !pairs.is_empty() && pairs.len() == left.len() && pairs.len() == right.len()
+        }
+        (TargetKind::Regression, TargetKind::Regression) => {
+            let (x, y): (Vec<f64>, Vec<f64>) = both.unzip();
+            // Only the same number in other units correlates this well.
+            crate::metric::pearson(&x, &y).is_some_and(|r| r.abs() > 0.9999)
+        }
+        _ => false,
+    }
+}
+
 fn column_of<'a>(people: &Participants, names: &[&'a str]) -> Option<&'a str> {
     names.iter().find(|name| people.columns().iter().any(|c| c == *name)).copied()
 }
@@ -140,4 +158,23 @@ fn numbers(people: &Participants, names: &[&str]) -> Option<Vec<Option<f64>>> {
         Label::Number(values) => Some(values),
         Label::Category(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_same_label_under_another_name_is_recognised() {
+        let text = (0..12).fold(String::from("id\tSEX\tsex\tage\tAGE\tdx\n"), |text, i| {
+            let sex = if i % 2 == 0 { "M" } else { "F" };
+            let age = if i == 3 { "n/a".to_owned() } else { format!("{}.5", 10 + i) };
+            format!("{text}p{i}\t{}\t{sex}\t{age}\t{}\t{}\n", 1 + i % 2, 120 + 12 * i, i % 3)
+        });
+        let people = Participants::parse("p.tsv", text.as_bytes(), &[]).unwrap();
+        let same = |a, b| says_the_same(&Target::of(&people, a).unwrap(), &Target::of(&people, b).unwrap());
+        assert!(same("SEX", "sex") && same("age", "AGE"));
+        assert!(!same("SEX", "dx") && !same("sex", "age"));
+    }
 }

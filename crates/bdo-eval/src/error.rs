@@ -3,6 +3,7 @@
 use bdo_data::cohort::CohortError;
 use bdo_data::division::SplitError;
 use bdo_data::durable::FileError;
+use bdo_data::target::TargetError;
 use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;
@@ -58,15 +59,8 @@ pub enum EvalError {
         source: parquet::errors::ParquetError,
     },
     /// A label that cannot be predicted.
-    #[error("target {target:?}: expected {expected}, found {found}")]
-    Target {
-        /// The column.
-        target: String,
-        /// What can be predicted.
-        expected: String,
-        /// What the column holds.
-        found: String,
-    },
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// A part of the split without people.
     #[error("target {target:?}, seed {seed}: expected {expected} among the {part} people with features, found {found}")]
     Part {

@@ -6,11 +6,11 @@ use crate::error::EvalError;
 use crate::features::Features;
 use crate::fit::Loss;
 use crate::head::{AttentionHead, Head, LinearHead};
-use crate::label::Task;
-use crate::part::LabelUnits;
 use crate::select::{loss_of, widened};
 use crate::transform::FittedTransform;
 use bdo_data::durable;
+use bdo_data::target::LabelScale;
+use bdo_data::target::TargetKind;
 use bdo_model::control::Encoded;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
 use bdo_model::pooling::Pooling;
@@ -88,7 +88,7 @@ pub struct FittedHead {
     /// What is predicted.
     pub target: String,
     /// Number or classes.
-    pub task: Task,
+    pub task: TargetKind,
     /// How frames become one vector; attention has its own.
     pub pooling: Pooling,
     /// What stands on it.
@@ -111,7 +111,7 @@ pub struct HeadFacts {
     /// What is predicted.
     pub target: String,
     /// Number or classes.
-    pub task: Task,
+    pub task: TargetKind,
     /// How frames become one vector.
     pub pooling: Pooling,
     /// What stands on it.
@@ -266,7 +266,7 @@ pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> f64 {
 
 impl Member {
     /// Units of the label.
-    pub fn units(&self) -> LabelUnits {
-        LabelUnits { mean: self.label_mean, spread: self.label_spread }
+    pub fn units(&self) -> LabelScale {
+        LabelScale { mean: self.label_mean, spread: self.label_spread }
     }
 }

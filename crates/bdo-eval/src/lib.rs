@@ -7,7 +7,6 @@
 pub mod error;
 pub mod features;
 pub mod connectivity;
-pub mod target;
 pub mod confound;
 pub mod leak;
 pub mod combat;
@@ -30,7 +29,6 @@ pub mod reliability;
 pub mod table;
 pub mod export;
 pub mod cache;
-pub mod label;
 pub mod transform;
 pub mod head;
 pub mod fit;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::DesignError;
 use crate::features::FeatureError;
-use crate::target::Target;
+use bdo_data::target::Target;
 
 /// Who a closed-form method is fitted on. Its penalty is always chosen inside these people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,14 +41,6 @@ impl Task<'_> {
     pub fn fits(&self, subject: &str) -> bool {
         let selects = self.fit_on == FitOn::TrainAndValidation && self.split.validation.contains(subject);
         self.split.train.contains(subject) || selects
-    }
-
-    /// Mean and population spread of a number over the training people: by these the label is z-scored.
-    pub fn label_scale(&self) -> (f64, f64) {
-        let values: Vec<f64> = self.split.train.subjects().iter().filter_map(|s| self.target.value(s)).collect();
-        let n = values.len().max(1) as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        (mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt())
     }
 }
 

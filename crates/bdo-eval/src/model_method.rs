@@ -5,13 +5,12 @@ use crate::features::{FeatureTable as EvalTable, Features};
 use crate::finetune::tuned::trained_table;
 use crate::finetune::{TuneObserver, TuneSettings, TuneWork};
 use crate::folder::WorkFolder;
-use crate::label::{Target, Task};
-use crate::method::{Method, MethodError, Outcome, Prediction, Task as EvalTask};
+use crate::method::{Method, MethodError, Outcome, Prediction, Task};
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
 use crate::table::FeatureTable;
-use crate::target::{Target as EvalTarget, TargetValues};
 use bdo_data::cohort::Observer;
+use bdo_data::target::TargetKind;
 use bdo_model::frozen::model_blake3;
 use bdo_model::weights::ModelDirectory;
 use std::collections::BTreeMap;
@@ -43,12 +42,12 @@ impl Method for GridProbe {
         format!("probe/1 {} {settings}", self.table.origin.blake3())
     }
 
-    fn run(&self, task: &EvalTask<'_>) -> Result<Outcome, MethodError> {
-        let target = Target::of_shared(task.target).map_err(other)?;
-        let (found, member) = probe_features(&self.table, &target, task.split, &self.settings).map_err(other)?;
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+        task.target.has_one_output().map_err(|error| other(error.into()))?;
+        let (found, member) = probe_features(&self.table, task.target, task.split, &self.settings).map_err(other)?;
         let fitted_on = format!("{} {}", self.table.origin.blake3(), task.split.blake3);
         let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
-        Ok(shared_outcome(&found, &target.task, member.parameters.len(), fitted_on_blake3))
+        Ok(shared_outcome(&found, &task.target.kind, member.parameters.len(), fitted_on_blake3))
     }
 }
 
@@ -74,10 +73,10 @@ impl FineTuning {
         })
     }
 
-    fn tune(&self, task: &EvalTask<'_>) -> Result<Outcome, EvalError> {
+    fn tune(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let directory = ModelDirectory::read(&self.model)?;
-        let target = Target::of_shared(task.target)?;
-        let work = TuneWork::new(&directory, task.cohort, &target, &self.settings)?;
+        task.target.has_one_output()?;
+        let work = TuneWork::new(&directory, task.cohort, task.target, &self.settings)?;
         // Several labels may share a division of the people.
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();
         let place = self.folder.join(format!("{}-{}", &task.split.blake3[..16], &label[..8]));
@@ -89,7 +88,7 @@ impl FineTuning {
             .map(|spec| spec.shape.iter().product::<usize>())
             .sum();
         let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
-        Ok(shared_outcome(&found, &target.task, trained, hash))
+        Ok(shared_outcome(&found, &task.target.kind, trained, hash))
     }
 }
 
@@ -103,7 +102,7 @@ impl Method for FineTuning {
         format!("finetune/1 {} {settings}", self.model_blake3)
     }
 
-    fn run(&self, task: &EvalTask<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
         self.tune(task).map_err(other)
     }
 }
@@ -124,13 +123,13 @@ impl TuneObserver for Unwatched {
 }
 
 /// What one seed found, in the words of a comparison.
-pub fn shared_outcome(found: &SeedOutcome, task: &Task, parameters: usize, fitted_on_blake3: String) -> Outcome {
+pub fn shared_outcome(found: &SeedOutcome, kind: &TargetKind, parameters: usize, fitted_on_blake3: String) -> Outcome {
     let predictions = found.predictions.iter().map(|person| Prediction {
         subject: person.subject.clone(),
         truth: person.truth,
-        predicted: match task {
-            Task::Regression => vec![person.prediction],
-            Task::Classification { .. } => vec![1.0 - person.prediction, person.prediction],
+        predicted: match kind {
+            TargetKind::Regression => vec![person.prediction],
+            TargetKind::Classification { .. } => vec![1.0 - person.prediction, person.prediction],
         },
     });
     let point = found.chosen.get("point").and_then(|p| p.as_object()).into_iter().flatten();
@@ -142,27 +141,6 @@ pub fn shared_outcome(found: &SeedOutcome, task: &Task, parameters: usize, fitte
 
 fn other(error: EvalError) -> MethodError {
     MethodError::Other(Box::new(error))
-}
-
-impl Target {
-    /// A label that was read for a comparison.
-    pub fn of_shared(shared: &EvalTarget) -> Result<Self, EvalError> {
-        let (task, values) = match &shared.values {
-            TargetValues::Number(values) => (Task::Regression, values.clone()),
-            TargetValues::Class { names, codes } => {
-                let [first, second] = &names[..] else {
-                    return Err(EvalError::Target {
-                        target: shared.name.clone(),
-                        expected: "two classes, or numbers".to_owned(),
-                        found: format!("{} classes", names.len()),
-                    });
-                };
-                let codes = codes.iter().map(|(person, code)| (person.clone(), *code as f64)).collect();
-                (Task::Classification { classes: [first.clone(), second.clone()] }, codes)
-            }
-        };
-        Ok(Self { name: shared.name.clone(), task, values })
-    }
 }
 
 impl FeatureTable {

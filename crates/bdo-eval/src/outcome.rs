@@ -3,11 +3,11 @@
 use crate::error::EvalError;
 use crate::fitted::FittedHead;
 use crate::folder::WorkFolder;
-use crate::label::Task;
 use crate::metric::Metrics;
 use crate::predict::PeopleScore;
 use crate::score::{Summary, summarise};
 use bdo_data::durable;
+use bdo_data::target::TargetKind;
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub struct Outcome {
     /// The settings.
     pub settings: serde_json::Value,
     /// Number or classes.
-    pub task: Task,
+    pub task: TargetKind,
     /// Hash of the cohort.
     pub cohort_blake3: String,
     /// Hashes of the models, one a seed.
@@ -126,16 +126,16 @@ impl Outcome {
 
     fn predictions_tsv(&self) -> String {
         let mut out = match &self.task {
-            Task::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
-            Task::Classification { classes } => {
+            TargetKind::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
+            TargetKind::Classification { classes } => {
                 format!("seed\tsubject\ttruth\tprobability_{}\n", classes[1].replace('\t', " "))
             }
         };
         for seed in &self.seeds {
             for person in &seed.predictions {
                 let truth = match &self.task {
-                    Task::Regression => person.truth.to_string(),
-                    Task::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
+                    TargetKind::Regression => person.truth.to_string(),
+                    TargetKind::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
                 };
                 out.push_str(&format!("{}\t{}\t{truth}\t{}\n", seed.seed, person.subject, person.prediction));
             }

@@ -3,10 +3,10 @@
 use crate::error::EvalError;
 use crate::fit::{Examples, Loss};
 use crate::head::Head;
-use crate::label::{Target, Task};
 use crate::metric::Metrics;
 use crate::score::score;
 use crate::table::ScanRow;
+use bdo_data::target::{LabelScale, Target, TargetKind};
 use std::collections::BTreeMap;
 
 /// People with at least one scan and a label, sorted by name.
@@ -25,7 +25,7 @@ impl<'a, I: ?Sized> Part<'a, I> {
     pub fn of(rows: &[ScanRow], inputs: &[&'a I], target: &Target, chosen: impl Fn(&str) -> bool) -> Self {
         let mut found: BTreeMap<&str, Vec<&'a I>> = BTreeMap::new();
         for (row, input) in rows.iter().zip(inputs) {
-            if chosen(&row.subject) && target.values.contains_key(&row.subject) {
+            if chosen(&row.subject) && target.value(&row.subject).is_some() {
                 found.entry(&row.subject).or_default().push(*input);
             }
         }
@@ -43,7 +43,7 @@ impl<'a, I: ?Sized> Part<'a, I> {
         if self.people.is_empty() {
             return refuse("at least one person", "none".to_owned());
         }
-        if let Task::Classification { classes } = &target.task
+        if let TargetKind::Classification { classes } = &target.kind
             && let Some(absent) = (0..2).find(|c| self.labels.iter().all(|y| *y != *c as f64))
         {
             return refuse("both classes", format!("nobody of {:?}", classes[absent]));
@@ -52,7 +52,7 @@ impl<'a, I: ?Sized> Part<'a, I> {
     }
 
     /// One example a scan, labels in units of the loss.
-    pub fn examples(&self, units: LabelUnits) -> Examples<'a, I> {
+    pub fn examples(&self, units: LabelScale) -> Examples<'a, I> {
         let mut examples = Examples { inputs: Vec::new(), labels: Vec::new() };
         for (scans, label) in self.scans.iter().zip(&self.labels) {
             examples.inputs.extend(scans);
@@ -68,42 +68,8 @@ impl<'a, I: ?Sized> Part<'a, I> {
     }
 
     /// Scores predictions in units of the loss.
-    pub fn score(&self, task: &Task, predictions: &[f64], units: LabelUnits) -> Metrics {
+    pub fn score(&self, task: &TargetKind, predictions: &[f64], units: LabelScale) -> Metrics {
         let predictions: Vec<f64> = predictions.iter().map(|p| units.to_label(*p)).collect();
         score(task, &predictions, &self.labels, units)
-    }
-}
-
-/// What z-scoring by the training people means; the identity for classes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LabelUnits {
-    /// Mean of the training people.
-    pub mean: f64,
-    /// Population spread of the training people.
-    pub spread: f64,
-}
-
-impl LabelUnits {
-    /// Fitted on the labels of training people.
-    pub fn fit(task: &Task, labels: &[f64]) -> Self {
-        match task {
-            Task::Classification { .. } => Self { mean: 0.0, spread: 1.0 },
-            Task::Regression => {
-                let n = labels.len() as f64;
-                let mean = labels.iter().sum::<f64>() / n;
-                let spread = (labels.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n).sqrt();
-                Self { mean, spread: if spread > 0.0 { spread } else { 1.0 } }
-            }
-        }
-    }
-
-    /// Label to loss units.
-    pub fn to_loss(self, label: f64) -> f64 {
-        (label - self.mean) / self.spread
-    }
-
-    /// Loss units to label.
-    pub fn to_label(self, value: f64) -> f64 {
-        value * self.spread + self.mean
     }
 }

@@ -3,12 +3,12 @@
 use crate::conformal::Conformal;
 use crate::error::EvalError;
 use crate::fitted::FittedHead;
-use crate::label::{Target, Task};
 use crate::metric::Metrics;
-use crate::part::LabelUnits;
 use crate::score::{Summary, score, summarise};
 use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::target::LabelScale;
+use bdo_data::target::{Target, TargetKind};
 use bdo_model::control::encode_cohort;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::weights::TrainingPeople;
@@ -125,21 +125,21 @@ impl Predictions {
     /// With a calibrated head also an interval, or the set of classes that cannot be ruled out and whether to abstain.
     pub fn to_tsv(&self, head: &FittedHead, conformal: Option<&Conformal>) -> String {
         let mut out = String::from("scan\tsubject\tprediction");
-        if let Task::Classification { classes } = &head.task {
+        if let TargetKind::Classification { classes } = &head.task {
             classes.iter().for_each(|class| out.push_str(&format!("\tprobability_{}", class.replace('\t', " "))));
         }
         head.members.iter().for_each(|member| out.push_str(&format!("\tseed{}", member.seed)));
         match (conformal, &head.task) {
             (None, _) => {}
-            (Some(_), Task::Regression) => out.push_str("\tlower\tupper"),
-            (Some(_), Task::Classification { .. }) => out.push_str("\tclasses\tabstain"),
+            (Some(_), TargetKind::Regression) => out.push_str("\tlower\tupper"),
+            (Some(_), TargetKind::Classification { .. }) => out.push_str("\tclasses\tabstain"),
         }
         out.push_str("\tseen\n");
         for scan in &self.scans {
             let mean = scan.mean();
             let said = match &head.task {
-                Task::Regression => mean.to_string(),
-                Task::Classification { classes } => {
+                TargetKind::Regression => mean.to_string(),
+                TargetKind::Classification { classes } => {
                     format!("{}\t{}\t{mean}", classes[usize::from(mean >= 0.5)].replace('\t', " "), 1.0 - mean)
                 }
             };
@@ -175,14 +175,14 @@ impl Predictions {
     /// Scores everybody who has a label: each member by itself, their summary, and the mean of the members.
     pub fn score(&self, head: &FittedHead, target: &Target) -> Option<PeopleScore> {
         let mut people: BTreeMap<&str, Vec<&ScanPrediction>> = BTreeMap::new();
-        for scan in self.scans.iter().filter(|s| target.values.contains_key(&s.row.subject)) {
+        for scan in self.scans.iter().filter(|s| target.value(&s.row.subject).is_some()) {
             people.entry(&scan.row.subject).or_default().push(scan);
         }
         if people.is_empty() {
             return None;
         }
         let labels: Vec<f64> = people.keys().map(|person| target.values[*person]).collect();
-        let scored = |units: LabelUnits, pick: &dyn Fn(&ScanPrediction) -> f64| {
+        let scored = |units: LabelScale, pick: &dyn Fn(&ScanPrediction) -> f64| {
             let mean = |scans: &Vec<&ScanPrediction>| scans.iter().map(|s| pick(s)).sum::<f64>() / scans.len() as f64;
             let said: Vec<f64> = people.values().map(mean).collect();
             score(&head.task, &said, &labels, units)
@@ -190,7 +190,7 @@ impl Predictions {
         let members: Vec<Metrics> =
             head.members.iter().enumerate().map(|(m, member)| scored(member.units(), &|s| s.members[m])).collect();
         let n = head.members.len() as f64;
-        let units = LabelUnits {
+        let units = LabelScale {
             mean: head.members.iter().map(|m| m.label_mean).sum::<f64>() / n,
             spread: head.members.iter().map(|m| m.label_spread).sum::<f64>() / n,
         };
@@ -204,14 +204,14 @@ impl Predictions {
 }
 
 /// The cells of a calibrated prediction.
-fn bounds(conformal: &Conformal, task: &Task, mean: f64) -> String {
+fn bounds(conformal: &Conformal, task: &TargetKind, mean: f64) -> String {
     match task {
-        Task::Regression => {
+        TargetKind::Regression => {
             let [low, high] = conformal.interval(mean);
             let cell = |x: f64| if x.is_finite() { x.to_string() } else { "n/a".to_owned() };
             format!("\t{}\t{}", cell(low), cell(high))
         }
-        Task::Classification { classes } => {
+        TargetKind::Classification { classes } => {
             let set = conformal.set(mean);
             let held: Vec<String> =
                 (0..2).filter(|i| set.holds(*i == 1)).map(|i| classes[i].replace(['\t', ','], " ")).collect();

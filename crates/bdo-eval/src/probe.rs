@@ -8,9 +8,8 @@ use crate::fit::ProbePoint;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, Head, LinearHead};
-use crate::label::{Target, Task};
 use crate::outcome::{Outcome, PersonPrediction, SeedOutcome, TestData};
-use crate::part::{LabelUnits, Part};
+use crate::part::Part;
 use crate::predict::predict;
 use crate::score::score;
 use crate::select::{Search, loss_of, widened};
@@ -18,6 +17,8 @@ use crate::table::{FeatureTable, ScanRow, scan_row};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
+use bdo_data::target::LabelScale;
+use bdo_data::target::{Target, TargetKind};
 use bdo_model::control::{ControlSequence, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
@@ -103,7 +104,7 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
     let frozen = FrozenModel::read(&request.model)?;
     frozen.able_to(settings.pooling)?;
     let cohort = Cohort::open(&request.data)?;
-    let target = Target::read(cohort.participants(), &settings.target)?;
+    let target = Target::of_one_output(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let asked = serde_json::json!({
         "verb": "probe", "settings": settings, "model_blake3": frozen.blake3_for(settings.pooling),
@@ -137,7 +138,7 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
     members.iter_mut().for_each(|member| member.model_blake3.clone_from(&identity));
     let facts = HeadFacts {
         target: settings.target.clone(),
-        task: target.task.clone(),
+        task: target.kind.clone(),
         pooling: settings.pooling,
         kind: settings.head,
         width: match settings.head {
@@ -183,7 +184,7 @@ pub fn probe_features(
     settings: &ProbeSettings,
 ) -> Result<(SeedOutcome, Member), EvalError> {
     let training: Vec<&[f32]> = (table.rows.iter().enumerate())
-        .filter(|(_, row)| split.train.contains(&row.subject) && target.values.contains_key(&row.subject))
+        .filter(|(_, row)| split.train.contains(&row.subject) && target.value(&row.subject).is_some())
         .map(|(i, _)| table.feature(i))
         .collect();
     let transform = FittedTransform::fit(&training, settings.pooling == Pooling::Tangent, settings.standardise);
@@ -206,13 +207,13 @@ fn probe_split<H: Head>(
     let validation = Part::of(rows, inputs, target, |s| split.validation.contains(s));
     train.check(target, seed, "training")?;
     validation.check(target, seed, "validation")?;
-    let units = LabelUnits::fit(&target.task, &train.labels);
-    let search = Search { task: &target.task, units, grid: &settings.grid, epochs: settings.epochs, seed };
+    let units = LabelScale::fit(&target.kind, &train.labels);
+    let search = Search { task: &target.kind, units, grid: &settings.grid, epochs: settings.epochs, seed };
     let selected = search.run(head, &train, &validation);
     // From here on nothing is chosen any more.
     let test = Part::of(rows, inputs, target, |s| split.test.contains(s));
     test.check(target, seed, "test")?;
-    let said = test.predict(head, &widened(&selected.parameters), loss_of(&target.task));
+    let said = test.predict(head, &widened(&selected.parameters), loss_of(&target.kind));
     let chosen = selected.tried[selected.chosen].clone();
     let predictions = (test.people.iter().zip(&test.labels).zip(&said))
         .map(|((person, &truth), &said)| PersonPrediction {
@@ -227,7 +228,7 @@ fn probe_split<H: Head>(
         people: [train.people.len(), validation.people.len(), test.people.len()],
         chosen: serde_json::json!(chosen),
         validation: chosen.validation,
-        test: test.score(&target.task, &said, units),
+        test: test.score(&target.kind, &said, units),
         tried: serde_json::json!(selected.tried),
         predictions,
     };
@@ -260,7 +261,7 @@ pub fn probe_closed_form(
     let validation = part(&|s| split.validation.contains(s));
     train.check(target, seed, "training")?;
     validation.check(target, seed, "validation")?;
-    let units = LabelUnits::fit(&target.task, &train.labels);
+    let units = LabelScale::fit(&target.kind, &train.labels);
     let fit = closed_form_fit(&train, target, seed)?;
     let test = part(&|s| split.test.contains(s));
     test.check(target, seed, "test")?;
@@ -281,8 +282,8 @@ pub fn probe_closed_form(
         split_blake3: split.blake3.clone(),
         people: [train.people.len(), validation.people.len(), test.people.len()],
         chosen: chosen.clone(),
-        validation: score(&target.task, &says(&validation), &validation.labels, units),
-        test: score(&target.task, &said, &test.labels, units),
+        validation: score(&target.kind, &says(&validation), &validation.labels, units),
+        test: score(&target.kind, &said, &test.labels, units),
         tried: serde_json::json!(fit.tried),
         predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
     };
@@ -315,9 +316,9 @@ fn closed_form_fit(train: &Part<'_, [f32]>, target: &Target, seed: u64) -> Resul
     let rows: Vec<usize> = (0..labels.len()).collect();
     let features = Features::new(rows.len(), values.len() / rows.len(), values)?;
     let codes: Vec<usize> = labels.iter().map(|y| usize::from(*y > 0.5)).collect();
-    let labels = match target.task {
-        Task::Regression => Labels::Number(&labels),
-        Task::Classification { .. } => Labels::Class { codes: &codes, classes: 2 },
+    let labels = match target.kind {
+        TargetKind::Regression => Labels::Number(&labels),
+        TargetKind::Classification { .. } => Labels::Class { codes: &codes, classes: 2 },
     };
     Ok(FittedProbe::fit(&features, &rows, labels, &groups, seed)?)
 }

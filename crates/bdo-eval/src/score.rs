@@ -1,17 +1,17 @@
 //! How good predictions are: what selects among heads, and how seeds are summed up.
 
-use crate::label::Task;
 use crate::metric::{Metrics, classification, regression};
-use crate::part::LabelUnits;
+use bdo_data::target::LabelScale;
+use bdo_data::target::TargetKind;
 use serde::{Deserialize, Serialize};
 
 /// Scores predictions (numbers in units of the label, or probabilities of the second class) against labels (numbers, or 0
 /// and 1) of at least one person.
-pub fn score(task: &Task, predictions: &[f64], labels: &[f64], units: LabelUnits) -> Metrics {
+pub fn score(task: &TargetKind, predictions: &[f64], labels: &[f64], units: LabelScale) -> Metrics {
     const SOMEBODY: &str = "parts without people were refused";
     match task {
-        Task::Regression => Metrics::Regression(regression(labels, predictions, units.spread).expect(SOMEBODY)),
-        Task::Classification { .. } => {
+        TargetKind::Regression => Metrics::Regression(regression(labels, predictions, units.spread).expect(SOMEBODY)),
+        TargetKind::Classification { .. } => {
             let codes: Vec<usize> = labels.iter().map(|y| usize::from(*y > 0.5)).collect();
             let probabilities: Vec<f64> = predictions.iter().flat_map(|p| [1.0 - p, *p]).collect();
             Metrics::Classification(classification(&codes, &probabilities, 2).expect(SOMEBODY))

@@ -2,10 +2,11 @@
 
 use crate::fit::{FitPlan, Loss, ProbePoint, fit};
 use crate::head::Head;
-use crate::label::Task;
 use crate::metric::Metrics;
-use crate::part::{LabelUnits, Part};
+use crate::part::Part;
 use crate::score::beats;
+use bdo_data::target::LabelScale;
+use bdo_data::target::TargetKind;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +36,9 @@ pub struct Selected {
 #[derive(Clone, Debug)]
 pub struct Search<'a> {
     /// Number or classes.
-    pub task: &'a Task,
+    pub task: &'a TargetKind,
     /// Units of the label, fitted on the training people.
-    pub units: LabelUnits,
+    pub units: LabelScale,
     /// Configurations.
     pub grid: &'a [ProbePoint],
     /// Epochs of each.
@@ -78,10 +79,10 @@ impl Search<'_> {
 }
 
 /// The loss of a task.
-pub fn loss_of(task: &Task) -> Loss {
+pub fn loss_of(task: &TargetKind) -> Loss {
     match task {
-        Task::Regression => Loss::SquaredError,
-        Task::Classification { .. } => Loss::CrossEntropy,
+        TargetKind::Regression => Loss::SquaredError,
+        TargetKind::Classification { .. } => Loss::CrossEntropy,
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::checkpoint::{CheckpointError, Checkpoints, State};
 use super::example::{Example, HostBatch, Parts, dropout_key, order};
-use super::objective::{Reduction, Task};
+use super::objective::{Reduction, cost, predictions};
 use super::recipe::{Recipe, Selection};
 use super::select::Score;
 use crate::network::{Network, Training};
+use bdo_eval::fit::Loss;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters};
 use bdo_train::gradient::NamedGradients;
@@ -21,8 +22,8 @@ pub struct Request<'a, C> {
     pub config: &'a C,
     /// How it is trained.
     pub recipe: &'a Recipe,
-    /// Kind of label.
-    pub task: Task,
+    /// What a wrong prediction costs.
+    pub loss: Loss,
     /// Who trains, selects and is tested.
     pub parts: &'a Parts,
     /// Seed of weights, order, mixing and dropout.
@@ -55,7 +56,7 @@ pub struct Fitted<N> {
     pub score: Score,
     /// Every epoch.
     pub history: Vec<EpochRecord>,
-    task: Task,
+    loss: Loss,
     batch_size: usize,
 }
 
@@ -97,7 +98,7 @@ pub fn fit<N: Network>(
     request: &Request<N::Config>,
     watch: &mut dyn FnMut(&EpochRecord) -> bool,
 ) -> Result<Fitted<N>, FitError> {
-    let Request { config, recipe, task, parts, seed, kernels, checkpoints } = request;
+    let Request { config, recipe, loss: kind, parts, seed, kernels, checkpoints } = request;
     let (train, validation) = (parts.train.len(), parts.validation.len());
     if train < 2 || validation == 0 {
         return Err(FitError::TooFew { train, validation });
@@ -127,8 +128,8 @@ pub fn fit<N: Network>(
             losses += loss;
         }
         let fitted = network.valid();
-        let predictions = predict(&fitted, *task, &parts.validation, recipe.batch_size);
-        let validation = Score::of(*task, &parts.validation, &predictions);
+        let predictions = predict(&fitted, *kind, &parts.validation, recipe.batch_size);
+        let validation = Score::of(*kind, &parts.validation, &predictions);
         let record = EpochRecord { epoch, train_loss: losses / batches.len() as f64, validation };
         state.note(record, recipe.selection, || Parameters::of_module(&fitted, ""));
         if state.epochs.is_none() {
@@ -150,7 +151,7 @@ pub fn fit<N: Network>(
         epoch,
         score: state.history[epoch].validation,
         history: state.history,
-        task: *task,
+        loss: *kind,
         batch_size: recipe.batch_size,
     })
 }
@@ -158,7 +159,7 @@ pub fn fit<N: Network>(
 impl<N: Network> Fitted<N> {
     /// Probabilities of class 1, or z-scored numbers, one a scan.
     pub fn predict(&self, examples: &[Example]) -> Vec<f32> {
-        predict(&self.network, self.task, examples, self.batch_size)
+        predict(&self.network, self.loss, examples, self.batch_size)
     }
 }
 
@@ -177,10 +178,10 @@ fn train_step<N: Network>(
         if recipe.mixup {
             host = host.mixed(request.seed, step);
         }
-        let classes = if request.task == Task::Class && !recipe.mixup { host.classes() } else { None };
+        let classes = if request.loss == Loss::CrossEntropy && !recipe.mixup { host.classes() } else { None };
         let training = Training { key: dropout_key(request.seed, step, number), classes };
         let pass = network.pass(&host.on(&Device::flex().autodiff()), Some(&training));
-        let mut loss = request.task.loss(pass.output, &host.labels, recipe.reduction);
+        let mut loss = cost(request.loss, pass.output, &host.labels, recipe.reduction);
         if let Some(penalty) = pass.penalty {
             loss = loss + penalty;
         }
@@ -200,11 +201,11 @@ fn train_step<N: Network>(
     (network.absorb(&statistics), total)
 }
 
-fn predict<N: Network>(network: &N, task: Task, examples: &[Example], batch_size: usize) -> Vec<f32> {
+fn predict<N: Network>(network: &N, loss: Loss, examples: &[Example], batch_size: usize) -> Vec<f32> {
     let mut found = Vec::with_capacity(examples.len());
     for chunk in examples.chunks(batch_size.clamp(1, N::SCANS_AT_ONCE)) {
         let host = HostBatch::of(&chunk.iter().collect::<Vec<_>>());
-        found.extend(task.predictions(&network.pass(&host.on(&Device::flex()), None).output));
+        found.extend(predictions(loss, &network.pass(&host.on(&Device::flex()), None).output));
     }
     found
 }

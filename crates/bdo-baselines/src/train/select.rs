@@ -1,8 +1,8 @@
 //! How good an epoch is on the validation people.
 
 use super::example::Example;
-use super::objective::Task;
 use super::recipe::Selection;
+use bdo_eval::fit::Loss;
 use bdo_eval::metric::{classification, regression};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ pub struct Score {
 
 impl Score {
     /// Scores predictions of scans, averaged over the scans of a person.
-    pub fn of(task: Task, examples: &[Example], predictions: &[f32]) -> Self {
+    pub fn of(loss: Loss, examples: &[Example], predictions: &[f32]) -> Self {
         let (truth, said): (Vec<f64>, Vec<f64>) = by_person(examples, predictions).into_values().unzip();
-        match task {
-            Task::Number => {
+        match loss {
+            Loss::SquaredError => {
                 // Labels are z-scored already, so their spread is one.
                 let found = regression(&truth, &said, 1.0);
                 Self {
@@ -35,7 +35,7 @@ impl Score {
                     rho: found.and_then(|m| m.rho),
                 }
             }
-            Task::Class => {
+            Loss::CrossEntropy => {
                 let classes: Vec<usize> = truth.iter().map(|y| usize::from(*y >= 0.5)).collect();
                 let probabilities: Vec<f64> = said.iter().flat_map(|p| [1.0 - p, *p]).collect();
                 let found = classification(&classes, &probabilities, 2);
@@ -84,7 +84,7 @@ mod tests {
         let inputs = Arc::new(Connectome { regions: 0, nodes: vec![], edges: None });
         let example = |label: f32, person: usize| Example { inputs: inputs.clone(), label, person };
         let examples = [example(1.0, 0), example(1.0, 0), example(0.0, 1), example(0.0, 2)];
-        let score = Score::of(Task::Class, &examples, &[0.2, 0.9, 0.1, 0.7]);
+        let score = Score::of(Loss::CrossEntropy, &examples, &[0.2, 0.9, 0.1, 0.7]);
         assert!((score.accuracy.unwrap_or(0.0) - 2.0 / 3.0).abs() < 1e-12, "{score:?}");
         // One of two said positive is: F1 2/3; one of two negatives found and no other said: 2/3.
         assert!((score.macro_f1.unwrap_or(0.0) - 2.0 / 3.0).abs() < 1e-12, "{score:?}");

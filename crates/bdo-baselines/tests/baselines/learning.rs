@@ -17,11 +17,11 @@ use bdo_baselines::token::trunk::TrunkShape;
 use bdo_baselines::train::checkpoint::Checkpoints;
 use bdo_baselines::train::example::{Example, Parts};
 use bdo_baselines::train::fit::{FitError, Fitted, Request, fit};
-use bdo_baselines::train::objective::Task;
 use bdo_baselines::train::recipe::{Rate, Recipe};
 use bdo_baselines::train::select::Score;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::connectivity::pearson;
+use bdo_eval::fit::Loss;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ fn quick(recipe: Recipe, epochs: usize, rate: f64) -> Recipe {
     }
 }
 
-fn run<N: Network>(config: &N::Config, recipe: &Recipe, task: Task, parts: &Parts) -> Fitted<N> {
-    let request = Request { config, recipe, task, parts, seed: 3, kernels: Kernels::default(), checkpoints: None };
+fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Parts) -> Fitted<N> {
+    let request = Request { config, recipe, loss, parts, seed: 3, kernels: Kernels::default(), checkpoints: None };
     fit::<N>(&request, &mut |_| true).unwrap()
 }
 
@@ -79,16 +79,16 @@ fn run<N: Network>(config: &N::Config, recipe: &Recipe, task: Task, parts: &Part
 /// (Coupled regions, or shrinkage would leave nothing of some scans' matrices and make them equal.)
 fn overfits<N: Network>(config: &N::Config, edges: bool, rate: f64, epochs: usize) {
     let eight = |label: fn(usize) -> f32| people(0..8, edges, label, |_| 1.2);
-    for (task, examples) in [
-        (Task::Class, eight(|i| (i * 5 / 3 % 2) as f32)),
-        (Task::Number, eight(|i| [0.3, -1.4, 1.2, -0.2, 0.9, -0.8, 1.1, -1.1][i])),
+    for (loss, examples) in [
+        (Loss::CrossEntropy, eight(|i| (i * 5 / 3 % 2) as f32)),
+        (Loss::SquaredError, eight(|i| [0.3, -1.4, 1.2, -0.2, 0.9, -0.8, 1.1, -1.1][i])),
     ] {
         let parts = Parts { train: examples.clone(), validation: examples.clone(), test: vec![] };
-        let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), epochs, rate), task, &parts);
-        let score = Score::of(task, &examples, &fitted.predict(&examples));
-        match task {
-            Task::Class => assert_eq!(score.accuracy, Some(1.0), "{score:?}"),
-            Task::Number => assert!(score.loss < 0.05, "{score:?}"),
+        let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), epochs, rate), loss, &parts);
+        let score = Score::of(loss, &examples, &fitted.predict(&examples));
+        match loss {
+            Loss::CrossEntropy => assert_eq!(score.accuracy, Some(1.0), "{score:?}"),
+            Loss::SquaredError => assert!(score.loss < 0.05, "{score:?}"),
         }
     }
 }
@@ -117,8 +117,8 @@ fn generalises<N: Network>(config: &N::Config, edges: bool, rate: f64) {
         Parts { train: part(0..48), validation: part(48..64), test: part(64..124) }
     };
     let test = |parts: &Parts| {
-        let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), 15, rate), Task::Class, parts);
-        Score::of(Task::Class, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
+        let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), 15, rate), Loss::CrossEntropy, parts);
+        Score::of(Loss::CrossEntropy, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
     };
     // Of 60 people, guessing is right for 30 with a standard deviation of 3.9: three of them each way.
     let planted = test(&parts(|i| (i % 2) as f32));
@@ -153,7 +153,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
     let request = |seed, checkpoints| Request {
         config: &config,
         recipe: &recipe,
-        task: Task::Class,
+        loss: Loss::CrossEntropy,
         parts: &parts,
         seed,
         kernels: Kernels::default(),
@@ -185,7 +185,7 @@ fn too_few_people_are_refused() {
     let request = Request {
         config: &config,
         recipe: &recipe,
-        task: Task::Class,
+        loss: Loss::CrossEntropy,
         parts: &parts,
         seed: 0,
         kernels: Kernels::default(),
@@ -248,7 +248,7 @@ fn token_model_learns<L: Learner>(learner: L, recipe: &TokenRecipe, share: f64) 
     };
     let examples: Vec<Example> = rows.into_iter().enumerate().map(example).collect();
     let parts = Parts { train: examples.clone(), validation: examples, test: vec![] };
-    let fitted = run::<LinearHead>(&width, &quick(probe_recipes()[0].clone(), 2000, 5e-2), Task::Class, &parts);
+    let fitted = run::<LinearHead>(&width, &quick(probe_recipes()[0].clone(), 2000, 5e-2), Loss::CrossEntropy, &parts);
     assert_eq!(fitted.score.accuracy, Some(1.0), "{:?}", fitted.score);
 }
 

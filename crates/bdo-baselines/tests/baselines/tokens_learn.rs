@@ -14,12 +14,12 @@ use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
 use bdo_baselines::train::example::{Example, Parts};
 use bdo_baselines::train::fit::{Request, fit};
-use bdo_baselines::train::objective::Task;
 use bdo_baselines::train::recipe::{Rate, Recipe};
 use bdo_baselines::train::select::Score;
 use bdo_baselines::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::finetune::TunePoint;
+use bdo_eval::fit::Loss;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
 use std::sync::Arc;
@@ -97,10 +97,10 @@ fn parts(inputs: &[Vec<f32>], rows: usize, label: fn(usize) -> f32) -> Parts {
 }
 
 fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts) -> f64 {
-    let (task, kernels) = (Task::Class, Kernels::default());
-    let request = Request { config, recipe, task, parts, seed: 3, kernels, checkpoints: None };
+    let (loss, kernels) = (Loss::CrossEntropy, Kernels::default());
+    let request = Request { config, recipe, loss, parts, seed: 3, kernels, checkpoints: None };
     let fitted = fit::<N>(&request, &mut |_| true).unwrap();
-    Score::of(task, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
+    Score::of(loss, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
 }
 
 fn planted(person: usize) -> f32 {

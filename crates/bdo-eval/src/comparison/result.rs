@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::memory::{forget_peak, peak_mib};
 use crate::method::{Method, MethodError, Outcome, Prediction, Task};
 use crate::metric::{Metrics, classification, regression};
-use crate::target::TargetValues;
+use bdo_data::target::TargetKind;
 
 /// A scored outcome with everything that decided it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,10 +111,11 @@ pub fn run_task(
     })?;
     let wall_seconds = started.elapsed().as_secs_f64();
     outcome.flags.extend(flags.iter().cloned());
-    let (classes, label_spread) = match &task.target.values {
-        TargetValues::Number(_) => (vec![], task.label_scale().1),
-        TargetValues::Class { names, .. } => (names.clone(), 1.0),
+    let classes = match &task.target.kind {
+        TargetKind::Regression => vec![],
+        TargetKind::Classification { classes } => classes.clone(),
     };
+    let label_spread = task.target.scale(&task.split.train).spread;
     let pairs: Vec<(f64, &[f64])> =
         outcome.predictions.iter().map(|Prediction { truth, predicted, .. }| (*truth, predicted.as_slice())).collect();
     let empty = || ResultError::Empty { method: name.clone(), target: target.clone() };

@@ -12,16 +12,17 @@ pub use grid::TunePoint;
 use crate::error::EvalError;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
 use crate::folder::WorkFolder;
-use crate::label::Target;
 use crate::metric::Metrics;
 use crate::outcome::{Outcome, PersonPrediction, SeedOutcome};
-use crate::part::{LabelUnits, Part};
+use crate::part::Part;
 use crate::predict::predict_scans;
 use crate::probe::score_further;
 use crate::score::score;
 use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
+use bdo_data::target::LabelScale;
+use bdo_data::target::Target;
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::intake::Intake;
 use bdo_model::intake::Windows;
@@ -81,7 +82,7 @@ pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Ou
     check(settings)?;
     let directory = ModelDirectory::read(&request.model)?;
     let cohort = Cohort::open(&request.data)?;
-    let target = Target::read(cohort.participants(), &settings.target)?;
+    let target = Target::of_one_output(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let work = TuneWork::new(&directory, &cohort, &target, settings)?;
     let asked = work.asked(&model_blake3(&request.model)?);
@@ -127,7 +128,7 @@ impl<'a> TuneWork<'a> {
         let (rows, scans) = usable_scans(cohort, &intake)?;
         let facts = HeadFacts {
             target: target.name.clone(),
-            task: target.task.clone(),
+            task: target.kind.clone(),
             pooling: Pooling::Mean,
             kind: settings.head,
             width: directory.config.width,
@@ -166,10 +167,10 @@ impl<'a> TuneWork<'a> {
             intake: &self.intake,
             config: &directory.config,
             start: &directory.parameters,
-            task: &target.task,
+            task: &target.kind,
             train: &train,
             validation: &validation,
-            units: LabelUnits::fit(&target.task, &train.labels),
+            units: LabelScale::fit(&target.kind, &train.labels),
             seed,
             checkpoints: TuneCheckpoints {
                 folder: folder.join(&format!("seed{seed}/checkpoints")),

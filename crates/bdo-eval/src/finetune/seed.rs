@@ -7,14 +7,15 @@ use super::visit::visit;
 use super::{TuneObserver, TuneSettings};
 use crate::error::EvalError;
 use crate::fit::Loss;
-use crate::label::Task;
 use crate::metric::Metrics;
-use crate::part::{LabelUnits, Part};
+use crate::part::Part;
 use crate::score::beats;
 use crate::select::loss_of;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
+use bdo_data::target::LabelScale;
+use bdo_data::target::TargetKind;
 use bdo_model::config::ModelConfig;
 use bdo_model::intake::Intake;
 use bdo_model::intake::padded;
@@ -37,11 +38,11 @@ pub(super) struct SeedTuning<'a> {
     pub(super) config: &'a ModelConfig,
     /// Of the pre-trained model.
     pub(super) start: &'a Parameters,
-    pub(super) task: &'a Task,
+    pub(super) task: &'a TargetKind,
     /// Numbers of scans by person.
     pub(super) train: &'a Part<'a, usize>,
     pub(super) validation: &'a Part<'a, usize>,
-    pub(super) units: LabelUnits,
+    pub(super) units: LabelScale,
     pub(super) seed: u64,
     pub(super) checkpoints: TuneCheckpoints,
 }

@@ -3,10 +3,10 @@
 use crate::fixture::{Silent, cohort, model, noise, reordered_cohort};
 use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::participants::Participants;
+use bdo_data::target::{Target, TargetKind};
 use bdo_eval::error::EvalError;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
-use bdo_eval::label::{Target, Task};
 use bdo_eval::predict::predict;
 use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
 use bdo_eval::table::{FeatureTable, ScanRow, TableOrigin};
@@ -56,7 +56,7 @@ fn split(people: &Participants, target: &str, seed: u64) -> Split {
 #[test]
 fn classes_that_can_be_told_apart_are_and_shuffled_ones_are_not() {
     let (people, table) = (people(), features());
-    let target = Target::read(&people, "group").unwrap();
+    let target = Target::of_one_output(&people, "group").unwrap();
     let settings = ProbeSettings { epochs: 20, ..ProbeSettings::protocol("group") };
     let (found, _) = probe_features(&table, &target, &split(&people, "group", 0), &settings).unwrap();
     let accuracy = found.test.get("accuracy").unwrap();
@@ -84,8 +84,8 @@ fn a_number_is_predicted_in_its_own_units() {
     for person in 0..PEOPLE {
         table.values[person * WIDTH + 3] = (person as f32 * 0.37 - 37.0) / 20.0;
     }
-    let target = Target::read(&people, "age").unwrap();
-    assert_eq!(target.task, Task::Regression);
+    let target = Target::of_one_output(&people, "age").unwrap();
+    assert_eq!(target.kind, TargetKind::Regression);
     let (found, member) =
         probe_features(&table, &target, &split(&people, "age", 1), &ProbeSettings::protocol("age")).unwrap();
     let (rho, mse) = (found.test.get("rho").unwrap(), found.test.get("mse").unwrap());
@@ -100,7 +100,7 @@ fn nothing_is_chosen_by_the_test_people() {
     let (people, table) = (people(), features());
     let split = split(&people, "group", 2);
     let settings = ProbeSettings { epochs: 4, standardise: true, ..ProbeSettings::protocol("group") };
-    let target = Target::read(&people, "group").unwrap();
+    let target = Target::of_one_output(&people, "group").unwrap();
     let (before, kept) = probe_features(&table, &target, &split, &settings).unwrap();
     let mut turned = target.clone();
     for person in split.test.subjects() {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bdo_data::division::{Division, Scheme};
 use bdo_data::synth::Effects;
+use bdo_data::target::Target;
 use bdo_eval::comparison::{ResultStore, SummarySettings, run_task, summarise, to_csv, to_latex, to_markdown};
 use bdo_eval::confound::Nuisance;
 use bdo_eval::method::{FitOn, Method, MethodError, Outcome, Task};
 use bdo_eval::reference::{NoBrain, NoBrainKind};
-use bdo_eval::target::Target;
 
 use crate::cohorts::{simulate, spec};
 

@@ -6,6 +6,7 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, ScanContent, Scheme, Split};
 use bdo_data::participants::Participants;
 use bdo_data::synth::Effects;
+use bdo_data::target::Target;
 use bdo_eval::audit::audit;
 use bdo_eval::comparison::run_task;
 use bdo_eval::confound::Nuisance;
@@ -13,7 +14,6 @@ use bdo_eval::connectivity::{Scale, connectivity_table};
 use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
-use bdo_eval::target::Target;
 
 use crate::cohorts::{simulate, spec};
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
+use bdo_data::target::Target;
 use bdo_eval::fitted::FittedHead;
-use bdo_eval::label::Target;
 use bdo_eval::predict::predict;
 use clap::Args;
 use serde_json::json;

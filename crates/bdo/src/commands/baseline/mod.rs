@@ -8,18 +8,19 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
-use bdo_baselines::label::Labels;
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
 use bdo_baselines::pretrain::run::{TokenRunError, TokenSummary, pretrain};
 use bdo_baselines::train::checkpoint::Checkpoints;
 use bdo_baselines::train::example::Parts;
-use bdo_baselines::train::objective::Task;
 use bdo_baselines::train::recipe::Recipe;
 use bdo_baselines::train::select::{Score, by_person};
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Split, SplitManifest};
 use bdo_data::durable;
 use bdo_data::random::stream;
+use bdo_data::target::{Target, TargetKind};
+use bdo_eval::fit::Loss;
+use bdo_eval::select::loss_of;
 use bdo_model::ops::Kernels;
 use bdo_train::run::Request;
 use bdo_train::settings::Settings;
@@ -124,7 +125,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
     bdo_kernels::allocator::tune_allocator();
     let plan = Plan::of(args)?;
     let cohort = Cohort::open(&args.cohort.data)?;
-    let labels = Labels::of(cohort.participants(), &args.target)?;
+    let labels = Target::of_one_output(cohort.participants(), &args.target)?;
     let splits = Division::of(&cohort)?.random(&args.target, &args.repetitions.seeds)?;
     let identity = json!({
         "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
@@ -150,9 +151,13 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
         Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set: set.as_ref(), progress: &progress };
     let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
     progress.finish();
-    let summary = summary(&results, labels.task);
+    let summary = summary(&results, loss_of(&labels.kind));
+    let (task, classes) = match &labels.kind {
+        TargetKind::Regression => ("number", &[][..]),
+        TargetKind::Classification { classes } => ("class", classes.as_slice()),
+    };
     let json = json!({
-        "method": plan.name(), "target": args.target, "task": labels.task, "classes": labels.classes,
+        "method": plan.name(), "target": args.target, "task": task, "classes": classes,
         "data": args.cohort.data, "regions": regions, "parameters": plan.parameter_count(regions)?,
         "plan": plan, "splits_blake3": splits.blake3, "summary": summary,
         "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
@@ -188,7 +193,7 @@ struct Work<'a> {
     common: &'a Common,
     plan: &'a Plan,
     cohort: &'a Cohort,
-    labels: &'a Labels,
+    labels: &'a Target,
     set: Option<&'a ConnectomeSet>,
     progress: &'a Progress,
 }
@@ -225,7 +230,7 @@ impl Work<'_> {
                 let folder = self.checkpoints(seed);
                 let run = FoundationRun {
                     model: &model,
-                    task: self.labels.task,
+                    loss: loss_of(&self.labels.kind),
                     seed: run_seed,
                     kernels: kernels(),
                     tuning: tuning.as_ref(),
@@ -251,7 +256,7 @@ impl Work<'_> {
             split_blake3: split.blake3.clone(),
             epoch: outcome.epoch,
             validation: outcome.score,
-            test: Score::of(self.labels.task, &parts.test, &outcome.test),
+            test: Score::of(loss_of(&self.labels.kind), &parts.test, &outcome.test),
             test_people: predictions.len(),
             test_people_pretrained_on: pretrained_on,
             seconds: started.elapsed().as_secs_f64(),
@@ -294,8 +299,8 @@ impl Work<'_> {
         let parts = set.parts(split, label);
         let seed = split.seed();
         let checkpoints = Checkpoints::new(&self.checkpoints(seed), split.blake3.clone());
-        let (task, kernels) = (self.labels.task, kernels());
-        let run = Run { recipe, task, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };
+        let (loss, kernels) = (loss_of(&self.labels.kind), kernels());
+        let run = Run { recipe, loss, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };
         let outcome = method.run(set.regions(), keys, &parts, &run, &mut |record| {
             self.progress.step(format!("seed {seed}, validation loss {:.4}", record.validation.loss))
         })?;
@@ -345,7 +350,7 @@ fn without_predictions(result: &SeedResult) -> serde_json::Value {
 }
 
 /// Mean and population spread of each test metric over the seeds.
-fn summary(results: &[SeedResult], task: Task) -> serde_json::Value {
+fn summary(results: &[SeedResult], loss: Loss) -> serde_json::Value {
     let over = |pick: &dyn Fn(&Score) -> Option<f64>| {
         let found: Option<Vec<f64>> = results.iter().map(|r| pick(&r.test)).collect();
         found.map(|values| {
@@ -355,12 +360,12 @@ fn summary(results: &[SeedResult], task: Task) -> serde_json::Value {
             json!({"mean": mean, "spread": spread})
         })
     };
-    match task {
-        Task::Class => json!({
+    match loss {
+        Loss::CrossEntropy => json!({
             "accuracy_percent": over(&|s| s.accuracy.map(|x| 100.0 * x)),
             "macro_f1_percent": over(&|s| s.macro_f1.map(|x| 100.0 * x)),
         }),
-        Task::Number => json!({"mse": over(&|s| Some(s.loss)), "rho": over(&|s| s.rho)}),
+        Loss::SquaredError => json!({"mse": over(&|s| Some(s.loss)), "rho": over(&|s| s.rho)}),
     }
 }
 

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use bdo_baselines::connectivity::ConnectivityKind;
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
-use bdo_baselines::label::Labels;
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as Trained, Run};
 use bdo_baselines::pretrain::settings::{resolve, width};
 use bdo_baselines::train::example::Parts;
-use bdo_baselines::train::objective::Task as LabelKind;
 use bdo_baselines::train::recipe::Recipe;
 use bdo_baselines::train::select::by_person;
 use bdo_data::cohort::Cohort;
 use bdo_data::random::stream;
 use bdo_eval::finetune::TunePoint;
+use bdo_eval::fit::Loss;
 use bdo_eval::method::{Method, MethodError, Outcome, Prediction, Task};
+use bdo_eval::select::loss_of;
 use bdo_model::ops::Kernels;
 use bdo_train::settings::Settings;
 use rand_chacha::rand_core::Rng;
@@ -114,7 +114,7 @@ impl Tokens {
     fn run(
         &self,
         task: &Task<'_>,
-        kind: LabelKind,
+        loss: Loss,
         seed: u64,
         label: &dyn Fn(&str) -> Option<f32>,
     ) -> Result<Found, MethodError> {
@@ -127,7 +127,7 @@ impl Tokens {
         let features = out.join("features.json");
         let run = FoundationRun {
             model: &pretrained.model,
-            task: kind,
+            loss,
             seed,
             kernels: Kernels::default(),
             tuning: self.tuning.as_ref(),
@@ -170,31 +170,31 @@ impl Method for BaselineRow {
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        let labels = Labels::of(task.cohort.participants(), &task.target.name).map_err(other)?;
-        let scale = labels.scale(&task.split.train);
-        let label = |subject: &str| labels.value(subject).map(|y| scale.to_loss(y) as f32);
+        task.target.has_one_output().map_err(other)?;
+        let scale = task.target.scale(&task.split.train);
+        let label = |subject: &str| task.target.value(subject).map(|y| scale.to_loss(y) as f32);
         let seed = stream("baseline run", &[0, task.seed]).next_u64();
-        let (kernels, kind) = (Kernels::default(), labels.task);
+        let (kernels, loss) = (Kernels::default(), loss_of(&task.target.kind));
         let found = match &self.kind {
             Kind::Connectivity(method, recipe, set) => {
                 let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
-                let run = Run { recipe, task: kind, seed, kernels, checkpoints: None };
+                let run = Run { recipe, loss, seed, kernels, checkpoints: None };
                 let outcome = method.run(set.regions(), &keys, &parts, &run, &mut |_| true).map_err(other)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.history.len() as f64, own).into_iter().collect();
                 let parameters = method.parameter_count(set.regions(), &keys).map_err(other)?;
                 Found { outcome, parts, people: set.people().to_vec(), flags, parameters }
             }
-            Kind::Tokens(tokens) => tokens.run(task, kind, seed, &label)?,
+            Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label)?,
         };
         let said = by_person(&found.parts.test, &found.outcome.test);
         let said = said.into_iter().filter_map(|(person, (_, predicted))| {
             let subject = found.people[person].clone();
             let truth = task.target.value(&subject)?;
-            let predicted = match kind {
-                LabelKind::Class => vec![1.0 - predicted, predicted],
-                LabelKind::Number => vec![scale.to_label(predicted)],
+            let predicted = match loss {
+                Loss::CrossEntropy => vec![1.0 - predicted, predicted],
+                Loss::SquaredError => vec![scale.to_label(predicted)],
             };
             Some(Prediction { subject, truth, predicted })
         });

@@ -21,6 +21,7 @@ use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Scheme, Split, SplitError, SplitManifest};
 use bdo_data::durable;
 use bdo_data::participants::Participants;
+use bdo_data::target::Target;
 use bdo_eval::audit::{AuditRow, audit};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::comparison::{
@@ -33,7 +34,6 @@ use bdo_eval::leak::LeakReport;
 use bdo_eval::memory::forget_peak;
 use bdo_eval::method::{Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain};
-use bdo_eval::target::Target;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ModelDirectory;
 use bdo_report::report::Kind;

@@ -8,9 +8,9 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::SplitManifest;
 use bdo_data::durable;
 use bdo_data::random::{shuffle, stream};
+use bdo_data::target::{Target, TargetKind};
 use bdo_eval::conformal::Conformal;
 use bdo_eval::fitted::FittedHead;
-use bdo_eval::label::{Target, Task};
 use bdo_eval::predict::predict;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,7 +64,7 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
     let predictions = predictions?;
     for scan in predictions.scans.iter().filter(|s| !s.seen_by_head) {
         let subject = scan.row.subject.as_str();
-        if target.values.contains_key(subject) && !used.iter().any(|u| u == subject) {
+        if target.value(subject).is_some() && !used.iter().any(|u| u == subject) {
             people.entry(subject).or_default().push(scan.mean());
         }
     }
@@ -94,8 +94,8 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
     durable::write(&args.out, (serde_json::to_string_pretty(&file)? + "\n").as_bytes())?;
     let checked = halvings(&head.task, args, &said, &truths, common.seed);
     let wide = match &head.task {
-        Task::Regression => format!("intervals reach {:.3} to either side", file.conformal.threshold),
-        Task::Classification { .. } => {
+        TargetKind::Regression => format!("intervals reach {:.3} to either side", file.conformal.threshold),
+        TargetKind::Classification { .. } => {
             format!("classes with a chance of {:.3} or more stay in the set", 1.0 - file.conformal.threshold)
         }
     };
@@ -122,11 +122,11 @@ fn used_people(head: &Path) -> Vec<String> {
     splits.iter().flat_map(|s| s.validation.subjects().iter().chain(s.train.subjects()).cloned()).collect()
 }
 
-fn calibrate(task: &Task, level: f64, said: &[f64], truths: &[f64], people: &[usize]) -> Conformal {
+fn calibrate(task: &TargetKind, level: f64, said: &[f64], truths: &[f64], people: &[usize]) -> Conformal {
     let pick = |values: &[f64]| -> Vec<f64> { people.iter().map(|&i| values[i]).collect() };
     match task {
-        Task::Regression => Conformal::of_numbers(level, &pick(said), &pick(truths)),
-        Task::Classification { .. } => {
+        TargetKind::Regression => Conformal::of_numbers(level, &pick(said), &pick(truths)),
+        TargetKind::Classification { .. } => {
             let second: Vec<bool> = people.iter().map(|&i| truths[i] > 0.5).collect();
             Conformal::of_classes(level, &pick(said), &second)
         }
@@ -141,7 +141,7 @@ struct Halvings {
 }
 
 /// Calibrates on random halves and looks at the others.
-fn halvings(task: &Task, args: &ConformalArgs, said: &[f64], truths: &[f64], seed: u64) -> Option<Halvings> {
+fn halvings(task: &TargetKind, args: &ConformalArgs, said: &[f64], truths: &[f64], seed: u64) -> Option<Halvings> {
     let half = said.len() / 2;
     if half < 2 || args.splits == 0 {
         return None;
@@ -154,12 +154,12 @@ fn halvings(task: &Task, args: &ConformalArgs, said: &[f64], truths: &[f64], see
         for &i in &order[half..] {
             count += 1;
             match task {
-                Task::Regression => {
+                TargetKind::Regression => {
                     let [low, high] = conformal.interval(said[i]);
                     inside += usize::from(low <= truths[i] && truths[i] <= high);
                     decided += usize::from(conformal.threshold.is_finite());
                 }
-                Task::Classification { .. } => {
+                TargetKind::Classification { .. } => {
                     let set = conformal.set(said[i]);
                     inside += usize::from(set.holds(truths[i] > 0.5));
                     decided += usize::from(set.is_decided());

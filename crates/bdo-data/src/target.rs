@@ -1,0 +1,265 @@
+//! What is to be predicted of people: a number, or one of some classes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::division::TrainPeople;
+use crate::participants::{Label, Participants};
+use crate::random;
+
+/// A number with at most this many different values is a code; splits stratify by the same rule.
+const MOST_CODES: usize = 10;
+/// More classes than this are names, not classes.
+const MOST_CLASSES: usize = 100;
+
+/// A label with the people who have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// The column.
+    pub name: String,
+    /// Number or classes.
+    pub kind: TargetKind,
+    /// The number, or the position of the class, of everybody who has a value.
+    pub values: BTreeMap<String, f64>,
+}
+
+/// Whether a label is a number or a class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A number.
+    Regression,
+    /// One of some classes; the last of two is the one whose probability is scored.
+    Classification {
+        /// Their names, sorted (codes by value).
+        classes: Vec<String>,
+    },
+}
+
+/// Why a column cannot be predicted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// There is no such column.
+    #[error("expected a label column {column:?}, found {}", .found.join(", "))]
+    NoColumn {
+        /// What was asked for.
+        column: String,
+        /// What there is.
+        found: Vec<String>,
+    },
+    /// The column holds something else.
+    #[error("label {column:?}: expected {expected}, found {found}")]
+    Unfit {
+        /// The column.
+        column: String,
+        /// What can be predicted.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
+}
+
+impl Target {
+    /// Reads a column of a participants table and decides what it is.
+    pub fn of(people: &Participants, column: &str) -> Result<Self, TargetError> {
+        let texts = texts(people, column)?;
+        let numeric = matches!(people.label(column), Some(Label::Number(_)));
+        let mut classes: Vec<String> = texts.values().cloned().collect();
+        classes.sort_by(|a, b| match (numeric, a.parse::<f64>(), b.parse::<f64>()) {
+            (true, Ok(a), Ok(b)) => a.total_cmp(&b),
+            _ => a.cmp(b),
+        });
+        classes.dedup();
+        let unfit =
+            |expected: String, found: String| Err(TargetError::Unfit { column: column.into(), expected, found });
+        let kind = if numeric && classes.len() > MOST_CODES {
+            TargetKind::Regression
+        } else if classes.len() < 2 {
+            return unfit("at least two different values".into(), classes.len().to_string());
+        } else if classes.len() > MOST_CLASSES {
+            let expected = format!("at most {MOST_CLASSES} classes or a number");
+            return unfit(expected, format!("{} different texts", classes.len()));
+        } else {
+            TargetKind::Classification { classes }
+        };
+        Self::read_as(people, column, &kind)
+    }
+
+    /// Reads a column that one output can predict: a number or two classes.
+    pub fn of_one_output(people: &Participants, column: &str) -> Result<Self, TargetError> {
+        let target = Self::of(people, column)?;
+        target.has_one_output()?;
+        Ok(target)
+    }
+
+    /// Refuses more than two classes.
+    pub fn has_one_output(&self) -> Result<(), TargetError> {
+        let TargetKind::Classification { classes } = &self.kind else { return Ok(()) };
+        if classes.len() == 2 {
+            return Ok(());
+        }
+        let more = if classes.len() > 5 { ", ..." } else { "" };
+        let shown = classes[..classes.len().min(5)].join(", ");
+        Err(TargetError::Unfit {
+            column: self.name.clone(),
+            expected: format!("two classes, or a number with more than {MOST_CODES} different values"),
+            found: format!("{} different values: {shown}{more}", classes.len()),
+        })
+    }
+
+    /// Reads a column of other people as what it was when something was fitted.
+    pub fn read_as(people: &Participants, column: &str, kind: &TargetKind) -> Result<Self, TargetError> {
+        let mut values = BTreeMap::new();
+        for (subject, text) in texts(people, column)? {
+            let (value, expected) = match kind {
+                TargetKind::Regression => (text.parse::<f64>().ok(), "numbers".to_owned()),
+                TargetKind::Classification { classes } => {
+                    (classes.iter().position(|c| *c == text).map(|c| c as f64), classes.join(" or "))
+                }
+            };
+            let found = format!("{text:?} of {subject}");
+            let value = value.ok_or(TargetError::Unfit { column: column.to_owned(), expected, found })?;
+            values.insert(subject, value);
+        }
+        Ok(Self { name: column.to_owned(), kind: kind.clone(), values })
+    }
+
+    /// The value of a person: the number, or the position of the class.
+    pub fn value(&self, subject: &str) -> Option<f64> {
+        self.values.get(subject).copied()
+    }
+
+    /// The class of a person.
+    pub fn code(&self, subject: &str) -> Option<usize> {
+        self.classes().and(self.value(subject)).map(|code| code as usize)
+    }
+
+    /// Number of classes; none for a number.
+    pub fn classes(&self) -> Option<usize> {
+        match &self.kind {
+            TargetKind::Regression => None,
+            TargetKind::Classification { classes } => Some(classes.len()),
+        }
+    }
+
+    /// Units fitted on the training people who have a value.
+    pub fn scale(&self, people: &TrainPeople) -> LabelScale {
+        let values: Vec<f64> = people.subjects().iter().filter_map(|s| self.value(s)).collect();
+        LabelScale::fit(&self.kind, &values)
+    }
+
+    /// The same people with labels dealt out anew, for checks against chance.
+    pub fn shuffled(&self, seed: u64) -> Self {
+        let mut values: Vec<f64> = self.values.values().copied().collect();
+        random::shuffle(&mut values, &mut random::stream("shuffled labels", &[seed]));
+        Self { values: self.values.keys().cloned().zip(values).collect(), ..self.clone() }
+    }
+}
+
+/// The present values as text, by person; equal numbers are spelled alike.
+fn texts(people: &Participants, column: &str) -> Result<BTreeMap<String, String>, TargetError> {
+    let label = people
+        .label(column)
+        .ok_or_else(|| TargetError::NoColumn { column: column.to_owned(), found: people.columns().to_vec() })?;
+    let texts: Vec<Option<String>> = match label {
+        Label::Number(values) => values.into_iter().map(|v| v.map(|x| x.to_string())).collect(),
+        Label::Category(values) => values,
+    };
+    Ok(people.subjects().map(str::to_owned).zip(texts).filter_map(|(subject, text)| Some((subject, text?))).collect())
+}
+
+/// Z-scores of a number by the training people; classes are left as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LabelScale {
+    /// Mean of the training people.
+    pub mean: f64,
+    /// Population standard deviation of the training people; 1 where they are all alike.
+    pub spread: f64,
+}
+
+impl LabelScale {
+    /// Fitted on the labels of training people.
+    pub fn fit(kind: &TargetKind, labels: &[f64]) -> Self {
+        if let TargetKind::Classification { .. } = kind {
+            return Self { mean: 0.0, spread: 1.0 };
+        }
+        let n = labels.len().max(1) as f64;
+        let mean = labels.iter().sum::<f64>() / n;
+        let spread = (labels.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n).sqrt();
+        Self { mean, spread: if spread > 0.0 { spread } else { 1.0 } }
+    }
+
+    /// A label in units of the loss.
+    pub fn to_loss(self, label: f64) -> f64 {
+        (label - self.mean) / self.spread
+    }
+
+    /// A prediction in units of the label.
+    pub fn to_label(self, value: f64) -> f64 {
+        value * self.spread + self.mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn people() -> Participants {
+        let text = (0..12).fold(String::from("id\tSEX\tsex\tcode\tage\tgroup\tname\n"), |text, i| {
+            let sex = if i % 2 == 0 { "M" } else { "F" };
+            let age = if i == 3 { "n/a".to_owned() } else { format!("{}.5", 10 + i) };
+            format!("{text}p{i}\t{}\t{sex}\t{}\t{age}\t{}\tone\n", 1 + i % 2, 10 - i % 2, i % 3)
+        });
+        Participants::parse("p.tsv", text.as_bytes(), &[]).unwrap()
+    }
+
+    fn classes(target: &Target) -> Vec<&str> {
+        match &target.kind {
+            TargetKind::Regression => vec![],
+            TargetKind::Classification { classes } => classes.iter().map(String::as_str).collect(),
+        }
+    }
+
+    #[test]
+    fn codes_are_classes_and_numbers_are_numbers() {
+        let people = people();
+        let of = |column| Target::of(&people, column).unwrap();
+        let sex = of("SEX");
+        assert_eq!((sex.classes(), sex.code("p0"), sex.code("p1")), (Some(2), Some(0), Some(1)));
+        assert_eq!((classes(&of("sex")), of("sex").value("p0")), (vec!["F", "M"], Some(1.0)));
+        assert_eq!((classes(&of("code")), of("code").value("p0")), (vec!["9", "10"], Some(1.0)), "codes by value");
+        let age = of("age");
+        assert_eq!((age.classes(), age.value("p0"), age.value("p3"), age.code("p0")), (None, Some(10.5), None, None));
+        assert_eq!(
+            Target::of(&people, "name").unwrap_err().to_string(),
+            "label \"name\": expected at least two different values, found 1"
+        );
+        assert!(Target::of(&people, "fiq").is_err());
+    }
+
+    #[test]
+    fn one_output_predicts_a_number_or_two_classes() {
+        let people = people();
+        assert!(Target::of_one_output(&people, "age").is_ok() && Target::of_one_output(&people, "sex").is_ok());
+        assert_eq!(Target::of(&people, "group").unwrap().classes(), Some(3));
+        assert_eq!(
+            Target::of_one_output(&people, "group").unwrap_err().to_string(),
+            "label \"group\": expected two classes, or a number with more than 10 different values, found 3 different \
+             values: 0, 1, 2"
+        );
+        let sexes = TargetKind::Classification { classes: vec!["F".into(), "X".into()] };
+        let refused = Target::read_as(&people, "sex", &sexes).unwrap_err().to_string();
+        assert_eq!(refused, "label \"sex\": expected F or X, found \"M\" of p0");
+    }
+
+    #[test]
+    fn only_numbers_are_scaled() {
+        let scale = LabelScale::fit(&TargetKind::Regression, &[1.0, 3.0]);
+        assert_eq!((scale.to_loss(3.0), scale.to_label(1.0)), (1.0, 3.0));
+        assert_eq!(LabelScale::fit(&TargetKind::Regression, &[2.0, 2.0]).spread, 1.0);
+        let classes = TargetKind::Classification { classes: vec!["a".into(), "b".into()] };
+        assert_eq!(LabelScale::fit(&classes, &[1.0, 1.0]), LabelScale { mean: 0.0, spread: 1.0 });
+    }
+}
