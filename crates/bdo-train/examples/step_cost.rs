@@ -6,9 +6,10 @@ use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::config::ModelConfig;
 use bdo_model::intake::MaskSettings;
 use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
+use bdo_train::bdo::BdoLearner;
 use bdo_train::gradient::NamedGradients;
+use bdo_train::optimiser::AdamState;
 use bdo_train::settings::Settings;
-use bdo_train::state::TrainState;
 use burn::tensor::Device;
 use std::time::Instant;
 
@@ -18,8 +19,9 @@ fn main() {
     let (width, batch) = (arguments.first().copied().unwrap_or(192), arguments.get(1).copied().unwrap_or(32));
     let config = ModelConfig { width, heads: width / 64, ..ModelConfig::default() };
     let device = Device::flex().autodiff();
-    let state = TrainState::fresh(&config, 1, Settings::default().kernels(), &device).expect("a valid configuration");
-    let TrainState { mut model, mut teacher, mut adam, .. } = state;
+    let learner = BdoLearner::fresh(&config, &Settings::default(), 1, &device).expect("a valid configuration");
+    let BdoLearner { mut model, mut teacher, .. } = learner;
+    let mut adam = AdamState::default();
     let settings = Adam {
         learning_rate: 1e-4,
         beta1: 0.9,

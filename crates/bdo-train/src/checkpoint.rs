@@ -1,33 +1,68 @@
-//! Checkpoints of the model: what a set of files holds, and how a state is put together from it.
+//! Checkpoints of any learner: sets of files that are complete or absent. A set is written under another name, flushed, and
+//! renamed; its manifest holds the BLAKE3 of every file and of itself. A damaged set is put aside and the one before is used.
 
-use crate::checkpoint_set::{CheckpointSets, StoredState, hash};
-use crate::state::TrainState;
-use bdo_data::durable::FileError;
-use bdo_model::config::ModelConfig;
-use bdo_model::ema::EmaEncoder;
-use bdo_model::model::{Bdo, BuildError};
-use bdo_model::ops::Kernels;
-use bdo_model::parameters::{encoder_table, parameter_table};
-use bdo_model::weights::{Problem, WeightsError};
-use burn::tensor::Device;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use crate::guard::Guard;
+use crate::learner::WeightFiles;
+use crate::optimiser::{AdamState, Moments};
+use bdo_data::durable::{self, FileError, InFile};
+use bdo_data::record::{Plan, ValidationEntry};
+use bdo_model::parameters::{Array, ParameterSpec, Parameters};
+use bdo_model::weights::{Problem, WeightsError, read_parameters, write_parameters};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-const MODEL: &str = "model.safetensors";
-const AVERAGE: &str = "ema.safetensors";
+const FORMAT: &str = "bdo-checkpoint/1";
+const MANIFEST_FILE: &str = "manifest.json";
+const FIRST: &str = "first_moments.safetensors";
+const SECOND: &str = "second_moments.safetensors";
 
-/// Where checkpoints are and what they are of.
+/// Where the sets are and what they are of.
 #[derive(Clone, Debug)]
-pub struct Checkpoints {
+pub struct CheckpointSets {
     /// The folder of the sets.
     pub folder: PathBuf,
-    /// The model they hold.
-    pub config: ModelConfig,
     /// Hash of the run they belong to.
     pub run_blake3: String,
     /// How many are kept.
     pub keep: usize,
+    /// Files of weights and the table of each.
+    pub weights: WeightFiles,
+}
+
+/// Where a run stands between two steps, besides weights and optimiser.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The step to take next.
+    pub step: u64,
+    /// What watches over the loss.
+    pub guard: Guard,
+    /// Length of the run, once that is known.
+    #[serde(default)]
+    pub plan: Option<Plan>,
+    /// Sum of the losses since the last validation, weighted by scans, and the sum of the weights.
+    #[serde(default)]
+    pub train_loss: (f64, f64),
+    /// All validations.
+    #[serde(default)]
+    pub validations: Vec<ValidationEntry>,
+    /// Number of the validation whose weights are kept as the best.
+    #[serde(default)]
+    pub best: Option<usize>,
+}
+
+/// All that a set holds.
+#[derive(Clone, Debug)]
+pub struct StoredState {
+    /// Where the run stands.
+    pub progress: Progress,
+    /// Adam's moments.
+    pub adam: AdamState,
+    /// One per file of [`CheckpointSets::weights`].
+    pub weights: Vec<Parameters>,
+    /// The same of the best validation, for learners that choose by it.
+    pub best: Option<Vec<Parameters>>,
 }
 
 /// A checkpoint could not be written or read.
@@ -39,9 +74,6 @@ pub enum CheckpointError {
     /// Weights could not be laid out or read.
     #[error(transparent)]
     Weights(WeightsError),
-    /// The numbers make no model.
-    #[error(transparent)]
-    Build(#[from] BuildError),
     /// The bytes are not what was written.
     #[error("{} is damaged: expected {expected}, found {found}", .path.display())]
     Damaged {
@@ -66,68 +98,198 @@ impl From<WeightsError> for CheckpointError {
 
 /// A restored state, and what had to be put aside to get it.
 #[derive(Debug)]
-pub struct Restored {
+pub struct RestoredSet {
     /// The newest undamaged state, if there is one.
-    pub state: Option<TrainState>,
+    pub state: Option<StoredState>,
     /// One sentence for each damaged set.
     pub damaged: Vec<String>,
 }
 
-impl Checkpoints {
+/// What a set says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Manifest {
+    format: String,
+    run_blake3: String,
+    adam_steps: u64,
+    #[serde(flatten)]
+    progress: Progress,
+    /// BLAKE3 of each file.
+    files: BTreeMap<String, String>,
+}
+
+impl CheckpointSets {
     /// Writes a set and removes those beyond the number kept.
-    pub fn save(&self, state: &TrainState) -> Result<(), CheckpointError> {
-        let sets = self.of_files();
-        if sets.holds(&state.guard, state.step) {
+    pub fn save(&self, state: &StoredState) -> Result<(), CheckpointError> {
+        durable::create_folder(&self.folder)?;
+        let name = set_name(&state.progress);
+        let target = self.folder.join(&name);
+        if target.exists() {
             return Ok(());
         }
-        sets.save(&StoredState {
-            step: state.step,
-            guard: state.guard,
-            adam: state.adam.clone(),
-            weights: vec![state.model.parameters(), state.teacher.parameters()],
-        })
+        self.sweep()?;
+        let temporary = self.folder.join(format!(".{name}.tmp"));
+        let written = self.write_set(&temporary, state).and_then(|()| {
+            fs::rename(&temporary, &target).in_file("write", &target)?;
+            Ok(durable::sync_folder(&self.folder)?)
+        });
+        if written.is_err() {
+            // Half a set is of no use, and its room is needed.
+            let _ = fs::remove_dir_all(&temporary);
+        }
+        written?;
+        let sets = self.sets()?;
+        for old in &sets[..sets.len().saturating_sub(self.keep)] {
+            fs::remove_dir_all(old).in_file("remove", old)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the set of a state is there already.
+    pub fn holds(&self, progress: &Progress) -> bool {
+        self.folder.join(set_name(progress)).exists()
     }
 
     /// Reads the newest undamaged set; damaged ones are put aside under another name.
-    pub fn restore(&self, kernels: Kernels, device: &Device) -> Result<Restored, CheckpointError> {
-        let found = self.of_files().restore()?;
-        let Some(StoredState { step, guard, adam, weights }) = found.state else {
-            return Ok(Restored { state: None, damaged: found.damaged });
-        };
-        let mut weights = weights.into_iter();
-        let (parameters, average) = (weights.next().unwrap_or_default(), weights.next().unwrap_or_default());
-        let teacher =
-            EmaEncoder::from_parameters(&self.config, average, kernels, device).map_err(BuildError::Parameter)?;
-        let model = Bdo::from_parameters(&self.config, parameters, kernels, device)?;
-        Ok(Restored { state: Some(TrainState { step, model, teacher, adam, guard }), damaged: found.damaged })
+    pub fn restore(&self) -> Result<RestoredSet, CheckpointError> {
+        let mut damaged = Vec::new();
+        if !self.folder.is_dir() {
+            return Ok(RestoredSet { state: None, damaged });
+        }
+        for set in self.sets()?.into_iter().rev() {
+            match self.read_set(&set) {
+                Ok(state) => return Ok(RestoredSet { state: Some(state), damaged }),
+                Err(error) => {
+                    damaged.push(error.to_string());
+                    let aside = set
+                        .with_file_name(format!("damaged-{}", set.file_name().unwrap_or_default().to_string_lossy()));
+                    let _ = fs::remove_dir_all(&aside);
+                    fs::rename(&set, &aside).in_file("rename", &set)?;
+                }
+            }
+        }
+        Ok(RestoredSet { state: None, damaged })
     }
 
     /// Complete sets, oldest first.
     pub fn sets(&self) -> Result<Vec<PathBuf>, FileError> {
-        self.of_files().sets()
+        let entries = fs::read_dir(&self.folder).in_file("read", &self.folder)?;
+        let mut sets: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("step-")))
+            .collect();
+        sets.sort();
+        Ok(sets)
     }
 
-    fn of_files(&self) -> CheckpointSets {
-        let model = parameter_table(&self.config);
-        CheckpointSets {
-            folder: self.folder.clone(),
-            run_blake3: self.run_blake3.clone(),
-            keep: self.keep,
-            trained: model.iter().filter(|spec| spec.trainable).cloned().collect(),
-            weights: vec![(MODEL, model), (AVERAGE, encoder_table(&self.config))],
+    /// Removes what a killed process left half written.
+    fn sweep(&self) -> Result<(), FileError> {
+        for entry in fs::read_dir(&self.folder).in_file("read", &self.folder)?.filter_map(Result::ok) {
+            if entry.file_name().to_string_lossy().starts_with(".step-") {
+                fs::remove_dir_all(entry.path()).in_file("remove", &entry.path())?;
+            }
         }
+        Ok(())
     }
+
+    /// Every file of a set with its table.
+    fn files(&self, with_best: bool) -> Vec<(String, Vec<ParameterSpec>)> {
+        let weights = || self.weights.iter().map(|(name, table)| ((*name).to_owned(), table.clone()));
+        let best = weights().map(|(name, table)| (format!("best-{name}"), table)).filter(|_| with_best);
+        let moments = [FIRST, SECOND].map(|name| (name.to_owned(), self.trained()));
+        weights().chain(best).chain(moments).collect()
+    }
+
+    /// Parameters that have moments.
+    fn trained(&self) -> Vec<ParameterSpec> {
+        self.weights[0].1.iter().filter(|spec| spec.trainable).cloned().collect()
+    }
+
+    fn write_set(&self, folder: &Path, state: &StoredState) -> Result<(), CheckpointError> {
+        durable::create_folder(folder)?;
+        let (first, second) = moments_as_parameters(&self.trained(), &state.adam);
+        let values = state.weights.iter().chain(state.best.iter().flatten()).chain([&first, &second]);
+        let mut files = BTreeMap::new();
+        for ((name, table), values) in self.files(state.best.is_some()).into_iter().zip(values) {
+            write_parameters(&folder.join(&name), &table, values)?;
+            files.insert(name.clone(), hash(&durable::read(&folder.join(&name))?));
+        }
+        let manifest = Manifest {
+            format: FORMAT.to_owned(),
+            run_blake3: self.run_blake3.clone(),
+            adam_steps: state.adam.steps,
+            progress: state.progress.clone(),
+            files,
+        };
+        durable::write(&folder.join(MANIFEST_FILE), sealed(&manifest).as_bytes())?;
+        Ok(())
+    }
+
+    fn read_set(&self, folder: &Path) -> Result<StoredState, CheckpointError> {
+        let path = folder.join(MANIFEST_FILE);
+        let manifest: Manifest = unsealed(&path, &durable::read(&path)?)?;
+        if (manifest.format.as_str(), manifest.run_blake3.as_str()) != (FORMAT, self.run_blake3.as_str()) {
+            let expected = format!("{FORMAT} of run {}", self.run_blake3);
+            let found = format!("{} of run {}", manifest.format, manifest.run_blake3);
+            return Err(CheckpointError::Damaged { path, expected, found });
+        }
+        let with_best = manifest.progress.best.is_some();
+        let mut sets = Vec::new();
+        for (name, table) in self.files(with_best) {
+            let path = folder.join(&name);
+            let found = hash(&durable::read(&path)?);
+            let expected = manifest.files.get(&name).cloned().unwrap_or_default();
+            if found != expected {
+                return Err(CheckpointError::Damaged { path, expected: format!("BLAKE3 {expected}"), found });
+            }
+            sets.push(read_parameters(&path, &table)?);
+        }
+        let moments = sets.split_off(sets.len() - 2);
+        let best = with_best.then(|| sets.split_off(self.weights.len()));
+        let adam = AdamState { steps: manifest.adam_steps, moments: parameters_as_moments(moments) };
+        Ok(StoredState { progress: manifest.progress, adam, weights: sets, best })
+    }
+}
+
+/// Rollbacks come first, so that sets written after a rollback are newer than those before it.
+fn set_name(progress: &Progress) -> String {
+    format!("step-{:03}-{:010}", progress.guard.rollbacks, progress.step)
+}
+
+fn parameters_as_moments(sets: Vec<Parameters>) -> BTreeMap<String, Moments> {
+    let mut sets = sets.into_iter();
+    let (first, second) = (sets.next().unwrap_or_default(), sets.next().unwrap_or_default());
+    let both = first.0.into_iter().zip(second.0);
+    both.map(|((name, first), (_, second))| (name, Moments { first: first.values, second: second.values })).collect()
+}
+
+/// A parameter that has had no gradient yet has moments of zero.
+fn moments_as_parameters(table: &[ParameterSpec], adam: &AdamState) -> (Parameters, Parameters) {
+    let array = |spec: &ParameterSpec, pick: fn(&Moments) -> &Vec<f32>| Array {
+        shape: spec.shape.clone(),
+        values: adam
+            .moments
+            .get(&spec.name)
+            .map_or_else(|| vec![0.0; spec.shape.iter().product()], |moments| pick(moments).clone()),
+    };
+    let all = |pick: fn(&Moments) -> &Vec<f32>| {
+        Parameters(table.iter().map(|spec| (spec.name.clone(), array(spec, pick))).collect())
+    };
+    (all(|moments| &moments.first), all(|moments| &moments.second))
+}
+
+fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
 }
 
 /// A manifest as one line of JSON and a line with its BLAKE3: nothing else covers this file.
 pub fn sealed(manifest: &impl Serialize) -> String {
-    let json = serde_json::to_string(manifest).expect("a manifest holds only words and finite numbers");
+    let json = serde_json::to_string(manifest).expect("a manifest holds only words and numbers");
     let seal = hash(json.as_bytes());
     format!("{json}\n{seal}\n")
 }
 
 /// Reads a sealed manifest back, or says how it is damaged.
-pub fn unsealed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, CheckpointError> {
+pub fn unsealed<T: serde::de::DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, CheckpointError> {
     let damaged = |found: String| CheckpointError::Damaged {
         path: path.to_path_buf(),
         expected: "a manifest with its BLAKE3".into(),

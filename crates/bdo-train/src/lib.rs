@@ -1,5 +1,5 @@
-//! Pre-training: cohorts and the model put together. A step is a pure function of the state, the settings and the
-//! position in the run, so that a run taken up again goes on bit for bit. Modules are listed along the path data takes.
+//! Training: one loop for every learner, and pre-training of BDO on it. A step is a pure function of the state, the settings
+//! and the position in the run, so that a run that was interrupted goes on bit for bit.
 
 #![deny(unsafe_code)]
 
@@ -7,7 +7,9 @@ pub mod settings;
 
 pub mod source;
 
-pub mod prefetch;
+pub mod learner;
+
+mod prefetch;
 
 pub mod gradient;
 
@@ -18,11 +20,7 @@ pub mod schedule;
 mod lanes;
 pub mod step;
 
-pub mod state;
-
-pub mod validate;
-
-pub mod checkpoint_set;
+pub mod guard;
 
 pub mod checkpoint;
 
@@ -30,9 +28,17 @@ pub mod tensorboard;
 
 pub mod folder;
 
-pub mod publish;
+mod log;
 
 pub mod timer;
+
+pub mod fit;
+
+pub mod validate;
+
+pub mod publish;
+
+pub mod bdo;
 
 pub mod run;
 

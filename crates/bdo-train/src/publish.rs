@@ -2,11 +2,11 @@
 
 use crate::settings::Settings;
 use crate::source::ScanSource;
-use crate::state::TrainState;
 use bdo_data::cohort::CohortError;
 use bdo_data::durable::{self, FileError};
 use bdo_data::record::{Identity, ValidationEntry};
 use bdo_model::autocorrelation::Autocorrelation;
+use bdo_model::model::Bdo;
 use bdo_model::weights::{
     CardFacts, ModelDirectory, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError,
 };
@@ -67,7 +67,8 @@ impl Publisher {
     pub fn write(
         &self,
         folder: &Path,
-        state: &TrainState,
+        model: &Bdo,
+        steps: u64,
         validation: Option<&ValidationEntry>,
     ) -> Result<(), PublishError> {
         let settings = &self.settings;
@@ -77,7 +78,7 @@ impl Publisher {
             data: self.data.clone(),
             training: format!(
                 "{} steps of {} scans, {} frames a visit, mask ratio {}, seed {}; configuration {}.",
-                state.step,
+                steps,
                 settings.train.batch_size,
                 settings.mask.frames,
                 settings.mask.ratio,
@@ -87,8 +88,8 @@ impl Publisher {
             results: validation.map(card_line).into_iter().collect(),
         };
         let directory = ModelDirectory {
-            config: state.model.config().clone(),
-            parameters: state.model.parameters(),
+            config: model.config().clone(),
+            parameters: model.parameters(),
             preprocessor: self.preprocessor.clone(),
             people: self.people.clone(),
         };
@@ -99,7 +100,7 @@ impl Publisher {
             settings_blake3: self.identity.settings_blake3.clone(),
             cohort_blake3: self.identity.cohort_blake3.clone(),
             seed: self.identity.seed,
-            steps: state.step,
+            steps,
             validation_people: self.validation_people.clone(),
         };
         let text = serde_json::to_string_pretty(&notes).expect("notes hold only words and numbers") + "\n";

@@ -1,7 +1,7 @@
 //! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
 
-use crate::source::{ScanSource, SourceError};
-use crate::step::{LatentSpread, latent_spread, loss_of};
+use crate::bdo::{LatentSpread, RunError, latent_spread, loss_of};
+use crate::source::ScanSource;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_model::batch::{BatchError, MaskedBatch};
@@ -30,17 +30,6 @@ pub struct ValidationPlan {
     pub noise: NoiseShape,
 }
 
-/// A validation failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ValidationError {
-    /// The scans cannot be read.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// A batch does not fit the model.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-}
-
 /// Validates; `None` where nobody is held out.
 pub fn validate(
     model: &Bdo,
@@ -48,7 +37,7 @@ pub fn validate(
     source: &ScanSource,
     plan: &ValidationPlan,
     step: u64,
-) -> Result<Option<ValidationEntry>, ValidationError> {
+) -> Result<Option<ValidationEntry>, RunError> {
     let mut scans = source.validation_scans().to_vec();
     shuffle(&mut scans, &mut stream("validation", &[plan.seed]));
     scans.truncate(plan.most_scans);
@@ -56,8 +45,7 @@ pub fn validate(
     let device = Device::flex();
     let mut sums = Sums::default();
     for chunk in scans.chunks(plan.batch_size) {
-        let batch =
-            source.batch(chunk, plan.seed, VALIDATION_EPOCH, &plan.mask, plan.noise).map_err(SourceError::Cohort)?;
+        let batch = source.batch(chunk, plan.seed, VALIDATION_EPOCH, &plan.mask, plan.noise)?;
         let Some(host) = batch else { continue };
         let (count, mean_square) = (host.scans(), host.target_mean_square());
         let batch = host.into_masked(&device);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bdo_data::cohort::Observer;
 use bdo_data::record::{Plan, StepEntry, ValidationEntry};
-use bdo_train::run::RunObserver;
+use bdo_train::fit::RunObserver;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 

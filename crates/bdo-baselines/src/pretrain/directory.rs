@@ -1,6 +1,6 @@
 //! The model directory of a token model: weights, what scans must look like, and who was trained on.
 
-use super::learner::{JepaLearner, Learner, LmLearner};
+use super::model::{TokenModel, TrainedJepa, TrainedLm};
 use crate::brainjepa::BrainJepaConfig;
 use crate::brainlm::BrainLmConfig;
 use crate::token::grid::Grid;
@@ -31,9 +31,9 @@ pub enum TokenConfig {
 #[derive(Clone, Debug)]
 pub enum TrainedTokens {
     /// BrainLM.
-    BrainLm(LmLearner),
+    BrainLm(TrainedLm),
     /// Brain-JEPA.
-    BrainJepa(JepaLearner),
+    BrainJepa(TrainedJepa),
 }
 
 /// Everything a shareable token model consists of.
@@ -113,8 +113,8 @@ impl TokenConfig {
     /// Files of weights, and what each of them holds.
     pub fn files(&self) -> Vec<(&'static str, Vec<ParameterSpec>)> {
         match self {
-            Self::BrainLm(config) => LmLearner::files(config),
-            Self::BrainJepa(config) => JepaLearner::files(config),
+            Self::BrainLm(config) => TrainedLm::files(config),
+            Self::BrainJepa(config) => TrainedJepa::files(config),
         }
     }
 }
@@ -169,10 +169,10 @@ impl TokenDirectory {
         let (places, weights) = (self.places.clone(), self.weights.clone());
         Ok(match &self.config {
             TokenConfig::BrainLm(config) => {
-                TrainedTokens::BrainLm(LmLearner::of_parameters(config, places, weights, kernels)?)
+                TrainedTokens::BrainLm(TrainedLm::of_parameters(config, places, weights, kernels)?)
             }
             TokenConfig::BrainJepa(config) => {
-                TrainedTokens::BrainJepa(JepaLearner::of_parameters(config, places, weights, kernels)?)
+                TrainedTokens::BrainJepa(TrainedJepa::of_parameters(config, places, weights, kernels)?)
             }
         })
     }

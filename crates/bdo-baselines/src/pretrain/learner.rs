@@ -1,261 +1,229 @@
-//! The two token models as things that learn: how a scan is cut, what a step costs, what a feature is.
+//! A token model as a learner of the training loop.
 
-use crate::brainjepa::{BrainJepa, BrainJepaConfig, JepaEncoder, JepaMasks, JepaTeacher};
-use crate::brainlm::{BrainLm, BrainLmConfig, UniformMask};
-use crate::token::grid::{Cut, Grid};
+use super::directory::{DirectoryError, TokenConfig, TokenDirectory};
+use super::features::{TokenScan, patches};
+use super::model::TokenModel;
+use super::recipe::TokenRecipe;
+use super::scans::TooShort;
 use crate::token::place::Places;
-use bdo_model::dropout::Dropout;
-use bdo_model::init::draw_parameters;
-use bdo_model::layer::Source;
+use bdo_data::cohort::CohortError;
+use bdo_data::random::{shuffle, stream};
+use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
-use rand_chacha::ChaCha12Rng;
-use rand_chacha::rand_core::Rng;
+use bdo_model::parameters::{ParameterError, Parameters};
+use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
+use bdo_train::bdo::RunError;
+use bdo_train::fit::FitError;
+use bdo_train::gradient::NamedGradients;
+use bdo_train::learner::{At, Batches, Contribution, Learner, WeightFiles};
+use bdo_train::optimiser::AdamState;
+use bdo_train::source::{ScanSource, SourceError};
+use bdo_train::step::{StepLimits, StepReport, number, take_step};
+use burn::tensor::Device;
+use rayon::prelude::*;
+use std::path::PathBuf;
 
-/// The trained part, in checkpoints and model directories.
-pub const WEIGHTS: &str = "model.safetensors";
-/// The moving average.
-pub const AVERAGE: &str = "ema.safetensors";
-
-/// A token model that is being trained.
-pub trait Learner: Sized {
-    /// What the optimiser changes.
-    type Net: Module;
-    /// What decides its shape.
-    type Config: Clone + std::fmt::Debug;
-
-    /// Files that keep it, and what each of them holds; the first is the trained part.
-    fn files(config: &Self::Config) -> Vec<(&'static str, Vec<ParameterSpec>)>;
-
-    /// A fresh one's values, one set a file.
-    fn initial(config: &Self::Config, seed: u64) -> Vec<Parameters>;
-
-    /// One with these values.
-    fn of_parameters(
-        config: &Self::Config,
-        places: Option<Places>,
-        sets: Vec<Parameters>,
-        kernels: Kernels,
-    ) -> Result<Self, ParameterError>;
-
-    /// Its values, one set a file.
-    fn parameters(&self) -> Vec<Parameters>;
-
-    /// Regions by windows.
-    fn grid(&self) -> Grid;
-
-    /// Which frames of a scan a visit sees.
-    fn cut(&self, frames: usize, tr_seconds: f64, rng: &mut ChaCha12Rng) -> Cut;
-
-    /// Which frames a feature is made from.
-    fn feature_cut(&self, frames: usize, tr_seconds: f64) -> Cut;
-
-    /// Loss of a batch of patches [B, N * W, 16]; masks and dropout come from `rng`.
-    fn loss(&self, patches: Tensor<3>, rng: &mut ChaCha12Rng) -> Tensor<1>;
-
-    /// The trained part.
-    fn net(&self) -> &Self::Net;
-
-    /// Exchanges the trained part and lets the rest follow with a momentum.
-    fn updated(self, step: impl FnOnce(Self::Net) -> Self::Net, momentum: f64) -> Self;
-
-    /// Patches [B, N * W, 16] outside any tape to features [B, d].
-    fn feature(&self, patches: Tensor<3>) -> Tensor<2>;
-}
-
-/// BrainLM in training.
+/// A token model, and all that decides its training.
 #[derive(Clone, Debug)]
-pub struct LmLearner {
-    net: BrainLm,
-    places: Option<Places>,
+pub struct TokenLearner<M: TokenModel> {
+    /// The model.
+    pub model: M,
+    /// Its shape.
+    pub config: M::Config,
+    /// Where regions are.
+    pub places: Option<Places>,
+    /// How it is trained.
+    pub recipe: TokenRecipe,
+    /// Scans whose activations are held at once.
+    pub micro_batch_size: usize,
+    /// Seed of the weights.
+    pub seed: u64,
+    /// What the layers run.
+    pub kernels: Kernels,
 }
 
-/// Brain-JEPA in training, with its teacher.
+impl<M: TokenModel> TokenLearner<M> {
+    /// A model that is trained outside a run.
+    pub fn of(model: M, config: &M::Config, recipe: &TokenRecipe, micro_batch_size: usize) -> Self {
+        let (config, recipe, kernels) = (config.clone(), recipe.clone(), Kernels::default());
+        Self { model, config, places: None, recipe, micro_batch_size, seed: 0, kernels }
+    }
+
+    /// One step on given scans.
+    pub fn step(
+        self,
+        scans: Vec<TokenScan>,
+        adam: &mut AdamState,
+        at: &At,
+    ) -> Result<(Self, StepReport), TokenRunError> {
+        let pieces = self.pieces(scans, at);
+        take_step(self, adam, &pieces, at, &StepLimits { clip_norm: f64::INFINITY, loss: f64::INFINITY })
+    }
+}
+
+/// The scans of a run, and what is published of it.
 #[derive(Clone, Debug)]
-pub struct JepaLearner {
-    net: BrainJepa,
-    teacher: JepaTeacher,
-    places: Places,
-    grid: Grid,
+pub struct TokenData {
+    /// The cohort with its scaler.
+    pub source: ScanSource,
+    /// Scans trained on.
+    pub scans: Vec<usize>,
+    /// Scans per step.
+    pub batch_size: usize,
+    /// Shape and places.
+    pub config: TokenConfig,
+    /// Where regions are.
+    pub places: Option<Places>,
+    /// How scans are brought into the form that was trained on.
+    pub preprocessor: PreprocessorConfig,
+    /// Who is trained on.
+    pub people: TrainingPeople,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The model directory.
+    pub model: PathBuf,
 }
 
-impl LmLearner {
-    /// A fresh one; without places, regions have learned codes.
-    pub fn fresh(
-        config: &BrainLmConfig,
-        places: Option<Places>,
-        seed: u64,
-        kernels: Kernels,
-    ) -> Result<Self, ParameterError> {
-        let config = BrainLmConfig { centres: places.is_some(), ..config.clone() };
-        Self::of_parameters(&config, places, Self::initial(&config, seed), kernels)
+/// A run of a token model could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenRunError {
+    /// The training loop.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+    /// The folder, or a run that is not the one asked for.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The cohort.
+    #[error(transparent)]
+    Cohort(#[from] CohortError),
+    /// The scans.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// No scan is long enough.
+    #[error(transparent)]
+    TooShort(#[from] TooShort),
+    /// The model.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// The model directory.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// Not a token model.
+    #[error("model.kind: expected brainlm or brainjepa, found {found}")]
+    Kind {
+        /// What was asked for.
+        found: &'static str,
+    },
+}
+
+impl Batches for TokenData {
+    type Batch = Vec<TokenScan>;
+
+    fn steps_per_epoch(&self) -> u64 {
+        self.scans.len().div_ceil(self.batch_size) as u64
     }
 
-    /// The network.
-    pub fn network(&self) -> &BrainLm {
-        &self.net
+    fn draw(&self, seed: u64, step: u64) -> Result<Option<Vec<TokenScan>>, CohortError> {
+        let (epoch, place) = (step / self.steps_per_epoch(), (step % self.steps_per_epoch()) as usize);
+        let mut order = self.scans.clone();
+        shuffle(&mut order, &mut stream("token order", &[seed, epoch]));
+        let from = place * self.batch_size;
+        let chosen = &order[from..(from + self.batch_size).min(order.len())];
+        let one = |&i: &usize| {
+            let scan = self.source.cohort().scan(i)?;
+            Ok(TokenScan { scan: self.source.scaler().apply(&scan), tr_seconds: scan.tr_seconds })
+        };
+        chosen.par_iter().map(one).collect::<Result<_, CohortError>>().map(Some)
     }
 
-    /// Where its regions are.
-    pub fn places(&self) -> Option<&Places> {
-        self.places.as_ref()
+    fn scans(batch: &Vec<TokenScan>) -> usize {
+        batch.len()
     }
 }
 
-impl JepaLearner {
-    /// A fresh one.
-    pub fn fresh(
-        config: &BrainJepaConfig,
-        places: Places,
-        seed: u64,
-        kernels: Kernels,
-    ) -> Result<Self, ParameterError> {
-        Self::of_parameters(config, Some(places), Self::initial(config, seed), kernels)
-    }
-
-    /// Where its regions are.
-    pub fn places(&self) -> &Places {
-        &self.places
-    }
+/// Patches and masks of some scans of a step.
+#[derive(Clone, Debug)]
+pub struct TokenPiece<K> {
+    values: Vec<f32>,
+    scans: usize,
+    share: f64,
+    masks: K,
 }
 
-/// Sets of values in the order of the files.
-fn taken(sets: Vec<Parameters>, count: usize) -> Result<Vec<Parameters>, ParameterError> {
-    if sets.len() == count { Ok(sets) } else { Err(ParameterError::Missing { name: WEIGHTS.to_owned() }) }
-}
+impl<M: TokenModel> Learner for TokenLearner<M> {
+    type Data = TokenData;
+    type Piece = TokenPiece<M::Masks>;
+    type Gradients = NamedGradients;
+    type Error = TokenRunError;
 
-impl Learner for LmLearner {
-    type Net = BrainLm;
-    type Config = BrainLmConfig;
-
-    fn files(config: &BrainLmConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
-        vec![(WEIGHTS, BrainLm::table(config))]
-    }
-
-    fn initial(config: &BrainLmConfig, seed: u64) -> Vec<Parameters> {
-        vec![draw_parameters(&BrainLm::table(config), seed)]
-    }
-
-    fn of_parameters(
-        config: &BrainLmConfig,
-        places: Option<Places>,
-        sets: Vec<Parameters>,
-        kernels: Kernels,
-    ) -> Result<Self, ParameterError> {
-        let mut values = taken(sets, 1)?.remove(0);
-        let device = Device::flex().autodiff();
-        let net = BrainLm::build(config, &mut Source { parameters: &mut values, device: &device, kernels })?;
-        values.finish()?;
-        Ok(Self { net, places })
+    fn files(&self) -> WeightFiles {
+        M::files(&self.config)
     }
 
     fn parameters(&self) -> Vec<Parameters> {
-        vec![Parameters::of_module(&self.net, "")]
+        self.model.parameters()
     }
 
-    fn grid(&self) -> Grid {
-        self.net.config().grid
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, TokenRunError> {
+        let weights = weights.unwrap_or_else(|| M::initial(&self.config, self.seed));
+        let model = M::of_parameters(&self.config, self.places.clone(), weights, self.kernels)?;
+        Ok(Self { model, ..self })
     }
 
-    fn cut(&self, frames: usize, _: f64, rng: &mut ChaCha12Rng) -> Cut {
-        self.grid().random_cut(frames, rng)
+    /// Everything random is drawn here, piece after piece from one stream.
+    fn pieces(&self, batch: Vec<TokenScan>, at: &At) -> Vec<Self::Piece> {
+        let mut rng = stream("token step", &[at.seed, at.step]);
+        let grid = self.model.grid();
+        let mut pieces = Vec::new();
+        for piece in batch.chunks(self.micro_batch_size.max(1)) {
+            let mut values = Vec::new();
+            for scan in piece {
+                let cut = self.model.cut(scan.scan.times_seconds.len(), scan.tr_seconds, &mut rng);
+                values.extend(grid.patches(&scan.scan, cut));
+            }
+            let share = piece.len() as f64 / batch.len() as f64;
+            pieces.push(TokenPiece {
+                values,
+                scans: piece.len(),
+                share,
+                masks: self.model.masks(piece.len(), &mut rng),
+            });
+        }
+        pieces
     }
 
-    fn feature_cut(&self, frames: usize, _: f64) -> Cut {
-        self.grid().middle_cut(frames, 1)
+    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, TokenRunError> {
+        let patches = patches(piece.values.clone(), piece.scans, &self.model, &Device::flex().autodiff());
+        let loss = self.model.loss(patches, &piece.masks);
+        let value = Loss::plain(piece.share * number(&loss.clone().inner()));
+        let gradients = if value.total.is_finite() {
+            NamedGradients::of_module(self.model.net(), loss.backward()).scaled(piece.share)
+        } else {
+            NamedGradients::default()
+        };
+        Ok(Contribution { loss: value, measures: Terms::default(), gradients })
     }
 
-    fn loss(&self, patches: Tensor<3>, rng: &mut ChaCha12Rng) -> Tensor<1> {
-        let config = self.net.config();
-        let samples = patches.dims()[0];
-        let masks: Vec<UniformMask> =
-            (0..samples).map(|_| UniformMask::draw(config.grid.tokens(), config.mask_ratio, rng)).collect();
-        let mut key = [0; 32];
-        rng.fill_bytes(&mut key);
-        let dropout = Some(Dropout { rate: config.dropout, key });
-        self.net.loss(patches, &masks, self.places.as_ref(), dropout)
+    fn learning_rate(&self, at: &At) -> f64 {
+        self.recipe.learning_rate(at)
     }
 
-    fn net(&self) -> &BrainLm {
-        &self.net
+    fn updated(self, gradients: &NamedGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
+        let of_parameter = |_: &str, axes: usize| self.recipe.adam(axes, scale, at);
+        let momentum = self.recipe.momentum(at);
+        let model = self.model.updated(|net| adam.apply_each(net, gradients, &of_parameter), momentum);
+        Self { model, ..self }
     }
 
-    fn updated(self, step: impl FnOnce(BrainLm) -> BrainLm, _: f64) -> Self {
-        Self { net: step(self.net), ..self }
-    }
-
-    fn feature(&self, patches: Tensor<3>) -> Tensor<2> {
-        self.net.valid().feature(patches, self.places.as_ref())
-    }
-}
-
-impl Learner for JepaLearner {
-    type Net = BrainJepa;
-    type Config = BrainJepaConfig;
-
-    fn files(config: &BrainJepaConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
-        vec![(WEIGHTS, BrainJepa::table(config)), (AVERAGE, JepaEncoder::table(config))]
-    }
-
-    fn initial(config: &BrainJepaConfig, seed: u64) -> Vec<Parameters> {
-        let net = draw_parameters(&BrainJepa::table(config), seed);
-        let encoder = net.0.iter().filter(|(name, _)| name.starts_with("encoder."));
-        let average = Parameters(encoder.map(|(name, values)| (name.clone(), values.clone())).collect());
-        vec![net, average]
-    }
-
-    fn of_parameters(
-        config: &BrainJepaConfig,
-        places: Option<Places>,
-        sets: Vec<Parameters>,
-        kernels: Kernels,
-    ) -> Result<Self, ParameterError> {
-        let places = places.ok_or_else(|| ParameterError::Missing { name: "places".to_owned() })?;
-        let mut sets = taken(sets, 2)?;
-        let device = Device::flex().autodiff();
-        let (mut average, mut values) = (sets.remove(1), sets.remove(0));
-        let net = BrainJepa::build(config, &mut Source { parameters: &mut values, device: &device, kernels })?;
-        values.finish()?;
-        let slow = JepaEncoder::build(config, &mut Source { parameters: &mut average, device: &device, kernels })?;
-        average.finish()?;
-        Ok(Self { net, teacher: JepaTeacher::new(&slow), places, grid: config.grid })
-    }
-
-    fn parameters(&self) -> Vec<Parameters> {
-        vec![Parameters::of_module(&self.net, ""), Parameters::of_module(self.teacher.encoder(), "encoder")]
-    }
-
-    fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    fn cut(&self, frames: usize, tr_seconds: f64, rng: &mut ChaCha12Rng) -> Cut {
-        self.grid.strided_cut(frames, tr_seconds, rng)
-    }
-
-    fn feature_cut(&self, frames: usize, tr_seconds: f64) -> Cut {
-        self.grid.middle_cut(frames, self.grid.stride(frames, tr_seconds))
-    }
-
-    fn loss(&self, patches: Tensor<3>, rng: &mut ChaCha12Rng) -> Tensor<1> {
-        let masks = JepaMasks::draw(self.grid, patches.dims()[0], rng);
-        self.net.loss(&self.teacher, patches, &masks, &self.places)
-    }
-
-    fn net(&self) -> &BrainJepa {
-        &self.net
-    }
-
-    fn updated(self, step: impl FnOnce(BrainJepa) -> BrainJepa, momentum: f64) -> Self {
-        let net = step(self.net);
-        let mut teacher = self.teacher;
-        teacher.update(&net.encoder, momentum);
-        Self { net, teacher, ..self }
-    }
-
-    fn feature(&self, patches: Tensor<3>) -> Tensor<2> {
-        self.teacher.encoder().feature(patches, &self.places)
+    fn publish(&self, data: &TokenData, steps: u64, _: Option<&ValidationEntry>) -> Result<(), TokenRunError> {
+        let directory = TokenDirectory {
+            config: data.config.clone(),
+            places: data.places.clone(),
+            weights: self.model.parameters(),
+            preprocessor: data.preprocessor.clone(),
+            people: data.people.clone(),
+        };
+        let training = format!("{steps} steps of {} scans, seed {}.", self.recipe.batch_size, data.seed);
+        Ok(directory.write(&data.model, &training)?)
     }
 }

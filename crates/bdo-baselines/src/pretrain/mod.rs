@@ -1,11 +1,13 @@
-//! Training without labels of the two token models: one step, one loop.
+//! Training without labels of the two token models.
 
 pub mod recipe;
 pub mod settings;
 
-pub mod learner;
+pub mod features;
+pub mod model;
 pub mod scans;
-pub mod step;
+
+pub mod learner;
 
 pub mod directory;
 pub mod run;

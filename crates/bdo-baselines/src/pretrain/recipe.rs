@@ -1,6 +1,8 @@
 //! How a token model is trained: the settings of its public code, all of them fields.
 
-use super::step::StepSettings;
+use bdo_kernels::adam::{Adam, WeightDecay};
+use bdo_train::learner::At;
+use bdo_train::schedule::{CosineEnd, LearningRate, Warmup, half_cosine, linear};
 use bdo_train::settings::{Kind, Settings};
 use serde::{Deserialize, Serialize};
 
@@ -70,55 +72,54 @@ impl TokenRecipe {
         }
     }
 
-    /// What holds at a step of `total`.
-    pub fn at(&self, step: u64, total: u64) -> StepSettings {
-        StepSettings {
-            learning_rate: self.rate_at(step, total),
-            weight_decay: self.weight_decay_at(step, total),
-            momentum: self.momentum_at(step, total),
-        }
-    }
-
-    fn rate_at(&self, step: u64, total: u64) -> f64 {
+    /// Learning rate of a step.
+    pub fn learning_rate(&self, at: &At) -> f64 {
         let [start, peak, end] = self.rate;
-        let warmup = (self.warmup * total as f64) as u64;
-        if step < warmup {
-            return start + (peak - start) * (step as f64 / warmup as f64);
+        let (warmup, ends) = (Warmup::Share(self.warmup), CosineEnd::LastStep);
+        LearningRate::Cosine { start, peak, end, warmup, ends }.at(&at.plan, at.step)
+    }
+
+    /// Momentum of the moving average at a step.
+    pub fn momentum(&self, at: &At) -> f64 {
+        linear(self.momentum[0], self.momentum[1], &at.plan, at.step)
+    }
+
+    /// Weight decay of a step.
+    fn weight_decay(&self, at: &At) -> f64 {
+        let last = at.plan.total_steps.saturating_sub(1);
+        half_cosine(self.weight_decay[0], self.weight_decay[1], at.plan.counted(at.step), last)
+    }
+
+    /// Optimiser settings of a parameter with so many axes.
+    pub(super) fn adam(&self, axes: usize, scale: f64, at: &At) -> Adam {
+        Adam {
+            learning_rate: self.learning_rate(at),
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: if axes < 2 { WeightDecay::None } else { WeightDecay::Decoupled(self.weight_decay(at)) },
+            gradient_scale: scale as f32,
         }
-        half_cosine(peak, end, step - warmup, total - warmup)
     }
-
-    fn weight_decay_at(&self, step: u64, total: u64) -> f64 {
-        half_cosine(self.weight_decay[0], self.weight_decay[1], step, total)
-    }
-
-    fn momentum_at(&self, step: u64, total: u64) -> f64 {
-        let share = step as f64 / total.saturating_sub(1).max(1) as f64;
-        self.momentum[0] + (self.momentum[1] - self.momentum[0]) * share.min(1.0)
-    }
-}
-
-/// From the first step's value to the last step's.
-fn half_cosine(from: f64, to: f64, step: u64, total: u64) -> f64 {
-    let share = (step as f64 / total.saturating_sub(1).max(1) as f64).min(1.0);
-    to + (from - to) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bdo_data::record::Plan;
 
     #[test]
     fn schedules_start_peak_and_end_where_they_should() {
         let jepa = TokenRecipe::brain_jepa(16);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-        near(jepa.rate_at(0, 300), 5e-5);
-        near(jepa.rate_at(40, 300), 1e-3);
-        near(jepa.rate_at(299, 300), 1e-6);
-        near(jepa.weight_decay_at(0, 300), 0.04);
-        near(jepa.weight_decay_at(299, 300), 0.4);
-        near(jepa.momentum_at(0, 300), 0.996);
-        near(jepa.momentum_at(299, 300), 1.0);
-        near(TokenRecipe::brain_lm(128).rate_at(5, 100), 5e-4);
+        let at = |step, steps: u64| At { plan: Plan::of_epochs(steps as f64, 1), step, seed: 0 };
+        near(jepa.learning_rate(&at(0, 300)), 5e-5);
+        near(jepa.learning_rate(&at(40, 300)), 1e-3);
+        near(jepa.learning_rate(&at(299, 300)), 1e-6);
+        near(jepa.weight_decay(&at(0, 300)), 0.04);
+        near(jepa.weight_decay(&at(299, 300)), 0.4);
+        near(jepa.momentum(&at(0, 300)), 0.996);
+        near(jepa.momentum(&at(299, 300)), 1.0);
+        near(TokenRecipe::brain_lm(128).learning_rate(&at(5, 100)), 5e-4);
     }
 }

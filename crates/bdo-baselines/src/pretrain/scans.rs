@@ -1,6 +1,6 @@
 //! Scans of a cohort that a grid fits on.
 
-use super::step::TokenScan;
+use super::features::TokenScan;
 use crate::brainjepa::{GRADIENTS, LEAST_WINDOWS};
 use crate::token::diffusion_map::DiffusionMap;
 use crate::token::grid::{Grid, PATCH, WINDOWS};

@@ -8,9 +8,10 @@ use bdo_baselines::brainnettf::{BrainNetTf, BrainNetTfConfig};
 use bdo_baselines::connectivity::{Connectome, StandardSeries};
 use bdo_baselines::head::{LinearHead, probe_recipes};
 use bdo_baselines::network::Network;
-use bdo_baselines::pretrain::learner::{JepaLearner, Learner, LmLearner};
+use bdo_baselines::pretrain::features::{TokenScan, features};
+use bdo_baselines::pretrain::learner::TokenLearner;
+use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
 use bdo_baselines::pretrain::recipe::TokenRecipe;
-use bdo_baselines::pretrain::step::{TokenScan, TokenState, features};
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
@@ -19,11 +20,14 @@ use bdo_baselines::train::example::{Example, Parts};
 use bdo_baselines::train::fit::{FitError, Fitted, Request, fit};
 use bdo_baselines::train::recipe::{Rate, Recipe};
 use bdo_baselines::train::select::Score;
+use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::connectivity::pearson;
 use bdo_eval::fit::Loss;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
+use bdo_train::learner::At;
+use bdo_train::optimiser::AdamState;
 use std::sync::Arc;
 
 const REGIONS: usize = 10;
@@ -224,22 +228,21 @@ fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
 }
 
 /// Trains, checks that the loss falls to a share of what it was, then learns random labels from the features by heart.
-fn token_model_learns<L: Learner>(learner: L, recipe: &TokenRecipe, share: f64) {
+fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe, share: f64) {
     let scans = rhythms();
-    let scans: Vec<&TokenScan> = scans.iter().collect();
     let mut losses = Vec::new();
-    let mut state = TokenState::fresh(learner);
+    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe, scans.len()), AdamState::default());
     for step in 0..recipe.epochs as u64 {
         // All eight scans are one batch.
-        let settings = recipe.at(step, recipe.epochs as u64);
-        let (next, report) = state.advance(&scans, &settings, scans.len(), 5).unwrap();
-        losses.push(report.loss);
-        state = next;
+        let at = At { plan: Plan::of_epochs(recipe.epochs as f64, 1), step, seed: 5 };
+        let (next, report) = learner.step(scans.clone(), &mut adam, &at).unwrap();
+        losses.push(report.loss.total);
+        learner = next;
     }
-    let learner = state.learner;
+    let scans: Vec<&TokenScan> = scans.iter().collect();
     let last = losses[losses.len() - 10..].iter().sum::<f64>() / 10.0;
     assert!(last < share * losses[0], "from {} to {last}", losses[0]);
-    let rows = standardised(features(&learner, &scans, 3));
+    let rows = standardised(features(&learner.model, &scans, 3));
     let width = rows[0].len();
     let example = |(i, row): (usize, Vec<f32>)| Example {
         inputs: Arc::new(Connectome { regions: 1, nodes: row, edges: None }),
@@ -266,7 +269,7 @@ fn brainlm_overfits_eight_scans() {
     };
     let recipe = TokenRecipe { epochs: 700, rate: [0.0, 2e-3, 0.0], ..TokenRecipe::brain_lm(8) };
     // The rhythms have mean square one half; predicting the mean costs that.
-    token_model_learns(LmLearner::fresh(&config, None, 1, Kernels::default()).unwrap(), &recipe, 0.3);
+    token_model_learns(TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap(), &config, &recipe, 0.3);
 }
 
 #[test]
@@ -276,5 +279,5 @@ fn brain_jepa_overfits_eight_scans() {
     let places =
         Places { width: GRADIENTS, values: (0..8 * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect() };
     let recipe = TokenRecipe { epochs: 250, rate: [1e-4, 3e-3, 1e-5], ..TokenRecipe::brain_jepa(8) };
-    token_model_learns(JepaLearner::fresh(&config, places, 1, Kernels::default()).unwrap(), &recipe, 0.5);
+    token_model_learns(TrainedJepa::fresh(&config, places, 1, Kernels::default()).unwrap(), &config, &recipe, 0.5);
 }

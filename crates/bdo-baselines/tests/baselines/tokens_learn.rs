@@ -6,9 +6,10 @@ use bdo_baselines::brainlm::BrainLmConfig;
 use bdo_baselines::connectivity::Connectome;
 use bdo_baselines::head::{LinearHead, probe_recipes};
 use bdo_baselines::network::Network;
-use bdo_baselines::pretrain::learner::{JepaLearner, Learner, LmLearner};
+use bdo_baselines::pretrain::features::{TokenScan, feature_patches, features};
+use bdo_baselines::pretrain::learner::TokenLearner;
+use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
 use bdo_baselines::pretrain::recipe::TokenRecipe;
-use bdo_baselines::pretrain::step::{TokenScan, TokenState, feature_patches, features};
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
@@ -17,11 +18,14 @@ use bdo_baselines::train::fit::{Request, fit};
 use bdo_baselines::train::recipe::{Rate, Recipe};
 use bdo_baselines::train::select::Score;
 use bdo_baselines::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
+use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
+use bdo_train::learner::At;
+use bdo_train::optimiser::AdamState;
 use std::sync::Arc;
 
 const GRID: Grid = Grid { regions: 8, windows: 4 };
@@ -72,14 +76,15 @@ fn brain_jepa() -> (BrainJepaConfig, Places, TokenRecipe) {
 }
 
 /// Trained without labels on everybody who is not tested.
-fn pretrained<L: Learner>(learner: L, recipe: &TokenRecipe, scans: &[TokenScan]) -> L {
-    let seen: Vec<&TokenScan> = scans[..PEOPLE[0] + PEOPLE[1]].iter().collect();
-    let mut state = TokenState::fresh(learner);
+fn pretrained<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe, scans: &[TokenScan]) -> M {
+    let seen = &scans[..PEOPLE[0] + PEOPLE[1]];
+    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe, 16), AdamState::default());
     for step in 0..STEPS {
         let from = (16 * step as usize) % seen.len();
-        state = state.advance(&seen[from..from + 16], &recipe.at(step, STEPS), 16, 3).unwrap().0;
+        let at = At { plan: Plan::of_epochs(STEPS as f64, 1), step, seed: 3 };
+        learner = learner.step(seen[from..from + 16].to_vec(), &mut adam, &at).unwrap().0;
     }
-    state.learner
+    learner.model
 }
 
 fn parts(inputs: &[Vec<f32>], rows: usize, label: fn(usize) -> f32) -> Parts {
@@ -129,7 +134,7 @@ fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
     rows
 }
 
-fn probed<L: Learner>(what: &str, learner: &L, scans: &[TokenScan]) {
+fn probed<M: TokenModel>(what: &str, learner: &M, scans: &[TokenScan]) {
     let scans: Vec<&TokenScan> = scans.iter().collect();
     let rows = standardised(features(learner, &scans, 16));
     let recipe = Recipe { epochs: 200, rate: Rate::Cosine { from: 5e-2, to: 5e-3 }, ..probe_recipes()[0].clone() };
@@ -147,7 +152,7 @@ fn tuned<N: Network>(what: &str, start: &N::Config, patches: &[Vec<f32>]) {
 fn brainlm_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
     let (config, recipe) = brain_lm();
-    let learner = pretrained(LmLearner::fresh(&config, None, 1, Kernels::default()).unwrap(), &recipe, &scans);
+    let learner = pretrained(TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap(), &config, &recipe, &scans);
     probed("probe", &learner, &scans);
     let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
     let values = Arc::new(learner.parameters().remove(0));
@@ -158,8 +163,12 @@ fn brainlm_finds_a_planted_effect_only() {
 fn brain_jepa_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
     let (config, places, recipe) = brain_jepa();
-    let learner =
-        pretrained(JepaLearner::fresh(&config, places.clone(), 1, Kernels::default()).unwrap(), &recipe, &scans);
+    let learner = pretrained(
+        TrainedJepa::fresh(&config, places.clone(), 1, Kernels::default()).unwrap(),
+        &config,
+        &recipe,
+        &scans,
+    );
     probed("probe", &learner, &scans);
     let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
     let values = Arc::new(learner.parameters().remove(1));
@@ -170,7 +179,6 @@ fn brain_jepa_finds_a_planted_effect_only() {
 #[test]
 fn a_step_in_pieces_is_a_step() {
     let scans: Vec<TokenScan> = (0..8).map(scan).collect();
-    let seen: Vec<&TokenScan> = scans.iter().collect();
     let (config, recipe) = brain_lm();
     // Half of the tokens are hidden, whichever: with all of them alike the loss does not depend on the draw of the mask.
     let constant = TokenScan {
@@ -181,14 +189,16 @@ fn a_step_in_pieces_is_a_step() {
         },
         tr_seconds: 2.0,
     };
-    let step = |scans: &[&TokenScan], at_once: usize| {
-        let learner = LmLearner::fresh(&config, None, 1, Kernels::default()).unwrap();
-        TokenState::fresh(learner).advance(scans, &recipe.at(30, 60), at_once, 7).unwrap()
+    let step = |scans: &[TokenScan], at_once: usize| {
+        let model = TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap();
+        let at = At { plan: Plan::of_epochs(60.0, 1), step: 30, seed: 7 };
+        let learner = TokenLearner::of(model, &config, &recipe, at_once);
+        learner.step(scans.to_vec(), &mut AdamState::default(), &at).unwrap()
     };
-    let alike = [&constant; 8];
+    let alike = vec![constant; 8];
     let (whole, pieces) = (step(&alike, 8).1, step(&alike, 4).1);
-    assert!((whole.loss - pieces.loss).abs() < 0.2 * whole.loss, "{whole:?} {pieces:?}");
-    let again = step(&seen, 3);
-    assert_eq!(again.1, step(&seen, 3).1);
-    assert_eq!(again.0.learner.parameters(), step(&seen, 3).0.learner.parameters());
+    assert!((whole.loss.total - pieces.loss.total).abs() < 0.2 * whole.loss.total, "{whole:?} {pieces:?}");
+    let again = step(&scans, 3);
+    assert_eq!(again.1, step(&scans, 3).1);
+    assert_eq!(again.0.model.parameters(), step(&scans, 3).0.model.parameters());
 }

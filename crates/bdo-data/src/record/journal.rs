@@ -168,14 +168,26 @@ impl<'de> Deserialize<'de> for Entry {
                 memory_mib: number(&line["memory_mib"]),
                 skipped: Option::deserialize(&line["skipped"]).map_err(D::Error::custom)?,
             })),
-            Some("validation") => Ok(Self::Validation(ValidationEntry {
-                step,
-                loss: loss_of(&line["loss"]),
-                measures: measures_of(&line),
-                scans: line["scans"].as_u64().unwrap_or(0) as usize,
-            })),
+            Some("validation") => Ok(Self::Validation(validation_of(step, &line))),
             found => Err(D::Error::custom(format!("expected a step or a validation, found {found:?}"))),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for ValidationEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let line = Value::deserialize(deserializer)?;
+        let step = line["step"].as_u64().ok_or_else(|| D::Error::missing_field("step"))?;
+        Ok(validation_of(step, &line))
+    }
+}
+
+fn validation_of(step: u64, line: &Value) -> ValidationEntry {
+    ValidationEntry {
+        step,
+        loss: loss_of(&line["loss"]),
+        measures: measures_of(line),
+        scans: line["scans"].as_u64().unwrap_or(0) as usize,
     }
 }
 

@@ -7,7 +7,7 @@ mod score;
 pub use predictor::{Predictor, kriging_variance};
 pub use score::Score;
 
-use crate::step::loss_of;
+use crate::bdo::loss_of;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::stream;
 use bdo_data::record::Loss;

@@ -5,26 +5,36 @@ use std::process::Command;
 
 use bdo_data::random::{below, stream};
 use bdo_model::config::ModelConfig;
-use bdo_model::ops::Kernels;
-use bdo_train::checkpoint::Checkpoints;
-use bdo_train::state::TrainState;
+use bdo_train::bdo::BdoLearner;
+use bdo_train::checkpoint::{CheckpointSets, Progress, StoredState};
+use bdo_train::learner::Learner;
+use bdo_train::optimiser::AdamState;
+use bdo_train::settings::Settings;
 use burn::tensor::Device;
 
 fn config() -> ModelConfig {
     ModelConfig { regions: 5, width: 8, blocks: 1, heads: 1, basis_count: 3, ..ModelConfig::default() }
 }
 
-fn saved(folder: &Path, step: u64) -> Checkpoints {
-    let sets = Checkpoints { folder: folder.join("c"), config: config(), run_blake3: "run".into(), keep: 2 };
-    let mut state = TrainState::fresh(&config(), step, Kernels::default(), &Device::flex().autodiff()).unwrap();
-    state.step = step;
-    sets.save(&state).unwrap();
+fn fresh(seed: u64) -> BdoLearner {
+    BdoLearner::fresh(&config(), &Settings::default(), seed, &Device::flex().autodiff()).unwrap()
+}
+
+fn state(step: u64) -> StoredState {
+    let progress = Progress { step, ..Progress::default() };
+    StoredState { progress, adam: AdamState::default(), weights: fresh(step).parameters(), best: None }
+}
+
+fn saved(folder: &Path, step: u64) -> CheckpointSets {
+    let (run_blake3, weights) = ("run".into(), fresh(step).files());
+    let sets = CheckpointSets { folder: folder.join("c"), run_blake3, keep: 2, weights };
+    sets.save(&state(step)).unwrap();
     sets
 }
 
-fn restored(sets: &Checkpoints) -> (Option<u64>, usize) {
-    let found = sets.restore(Kernels::default(), &Device::flex().autodiff()).unwrap();
-    (found.state.map(|state| state.step), found.damaged.len())
+fn restored(sets: &CheckpointSets) -> (Option<u64>, usize) {
+    let found = sets.restore().unwrap();
+    (found.state.map(|state| state.progress.step), found.damaged.len())
 }
 
 #[test]
@@ -57,10 +67,7 @@ fn what_was_saved_comes_back_and_a_missing_file_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     saved(dir.path(), 1);
     let sets = saved(dir.path(), 2);
-    let state = sets.restore(Kernels::default(), &Device::flex().autodiff()).unwrap().state.unwrap();
-    let fresh = TrainState::fresh(&config(), 2, Kernels::default(), &Device::flex().autodiff()).unwrap();
-    assert_eq!(state.model.parameters(), fresh.model.parameters());
-    assert_eq!(state.teacher.parameters(), fresh.teacher.parameters());
+    assert_eq!(sets.restore().unwrap().state.unwrap().weights, fresh(2).parameters());
     std::fs::remove_file(sets.sets().unwrap()[1].join("ema.safetensors")).unwrap();
     assert_eq!(restored(&sets), (Some(1), 1));
 }
@@ -116,8 +123,7 @@ fn a_full_disk_never_costs_a_checkpoint() {
         let room = below(&mut stream("full disk", &[round]), one + one / 4);
         let filler = disk.0.path().join("filler");
         std::fs::write(&filler, vec![0u8; (7 * one - room) as usize]).unwrap();
-        let mut state = TrainState::fresh(&config(), 2, Kernels::default(), &Device::flex().autodiff()).unwrap();
-        state.step = 2;
+        let state = state(2);
         match sets.save(&state) {
             Ok(()) => {
                 assert_eq!(restored(&sets), (Some(2), 0), "round {round}");

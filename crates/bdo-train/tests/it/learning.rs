@@ -1,18 +1,18 @@
 //! A few real steps on synthetic people: the loss falls, bf16 trains as well as f32, and a poisoned batch changes nothing.
 
-use bdo_data::record::Skipped;
+use bdo_data::record::{Plan, Skipped};
 use bdo_data::scaler::ScaledScan;
 use bdo_data::scan::valid_regions;
 use bdo_data::synth::{Generator, SynthSpec};
-use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::config::ModelConfig;
-use bdo_model::ema::EmaEncoder;
 use bdo_model::intake::MaskSettings;
 use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
-use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
+use bdo_train::bdo::BdoLearner;
+use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
-use bdo_train::step::{StepSettings, train_step};
+use bdo_train::settings::Settings;
+use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
 
 const REGIONS: usize = 24;
@@ -52,42 +52,38 @@ fn people(count: usize) -> Vec<ScaledScan> {
 }
 
 struct Run {
-    model: Bdo,
-    teacher: EmaEncoder,
+    learner: BdoLearner,
     state: AdamState,
-    settings: StepSettings,
     samples: Vec<Sample>,
 }
 
 impl Run {
     fn new(kernels: Kernels) -> Self {
-        let model = Bdo::init(&config(), 7, kernels, &Device::flex().autodiff()).unwrap();
-        let adam = Adam {
-            learning_rate: 1e-3,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: WeightDecay::None,
-            gradient_scale: 1.0,
-        };
-        let settings = StepSettings {
-            adam,
-            clip_norm: 1.0,
-            ema_momentum: 0.996,
-            weights: model.loss_weights(),
-            loss_limit: f64::INFINITY,
-        };
+        let config = config();
+        let mut settings = Settings { loss: config.loss.clone(), ..Settings::default() };
+        let train = &mut settings.train;
+        (train.learning_rate_start, train.learning_rate_end) = (train.learning_rate, train.learning_rate);
+        train.micro_batch_size = 16;
+        let learner = BdoLearner::with_kernels(&config, &settings, kernels, 7, &Device::flex().autodiff()).unwrap();
         let key = |scan| VisitKey { seed: 3, epoch: 0, scan };
         let samples = people(16).into_iter().enumerate().map(|(i, scan)| Sample { scan, key: key(i as u64) }).collect();
-        Self { teacher: EmaEncoder::new(&model.encoder), model, state: AdamState::default(), settings, samples }
+        Self { learner, state: AdamState::default(), samples }
+    }
+
+    fn step(&mut self, batch: HostBatch) -> StepReport {
+        let at = At { plan: Plan::of_epochs(1000.0, 1), step: 0, seed: 3 };
+        let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
+        let pieces = self.learner.pieces(batch, &at);
+        let (learner, report) = take_step(self.learner.clone(), &mut self.state, &pieces, &at, &limits).unwrap();
+        self.learner = learner;
+        report
     }
 
     fn batch(&mut self, epoch: u64) -> HostBatch {
         for sample in &mut self.samples {
             sample.key.epoch = epoch;
         }
-        let config = self.model.config();
-        let noise = NoiseShape::of(config);
+        let noise = NoiseShape::of(self.learner.model.config());
         HostBatch::draw(&self.samples, &MaskSettings { frames: 60, ..MaskSettings::default() }, noise)
     }
 
@@ -95,11 +91,8 @@ impl Run {
     fn train(&mut self, steps: u64) -> (f64, f64) {
         let mut losses = vec![];
         for step in 0..steps {
-            let batch = self.batch(step).into_masked(&Device::flex().autodiff());
-            let (model, report) =
-                train_step(self.model.clone(), &mut self.teacher, &mut self.state, &batch, &self.settings).unwrap();
-            self.model = model;
-            losses.push(report.loss.total);
+            let batch = self.batch(step);
+            losses.push(self.step(batch).loss.total);
         }
         let tenth = (losses.len() / 10).max(1);
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
@@ -122,7 +115,7 @@ fn two_runs_of_one_seed_are_equal_bit_for_bit() {
     let train = || {
         let mut run = Run::new(Kernels::Fused(Precision::F32));
         run.train(4);
-        (run.model.parameters(), run.teacher.parameters(), run.state)
+        (run.learner.parameters(), run.state)
     };
     assert_eq!(train(), train());
 }
@@ -134,7 +127,7 @@ fn threads_do_not_change_a_step() {
         pool.install(|| {
             let mut run = Run::new(Kernels::Fused(Precision::F32));
             run.train(3);
-            run.model.parameters()
+            run.learner.parameters()
         })
     };
     let one = train(1);
@@ -146,15 +139,12 @@ fn threads_do_not_change_a_step() {
 fn a_poisoned_batch_changes_nothing() {
     let mut run = Run::new(Kernels::Fused(Precision::F32));
     run.train(2);
-    let before = (run.model.parameters(), run.teacher.parameters(), run.state.clone());
+    let before = (run.learner.parameters(), run.state.clone());
     for (i, poison) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].into_iter().enumerate() {
         let mut batch = run.batch(10);
         batch.series_mut()[i * 1000 + 3] = poison;
-        let batch = batch.into_masked(&Device::flex().autodiff());
-        let (model, report) =
-            train_step(run.model.clone(), &mut run.teacher, &mut run.state, &batch, &run.settings).unwrap();
-        run.model = model;
+        let report = run.step(batch);
         assert!(matches!(report.skipped, Some(Skipped::LossNotFinite | Skipped::GradientNotFinite)), "{report:?}");
-        assert_eq!((run.model.parameters(), run.teacher.parameters(), run.state.clone()), before);
+        assert_eq!((run.learner.parameters(), run.state.clone()), before);
     }
 }

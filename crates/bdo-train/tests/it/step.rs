@@ -1,16 +1,18 @@
 //! One step: accumulation changes nothing but rounding, and what is not finite never enters the state.
 
 use bdo_data::random::stream;
+use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
-use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::config::ModelConfig;
 use bdo_model::intake::MaskSettings;
 use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
 use bdo_model::noise::fill_normal;
-use bdo_model::objective::LossWeights;
 use bdo_model::ops::Kernels;
-use bdo_train::state::TrainState;
-use bdo_train::step::{StepSettings, train_step_accumulated};
+use bdo_train::bdo::BdoLearner;
+use bdo_train::learner::{At, Learner};
+use bdo_train::optimiser::AdamState;
+use bdo_train::settings::Settings;
+use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
 
 fn config() -> ModelConfig {
@@ -33,33 +35,28 @@ fn host(scans: u64) -> HostBatch {
     HostBatch::draw(&samples, &mask, NoiseShape { width: 16, draws: 1, sample_latent: true, unit_input: false })
 }
 
-fn settings() -> StepSettings {
-    StepSettings {
-        adam: Adam {
-            learning_rate: 1e-3,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: WeightDecay::None,
-            gradient_scale: 1.0,
-        },
-        clip_norm: 1.0,
-        ema_momentum: 0.996,
-        weights: LossWeights { tau: 0.03, energy: 0.01, reconstruction: 1.0 },
-        loss_limit: f64::INFINITY,
-    }
+/// A learner and its optimiser, at a constant learning rate.
+struct State {
+    learner: BdoLearner,
+    adam: AdamState,
 }
 
-fn step(state: TrainState, batch: HostBatch, micro: usize) -> (TrainState, bdo_train::step::StepReport) {
-    let device = Device::flex().autodiff();
-    let batches: Vec<_> = batch.micro_batches(micro).into_iter().map(|b| b.into_masked(&device)).collect();
-    let TrainState { step, model, mut teacher, mut adam, guard } = state;
-    let (model, report) = train_step_accumulated(model, &mut teacher, &mut adam, &batches, &settings()).unwrap();
-    (TrainState { step: step + 1, model, teacher, adam, guard }, report)
+fn fresh() -> State {
+    let mut settings = Settings::default();
+    let train = &mut settings.train;
+    (train.learning_rate_start, train.learning_rate_end) = (train.learning_rate, train.learning_rate);
+    let learner =
+        BdoLearner::with_kernels(&config(), &settings, Kernels::default(), 3, &Device::flex().autodiff()).unwrap();
+    State { learner, adam: AdamState::default() }
 }
 
-fn fresh() -> TrainState {
-    TrainState::fresh(&config(), 3, Kernels::default(), &Device::flex().autodiff()).unwrap()
+fn step(mut state: State, batch: HostBatch, micro: usize) -> (State, StepReport) {
+    let at = At { plan: Plan::of_epochs(1000.0, 1), step: 0, seed: 0 };
+    let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
+    state.learner.set_micro_batch_size(micro);
+    let pieces = state.learner.pieces(batch, &at);
+    let (learner, report) = take_step(state.learner, &mut state.adam, &pieces, &at, &limits).unwrap();
+    (State { learner, ..state }, report)
 }
 
 #[test]
@@ -85,7 +82,7 @@ fn micro_batches_side_by_side_give_the_bytes_of_one_after_the_other() {
         pool.install(|| {
             let (state, _) = step(fresh(), host(7), 2);
             let (state, report) = step(state, host(6), 2);
-            (state.model.parameters(), state.teacher.parameters(), report.loss)
+            (state.learner.parameters(), report.loss)
         })
     };
     let alone = after(1);
@@ -95,7 +92,7 @@ fn micro_batches_side_by_side_give_the_bytes_of_one_after_the_other() {
 #[test]
 fn fifty_injected_nans_leave_every_number_as_it_was() {
     let (mut state, _) = step(fresh(), host(3), 3);
-    let (parameters, average, adam) = (state.model.parameters(), state.teacher.parameters(), state.adam.clone());
+    let (parameters, adam) = (state.learner.parameters(), state.adam.clone());
     for round in 0..50u64 {
         let mut batch = host(3);
         let values = batch.series_mut();
@@ -105,7 +102,7 @@ fn fifty_injected_nans_leave_every_number_as_it_was() {
         (state, report) = step(state, batch, 2);
         assert!(report.skipped.is_some(), "round {round}: {report:?}");
     }
-    assert!(state.model.parameters() == parameters && state.teacher.parameters() == average && state.adam == adam);
+    assert!(state.learner.parameters() == parameters && state.adam == adam);
     let (_, report) = step(state, host(3), 3);
     assert_eq!(report.skipped, None);
 }

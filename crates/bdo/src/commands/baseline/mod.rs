@@ -9,7 +9,8 @@ use anyhow::{Context, bail};
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
-use bdo_baselines::pretrain::run::{TokenRunError, TokenSummary, pretrain};
+use bdo_baselines::pretrain::learner::TokenRunError;
+use bdo_baselines::pretrain::run::pretrain;
 use bdo_baselines::train::checkpoint::Checkpoints;
 use bdo_baselines::train::example::Parts;
 use bdo_baselines::train::recipe::Recipe;
@@ -22,7 +23,8 @@ use bdo_data::target::{Target, TargetKind};
 use bdo_eval::fit::Loss;
 use bdo_eval::select::loss_of;
 use bdo_model::ops::Kernels;
-use bdo_train::run::Request;
+use bdo_train::fit::FitError;
+use bdo_train::run::{Request, Summary};
 use bdo_train::settings::Settings;
 use clap::Args;
 use rand_chacha::rand_core::Rng;
@@ -316,7 +318,7 @@ pub(crate) fn pretrain_tokens(
     seed: u64,
     split: &Split,
     common: &Common,
-) -> anyhow::Result<TokenSummary> {
+) -> anyhow::Result<Summary> {
     let request = Request {
         data: data.to_path_buf(),
         out: out.to_path_buf(),
@@ -329,7 +331,7 @@ pub(crate) fn pretrain_tokens(
     let summary = pretrain(&request, &progress);
     progress.finish();
     match summary {
-        Err(TokenRunError::Interrupted { step }) => {
+        Err(TokenRunError::Fit(FitError::Interrupted { step })) => {
             bail!("interrupted at step {step} of pre-training; run the same command again to go on")
         }
         other => Ok(other?),

@@ -5,25 +5,29 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use bdo_baselines::brainjepa::BrainJepaConfig;
 use bdo_baselines::brainlm::BrainLmConfig;
-use bdo_baselines::pretrain::learner::{JepaLearner, Learner, LmLearner};
+use bdo_baselines::pretrain::features::{TokenScan, features};
+use bdo_baselines::pretrain::learner::TokenLearner;
+use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
 use bdo_baselines::pretrain::recipe::TokenRecipe;
 use bdo_baselines::pretrain::scans::{grid_of, group_gradients};
-use bdo_baselines::pretrain::step::{TokenScan, TokenState, features};
 use bdo_baselines::token::cost::TokenCost;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_data::cohort::Cohort;
+use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_model::dynamics::Frames;
 use bdo_model::intake::{Sample, VisitKey};
 use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::{parameter_table, trainable_count};
+use bdo_train::learner::At;
+use bdo_train::optimiser::AdamState;
 use bdo_train::settings::Size;
 use bdo_train::source::{ScanSource, Shares};
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::train::TrainStep;
+use super::train::{MICRO_BATCH, TrainStep};
 use super::{Phase, Step, Workload, workload};
 
 /// What is known without a clock.
@@ -57,14 +61,14 @@ impl Contestant {
             "brainlm" => {
                 let places = Places::of_centres(source.cohort().regions());
                 let config = BrainLmConfig::of_width(grid, width(args.size), places.is_some());
-                let learner = LmLearner::fresh(&config, places, seed, kernels)?;
+                let learner = TrainedLm::fresh(&config, places, seed, kernels)?;
                 let cost = TokenCost::of_brain_lm(&config);
                 Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_lm(args.batch), scans, phase, grid))
             }
             "brainjepa" => {
                 let places = group_gradients(source.cohort(), source.train_scans())?;
                 let config = BrainJepaConfig::of_width(grid, width(args.size));
-                let learner = JepaLearner::fresh(&config, places, seed, kernels)?;
+                let learner = TrainedJepa::fresh(&config, places, seed, kernels)?;
                 let cost = TokenCost::of_brain_jepa(&config);
                 Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_jepa(args.batch), scans, phase, grid))
             }
@@ -109,7 +113,7 @@ impl Contestant {
                 key: VisitKey { seed, epoch: 0, scan: b as u64 },
             };
             let samples = scans.iter().enumerate().map(sample).collect();
-            let mut step = TrainStep::on(&config, samples, kernels, Precision::fastest(), frames, seed)?;
+            let mut step = TrainStep::on(&config, samples, kernels, Precision::fastest(), frames, MICRO_BATCH, seed)?;
             return Ok(Self { facts, work: Box::new(move || step.step()) });
         }
         let device = Device::flex();
@@ -132,9 +136,9 @@ impl Contestant {
         Ok(Self { facts, work: Box::new(work) })
     }
 
-    fn tokens<L: Learner + 'static>(
-        learner: L,
-        config: &L::Config,
+    fn tokens<M: TokenModel + 'static>(
+        model: M,
+        config: &M::Config,
         cost: TokenCost,
         recipe: &TokenRecipe,
         scans: Vec<TokenScan>,
@@ -142,7 +146,7 @@ impl Contestant {
         grid: Grid,
     ) -> Self {
         let facts = Facts {
-            parameters: L::files(config).first().map_or(0, |(_, table)| trainable_count(table)),
+            parameters: M::files(config).first().map_or(0, |(_, table)| trainable_count(table)),
             tokens: cost.tokens,
             visible_tokens: cost.visible,
             flops_per_scan: if phase == Phase::Train { cost.train_flops } else { cost.embed_flops },
@@ -152,19 +156,18 @@ impl Contestant {
         if phase == Phase::Embed {
             let work = move || -> anyhow::Result<()> {
                 let scans: Vec<&TokenScan> = scans.iter().collect();
-                std::hint::black_box(features(&learner, &scans, EMBEDDED_AT_ONCE));
+                std::hint::black_box(features(&model, &scans, EMBEDDED_AT_ONCE));
                 Ok(())
             };
             return Self { facts, work: Box::new(work) };
         }
+        let mut learner = Some(TokenLearner::of(model, config, recipe, scans.len()));
         // In the middle of a long run: a rate above zero, the moving average still moving.
-        let settings = recipe.at(500, 1000);
-        let mut state = Some(TokenState::fresh(learner));
+        let at = At { plan: Plan::of_epochs(1000.0, 1), step: 500, seed: 0 };
+        let mut adam = AdamState::default();
         let work = move || -> anyhow::Result<()> {
-            let batch: Vec<&TokenScan> = scans.iter().collect();
-            let taken = state.take().context("an earlier step failed")?;
-            let (next, _) = taken.advance(&batch, &settings, batch.len(), 0)?;
-            state = Some(next);
+            let taken = learner.take().context("an earlier step failed")?;
+            learner = Some(taken.step(scans.clone(), &mut adam, &at)?.0);
             Ok(())
         };
         Self { facts, work: Box::new(work) }

@@ -1,36 +1,34 @@
 //! One whole training step: draw, student, teacher, dynamics, decoder, clipping, Adam, moving average.
 
+use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
-use bdo_kernels::adam::{Adam, WeightDecay};
-use bdo_model::batch::MaskedBatch;
 use bdo_model::config::ModelConfig;
-use bdo_model::ema::EmaEncoder;
 use bdo_model::intake::MaskSettings;
 use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
-use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
+use bdo_train::bdo::BdoLearner;
+use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
-use bdo_train::step::{StepSettings, train_step_accumulated};
+use bdo_train::settings::Settings;
+use bdo_train::step::{StepLimits, take_step};
 use burn::tensor::Device;
 
 use super::{Step, Workload, workload};
 
 pub(super) struct TrainStep {
     /// Taken out while a step changes it in place.
-    model: Option<Bdo>,
-    teacher: EmaEncoder,
-    state: AdamState,
+    learner: Option<BdoLearner>,
+    noise: NoiseShape,
+    adam: AdamState,
     samples: Vec<Sample>,
     mask: MaskSettings,
-    settings: StepSettings,
-    device: Device,
+    at: At,
     precision: Precision,
-    micro_batch: usize,
     flops: f64,
 }
 
 /// What the timed run cuts its batches into, unless told otherwise.
-const MICRO_BATCH: usize = 16;
+pub(super) const MICRO_BATCH: usize = 16;
 
 impl TrainStep {
     pub(super) fn new(args: &Workload, seed: u64) -> anyhow::Result<Self> {
@@ -46,8 +44,7 @@ impl TrainStep {
                 key: VisitKey { seed, epoch: 0, scan: b as u64 },
             })
             .collect();
-        let work = Self::on(&workload::config(args), samples, kernels, precision, args.frames, seed)?;
-        Ok(Self { micro_batch: args.micro_batch, ..work })
+        Self::on(&workload::config(args), samples, kernels, precision, args.frames, args.micro_batch, seed)
     }
 
     /// On given scans, of which a visit draws so many frames.
@@ -57,41 +54,19 @@ impl TrainStep {
         kernels: Kernels,
         precision: Precision,
         frames: usize,
+        micro_batch: usize,
         seed: u64,
     ) -> anyhow::Result<Self> {
-        let device = Device::flex().autodiff();
-        let model = Bdo::init(config, seed, kernels, &device)?;
+        let mut settings = Settings { loss: config.loss.clone(), ..Settings::default() };
+        settings.train.micro_batch_size = micro_batch;
+        let learner = BdoLearner::with_kernels(config, &settings, kernels, seed, &Device::flex().autodiff())?;
         let mask = MaskSettings { frames, ..MaskSettings::default() };
         let targets = (0.75 * frames as f64 + 0.5) as usize;
-        let adam = Adam {
-            learning_rate: 1e-3,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: WeightDecay::None,
-            gradient_scale: 1.0,
-        };
-        let settings = StepSettings {
-            adam,
-            clip_norm: 1.0,
-            ema_momentum: 0.996,
-            weights: model.loss_weights(),
-            loss_limit: f64::INFINITY,
-        };
+        // In the middle of a long run, where the moving average still moves.
+        let at = At { plan: Plan::of_epochs(1000.0, 1), step: 500, seed };
         let flops = workload::train_flops(config, samples.len(), frames - targets, targets);
-        let (teacher, state) = (EmaEncoder::new(&model.encoder), AdamState::default());
-        Ok(Self {
-            model: Some(model),
-            teacher,
-            state,
-            samples,
-            mask,
-            settings,
-            device,
-            precision,
-            micro_batch: MICRO_BATCH,
-            flops,
-        })
+        let (noise, adam) = (NoiseShape::of(config), AdamState::default());
+        Ok(Self { learner: Some(learner), noise, adam, samples, mask, at, precision, flops })
     }
 }
 
@@ -100,14 +75,11 @@ impl Step for TrainStep {
         for sample in &mut self.samples {
             sample.key.epoch += 1;
         }
-        let model = self.model.take().expect("a step puts the model back");
-        let config = model.config();
-        let noise = NoiseShape::of(config);
-        let batch = HostBatch::draw(&self.samples, &self.mask, noise).micro_batches(self.micro_batch);
-        let batches: Vec<MaskedBatch> = batch.into_iter().map(|part| part.into_masked(&self.device)).collect();
-        let (model, report) =
-            train_step_accumulated(model, &mut self.teacher, &mut self.state, &batches, &self.settings)?;
-        self.model = Some(model);
+        let learner = self.learner.take().expect("a step puts the learner back");
+        let pieces = learner.pieces(HostBatch::draw(&self.samples, &self.mask, self.noise), &self.at);
+        let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
+        let (learner, report) = take_step(learner, &mut self.adam, &pieces, &self.at, &limits)?;
+        self.learner = Some(learner);
         anyhow::ensure!(report.skipped.is_none(), "expected a step that is taken, found {:?}", report.skipped);
         Ok(())
     }

@@ -1,38 +1,7 @@
-//! All that a run carries from one step to the next. Everything else follows from the settings and the step number.
+//! Watches the loss of a run: which losses are spikes, and when to return to a checkpoint.
 
-use crate::optimiser::AdamState;
 use crate::step::StepReport;
-use bdo_data::record::Skipped;
-use bdo_model::config::ModelConfig;
-use bdo_model::ema::EmaEncoder;
-use bdo_model::model::{Bdo, BuildError};
-use bdo_model::ops::Kernels;
-use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-
-/// The state of a run between two steps.
-#[derive(Debug)]
-pub struct TrainState {
-    /// The step to take next.
-    pub step: u64,
-    /// The model that is trained.
-    pub model: Bdo,
-    /// Its moving average.
-    pub teacher: EmaEncoder,
-    /// Adam's moments.
-    pub adam: AdamState,
-    /// What watches over the loss.
-    pub guard: Guard,
-}
-
-impl TrainState {
-    /// A fresh model.
-    pub fn fresh(config: &ModelConfig, seed: u64, kernels: Kernels, device: &Device) -> Result<Self, BuildError> {
-        let model = Bdo::init(config, seed, kernels, device)?;
-        let teacher = EmaEncoder::new(&model.encoder);
-        Ok(Self { step: 0, model, teacher, adam: AdamState::default(), guard: Guard::default() })
-    }
-}
 
 /// Taken steps before the average of the loss means anything.
 const SETTLING_STEPS: u64 = 50;
@@ -40,9 +9,9 @@ const SETTLING_STEPS: u64 = 50;
 const SPIKE_FACTOR: f64 = 5.0;
 /// Weight of the newest loss in the average.
 const NEWEST: f64 = 0.02;
-/// So many skipped steps in a row are no accident.
+/// Skipped steps in a row before the run goes back to a checkpoint.
 pub const SKIPS_BEFORE_ROLLBACK: u32 = 10;
-/// After so many rollbacks the run stops.
+/// After so many rollbacks a run is given up.
 pub const MOST_ROLLBACKS: u32 = 3;
 
 /// Watches the loss: decides what is a spike and when to give up on the present state.
@@ -68,7 +37,7 @@ impl Guard {
     }
 
     /// Takes note of a step.
-    pub fn note(&mut self, report: &StepReport) -> Option<Skipped> {
+    pub fn note(&mut self, report: &StepReport) {
         if report.skipped.is_some() {
             self.skipped += 1;
             self.skipped_in_row += 1;
@@ -79,7 +48,6 @@ impl Guard {
             self.taken += 1;
             self.skipped_in_row = 0;
         }
-        report.skipped
     }
 
     /// Whether skipping has gone on for too long.

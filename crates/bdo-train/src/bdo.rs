@@ -1,0 +1,329 @@
+//! BDO as a learner: masked frames reconstructed, with the moving average of the encoder as teacher.
+
+use crate::fit::FitError;
+use crate::folder::FolderError;
+use crate::gradient::NamedGradients;
+use crate::learner::{At, Batches, Contribution, Learner, WeightFiles};
+use crate::optimiser::AdamState;
+use crate::publish::{PublishError, Publisher};
+use crate::schedule::{ramp, ramp_from};
+use crate::settings::Settings;
+use crate::source::{ScanSource, SourceError};
+use crate::step::number;
+use crate::validate::{ValidationPlan, validate};
+use bdo_data::cohort::CohortError;
+use bdo_data::record::{Loss, RecordError, Terms, ValidationEntry};
+use bdo_kernels::adam::{Adam, WeightDecay};
+use bdo_model::batch::{BatchError, MaskedBatch};
+use bdo_model::config::ModelConfig;
+use bdo_model::ema::{EmaEncoder, ema_momentum};
+use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape};
+use bdo_model::model::{Bdo, BuildError, TrainPass};
+use bdo_model::objective::LossWeights;
+use bdo_model::ops::Kernels;
+use bdo_model::parameters::{Parameters, encoder_table, parameter_table};
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use std::path::PathBuf;
+
+const MODEL: &str = "model.safetensors";
+const AVERAGE: &str = "ema.safetensors";
+/// Latents that spread less than this, where layer norm makes them unit size, carry nothing.
+const COLLAPSED: f64 = 0.01;
+
+/// BDO in training.
+#[derive(Clone, Debug)]
+pub struct BdoLearner {
+    /// The model that is trained.
+    pub model: Bdo,
+    /// The moving average of its encoder.
+    pub teacher: EmaEncoder,
+    settings: Settings,
+    kernels: Kernels,
+    seed: u64,
+    device: Device,
+}
+
+/// A run of BDO could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The training loop.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The record of the run.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The cohort.
+    #[error(transparent)]
+    Cohort(#[from] CohortError),
+    /// The scans.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The model.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A batch.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// The model directory.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+/// The scans of a run, and what is published of it.
+#[derive(Clone, Debug)]
+pub struct BdoData {
+    /// Training and validation scans.
+    pub source: ScanSource,
+    /// Scans per step.
+    pub batch_size: usize,
+    /// Frames and targets of a visit.
+    pub mask: MaskSettings,
+    /// Noise of a visit.
+    pub noise: NoiseShape,
+    /// How the model is validated.
+    pub validation: ValidationPlan,
+    /// What does not change in the model directory.
+    pub publisher: Publisher,
+    /// The model directory.
+    pub model: PathBuf,
+}
+
+impl Batches for BdoData {
+    type Batch = HostBatch;
+
+    fn steps_per_epoch(&self) -> u64 {
+        self.source.steps_per_epoch(self.batch_size)
+    }
+
+    fn draw(&self, seed: u64, step: u64) -> Result<Option<HostBatch>, CohortError> {
+        let (epoch, place) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
+        let order = self.source.order(seed, epoch);
+        let scans = &order[self.source.batch_range(place, self.batch_size)];
+        self.source.batch(scans, seed, epoch, &self.mask.of_step(seed, step), self.noise)
+    }
+
+    fn scans(batch: &HostBatch) -> usize {
+        batch.scans()
+    }
+}
+
+/// A micro-batch on its device.
+#[derive(Clone, Debug)]
+pub struct BdoPiece {
+    batch: MaskedBatch,
+    /// Part of the step's scans that are in it.
+    share: f64,
+    /// Mean square of the step's target values.
+    mean_square: f64,
+}
+
+impl BdoLearner {
+    /// A fresh model for a number of regions.
+    pub fn fresh(config: &ModelConfig, settings: &Settings, seed: u64, device: &Device) -> Result<Self, BuildError> {
+        Self::with_kernels(config, settings, settings.kernels(), seed, device)
+    }
+
+    /// The same with other kernels than configured.
+    pub fn with_kernels(
+        config: &ModelConfig,
+        settings: &Settings,
+        kernels: Kernels,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, BuildError> {
+        let model = Bdo::init(config, seed, kernels, device)?;
+        let teacher = EmaEncoder::new(&model.encoder);
+        Ok(Self { model, teacher, settings: settings.clone(), seed, kernels, device: device.clone() })
+    }
+
+    /// Cuts batches into micro-batches of another size than configured.
+    pub fn set_micro_batch_size(&mut self, scans: usize) {
+        self.settings.train.micro_batch_size = scans;
+    }
+
+    fn weights(&self, at: &At) -> LossWeights {
+        let train = &self.settings.train;
+        LossWeights {
+            tau: self.settings.loss.tau * ramp_from(&at.plan, at.step, train.tau_start, train.tau_warmup),
+            ..self.model.loss_weights()
+        }
+    }
+}
+
+impl Learner for BdoLearner {
+    type Data = BdoData;
+    type Piece = BdoPiece;
+    type Gradients = NamedGradients;
+    type Error = RunError;
+
+    const SIDE_BY_SIDE: bool = true;
+
+    fn files(&self) -> WeightFiles {
+        let config = self.model.config();
+        vec![(MODEL, parameter_table(config)), (AVERAGE, encoder_table(config))]
+    }
+
+    fn parameters(&self) -> Vec<Parameters> {
+        vec![self.model.parameters(), self.teacher.parameters()]
+    }
+
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, RunError> {
+        let (config, kernels) = (self.model.config(), self.kernels);
+        let Some(weights) = weights else {
+            return Ok(Self::with_kernels(config, &self.settings, kernels, self.seed, &self.device)?);
+        };
+        let mut weights = weights.into_iter();
+        let (parameters, average) = (weights.next().unwrap_or_default(), weights.next().unwrap_or_default());
+        let teacher =
+            EmaEncoder::from_parameters(config, average, kernels, &self.device).map_err(BuildError::Parameter)?;
+        let model = Bdo::from_parameters(config, parameters, kernels, &self.device)?;
+        Ok(Self { model, teacher, ..self })
+    }
+
+    fn pieces(&self, batch: HostBatch, at: &At) -> Vec<BdoPiece> {
+        let (scans, mean_square) = (batch.scans() as f64, batch.target_mean_square());
+        let noise_scale = ramp(&at.plan, at.step, self.settings.train.noise_warmup);
+        let quieter = |mut batch: MaskedBatch| {
+            if noise_scale < 1.0 {
+                batch.latent_noise = batch.latent_noise * noise_scale;
+                batch.process_noise = batch.process_noise.into_iter().map(|noise| noise * noise_scale).collect();
+            }
+            batch
+        };
+        let piece = |batch: HostBatch| {
+            let share = batch.scans() as f64 / scans;
+            BdoPiece { batch: quieter(batch.into_masked(&self.device)), share, mean_square }
+        };
+        batch.micro_batches(self.settings.train.micro_batch_size).into_iter().map(piece).collect()
+    }
+
+    /// Each scan is normalised by itself and scans are averaged over the whole batch, so the cut into micro-batches changes
+    /// nothing but rounding.
+    fn pass(&self, piece: &BdoPiece, at: &At, alone: bool) -> Result<Contribution<NamedGradients>, RunError> {
+        // Leaves of its own, so that tapes of different threads have nothing in common.
+        let twin = if alone { self.model.clone() } else { self.model.clone().fork(&self.device) };
+        let share = piece.share;
+        let pass = twin.train_pass(&self.teacher, &piece.batch, self.weights(at))?;
+        let loss = loss_of(&pass).scaled(share);
+        let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
+        let measures = Terms::of([
+            ("mean_square", share * piece.mean_square),
+            ("spread_over_time", share * spread.over_time),
+            ("spread_over_scans", share * spread.over_scans),
+        ]);
+        // What is not finite here is not finite in the sum.
+        if !loss.total.is_finite() {
+            return Ok(Contribution { loss, measures, gradients: NamedGradients::default() });
+        }
+        // One number is scaled here instead of every gradient later.
+        let total = if share == 1.0 { pass.loss.total.clone() } else { pass.loss.total.clone() * share };
+        // The tape must be the only owner of what it saved; the rest of the pass would keep it alive.
+        drop(pass);
+        Ok(Contribution { loss, measures, gradients: NamedGradients::of_module(&twin, total.backward()) })
+    }
+
+    fn learning_rate(&self, at: &At) -> f64 {
+        self.settings.rate().at(&at.plan, at.step)
+    }
+
+    fn updated(self, gradients: &NamedGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
+        let train = &self.settings.train;
+        let settings = Adam {
+            learning_rate: self.learning_rate(at),
+            beta1: train.beta1,
+            beta2: train.beta2,
+            eps: train.adam_eps,
+            weight_decay: WeightDecay::None,
+            gradient_scale: 1.0,
+        };
+        let momentum = ema_momentum(at.plan.counted(at.step), at.plan.total_steps);
+        let model = adam.apply(self.model, gradients, &settings, scale);
+        let mut teacher = self.teacher;
+        teacher.update(&model.encoder, momentum);
+        Self { model, teacher, ..self }
+    }
+
+    fn measured(&self, loss: &Loss, measures: &mut Terms, at: &At) {
+        let mean_square = measures.0.remove("mean_square").unwrap_or(f64::NAN);
+        measures.0.insert("tau".to_owned(), self.weights(at).tau);
+        measures.0.insert("explained_variance".to_owned(), 1.0 - loss.term("reconstruction") / mean_square);
+    }
+
+    fn validate(&self, data: &BdoData, step: u64) -> Result<Option<ValidationEntry>, RunError> {
+        validate(&self.model, &self.teacher, &data.source, &data.validation, step)
+    }
+
+    fn warnings(&self, entry: &ValidationEntry) -> Vec<String> {
+        let [time, scans, explained, mse, mean_square] =
+            ["spread_over_time", "spread_over_scans", "explained_variance", "mse", "mean_square"]
+                .map(|name| entry.measures.get(name));
+        let mut found = Vec::new();
+        if time < COLLAPSED || (entry.scans > 1 && scans < COLLAPSED) {
+            found.push(format!(
+                "warning: the latents have collapsed at step {}: spread {time:.4} over time, {scans:.4} over scans",
+                entry.step
+            ));
+        }
+        if explained < 0.0 {
+            found.push(format!(
+                "warning: after {} steps the model explains nothing of unseen people's masked frames (mean squared \
+                 error {mse:.4}, predicting the mean costs {mean_square:.4})",
+                entry.step
+            ));
+        }
+        found
+    }
+
+    fn publish(&self, data: &BdoData, steps: u64, validation: Option<&ValidationEntry>) -> Result<(), RunError> {
+        Ok(data.publisher.write(&data.model, &self.model, steps, validation)?)
+    }
+}
+
+/// The loss of a pass and its terms, weights included.
+pub(crate) fn loss_of(pass: &TrainPass) -> Loss {
+    let terms = [
+        ("energy", number(&pass.loss.energy)),
+        ("reconstruction", number(&pass.loss.reconstruction)),
+        ("latent", number(&pass.loss.latent)),
+    ];
+    Loss { total: number(&pass.loss.total), terms: Terms::of(terms) }
+}
+
+/// How far latents move: a representation that collapses shows here first.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LatentSpread {
+    /// Root mean variance over the frames of a scan.
+    pub over_time: f64,
+    /// Root mean variance of the scans' mean latents.
+    pub over_scans: f64,
+}
+
+/// encoded [B, C, d], of which the first `count[b]` rows of each sample are real.
+pub fn latent_spread(encoded: &Tensor<3>, count: &[usize]) -> LatentSpread {
+    let [batch, slots, width] = encoded.dims();
+    let values = encoded.clone().inner().into_data().try_to_vec::<f32>().unwrap_or_default();
+    let mut over_time = 0.0;
+    let mut means = vec![0.0f64; batch * width];
+    for (b, &rows) in count.iter().enumerate() {
+        let mean = &mut means[b * width..(b + 1) * width];
+        let mut square = vec![0.0f64; width];
+        for row in values[b * slots * width..][..rows * width].chunks_exact(width) {
+            for ((m, s), &x) in mean.iter_mut().zip(&mut square).zip(row) {
+                *m += f64::from(x) / rows as f64;
+                *s += f64::from(x) * f64::from(x) / rows as f64;
+            }
+        }
+        over_time += mean.iter().zip(&square).map(|(m, s)| (s - m * m).max(0.0)).sum::<f64>() / (batch * width) as f64;
+    }
+    let mut over_scans = 0.0;
+    for i in 0..width {
+        let column = (0..batch).map(|b| means[b * width + i]);
+        let mean = column.clone().sum::<f64>() / batch as f64;
+        over_scans += column.map(|x| (x - mean) * (x - mean)).sum::<f64>() / (batch * width) as f64;
+    }
+    LatentSpread { over_time: over_time.sqrt(), over_scans: over_scans.sqrt() }
+}

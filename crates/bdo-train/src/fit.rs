@@ -1,0 +1,467 @@
+//! The training loop, for every learner: BDO, the token models, the supervised networks and fine-tuning.
+
+use crate::checkpoint::{CheckpointError, CheckpointSets, Progress, StoredState};
+use crate::folder::{FolderError, RunFolder};
+use crate::guard::{Guard, MOST_ROLLBACKS, SKIPS_BEFORE_ROLLBACK};
+use crate::learner::{At, Batches, Learner};
+use crate::log::Log;
+use crate::optimiser::AdamState;
+use crate::prefetch::Prefetch;
+use crate::step::{StepLimits, StepReport, take_step};
+use crate::timer::{Length, Timer, memory_mib};
+use bdo_data::durable::FileError;
+use bdo_data::random::stream;
+use bdo_data::record::{Plan, RunRecord, StepEntry, ValidationEntry};
+use bdo_model::parameters::Parameters;
+use rand_chacha::rand_core::Rng;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// How a learner is trained, apart from what it decides itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    /// Seed of everything random.
+    pub seed: u64,
+    /// How long to train.
+    pub length: Length,
+    /// When the work began: a time limit counts from here.
+    pub started: Instant,
+    /// Largest gradient norm; infinite for no clipping.
+    pub clip_norm: f64,
+    /// Whether a step whose loss is far above its moving average is skipped.
+    pub skip_spikes: bool,
+    /// Fewest steps between two validations, which come at the end of epochs.
+    pub validation_steps: u64,
+    /// A checkpoint every so many steps; 0 for none by steps.
+    pub checkpoint_steps: u64,
+    /// A checkpoint whenever so many minutes have passed since the last.
+    pub checkpoint_minutes: f64,
+    /// A checkpoint at the end of every epoch.
+    pub checkpoint_epochs: bool,
+    /// Checkpoints kept.
+    pub keep_checkpoints: usize,
+}
+
+impl Course {
+    /// For a learner that validates at the end of every epoch and is taken up again there.
+    pub fn of_epochs(seed: u64, length: Length) -> Self {
+        Self {
+            seed,
+            length,
+            started: Instant::now(),
+            clip_norm: f64::INFINITY,
+            skip_spikes: false,
+            validation_steps: 0,
+            checkpoint_steps: 0,
+            checkpoint_minutes: f64::INFINITY,
+            checkpoint_epochs: true,
+            keep_checkpoints: 2,
+        }
+    }
+}
+
+/// What is kept on the disk.
+#[derive(Debug)]
+pub enum Keep<'a> {
+    /// Nothing.
+    Nothing,
+    /// Checkpoints, from which an interrupted training goes on.
+    Checkpoints {
+        /// Their folder.
+        folder: PathBuf,
+        /// Names all that decides the training.
+        identity: String,
+    },
+    /// Record, journal, events and checkpoints in a run folder.
+    Run {
+        /// The folder.
+        folder: &'a RunFolder,
+        /// Saved again once the length of the run is known.
+        record: RunRecord,
+    },
+}
+
+/// Follows a training.
+pub trait RunObserver {
+    /// The length of the run is known.
+    fn planned(&self, _plan: &Plan, _from_step: u64) {}
+    /// A step was taken or skipped.
+    fn stepped(&self, _entry: &StepEntry) {}
+    /// The learner was validated.
+    fn validated(&self, _entry: &ValidationEntry) {}
+    /// Something worth a sentence.
+    fn note(&self, _text: &str) {}
+    /// Whether to write a checkpoint and stop.
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
+
+/// An observer for trainings that nobody follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Unobserved;
+
+impl RunObserver for Unobserved {}
+
+/// A trained learner.
+#[derive(Clone, Debug)]
+pub struct Fitted<L> {
+    /// With the weights of the last step.
+    pub learner: L,
+    /// Where the run ended.
+    pub progress: Progress,
+    /// Weights of the best validation, for learners that choose by it.
+    pub best: Option<Vec<Parameters>>,
+    /// Length of the run.
+    pub plan: Plan,
+    /// Loss of the last step of this process, if it took one.
+    pub loss: Option<f64>,
+    /// Duration of this process's part.
+    pub seconds: f64,
+}
+
+/// A training could not be finished, for reasons that are not the learner's.
+#[derive(Debug, thiserror::Error)]
+pub enum FitError {
+    /// A checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The run folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Another file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Stopped by request.
+    #[error("interrupted at step {step}; run the same command with --resume to go on")]
+    Interrupted {
+        /// The step that comes next.
+        step: u64,
+    },
+    /// The loss cannot be kept finite.
+    #[error(
+        "training does not settle: {SKIPS_BEFORE_ROLLBACK} steps in a row had a loss that was not finite or far too \
+         large, after {MOST_ROLLBACKS} returns to a checkpoint; try a lower train.learning_rate and look at the data"
+    )]
+    Diverged,
+}
+
+/// Trains until the end of the plan, or until asked to stop.
+pub fn fit<L: Learner>(
+    learner: L,
+    data: &L::Data,
+    course: &Course,
+    keep: Keep<'_>,
+    observer: &dyn RunObserver,
+) -> Result<Fitted<L>, L::Error> {
+    let mut run = Run::open(learner, data, course, keep, observer)?;
+    std::thread::scope(|scope| {
+        let mut batches = Prefetch::start(scope, data, run.seed(), run.progress.step);
+        while run.progress.step < run.plan().total_steps {
+            if observer.stop_requested() {
+                run.save()?;
+                return Err(FitError::Interrupted { step: run.progress.step }.into());
+            }
+            run.step(&mut batches)?;
+            if run.progress.guard.must_roll_back() {
+                run.roll_back()?;
+                batches = Prefetch::start(scope, data, run.seed(), run.progress.step);
+                continue;
+            }
+            run.validate_if_due()?;
+            run.fix_length_once_known()?;
+            if run.time_is_up() {
+                break;
+            }
+            run.save_if_due()?;
+        }
+        drop(batches);
+        run.save()?;
+        Ok(run.finished())
+    })
+}
+
+/// A run between two steps.
+struct Run<'a, L: Learner> {
+    data: &'a L::Data,
+    course: &'a Course,
+    observer: &'a dyn RunObserver,
+    keep: Keep<'a>,
+    checkpoints: Option<CheckpointSets>,
+    log: Option<Log>,
+    timer: Timer,
+    saved_at: Instant,
+    validated_at: u64,
+    loss: Option<f64>,
+    progress: Progress,
+    adam: AdamState,
+    best: Option<Vec<Parameters>>,
+    /// Taken out while a step changes it in place.
+    learner: Option<L>,
+}
+
+impl<'a, L: Learner> Run<'a, L> {
+    /// Takes up the newest checkpoint, or begins.
+    fn open(
+        learner: L,
+        data: &'a L::Data,
+        course: &'a Course,
+        keep: Keep<'a>,
+        observer: &'a dyn RunObserver,
+    ) -> Result<Self, L::Error> {
+        let place = match &keep {
+            Keep::Nothing => None,
+            Keep::Checkpoints { folder, identity } => Some((folder.clone(), identity.clone())),
+            Keep::Run { folder, record } => Some((folder.join("checkpoints"), record.identity.blake3())),
+        };
+        let checkpoints = place.map(|(folder, run_blake3)| CheckpointSets {
+            folder,
+            run_blake3,
+            keep: course.keep_checkpoints,
+            weights: learner.files(),
+        });
+        let mut run = Self {
+            data,
+            course,
+            observer,
+            keep,
+            checkpoints,
+            log: None,
+            timer: Timer::new(course.started),
+            saved_at: Instant::now(),
+            validated_at: 0,
+            loss: None,
+            progress: Progress::default(),
+            adam: AdamState::default(),
+            best: None,
+            learner: Some(learner),
+        };
+        run.restore()?;
+        run.validated_at = run.progress.step;
+        if let Keep::Run { record, .. } = &run.keep {
+            run.progress.plan = record.plan;
+        }
+        if run.progress.plan.is_none() {
+            run.progress.plan = course.length.known(data.steps_per_epoch());
+        }
+        run.save_plan()?;
+        run.open_log()?;
+        if let Some(plan) = &run.progress.plan {
+            observer.planned(plan, run.progress.step);
+        }
+        Ok(run)
+    }
+
+    fn plan(&self) -> Plan {
+        let unknown =
+            Plan { total_steps: u64::MAX, steps_per_epoch: self.data.steps_per_epoch(), calibration_steps: u64::MAX };
+        self.progress.plan.unwrap_or(unknown)
+    }
+
+    /// Another seed after each rollback: in the same order of data the same would happen again.
+    fn seed(&self) -> u64 {
+        match self.progress.guard.rollbacks {
+            0 => self.course.seed,
+            rollbacks => stream("rollback", &[self.course.seed, u64::from(rollbacks)]).next_u64(),
+        }
+    }
+
+    fn learner(&self) -> &L {
+        self.learner.as_ref().expect("a step puts the learner back")
+    }
+
+    fn take_learner(&mut self) -> L {
+        self.learner.take().expect("a step puts the learner back")
+    }
+
+    /// Draws the batch of the next step and takes the step.
+    fn step(&mut self, batches: &mut Prefetch<'_, L::Data>) -> Result<(), L::Error> {
+        let begun = Instant::now();
+        let batch = batches.next_batch()?;
+        let waited = begun.elapsed().as_secs_f64();
+        let at = At { plan: self.plan(), step: self.progress.step, seed: self.seed() };
+        self.progress.step += 1;
+        let Some(batch) = batch else { return Ok(()) };
+        let scans = L::Data::scans(&batch) as f64;
+        let learner = self.take_learner();
+        let learning_rate = learner.learning_rate(&at);
+        let pieces = learner.pieces(batch, &at);
+        let loss = if self.course.skip_spikes { self.progress.guard.loss_limit() } else { f64::INFINITY };
+        let limits = StepLimits { clip_norm: self.course.clip_norm, loss };
+        let (learner, report) = take_step(learner, &mut self.adam, &pieces, &at, &limits)?;
+        self.learner = Some(learner);
+        self.progress.guard.note(&report);
+        self.progress.train_loss.0 += report.loss.total * scans;
+        self.progress.train_loss.1 += scans;
+        self.loss = Some(report.loss.total);
+        let seconds = begun.elapsed().as_secs_f64();
+        self.timer.steps.push(seconds);
+        let StepReport { loss, measures, gradient_norm, skipped } = report;
+        let entry = StepEntry {
+            step: at.step,
+            epoch: at.epoch(),
+            loss,
+            learning_rate,
+            gradient_norm,
+            measures,
+            scans_per_second: scans / seconds,
+            waiting_share: waited / seconds,
+            memory_mib: if self.log.is_some() { memory_mib() } else { 0.0 },
+            skipped,
+        };
+        if let Some(log) = &mut self.log {
+            log.step(&entry).map_err(FitError::File)?;
+        }
+        self.observer.stepped(&entry);
+        if let Some(reason) = skipped {
+            self.observer.note(&format!("step {} was skipped: {reason:?}, loss {}", at.step, entry.loss.total));
+        }
+        Ok(())
+    }
+
+    /// At the end of epochs and of the run.
+    fn validate_if_due(&mut self) -> Result<(), L::Error> {
+        let step = self.progress.step;
+        let due = self.epoch_ends() && step >= self.validated_at + self.course.validation_steps;
+        if !due && step != self.plan().total_steps {
+            return Ok(());
+        }
+        self.validated_at = step;
+        let begun = Instant::now();
+        let Some(mut entry) = self.learner().validate(self.data, step)? else { return Ok(()) };
+        self.timer.validation = begun.elapsed().as_secs_f64();
+        let (sum, scans) = std::mem::take(&mut self.progress.train_loss);
+        entry.measures.0.insert("train_loss".to_owned(), sum / scans);
+        if let Some(log) = &mut self.log {
+            log.validation(&entry).map_err(FitError::File)?;
+        }
+        self.observer.validated(&entry);
+        self.learner().warnings(&entry).iter().for_each(|text| self.observer.note(text));
+        let number = self.progress.validations.len();
+        let best = self.progress.best.map(|best| (best, &self.progress.validations[best]));
+        if self.learner().prefers(number, &entry, best) {
+            self.progress.best = Some(number);
+            self.best = Some(self.learner().parameters());
+        }
+        self.progress.validations.push(entry);
+        Ok(())
+    }
+
+    fn epoch_ends(&self) -> bool {
+        self.progress.step.is_multiple_of(self.data.steps_per_epoch())
+    }
+
+    /// Fixes the length of a run limited in time once enough steps were timed.
+    fn fix_length_once_known(&mut self) -> Result<(), L::Error> {
+        let length = &self.course.length;
+        if self.progress.plan.is_some() || !self.timer.knows(length) {
+            return Ok(());
+        }
+        let between = self.data.steps_per_epoch().max(self.course.validation_steps);
+        let plan = self.timer.plan(length, self.data.steps_per_epoch(), between, self.progress.step);
+        self.progress.plan = Some(plan);
+        self.save_plan()?;
+        self.observer.planned(&plan, self.progress.step);
+        Ok(())
+    }
+
+    fn time_is_up(&self) -> bool {
+        let (step, total) = (self.progress.step, self.plan().total_steps);
+        let up = self.timer.is_past(&self.course.length) && step < total && self.progress.plan.is_some();
+        if up {
+            self.observer.note(&format!(
+                "the time is up at step {step} of {total}: steps took longer than the first ones; --resume goes on"
+            ));
+        }
+        up
+    }
+
+    fn save_if_due(&mut self) -> Result<(), L::Error> {
+        let course = self.course;
+        let by_steps = course.checkpoint_steps > 0 && self.progress.step.is_multiple_of(course.checkpoint_steps);
+        let by_epochs = course.checkpoint_epochs && self.epoch_ends();
+        if by_steps || by_epochs || self.saved_at.elapsed().as_secs_f64() > 60.0 * course.checkpoint_minutes {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// A checkpoint of the present state, and what is published of it.
+    fn save(&mut self) -> Result<(), L::Error> {
+        if let Some(checkpoints) = &self.checkpoints
+            && !checkpoints.holds(&self.progress)
+        {
+            let state = StoredState {
+                progress: self.progress.clone(),
+                adam: self.adam.clone(),
+                weights: self.learner().parameters(),
+                best: self.best.clone(),
+            };
+            checkpoints.save(&state).map_err(FitError::Checkpoint)?;
+        }
+        self.learner().publish(self.data, self.progress.step, self.progress.validations.last())?;
+        self.saved_at = Instant::now();
+        Ok(())
+    }
+
+    /// The newest undamaged checkpoint, if there is one.
+    fn restore(&mut self) -> Result<bool, L::Error> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
+        let found = checkpoints.restore().map_err(FitError::Checkpoint)?;
+        for damage in &found.damaged {
+            self.observer.note(&format!("{damage}; the checkpoint before it is used"));
+        }
+        let Some(StoredState { progress, adam, weights, best }) = found.state else { return Ok(false) };
+        self.learner = Some(self.take_learner().restored(Some(weights))?);
+        (self.progress, self.adam, self.best) = (progress, adam, best);
+        Ok(true)
+    }
+
+    /// Back to the last checkpoint, or to the beginning.
+    fn roll_back(&mut self) -> Result<(), L::Error> {
+        let (rollbacks, skipped) = (self.progress.guard.rollbacks + 1, self.progress.guard.skipped);
+        if rollbacks > MOST_ROLLBACKS {
+            return Err(FitError::Diverged.into());
+        }
+        let plan = self.progress.plan;
+        if !self.restore()? {
+            self.learner = Some(self.take_learner().restored(None)?);
+            (self.progress, self.adam, self.best) = (Progress::default(), AdamState::default(), None);
+        }
+        self.progress.plan = plan;
+        self.progress.guard = Guard { rollbacks, skipped, skipped_in_row: 0, ..self.progress.guard };
+        self.observer.note(&format!(
+            "steps keep failing; back to step {} (return {rollbacks} of {MOST_ROLLBACKS})",
+            self.progress.step
+        ));
+        self.validated_at = self.validated_at.min(self.progress.step);
+        self.open_log()?;
+        self.save()
+    }
+
+    fn open_log(&mut self) -> Result<(), L::Error> {
+        if let Keep::Run { folder, .. } = &self.keep {
+            self.log = Some(Log::open(folder, self.progress.step).map_err(FitError::File)?);
+        }
+        Ok(())
+    }
+
+    fn save_plan(&mut self) -> Result<(), L::Error> {
+        if let Keep::Run { folder, record } = &mut self.keep {
+            record.plan = self.progress.plan;
+            folder.save(record).map_err(FitError::Folder)?;
+        }
+        Ok(())
+    }
+
+    fn finished(mut self) -> Fitted<L> {
+        Fitted {
+            learner: self.take_learner(),
+            plan: self.plan(),
+            progress: self.progress,
+            best: self.best,
+            loss: self.loss,
+            seconds: self.timer.seconds(),
+        }
+    }
+}

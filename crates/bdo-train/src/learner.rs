@@ -1,0 +1,143 @@
+//! What a model must provide to be trained by [`fit`](crate::fit::fit).
+
+use crate::fit::FitError;
+use crate::gradient::NamedGradients;
+use crate::optimiser::AdamState;
+use bdo_data::cohort::CohortError;
+use bdo_data::record::{Loss, Plan, Terms, ValidationEntry};
+use bdo_model::parameters::{ParameterSpec, Parameters};
+
+/// Where in a run a step is. Together with the seed, the step decides everything random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct At {
+    /// Length of the run.
+    pub plan: Plan,
+    /// The step, counted from 0.
+    pub step: u64,
+    /// Seed of the run; another one after each rollback, so that the data come in another order.
+    pub seed: u64,
+}
+
+impl At {
+    /// Pass over the training scans.
+    pub fn epoch(&self) -> u64 {
+        self.plan.position(self.step).0
+    }
+}
+
+/// Files of weights and the table of each; the first holds the trained part.
+pub type WeightFiles = Vec<(&'static str, Vec<ParameterSpec>)>;
+
+/// The training scans, in the batches of the steps.
+pub trait Batches: Sync {
+    /// The scans of one step on the host.
+    type Batch: Send;
+
+    /// Whether batches are worth drawing on another thread while a step runs.
+    const AHEAD: bool = true;
+
+    /// Steps of one pass over the scans.
+    fn steps_per_epoch(&self) -> u64;
+
+    /// The batch of a step: a function of seed and step alone. None if no scan of it can be used.
+    fn draw(&self, seed: u64, step: u64) -> Result<Option<Self::Batch>, CohortError>;
+
+    /// Scans in a batch.
+    fn scans(batch: &Self::Batch) -> usize;
+}
+
+/// Gradients that can be summed over micro-batches.
+pub trait Gradients: Default + Send {
+    /// The sum of both.
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
+
+    /// The Euclidean norm over all of them; not finite if any value is not.
+    fn norm(&self) -> f64;
+}
+
+impl Gradients for NamedGradients {
+    fn plus(self, other: Self) -> Self {
+        Self::plus(self, other)
+    }
+
+    fn norm(&self) -> f64 {
+        Self::norm(self)
+    }
+}
+
+/// What the pass over one micro-batch contributes to a step: its share of every mean, so that contributions are added up.
+#[derive(Clone, Debug, Default)]
+pub struct Contribution<G> {
+    /// Loss and terms.
+    pub loss: Loss,
+    /// What else is measured.
+    pub measures: Terms,
+    /// Gradient of the loss; none are needed if the loss is not finite.
+    pub gradients: G,
+}
+
+/// A model in training: weights, and how they are fitted. The loop owns the optimiser's state, the schedule's position, the
+/// guard, the journal and the checkpoints.
+pub trait Learner: Sized + Sync {
+    /// Where batches come from, and what validation and publishing need.
+    type Data: Batches;
+    /// A micro-batch: as many scans as are held in memory at once.
+    type Piece: Send + Sync;
+    /// Of one micro-batch, and of a step.
+    type Gradients: Gradients;
+    /// Why training failed.
+    type Error: std::error::Error + From<CohortError> + From<FitError> + Send;
+
+    /// Whether micro-batches of a step run side by side, one per thread.
+    const SIDE_BY_SIDE: bool = false;
+
+    /// Files of weights of a checkpoint.
+    fn files(&self) -> WeightFiles;
+
+    /// Host copies of all weights, one per file.
+    fn parameters(&self) -> Vec<Parameters>;
+
+    /// The same model with other weights, or as it was before the first step.
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, Self::Error>;
+
+    /// Cuts a batch into micro-batches.
+    fn pieces(&self, batch: <Self::Data as Batches>::Batch, at: &At) -> Vec<Self::Piece>;
+
+    /// Forward and backward pass of one micro-batch. `alone` is false when others run at the same time.
+    fn pass(&self, piece: &Self::Piece, at: &At, alone: bool) -> Result<Contribution<Self::Gradients>, Self::Error>;
+
+    /// Learning rate of a step, for the journal.
+    fn learning_rate(&self, at: &At) -> f64;
+
+    /// One optimiser step with gradients times `scale`; a moving average follows.
+    fn updated(self, gradients: &Self::Gradients, adam: &mut AdamState, scale: f64, at: &At) -> Self;
+
+    /// Completes the measures of a step once the contributions are added up.
+    fn measured(&self, _loss: &Loss, _measures: &mut Terms, _at: &At) {}
+
+    /// Scores the validation set; none if there is none.
+    fn validate(&self, _data: &Self::Data, _step: u64) -> Result<Option<ValidationEntry>, Self::Error> {
+        Ok(None)
+    }
+
+    /// What a reader should be warned of after a validation.
+    fn warnings(&self, _entry: &ValidationEntry) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the weights of this validation are to be kept over the best so far. Validations are counted from 0.
+    fn prefers(&self, _number: usize, _entry: &ValidationEntry, _best: Option<(usize, &ValidationEntry)>) -> bool {
+        false
+    }
+
+    /// Writes what others use (a model directory); called with every checkpoint.
+    fn publish(
+        &self,
+        _data: &Self::Data,
+        _steps: u64,
+        _validation: Option<&ValidationEntry>,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
