@@ -1,4 +1,4 @@
-//! What a verb says at its end, and its remarks on the way.
+//! The result of a verb, and notes on the way.
 
 use std::io::Write;
 

@@ -45,7 +45,7 @@ pub(crate) struct HeadAndData {
     pub(crate) cohort: Data,
 }
 
-// What a head is fitted on, and where it goes.
+// The input and output of fitting a head.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Labelled {

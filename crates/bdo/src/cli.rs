@@ -72,7 +72,7 @@ pub(crate) enum Verb {
     Probe(ProbeArgs),
     Finetune(FinetuneArgs),
     Predict(PredictArgs),
-    /// Put the posterior to work: reconstruct, impute, forecast, with uncertainty that was checked
+    /// Reconstruct, impute, forecast: region values at any time, with calibrated uncertainty
     #[command(subcommand)]
     Infer(InferVerb),
     Compare(CompareArgs),

@@ -96,7 +96,7 @@ impl TuneObserver for Watcher<'_> {
         let place = self.args.on.repetitions.seeds.iter().position(|s| *s == seed).unwrap_or(0);
         let before = (place * self.args.training.budget as usize + configuration) * self.args.training.epochs;
         self.progress.advance(before + epochs, 0);
-        // Logs of batch systems get a line an epoch; a terminal has the bar.
+        // Logs of batch systems get a line per epoch; a terminal has the bar.
         if !std::io::stderr().is_terminal() {
             let loss = losses.last().copied().unwrap_or(f64::NAN);
             note(

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::answer::Answer;
 
-/// What a run is and how far it has come.
+/// A run: its configuration and how far it has come.
 pub(crate) fn inspect_run(path: &Path) -> anyhow::Result<Answer> {
     let record = RunRecord::read(path)?;
     let journal = JournalText::read(&path.join("journal.jsonl"))?;
@@ -42,7 +42,7 @@ pub(crate) fn inspect_run(path: &Path) -> anyhow::Result<Answer> {
     Ok(Answer::new(json, text))
 }
 
-/// What a model directory holds.
+/// A model directory: size, regions, training people.
 pub(crate) fn inspect_model(path: &Path) -> anyhow::Result<Answer> {
     if let Some(kind) = kind_of_model(path) {
         let model = TokenDirectory::read(path)?;

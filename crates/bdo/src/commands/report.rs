@@ -51,7 +51,7 @@ impl ReportArgs {
     }
 }
 
-/// What a folder may be, for people who gave another one.
+/// The kinds of folders a page is made of.
 const EXPECTED: &str = "a cohort, run, model, comparison, sweep, probe, inference or measurement";
 
 pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Answer> {

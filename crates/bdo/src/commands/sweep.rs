@@ -91,12 +91,12 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     report(args, &varied, &targets, &rows)
 }
 
-/// What is varied and how.
+/// The keys that are varied, and their values.
 struct Varied {
     name: String,
     keys: Vec<String>,
     values: Vec<String>,
-    /// One list a value, one entry a key.
+    /// One list per value, one entry per key.
     settings: Vec<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! What drives the latent process, and what that does to regions.
+//! Control energy along scans, and the effect of control and decay on each region.
 
 use bdo_data::cohort::Cohort;
 use bdo_model::dynamics::Frames;

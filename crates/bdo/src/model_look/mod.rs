@@ -31,7 +31,7 @@ use drive::Drive;
 /// Scans over which control and time constants are averaged.
 const DRIVEN_SCANS: usize = 20;
 
-/// What a model makes of a cohort.
+/// Reconstructions, features and dynamics of a cohort under a model.
 pub(crate) struct Look {
     /// The model's regions, with what the cohort knows of them.
     regions: Vec<Region>,

@@ -30,7 +30,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use super::train::{MICRO_BATCH, TrainStep};
 use super::{Phase, Step, Workload, workload};
 
-/// What is known without a clock.
+/// Size and operations of a model, known without timing it.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) parameters: usize,

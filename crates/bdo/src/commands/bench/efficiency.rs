@@ -113,9 +113,9 @@ fn number(row: &Value, key: &str) -> f64 {
 fn table(args: &Workload, rows: &[Value]) -> String {
     let first = &rows[0];
     let mut text = format!(
-        "### Cost at equal width ({}, {} regions, {} frames a scan, batch {}, {} threads)\n\n\
-         | model | parameters | tokens a scan | GFLOP a scan, training | GFLOP a scan, embedding | training step, ms | \
-         embedding, ms a scan | peak memory training, MiB | peak memory embedding, MiB |\n|---|{}\n",
+        "### Cost at equal width ({}, {} regions, {} frames per scan, batch {}, {} threads)\n\n\
+         | model | parameters | tokens per scan | GFLOP per scan, training | GFLOP per scan, embedding | training step, ms | \
+         embedding, ms per scan | peak memory training, MiB | peak memory embedding, MiB |\n|---|{}\n",
         args.size.typed(),
         first["regions"],
         first["frames"],

@@ -1,4 +1,4 @@
-//! What the machine could do at best.
+//! Measured limits of the machine.
 
 use bdo_kernels::{Isa, Precision, amx, peak};
 

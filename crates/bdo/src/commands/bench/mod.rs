@@ -144,7 +144,7 @@ pub(crate) trait Step {
     fn step(&mut self) -> anyhow::Result<()>;
     /// Floating-point operations of the matrix products in it; a multiply-add counts as two.
     fn flops(&self) -> f64;
-    /// What the linear layers compute in.
+    /// Precision of the linear layers.
     fn precision(&self) -> Precision;
 }
 

@@ -1,4 +1,4 @@
-//! Answers for every scan: reconstruct, impute, forecast, trajectory.
+//! Reconstruct, impute, forecast and trajectory: one answer per scan.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,15 +19,15 @@ use bdo_model::posterior::spread::decoded_variance;
 use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
-use super::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, Setup, TrajectoryArgs, calibrate};
+use super::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, Setup, calibrate};
 use crate::answer::{Answer, note};
 use crate::cli::Common;
 use crate::progress::Progress;
 
-/// Most rows a scan may be asked for: beyond any use, short of filling a disk by a slip of the hand.
+/// Most rows that may be asked for per scan; a mistyped step must not fill a disk.
 const MOST_ROWS: f64 = 5e6;
 
-/// What is asked of one scan.
+/// The rows that are asked for of one scan.
 struct Plan {
     hidden: Vec<bool>,
     unseen: Vec<bool>,
@@ -220,7 +220,7 @@ fn answer(
     Ok(Answer::new(facts, text).rejected(!passed_over.is_empty()))
 }
 
-/// What turns the spread of the state into that of a measurement, for one scan.
+/// Turns the variance of the state into that of a measurement, for one scan.
 struct Spreads {
     ignorance: Option<Ignorance>,
 }
@@ -331,8 +331,8 @@ fn write_description(folder: &Path) -> anyhow::Result<()> {
     Ok(durable::write(&folder.join("dataset_description.json"), text.as_bytes())?)
 }
 
-pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Result<Answer> {
-    let setup = Setup::new(&args.asked, "trajectory", &json!({}), common)?;
+pub(super) fn trajectory(asked: &Asked, common: &Common) -> anyhow::Result<Answer> {
+    let setup = Setup::new(asked, "trajectory", &json!({}), common)?;
     let width = setup.frozen.model.config().width;
     let engine = setup.engine();
     let facts = [("model_blake3", setup.frozen.blake3.clone()), ("cohort_blake3", setup.cohort.content_blake3()?)];
@@ -409,7 +409,7 @@ pub(super) fn trajectory(args: &TrajectoryArgs, common: &Common) -> anyhow::Resu
     durable::write(&setup.folder.join("summary.tsv"), text.as_bytes())?;
     let facts = json!({
         "verb": "trajectory", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
-        "scans": summary.len(), "networks": names, "out": args.asked.out,
+        "scans": summary.len(), "networks": names, "out": asked.out,
     });
     setup.folder.write_json("inference.json", &facts)?;
     let text = format!("{}: latent paths of {} scans; means in summary.tsv", path.display(), summary.len());

@@ -138,7 +138,7 @@ fn tails(
     Ok(found)
 }
 
-/// What is known about scans before anything is predicted.
+/// Properties of scans that decide whether they are like those the model knows.
 pub(super) fn facts(frozen: &FrozenModel, cohort: &Cohort, scans: &[usize]) -> anyhow::Result<Vec<ScanFacts>> {
     let intake = Intake::new(&frozen.contract, cohort)?;
     let mut found = Vec::new();
@@ -182,7 +182,7 @@ fn check(
     Ok(scores?)
 }
 
-/// One line a share of missing frames.
+/// One line per share of missing frames.
 pub(super) fn coverage_table(scores: &[FillScore]) -> String {
     let mut text =
         String::from("missing   model   kriging  interpol.    hold    mean    crps   in 50 %  in 80 %  in 95 %\n");

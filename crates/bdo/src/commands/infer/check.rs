@@ -1,4 +1,4 @@
-//! `bdo infer check`: does it hold together?
+//! `bdo infer check`: other timings, a simulation of the same equation, test and retest, known truth.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +144,7 @@ struct Truth {
 fn truth(setup: &Setup, scans: &[usize], most: usize) -> anyhow::Result<Option<Truth>> {
     let Some(bytes) = setup.cohort.extra("truth/people.jsonl")? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
-    // One line a person, in the order they were made, which is that of the table of people.
+    // One line per person, in the order of the table of people.
     let mut rates = Vec::new();
     for line in text.lines() {
         let person: serde_json::Value = serde_json::from_str(line)?;

@@ -1,4 +1,4 @@
-//! `bdo infer`: the posterior put to work.
+//! `bdo infer`: questions to the posterior.
 
 mod answer;
 mod calibrate;
@@ -36,12 +36,14 @@ pub(crate) enum InferVerb {
     Reconstruct(ReconstructArgs),
     Impute(ImputeArgs),
     Forecast(ForecastArgs),
-    Trajectory(TrajectoryArgs),
+    /// Write the latent path: mean, variance, control energy and time constants by network
+    #[command(after_help = "Example:\n  bdo infer trajectory --model run/model --data cohort --out path")]
+    Trajectory(Asked),
     Check(CheckArgs),
     Conformal(ConformalArgs),
 }
 
-// What every answer about scans needs.
+// Shared by all answers about scans.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Asked {
@@ -82,7 +84,7 @@ pub(crate) struct CalibrateArgs {
     spread: Spread,
 }
 
-/// Every frame from all frames, or times between them, with standard deviations
+/// Reconstruct every frame from all frames, or times between them, with standard deviations
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bdo infer reconstruct --model run/model --data cohort --out rec --calibration calibration.json\n  bdo infer reconstruct --model run/model --data cohort --out fine --every 0.5"
@@ -114,7 +116,7 @@ pub(crate) struct ImputeArgs {
     missing: Vec<f64>,
 }
 
-/// What comes after the last frame; or hide the last frames and see how well they are forecast
+/// Predict frames after the last one; or hide the last frames and see how well they are forecast
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bdo infer forecast --model run/model --data cohort --out next --horizon 20\n  bdo infer forecast --model run/model --data cohort --out skill --horizon 10 --score"
@@ -131,15 +133,7 @@ pub(crate) struct ForecastArgs {
     score: bool,
 }
 
-/// The latent path: mean, variance, control energy and time constants by network
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bdo infer trajectory --model run/model --data cohort --out path")]
-pub(crate) struct TrajectoryArgs {
-    #[command(flatten)]
-    asked: Asked,
-}
-
-/// Does it hold together: other timings, a simulation of the same equation, test and retest, known truth
+/// Check a model: other timings, a simulation of the same equation, test and retest, known truth
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bdo infer check --model run/model --data cohort --out checks")]
 pub(crate) struct CheckArgs {
@@ -153,7 +147,7 @@ pub(crate) struct CheckArgs {
     paths: usize,
 }
 
-/// Intervals and sets around the predictions of a fitted head that hold for new people
+/// Fit intervals or sets of classes around a head's predictions that hold for new people
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  bdo probe --model run/model --data cohort --target age --seeds 0 --out age\n  bdo infer conformal --head age --data cohort --out age-90.json --level 0.9\n  bdo predict --head age --data others --conformal age-90.json --out predictions.tsv"
@@ -187,7 +181,7 @@ pub(crate) fn run(verb: &InferVerb, common: &Common) -> anyhow::Result<Answer> {
     }
 }
 
-/// What every kind of inference begins with.
+/// The model, the scans and the bands of an inference.
 struct Setup {
     frozen: FrozenModel,
     notes: Option<TrainingNotes>,
@@ -209,7 +203,7 @@ impl Setup {
             "calibration": asked.calibration, "uncertainty": asked.spread.uncertainty(),
             "seed": common.seed, "details": details,
         });
-        // What can be refused is refused before anything is made.
+        // Wrong requests are refused before a folder is made.
         let given = match &asked.calibration {
             Some(path) => Some(Calibration::read(path, &frozen.blake3, frozen.contract.roi_names.len())?),
             None => None,
@@ -254,7 +248,7 @@ impl Setup {
         Engine::new(&self.frozen)
     }
 
-    /// What scoring needs, or why it cannot be done.
+    /// Training notes and bands, which scoring needs.
     fn scoring(&self) -> anyhow::Result<(&TrainingNotes, &Calibration)> {
         let notes = self.notes.as_ref().context("expected a model with training.json, which kriging needs")?;
         let calibration = self
