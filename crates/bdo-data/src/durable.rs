@@ -31,7 +31,8 @@ impl FileError {
     }
 }
 
-fn describe(action: &str, path: &Path, source: &io::Error) -> String {
+/// The message of a [`FileError`].
+pub fn describe(action: &str, path: &Path, source: &io::Error) -> String {
     let path = path.display();
     match source.kind() {
         io::ErrorKind::NotFound => format!("cannot {action} {path}: it does not exist"),

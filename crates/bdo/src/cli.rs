@@ -25,7 +25,8 @@ use crate::commands::watch::WatchArgs;
 
 /// Brain dynamics from fMRI by stochastic optimal control
 #[derive(Debug, Parser)]
-#[command(name = "bdo", version, propagate_version = true, arg_required_else_help = true, disable_help_flag = true)]
+#[command(name = "bdo", version, propagate_version = true, arg_required_else_help = true)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(after_help = "Exit status: 0 done, 1 done but some inputs were rejected (listed), 2 could not run.")]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -57,6 +58,9 @@ pub(crate) struct Common {
     /// Print help
     #[arg(short, long, global = true, action = ArgAction::Help)]
     pub(crate) help: Option<bool>,
+    /// Print version
+    #[arg(short = 'V', long, global = true, action = ArgAction::Version)]
+    pub(crate) version: Option<bool>,
 }
 
 #[derive(Debug, Subcommand)]

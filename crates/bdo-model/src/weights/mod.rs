@@ -19,16 +19,24 @@ pub use read::read_parameters;
 pub use write::{write_atomically, write_parameters};
 
 use crate::config::ConfigError;
-use std::path::PathBuf;
+use bdo_data::durable::describe;
+use std::path::{Path, PathBuf};
 
 /// Why a model directory or a file in it was refused, or could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}", path.display())]
+#[error("{}", said(path, problem))]
 pub struct WeightsError {
     /// The file or folder.
     pub path: PathBuf,
     /// What is wrong with it.
     pub problem: Problem,
+}
+
+fn said(path: &Path, problem: &Problem) -> String {
+    match problem {
+        Problem::Io(system) => describe("read", path, system),
+        problem => format!("{}: {problem}", path.display()),
+    }
 }
 
 /// What is wrong with a file.
