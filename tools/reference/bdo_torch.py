@@ -1,4 +1,4 @@
-"""A readable PyTorch twin of BDO, written from the specification and from nothing else.
+"""A readable PyTorch twin of BDO, written from the description of the method and not from the Rust code.
 
 It exists to produce goldens for the Rust implementation, so it prefers the literal form of every
 formula over speed: the moments are a loop over frames, the hold is a loop over frames and samples.
@@ -13,10 +13,6 @@ from dataclasses import asdict, dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-LAYER_NORM_EPS = 1e-6
-RATE_FLOOR = 1e-6
-VARIANCE_FLOOR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,21 @@ class BdoConfig:
     sigma_p: float = 0.1
     sigma_g: float = 0.1
     diffusion: float = 1.0  # variance per unit of scaled time: B_j = diffusion * Delta * phi1(2x)
+    layer_norm_eps: float = 1e-6
+    rate_floor: float = 1e-6
+    variance_floor: float = 1e-6
+    time_encoding_rate: float = 1.0  # radians of the fastest sinusoid per unit of its clock
+    gap_code: bool = False  # the last quarter of the time code tells the distance to the visible neighbours
+    unit_input: bool = False  # divide a sample by the root mean square of what is visible of it
+    sample_latent: bool = True  # add sigma_q * noise to the context latents
+    lead: str = "first_context"  # what drives the steps before the first context frame, or "learned_token"
+    energy_weight: float | None = None  # sigma_g squared unless given
+    reconstruction_weight: float = 1.0
+    draws: int = 1  # states drawn per step
+    dropout: float = 0.0  # of attention probabilities and in the decoder
+    attention_start: str = "independent"  # or "local"
+    attention_output_init: float = 1.0
+    embed_start: str = "independent"  # or "affine"
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -58,15 +69,33 @@ def sinusoid(times: Tensor, width: int) -> Tensor:
     return torch.where(component % 2 == 0, torch.sin(angle), torch.cos(angle))
 
 
+SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.5, 32.0
+
+
+def gap_code(seconds: Tensor, visible: Tensor, width: int) -> Tensor:
+    """2 exp(-gap / s) - 1 for the gap to the visible frame before and the one after, each for width / 8 values of s
+    spaced evenly on a logarithmic scale. No neighbour is an infinite gap. [B, K] -> [B, K, 2 (width / 8)]"""
+    each = width // 8
+    scales = torch.logspace(math.log10(SHORTEST_GAP_SECONDS), math.log10(LONGEST_GAP_SECONDS), each)
+    gaps = torch.full((*seconds.shape, 2), math.inf)
+    for sample in range(seconds.shape[0]):
+        seen = visible[sample].nonzero().flatten().tolist()
+        for earlier, later in zip(seen, seen[1:]):
+            distance = seconds[sample, later] - seconds[sample, earlier]
+            gaps[sample, later, 0] = distance
+            gaps[sample, earlier, 1] = distance
+    return (2 * torch.exp(-gaps.unsqueeze(-1) / scales) - 1).flatten(2)
+
+
 class Embedder(nn.Module):
     """One token per time point: [B, K, N] -> [B, K, d]."""
 
     def __init__(self, config: BdoConfig):
         super().__init__()
         self.linear1 = nn.Linear(config.regions, config.width)
-        self.norm1 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS)
+        self.norm1 = nn.LayerNorm(config.width, eps=config.layer_norm_eps)
         self.linear2 = nn.Linear(config.width, config.width)
-        self.norm2 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS)
+        self.norm2 = nn.LayerNorm(config.width, eps=config.layer_norm_eps)
 
     def forward(self, series: Tensor) -> Tensor:
         hidden = self.norm1(torch.relu(self.linear1(series)))
@@ -82,22 +111,24 @@ class Attention(nn.Module):
         # The benchmark switches this on; the goldens use the literal softmax.
         self.fused = False
         self.qkv = nn.Linear(config.width, 3 * config.width, bias=config.qkv_bias)
-        self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS) if config.attention_norm else nn.Identity()
+        self.norm = nn.LayerNorm(config.width, eps=config.layer_norm_eps) if config.attention_norm else nn.Identity()
         self.proj = nn.Linear(config.width, config.width)
 
-    def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, visible: Tensor | None, kept: Tensor | None = None) -> Tensor:
+        """`kept` [B, heads, K, K] multiplies the probabilities: 0 where one is dropped, else 1 / (1 - rate)."""
         batch, frames, width = x.shape
         head_width = width // self.heads
         # Rows of qkv: all q, then all k, then all v; inside each, head-major (12.2).
         q, k, v = self.qkv(x).view(batch, frames, 3, self.heads, head_width).permute(2, 0, 3, 1, 4)
         key_mask = None if visible is None else visible[:, None, None, :]  # [B, 1, 1, K]
-        if self.fused:
+        if self.fused and kept is None:
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=key_mask)
         else:
             scores = q @ k.transpose(-2, -1) / math.sqrt(head_width)  # [B, heads, K, K]
             if key_mask is not None:
                 scores = scores.masked_fill(~key_mask, -math.inf)
-            mixed = torch.softmax(scores, dim=-1) @ v
+            probabilities = torch.softmax(scores, dim=-1)
+            mixed = (probabilities if kept is None else probabilities * kept) @ v
         mixed = mixed.transpose(1, 2).reshape(batch, frames, width)
         return self.proj(self.norm(mixed))
 
@@ -115,13 +146,13 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     def __init__(self, config: BdoConfig):
         super().__init__()
-        self.norm1 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS)
+        self.norm1 = nn.LayerNorm(config.width, eps=config.layer_norm_eps)
         self.attn = Attention(config)
-        self.norm2 = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS)
+        self.norm2 = nn.LayerNorm(config.width, eps=config.layer_norm_eps)
         self.ffn = FeedForward(config)
 
-    def forward(self, x: Tensor, visible: Tensor | None) -> Tensor:
-        u = x + self.attn(self.norm1(x), visible)
+    def forward(self, x: Tensor, visible: Tensor | None, kept: Tensor | None = None) -> Tensor:
+        u = x + self.attn(self.norm1(x), visible, kept)
         return u + self.ffn(self.norm2(u))
 
 
@@ -133,18 +164,25 @@ class Encoder(nn.Module):
         self.config = config
         self.embed = Embedder(config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
-        self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPS) if config.final_norm else nn.Identity()
+        self.norm = nn.LayerNorm(config.width, eps=config.layer_norm_eps) if config.final_norm else nn.Identity()
 
-    def forward(self, series: Tensor, times: Tensor, visible: Tensor | None = None) -> Tensor:
+    def forward(
+        self, series: Tensor, times: Tensor, visible: Tensor | None = None, kept: Tensor | None = None
+    ) -> Tensor:
         """series [B, K, N], scaled times [B, K], visible [B, K] bool or None for all -> z [B, K, d].
 
         Hidden tokens are masked as keys and their rows set to zero, which is the same computation as
         dropping them from the sequence because tokens meet nowhere but in attention.
         """
-        clock = times if self.config.time_encoding == "scaled" else times / self.config.time_scale
-        h = self.embed(series) + sinusoid(clock, self.config.width)
-        for block in self.blocks:
-            h = block(h, visible)
+        seconds = times / self.config.time_scale
+        clock = times if self.config.time_encoding == "scaled" else seconds
+        code = sinusoid(clock * self.config.time_encoding_rate, self.config.width)
+        if self.config.gap_code:
+            gaps = gap_code(seconds, torch.ones_like(times, dtype=torch.bool) if visible is None else visible, self.config.width)
+            code = torch.cat([code[..., : self.config.width - gaps.shape[-1]], gaps.to(code.dtype)], dim=-1)
+        h = self.embed(series) + code
+        for index, block in enumerate(self.blocks):
+            h = block(h, visible, None if kept is None else kept[index])
         z = self.norm(h)
         return z if visible is None else torch.where(visible.unsqueeze(-1), z, torch.zeros_like(z))
 
@@ -216,6 +254,8 @@ class Dynamics(nn.Module):
         self.register_buffer("basis0", torch.eye(width))
         self.initial_mean = nn.Parameter(torch.empty(width))
         self.initial_log_var = nn.Parameter(torch.empty(width))
+        if config.lead == "learned_token":
+            self.lead_token = nn.Parameter(torch.empty(width))
 
     def basis(self) -> Tensor:
         """V = (I + A)^-1 (I - A) V0 with A = W - W^T, orthogonal for every W."""
@@ -227,10 +267,10 @@ class Dynamics(nn.Module):
 
     def rates(self, z: Tensor) -> Tensor:
         weights = torch.softmax(self.mixture(z), dim=-1)  # [B, K, L]
-        return weights @ (torch.exp(self.log_rates) + RATE_FLOOR)
+        return weights @ (torch.exp(self.log_rates) + self.config.rate_floor)
 
     def initial_variance(self) -> Tensor:
-        return torch.exp(self.initial_log_var) + VARIANCE_FLOOR
+        return torch.exp(self.initial_log_var) + self.config.variance_floor
 
 
 class Decoder(nn.Module):
@@ -239,8 +279,9 @@ class Decoder(nn.Module):
         self.linear1 = nn.Linear(config.width, config.width)
         self.linear2 = nn.Linear(config.width, config.regions)
 
-    def forward(self, latent: Tensor) -> Tensor:
-        return self.linear2(torch.relu(self.linear1(latent)))
+    def forward(self, latent: Tensor, kept: Tensor | None = None) -> Tensor:
+        hidden = torch.relu(self.linear1(latent))
+        return self.linear2(hidden if kept is None else hidden * kept)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -257,7 +298,9 @@ class Batch:
     frame_valid: Tensor  # [B, K]
     region_valid: Tensor  # [B, N]
     eps_q: Tensor  # [B, K, d], read at context frames
-    eps_p: Tensor  # [B, K, d], read at target frames
+    eps_p: Tensor  # [draws, B, K, d], read at target frames
+    attention_kept: Tensor | None = None  # [blocks, B, heads, K, K] for dropout
+    decoder_kept: Tensor | None = None  # [draws, B, K, d] for dropout
 
     @property
     def target(self) -> Tensor:
@@ -279,18 +322,28 @@ class Bdo(nn.Module):
         config = self.config
         context, target = batch.context & batch.frame_valid, batch.target
         on_context, on_target = context.unsqueeze(-1), target.unsqueeze(-1)  # [B, K, 1]
+        series = self.unit_sized(batch.series, context, batch.region_valid)
 
-        z = self.encoder(batch.series, batch.times, context)
-        z_sample = z + config.sigma_q * batch.eps_q
+        z = self.encoder(series, batch.times, context, batch.attention_kept)
+        z_sample = z + config.sigma_q * batch.eps_q if config.sample_latent else z
         alpha = self.dynamics.control(z_sample) * on_context
         rates = self.dynamics.rates(z_sample) * on_context
 
         delta = step_lengths(batch.times, batch.frame_valid)
         driver = hold_index(context, batch.frame_valid)
+        # Column K holds the learned lead, which drives every step that starts before the first context frame.
+        drivers_alpha, drivers_rates = alpha, rates
+        if config.lead == "learned_token":
+            lead = self.dynamics.lead_token.expand(alpha.shape[0], 1, -1)
+            drivers_alpha = torch.cat([alpha, self.dynamics.control(lead)], dim=1)
+            drivers_rates = torch.cat([rates, self.dynamics.rates(lead)], dim=1)
+            started = torch.zeros_like(context)
+            started[:, 1:] = context.cumsum(1)[:, :-1] > 0
+            driver = torch.where(started, driver, torch.full_like(driver, context.shape[1]))
         spread = driver.unsqueeze(-1).expand_as(alpha)
         mean, var = moments(
-            alpha.gather(1, spread),
-            rates.gather(1, spread),
+            drivers_alpha.gather(1, spread),
+            drivers_rates.gather(1, spread),
             delta,
             self.dynamics.initial_mean,
             self.dynamics.initial_variance(),
@@ -299,22 +352,27 @@ class Bdo(nn.Module):
 
         basis = self.dynamics.basis()
         total_var = var + config.sigma_p**2
-        latent = (mean + torch.sqrt(total_var) * batch.eps_p) @ basis.T  # rows are V x
-        recon = self.decoder(latent)
+        latents = [(mean + torch.sqrt(total_var) * eps) @ basis.T for eps in batch.eps_p]  # rows are V x
+        recons = [
+            self.decoder(latent, None if batch.decoder_kept is None else batch.decoder_kept[draw])
+            for draw, latent in enumerate(latents)
+        ]
         with torch.no_grad():
-            zbar = ema_encoder(batch.series, batch.times, target)
+            zbar = ema_encoder(series, batch.times, target)
 
         # Each context token owns the total length of the steps it drives.
-        held = torch.zeros_like(delta).scatter_add(1, driver, delta)
-        energy = config.sigma_g**2 * (alpha.square().sum(-1) * held).sum(1)
-        misfit = (batch.series - recon).square() * batch.region_valid.unsqueeze(1) * on_target
+        held = torch.zeros(drivers_alpha.shape[:2], dtype=delta.dtype).scatter_add(1, driver, delta)
+        energy_weight = config.sigma_g**2 if config.energy_weight is None else config.energy_weight
+        energy = energy_weight * (drivers_alpha.square().sum(-1) * held).sum(1)
+        observed = batch.region_valid.unsqueeze(1) * on_target
+        misfit = sum((series - recon).square() * observed for recon in recons) / len(recons)
         if config.latent_term == "analytic":
             distance = (mean @ basis.T - zbar).square() + total_var
         else:
-            distance = (latent - zbar).square()
+            distance = sum((latent - zbar).square() for latent in latents) / len(latents)
         per_sample = {
             "energy": energy,
-            "recon": misfit.sum((1, 2)),
+            "recon": config.reconstruction_weight * misfit.sum((1, 2)),
             "latent": config.tau * (distance * on_target).sum((1, 2)),
         }
         scale = target.sum(1) * batch.region_valid.sum(1)
@@ -328,8 +386,8 @@ class Bdo(nn.Module):
             "delta": delta,
             "mean": mean * on_valid,
             "var": var * on_valid,
-            "latent": latent * on_target,
-            "recon": recon * on_target,
+            "latent": latents[0] * on_target,
+            "recon": recons[0] * on_target,
             "target": zbar,
             "loss_total": terms["energy"] + terms["recon"] + terms["latent"],
             "loss_energy": terms["energy"],
@@ -337,8 +395,17 @@ class Bdo(nn.Module):
             "loss_latent": terms["latent"],
         }
 
-    def feature(self, series: Tensor, times: Tensor, frame_valid: Tensor) -> Tensor:
+    def unit_sized(self, series: Tensor, visible: Tensor, region_valid: Tensor) -> Tensor:
+        """Divided by the root mean square over visible frames and valid regions, if the configuration says so."""
+        if not self.config.unit_input:
+            return series
+        seen = (visible.unsqueeze(-1) & region_valid.unsqueeze(1)).to(series.dtype)
+        square = (series.square() * seen).sum((1, 2)) / seen.sum((1, 2))
+        return series / square.sqrt().clamp_min(1e-6).view(-1, 1, 1)
+
+    def feature(self, series: Tensor, times: Tensor, frame_valid: Tensor, region_valid: Tensor) -> Tensor:
         """Mean over the valid frames of B z, everything visible, noise off (3.10). -> [B, d]"""
+        series = self.unit_sized(series, frame_valid, region_valid)
         alpha = self.dynamics.control(self.encoder(series, times, frame_valid))
         weight = frame_valid.unsqueeze(-1).to(alpha.dtype)
         return (alpha * weight).sum(1) / weight.sum(1)
@@ -388,8 +455,39 @@ def initialise(model: Bdo, generator: torch.Generator) -> None:
     xavier(dynamics.control.weight)
     for free in (dynamics.log_rates, dynamics.initial_mean, dynamics.initial_log_var):
         free.normal_(generator=generator)
+    if model.config.lead == "learned_token":
+        dynamics.lead_token.normal_(generator=generator)
+    if model.config.attention_start == "local":
+        for index, block in enumerate(model.encoder.blocks):
+            start_locally(model.config, index, block.attn)
+    if model.config.embed_start == "affine":
+        for linear, gain, most in ((embed.linear1, 2.0, 6.0), (embed.linear2, 1.7, 4.0)):
+            linear.weight.mul_(gain)
+            linear.bias.uniform_(0, most, generator=generator)
     dynamics.cayley.zero_()
     dynamics.basis0.copy_(random_orthogonal(width, generator))
+
+
+@torch.no_grad()
+def start_locally(config: BdoConfig, block: int, attention: Attention) -> None:
+    """Query times key is 3 sum_p cos(w_p (t - s - lag)) for frames at s and t, largest for the frame `lag` after s. The
+    output projection is the transposed value projection times a factor."""
+    width, head_width = config.width, config.width // config.heads
+    clock = config.time_encoding_rate * (config.time_scale if config.time_encoding == "scaled" else 1.0)
+    query, key, value = attention.qkv.weight.split(width)
+    query.zero_()
+    key.zero_()
+    for head in range(config.heads):
+        number = block * config.heads + head
+        lag = (0.0, 1.0, -1.0)[number % 3] * 2.0 ** (number // 3 % 5)
+        for pair in range(head_width // 2):
+            turn = clock * lag / 10000.0 ** (2 * pair / width)
+            rotation = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+            rows = slice(head * head_width + 2 * pair, head * head_width + 2 * pair + 2)
+            columns = slice(2 * pair, 2 * pair + 2)
+            query[rows, columns] = math.sqrt(3.0) * rotation
+            key[rows, columns] = math.sqrt(3.0) * torch.eye(2)
+    attention.proj.weight.copy_(config.attention_output_init * value.T)
 
 
 def random_orthogonal(width: int, generator: torch.Generator) -> Tensor:

@@ -112,7 +112,7 @@ def toy() -> tuple[Bdo, Bdo, Batch]:
         frame_valid=torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]], dtype=torch.bool),
         region_valid=torch.ones(2, 4, dtype=torch.bool),
         eps_q=torch.randn(2, frames, 8),
-        eps_p=torch.randn(2, frames, 8),
+        eps_p=torch.randn(1, 2, frames, 8),
     )
     return model, ema, batch
 
@@ -147,7 +147,8 @@ def check_leakage(model: Bdo, ema: Bdo, batch: Batch) -> None:
     assert torch.equal(before["target"], model(poked, ema.encoder)["target"])
 
     # The padded fifth frame of sample 1 must not matter: dropping it gives the same numbers.
-    cut = Batch(**{k: v[1:2, :4] if k != "region_valid" else v[1:2] for k, v in vars(batch).items()})
+    cut = {k: v[1:2, :4] for k, v in vars(batch).items() if v is not None and k not in ("region_valid", "eps_p")}
+    cut = Batch(**cut, region_valid=batch.region_valid[1:2], eps_p=batch.eps_p[:, 1:2, :4])
     short = model(cut, ema.encoder)
     for name in ("z", "alpha", "rates", "mean", "var", "latent", "recon", "target"):
         assert (short[name] - before[name][1:2, :4]).abs().max() < 1e-14, name
@@ -181,7 +182,7 @@ def check_fast_step(attention: str) -> None:
         frame_valid=everything,
         region_valid=torch.ones(samples, 5, dtype=torch.bool),
         eps_q=spread(draw.eps_q, draw.context),
-        eps_p=spread(draw.eps_p, draw.target),
+        eps_p=spread(draw.eps_p, draw.target).unsqueeze(0),
     )
     reference = fast.model(batch, fast.ema)["loss_total"]
     expected = torch.autograd.grad(reference, fast.parameters)
@@ -189,7 +190,7 @@ def check_fast_step(attention: str) -> None:
     for a, b in zip(found, expected, strict=True):
         # The two truncate the small-x series at different orders: 1e-2^4 / 144 in the slope.
         assert (a - b).abs().max() < 1e-9, (a - b).abs().max()
-    feature = fast.model.feature(series, times, everything)
+    feature = fast.model.feature(series, times, everything, torch.ones(samples, 5, dtype=torch.bool))
     # `embed` casts z to f32 before the mean.
     fast.model.float(), fast.ema.float()
     assert (fast.embed(series.float(), times.float()).double() - feature).abs().max() < 1e-5

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from bdo_torch import RATE_FLOOR, Bdo, BdoConfig, Encoder, initialise
+from bdo_torch import Bdo, BdoConfig, Encoder, initialise
 from torch import Tensor
 
 SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
@@ -156,7 +156,7 @@ class FastBdo:
         z = z.float() if self.bf16 else z
         sample = z + self.config.sigma_q * eps
         return dynamics.control(sample), torch.softmax(dynamics.mixture(sample), -1) @ (
-            torch.exp(dynamics.log_rates) + RATE_FLOOR
+            torch.exp(dynamics.log_rates) + dynamics.config.rate_floor
         )
 
     def _decode_misfit(self, latent: Tensor, truth: Tensor) -> Tensor:

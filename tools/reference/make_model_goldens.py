@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from bdo_torch import Batch, Bdo, BdoConfig, initialise
+from dropout_stream import kept
 from safetensors.torch import save_file
 
 torch.set_default_dtype(torch.float64)
@@ -25,6 +26,7 @@ class Case:
     context: tuple[str, ...]  # one string per sample: c context, t target, . padding
     missing_regions: tuple[tuple[int, ...], ...]
     irregular: bool
+    centre_visible: bool = False  # values are centred on what is visible, as the default preset does
 
 
 PLAIN = BdoConfig(width=32, heads=2, blocks=2, mixtures=5, regions=6)
@@ -57,7 +59,59 @@ CASES = {
         BdoConfig(**SMALL, learn_basis=False), 14, ("cttttctct", "tcttct..."), ((0,), ()), irregular=True
     ),
     "tau_zero": Case(BdoConfig(**SMALL, tau=0.0), 15, ("ctttctttt", "tttcttctt"), ((), ()), irregular=True),
+    # What `bdo pretrain` uses without --config, at a small size.
+    "default": Case(
+        BdoConfig(
+            width=16,
+            heads=2,
+            blocks=2,
+            mixtures=5,
+            regions=6,
+            time_scale=0.3,
+            time_encoding_rate=6.0,
+            gap_code=True,
+            unit_input=True,
+            sample_latent=False,
+            attention_start="local",
+            attention_output_init=0.2,
+            embed_start="affine",
+            diffusion=0.1**2,
+            sigma_p=0.01,
+            energy_weight=1e-5,
+        ),
+        16,
+        ("cttctctct", "tctcct...", "ttcct...."),
+        ((), (1, 4), (5,)),
+        irregular=True,
+        centre_visible=True,
+    ),
+    # What no other case moves from its default.
+    "rest": Case(
+        BdoConfig(
+            width=24,
+            heads=3,
+            blocks=1,
+            mixtures=5,
+            regions=6,
+            ffn_ratio=2,
+            layer_norm_eps=1e-3,
+            rate_floor=0.02,
+            variance_floor=0.05,
+            lead="learned_token",
+            dropout=0.25,
+            draws=2,
+            energy_weight=0.7,
+            reconstruction_weight=0.6,
+        ),
+        17,
+        ("ttctctttc", "tctcct..."),
+        ((), (2,)),
+        irregular=True,
+    ),
 }
+
+# The key of the dropout masks: bytes that are all different.
+DROPOUT_KEY = bytes(range(32))
 
 
 def to_f32_grid(x: torch.Tensor) -> torch.Tensor:
@@ -90,7 +144,8 @@ def perturbed_encoder(model: Bdo, generator: torch.Generator):
     return encoder
 
 
-def make_batch(case: Case, generator: torch.Generator) -> Batch:
+def make_batch(case: Case, generator: torch.Generator) -> tuple[Batch, torch.Tensor]:
+    """The batch, and the scaled values before they were centred on what is visible."""
     batch, frames = len(case.context), len(case.context[0])
     width, regions = case.config.width, case.config.regions
     letters = [list(row) for row in case.context]
@@ -103,7 +158,15 @@ def make_batch(case: Case, generator: torch.Generator) -> Batch:
     def draw(*shape: int) -> torch.Tensor:
         return to_f32_grid(torch.randn(*shape, generator=generator))
 
-    series = draw(batch, frames, regions) * frame_valid.unsqueeze(-1) * region_valid.unsqueeze(1)
+    known = frame_valid.unsqueeze(-1) * region_valid.unsqueeze(1)
+    series = draw(batch, frames, regions) * known
+    scaled = series
+    if case.centre_visible:
+        # Off its mean and of another size, so that centring and unit size both do something.
+        scaled = to_f32_grid((3.0 * series + 0.7) * known)
+        visible = context.unsqueeze(-1)
+        mean = (scaled * visible).sum(1, keepdim=True) / visible.sum(1, keepdim=True)
+        series = to_f32_grid((scaled - mean) * known)
     if case.irregular:
         # Gaps from 1/1024 (inside the series branch of phi1) to about one unit; the first sampled
         # frame of even samples is later than the first kept frame, so Delta_1 > 0 there.
@@ -120,8 +183,35 @@ def make_batch(case: Case, generator: torch.Generator) -> Batch:
         frame_valid=frame_valid,
         region_valid=region_valid,
         eps_q=draw(batch, frames, width) * context.unsqueeze(-1),
-        eps_p=draw(batch, frames, width) * (frame_valid & ~context).unsqueeze(-1),
-    )
+        eps_p=torch.stack(
+            [draw(batch, frames, width) * (frame_valid & ~context).unsqueeze(-1) for _ in range(case.config.draws)]
+        ),
+        **dropout_masks(case.config, context, frame_valid & ~context),
+    ), scaled
+
+
+def dropout_masks(config: BdoConfig, context: torch.Tensor, target: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Masks are drawn for the gathered frames of a role, padded to the most any sample has; here they stand at the
+    places of those frames on the grid."""
+    if config.dropout == 0.0:
+        return {}
+    batch, frames = context.shape
+    places = [[row.nonzero().flatten() for row in role] for role in (context, target)]
+    slots = [max(len(place) for place in role) for role in places]
+    attention = torch.zeros(config.blocks, batch, config.heads, frames, frames)
+    decoder = torch.zeros(config.draws, batch, frames, config.width)
+    for block in range(config.blocks):
+        mask = torch.from_numpy(kept(DROPOUT_KEY, block, config.dropout, (batch, config.heads, slots[0], slots[0])))
+        for sample, place in enumerate(places[0]):
+            n = len(place)
+            for head in range(config.heads):
+                attention[block, sample, head, place.unsqueeze(1), place] = mask[sample, head, :n, :n]
+    for draw in range(config.draws):
+        shape = (batch, slots[1], config.width)
+        mask = torch.from_numpy(kept(DROPOUT_KEY, config.blocks + draw, config.dropout, shape))
+        for sample, place in enumerate(places[1]):
+            decoder[draw, sample, place] = mask[sample, : len(place)]
+    return {"attention_kept": attention, "decoder_kept": decoder}
 
 
 def assert_clear_of_relu_kinks(model: Bdo, ema_encoder, batch: Batch) -> None:
@@ -150,7 +240,7 @@ def f32_error(model: Bdo, ema_encoder, batch: Batch, reference: dict, grads: lis
     def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
         return ((found.double() - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item()
 
-    single = {k: v.float() if v.is_floating_point() else v for k, v in vars(batch).items()}
+    single = {k: v.float() if v is not None and v.is_floating_point() else v for k, v in vars(batch).items()}
     model32, ema32 = copy.deepcopy(model).float(), copy.deepcopy(ema_encoder).float()
     output = model32(Batch(**single), ema32)
     trainable = [p for p in model32.parameters() if p.requires_grad]
@@ -163,7 +253,7 @@ def make_golden(name: str, case: Case) -> tuple[dict[str, torch.Tensor], dict[st
     generator = torch.Generator().manual_seed(case.seed)
     model = perturbed_model(case, generator)
     ema_encoder = perturbed_encoder(model, generator)
-    batch = make_batch(case, generator)
+    batch, scaled = make_batch(case, generator)
 
     output = model(batch, ema_encoder)
     trainable = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
@@ -172,11 +262,21 @@ def make_golden(name: str, case: Case) -> tuple[dict[str, torch.Tensor], dict[st
     error = f32_error(model, ema_encoder, batch, output, grads)
     print(f"{name:13} f32 twin against f64: outputs {error[0]:.1e}, gradients {error[1]:.1e}")
     with torch.no_grad():
-        output["feature"] = model.feature(batch.series, batch.times, batch.frame_valid)
+        output["feature"] = model.feature(batch.series, batch.times, batch.frame_valid, batch.region_valid)
 
     tensors = {f"param.{key}": value for key, value in model.state_dict().items()}
     tensors |= {f"ema.encoder.{key}": value for key, value in ema_encoder.state_dict().items()}
-    tensors |= {f"input.{key}": value for key, value in vars(batch).items()}
+    inputs = dict(vars(batch))
+    inputs |= {f"eps_p.{draw}" if draw else "eps_p": eps for draw, eps in enumerate(inputs.pop("eps_p"))}
+    # The reader draws its own dropout masks.
+    tensors |= {f"input.{key}": value for key, value in inputs.items() if value is not None and "kept" not in key}
+    if case.centre_visible:
+        tensors["input.scaled"] = scaled
+    if case.config.attention_start == "local":
+        start = Bdo(case.config)
+        initialise(start, generator)
+        for index, block in enumerate(start.encoder.blocks):
+            tensors[f"start.{index}"] = block.attn.qkv.weight[: 2 * case.config.width]
     tensors |= {f"out.{key}": value for key, value in output.items()}
     for (key, _), grad in zip(trainable, grads, strict=True):
         assert torch.isfinite(grad).all(), (name, key)
@@ -188,9 +288,12 @@ def make_golden(name: str, case: Case) -> tuple[dict[str, torch.Tensor], dict[st
     losses = {key: value.item() for key, value in output.items() if key.startswith("loss_")}
     print(f"{name:13} {losses}")
     assert losses["loss_latent"] == 0 if case.config.tau == 0 else losses["loss_latent"] > 0
+    defaults = BdoConfig().as_dict()
+    # Keys that came later are written where they are not at their default.
+    first = list(defaults)[: list(defaults).index("diffusion") + 1]
     config = {
-        **case.config.as_dict(),
-        "layer_norm_eps": 1e-6,
+        **{key: value for key, value in case.config.as_dict().items() if key in first or value != defaults[key]},
+        "layer_norm_eps": case.config.layer_norm_eps,
         "case": name,
         "seed": case.seed,
         "batch": len(case.context),

@@ -1,6 +1,7 @@
 //! Robust scaling: each region by the median and inter-quartile range of the training people's centred series.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -123,19 +124,37 @@ impl FittedRobustScaler {
 
     /// Centres on all kept frames and scales; a constant, missing or unusable region becomes 0 and not valid.
     pub fn apply(&self, scan: &Scan) -> ScaledScan {
-        let regions = self.region_names.len();
-        let (mut values, mut region_valid) = centred(scan);
-        for (valid, iqr) in region_valid.iter_mut().zip(&self.iqrs) {
-            *valid &= *iqr > 0.0;
-        }
-        for row in values.chunks_exact_mut(regions) {
-            for (r, x) in row.iter_mut().enumerate() {
-                *x = if region_valid[r] { (*x - self.medians[r]) / self.iqrs[r] } else { 0.0 };
+        ScaledScan::new(scan, &(0..self.iqrs.len()).collect::<Vec<_>>(), &self.medians, &self.iqrs)
+    }
+}
+
+impl ScaledScan {
+    /// The given columns of a scan, centred on all kept frames and scaled; what is constant, missing or has an
+    /// inter-quartile range of 0 becomes 0 and not valid.
+    pub fn new(scan: &Scan, columns: &[usize], medians: &[f32], iqrs: &[f32]) -> Self {
+        let (centred, usable) = centred(scan);
+        let region_valid: Vec<bool> =
+            columns.iter().zip(iqrs).map(|(&column, &iqr)| usable[column] && iqr > 0.0).collect();
+        let mut values = vec![0.0; scan.frames() * columns.len()];
+        let width = usable.len().max(1);
+        for (out, row) in values.chunks_exact_mut(columns.len().max(1)).zip(centred.chunks_exact(width)) {
+            for (r, &column) in columns.iter().enumerate().filter(|(r, _)| region_valid[*r]) {
+                out[r] = (row[column] - medians[r]) / iqrs[r];
             }
         }
         let first = scan.frame_times_seconds.first().copied().unwrap_or(0.0);
         let times_seconds = scan.frame_times_seconds.iter().map(|t| t - first).collect();
-        ScaledScan { times_seconds, values, region_valid }
+        Self { times_seconds, values, region_valid }
+    }
+
+    /// Some consecutive frames; their clock starts at `origin_seconds`.
+    pub fn cut(&self, frames: Range<usize>, origin_seconds: f64) -> Self {
+        let regions = self.region_valid.len();
+        Self {
+            times_seconds: self.times_seconds[frames.clone()].iter().map(|t| t - origin_seconds).collect(),
+            values: self.values[frames.start * regions..frames.end * regions].to_vec(),
+            region_valid: self.region_valid.clone(),
+        }
     }
 }
 

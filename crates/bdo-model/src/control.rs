@@ -1,18 +1,22 @@
 //! The control along every scan of a cohort: whole scans, unmasked, with their true times.
 
-use crate::batch::BatchError;
+use crate::batch::{BatchError, scan_grid};
+use crate::dynamics::Frames;
 use crate::error::ModelError;
 use crate::frozen::FrozenModel;
-use crate::intake::{Intake, Windows, padded};
-use crate::model::Bdo;
+use crate::intake::{Intake, PaddedBatch, Window, Windows};
+use crate::model::{Bdo, Role};
+use crate::objective::region_mask;
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, CohortError, Observer};
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
 const FRAMES_AT_ONCE: usize = 2048;
+/// Scans of them in one pass of the model.
+const SCANS_TOGETHER: usize = 4;
 
 /// The control of one scan.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,53 +45,95 @@ pub struct Encoded<'a> {
     pub readout: Option<&'a Readout>,
 }
 
-/// Encodes scans of a batch whole, padded at the end.
-pub fn encode(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
-    let (series, frames, region_valid) = padded(scans, &Device::flex());
-    let controls = model.controls(&series, &frames, &region_valid)?;
-    let [_, slots, width] = controls.control.dims();
-    let values = controls.control.into_data().try_to_vec::<f32>().expect("controls are f32");
-    let cut = |(b, &count): (usize, &usize)| ControlSequence {
-        width,
-        values: values[b * slots * width..][..count * width].to_vec(),
+/// The control along samples of a batch, on a device.
+#[derive(Clone, Debug)]
+pub struct Controls {
+    /// [B, C, d]; the rows of a sample beyond its count hold unused values.
+    pub control: Tensor<3>,
+    /// Real frames of each sample.
+    pub counts: Vec<usize>,
+}
+
+impl Bdo {
+    /// series [B, K, N] -> the control at every valid frame, whatever its role. Differentiable, so the same call serves
+    /// frozen probes and fine-tuning.
+    pub fn controls(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Controls, BatchError> {
+        let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
+        let grid = scan_grid(series, &visible, region_valid, self.config())?;
+        let device = series.device();
+        let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
+        let (series, _) = self.unit_sized(series, &grid, region_valid);
+        let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
+        Ok(Controls { control: self.dynamics.control.forward(z), counts: grid.context_count })
+    }
+}
+
+impl Controls {
+    /// The mean over the real frames: [B, d].
+    pub fn mean(self) -> Tensor<2> {
+        let [batch, slots, _] = self.control.dims();
+        let share = |&count: &usize| (0..slots).map(move |slot| if slot < count { 1.0 / count as f32 } else { 0.0 });
+        let shares: Vec<f32> = self.counts.iter().flat_map(share).collect();
+        let place = (&self.control.device(), self.control.dtype());
+        let shares = Tensor::<3>::from_data(TensorData::new(shares, [batch, slots, 1]), place);
+        (self.control * shares).sum_dim(1).squeeze_dim(1) // [B, d]
+    }
+}
+
+/// The controls of scans, in their order: short ones several at a time, a long one in windows.
+pub fn encode(model: &Bdo, windows: Windows, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
+    let mut found = Vec::with_capacity(scans.len());
+    let mut rest = scans;
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |scan| scan.times_seconds.len()));
+        rest = later;
+        match now {
+            [scan] if scan.times_seconds.len() > windows.longest_whole => {
+                found.push(encode_windows(model, scan, windows)?);
+            }
+            _ => found.extend(encode_whole(model, now)?),
+        }
+    }
+    Ok(found)
+}
+
+/// Encodes scans whole: a few at a time and several such groups side by side. What a group computes stays in the caches, and
+/// no thread waits for another at every layer.
+fn encode_whole(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
+    let batch = PaddedBatch::of_scans(scans);
+    let group = |from: usize| -> Result<Vec<ControlSequence>, BatchError> {
+        // All are padded to the same length, so that how they are grouped does not change a byte.
+        let some = batch.samples(from..(from + SCANS_TOGETHER).min(scans.len()));
+        let (series, frames, region_valid) = some.on(&Device::flex());
+        let controls = model.controls(&series, &frames, &region_valid)?;
+        let [_, slots, width] = controls.control.dims();
+        let values = controls.control.into_data().try_to_vec::<f32>().expect("controls are f32");
+        let cut = |(b, &count): (usize, &usize)| ControlSequence {
+            width,
+            values: values[b * slots * width..][..count * width].to_vec(),
+        };
+        Ok(controls.counts.iter().enumerate().map(cut).collect())
     };
-    Ok(controls.counts.iter().enumerate().map(cut).collect())
+    let starts: Vec<usize> = (0..scans.len()).step_by(SCANS_TOGETHER).collect();
+    let groups: Vec<_> = starts.into_par_iter().map(group).collect::<Result<_, _>>()?;
+    Ok(groups.into_iter().flatten().collect())
 }
 
 /// The control of one scan, whole or in windows as the model is used.
 pub fn control_of(frozen: &FrozenModel, scan: &ScaledScan) -> Result<ControlSequence, BatchError> {
-    if scan.times_seconds.len() > frozen.windows.longest_whole {
-        return encode_windows(&frozen.model, scan, frozen.windows);
-    }
-    Ok(encode(&frozen.model, &[scan])?.swap_remove(0))
+    Ok(encode(&frozen.model, frozen.windows, &[scan])?.swap_remove(0))
 }
 
-/// A scan too long to be encoded whole: half-overlapping windows, each frame taken from the window it lies most
-/// centrally in.
+/// A scan too long to be encoded whole: each frame is taken from the window it lies most centrally in.
 fn encode_windows(model: &Bdo, scan: &ScaledScan, windows: Windows) -> Result<ControlSequence, BatchError> {
-    let (frames, regions, length) = (scan.times_seconds.len(), scan.region_valid.len(), windows.frames);
-    let half = (length / 2).max(1);
-    let count = if frames <= length { 1 } else { (frames - length).div_ceil(half) + 1 };
-    let starts: Vec<usize> = (0..count).map(|i| i * half).collect();
     let mut out = ControlSequence { width: model.config().width, values: Vec::new() };
-    for some in starts.chunks((FRAMES_AT_ONCE / length).max(1)) {
-        let cut = |start: &usize| {
-            let end = (start + length).min(frames);
-            let origin = if windows.own_clock { scan.times_seconds[*start] } else { 0.0 };
-            ScaledScan {
-                times_seconds: scan.times_seconds[*start..end].iter().map(|t| t - origin).collect(),
-                values: scan.values[start * regions..end * regions].to_vec(),
-                region_valid: scan.region_valid.clone(),
-            }
-        };
-        let windows: Vec<ScaledScan> = some.iter().map(cut).collect();
-        let controls = encode(model, &windows.iter().collect::<Vec<_>>())?;
-        for (&start, control) in some.iter().zip(&controls) {
-            let end = (start + length).min(frames);
-            // Up to the middle of the overlap with the window before, and to the middle of that with the next one.
-            let from = out.values.len() / out.width;
-            let to = if end == frames { frames } else { start + length - half / 2 };
-            out.values.extend_from_slice(&control.values[(from - start) * out.width..(to - start) * out.width]);
+    for some in windows.cut(scan.times_seconds.len()).chunks((FRAMES_AT_ONCE / windows.frames).max(1)) {
+        let origin = |window: &Window| if windows.own_clock { scan.times_seconds[window.frames.start] } else { 0.0 };
+        let cut: Vec<ScaledScan> = some.iter().map(|window| scan.cut(window.frames.clone(), origin(window))).collect();
+        let controls = encode_whole(model, &cut.iter().collect::<Vec<_>>())?;
+        for (Window { frames, taken }, control) in some.iter().zip(&controls) {
+            let rows = (taken.start - frames.start) * out.width..(taken.end - frames.start) * out.width;
+            out.values.extend_from_slice(&control.values[rows]);
         }
     }
     Ok(out)
@@ -111,7 +157,7 @@ pub fn encode_cohort(
         if observer.stop_requested() {
             return Err(ModelError::Interrupted);
         }
-        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |i| cohort.index()[i].frames));
+        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |&i| cohort.index()[i].frames));
         rest = later;
         let scaled: Vec<Option<ScaledScan>> =
             now.par_iter().map(|&i| Ok(intake.scale(&cohort.scan(i)?))).collect::<Result<_, CohortError>>()?;
@@ -125,13 +171,7 @@ pub fn encode_cohort(
                 None => passed_over.push(i),
             }
         }
-        let controls = match usable.first() {
-            None => Vec::new(),
-            Some(scan) if scan.times_seconds.len() > windows.longest_whole => {
-                vec![encode_windows(&frozen.model, scan, windows)?]
-            }
-            Some(_) => encode(&frozen.model, &usable)?,
-        };
+        let controls = encode(&frozen.model, windows, &usable)?;
         for ((i, scan), control) in numbers.into_iter().zip(usable).zip(controls) {
             visit(i, Encoded { control, scan, readout: frozen.readout.as_ref() });
         }
@@ -142,9 +182,9 @@ pub fn encode_cohort(
 }
 
 /// How many of the scans, which come by length, are encoded together; a scan that needs windows goes alone.
-fn batch_size(scans: &[usize], longest_whole: usize, frames: impl Fn(usize) -> usize) -> usize {
+fn batch_size<T>(scans: &[T], longest_whole: usize, frames: impl Fn(&T) -> usize) -> usize {
     let fits = |count: usize| {
-        let longest = frames(scans[count - 1]);
+        let longest = frames(&scans[count - 1]);
         longest <= longest_whole && count * longest <= FRAMES_AT_ONCE
     };
     (1..=scans.len()).take_while(|&count| fits(count)).last().unwrap_or(1)

@@ -34,7 +34,7 @@ pub struct FrozenModel {
 
 /// Features are the same numbers on every machine up to rounding, so they are never computed in the reduced precision
 /// that only some processors have.
-pub(crate) const KERNELS: Kernels = Kernels::Fused(Precision::F32);
+const KERNELS: Kernels = Kernels::Fused(Precision::F32);
 
 impl FrozenModel {
     /// Reads and checks a model directory.

@@ -18,7 +18,6 @@ pub mod decoder;
 pub mod objective;
 pub mod ema;
 pub mod model;
-pub mod feature;
 pub mod autocorrelation;
 pub mod error;
 pub mod frozen;

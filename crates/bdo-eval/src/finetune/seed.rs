@@ -18,7 +18,7 @@ use bdo_data::target::LabelScale;
 use bdo_data::target::TargetKind;
 use bdo_model::config::ModelConfig;
 use bdo_model::intake::Intake;
-use bdo_model::intake::padded;
+use bdo_model::intake::PaddedBatch;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::Parameters;
 use bdo_train::gradient::NamedGradients;
@@ -186,6 +186,6 @@ impl SeedTuning<'_> {
 /// One output a scan: [B, 1].
 fn output(tuned: &Tuned, scans: &[ScaledScan], device: &Device) -> Result<Tensor<2>, EvalError> {
     let scans: Vec<&ScaledScan> = scans.iter().collect();
-    let (series, frames, region_valid) = padded(&scans, device);
+    let (series, frames, region_valid) = PaddedBatch::of_scans(&scans).on(device);
     Ok(tuned.output(&series, &frames, &region_valid)?)
 }

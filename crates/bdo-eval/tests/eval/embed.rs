@@ -4,13 +4,11 @@ use crate::fixture::{REGIONS, Silent, cohort, model, reordered_cohort, scan, shu
 use bdo_eval::export::TableFormat;
 use bdo_eval::table::FeatureTable;
 use bdo_model::control::{encode, encode_cohort};
-use bdo_model::dynamics::Frames;
 use bdo_model::frozen::FrozenModel;
-use bdo_model::intake::Intake;
-use bdo_model::intake::Windows;
+use bdo_model::intake::{Intake, PaddedBatch, Windows};
 use bdo_model::pooling::Pooling;
 use bdo_model::readout::ensure_readout;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Device;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 #[test]
@@ -21,19 +19,10 @@ fn the_mean_is_the_feature_of_the_model_for_a_ragged_pair() {
     let table = FeatureTable::embed(&frozen, &cohort, Pooling::Mean, &Silent).unwrap();
     let intake = Intake::new(&frozen.contract, &cohort).unwrap();
     let scaled: Vec<_> = (0..2).map(|i| intake.scale(&cohort.scan(i).unwrap()).unwrap()).collect();
-    let counts: Vec<usize> = scaled.iter().map(|s| s.times_seconds.len()).collect();
-    assert_ne!(counts[0], counts[1]);
-    let longest = counts[0].max(counts[1]);
-    let mut values = vec![0.0f32; 2 * longest * REGIONS];
-    let (mut times, mut valid) = (vec![0.0; 2 * longest], vec![false; 2 * longest]);
-    for (b, s) in scaled.iter().enumerate() {
-        values[b * longest * REGIONS..][..s.values.len()].copy_from_slice(&s.values);
-        times[b * longest..][..counts[b]].copy_from_slice(&s.times_seconds);
-        valid[b * longest..][..counts[b]].fill(true);
-    }
-    let series = Tensor::<3>::from_data(TensorData::new(values, [2, longest, REGIONS]), &Device::flex());
-    let frames = Frames { batch: 2, frames: longest, times_seconds: times, context: valid.clone(), valid };
-    let expected = frozen.model.feature(&series, &frames, &[true; 2 * REGIONS]).unwrap();
+    assert_ne!(scaled[0].times_seconds.len(), scaled[1].times_seconds.len());
+    let batch = PaddedBatch::of_scans(&scaled.iter().collect::<Vec<_>>());
+    let (series, frames, region_valid) = batch.on(&Device::flex());
+    let expected = frozen.model.controls(&series, &frames, &region_valid).unwrap().mean();
     let expected = expected.into_data().try_to_vec::<f32>().unwrap();
     assert_eq!(expected.len(), table.values.len());
     // Both are means of at most 19 numbers of order 1: 19 roundings of 6e-8.
@@ -150,7 +139,7 @@ fn a_very_long_scan_is_encoded_in_windows() {
     let mut first = scaled.clone();
     first.times_seconds.truncate(Windows::WHOLE_SCANS.frames);
     first.values.truncate(Windows::WHOLE_SCANS.frames * REGIONS);
-    let window = encode(&frozen.model, &[&first]).unwrap();
+    let window = encode(&frozen.model, Windows::WHOLE_SCANS, &[&first]).unwrap();
     let kept = Windows::WHOLE_SCANS.frames * 3 / 4 * width;
     assert_eq!(found[..kept], window[0].values[..kept], "the first window gives its first three quarters");
     assert!(found.iter().all(|x| x.is_finite()));
@@ -168,7 +157,7 @@ fn a_very_long_scan_is_encoded_in_windows() {
         values: scaled.values[start * REGIONS..].to_vec(),
         region_valid: scaled.region_valid.clone(),
     };
-    let window = encode(&trained.model, &[&last]).unwrap();
+    let window = encode(&trained.model, Windows::WHOLE_SCANS, &[&last]).unwrap();
     let from = start + 80 - 40;
     // In a batch with longer windows, so the last bits may differ.
     for (x, y) in found[from * width..].iter().zip(&window[0].values[(from - start) * width..]) {

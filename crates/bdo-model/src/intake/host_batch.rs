@@ -1,10 +1,9 @@
 //! A batch of visits, drawn from streams keyed by seed, epoch and scan: any batch of a run can be made at any time,
 //! on any thread, without the ones before it.
 
-use super::{Centre, MaskSettings, Visit};
+use super::{Centre, MaskSettings, PaddedBatch, Visit};
 use crate::batch::MaskedBatch;
 use crate::config::ModelConfig;
-use crate::dynamics::Frames;
 use crate::noise::fill_normal;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
@@ -65,11 +64,8 @@ impl NoiseShape {
 /// A batch on the host, ready to become tensors without a copy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostBatch {
-    regions: usize,
     width: usize,
-    series: Vec<f32>,
-    frames: Frames,
-    region_valid: Vec<bool>,
+    padded: PaddedBatch,
     latent_noise: Vec<f32>,
     process_noise: Vec<Vec<f32>>,
     dropout_key: [u8; 32],
@@ -94,36 +90,28 @@ impl HostBatch {
     /// Takes regions out of what the encoder sees, as if they lay outside the field of view; they stay in the loss. Each
     /// sample loses its share at random and keeps at least one valid region.
     fn hide_regions(&mut self, samples: &[Sample], ratio: f64) {
-        let (k, n) = (self.frames.frames, self.regions);
+        let (k, n) = (self.padded.frames.frames, self.padded.regions());
         for (b, sample) in samples.iter().enumerate() {
             let mut regions: Vec<usize> = (0..n).filter(|&r| sample.scan.region_valid[r]).collect();
             shuffle(&mut regions, &mut stream("hidden regions", &sample.key.position()));
             let hidden = ((ratio * regions.len() as f64).round() as usize).min(regions.len().saturating_sub(1));
-            for row in (b * k..(b + 1) * k).filter(|&row| self.frames.context[row]) {
-                regions[..hidden].iter().for_each(|region| self.series[row * n + region] = 0.0);
+            for row in (b * k..(b + 1) * k).filter(|&row| self.padded.frames.context[row]) {
+                regions[..hidden].iter().for_each(|region| self.padded.series[row * n + region] = 0.0);
             }
         }
     }
 
     /// The batch of visits already drawn.
     pub fn of_visits(samples: &[Sample], visits: &[Visit], noise: NoiseShape) -> Self {
-        let regions = samples.first().map_or(0, |s| s.scan.region_valid.len());
-        let frames = visits.iter().map(|v| v.frames.len()).max().unwrap_or(0);
-        let (batch, width) = (samples.len(), noise.width);
+        let lengths: Vec<usize> = visits.iter().map(|visit| visit.frames.len()).collect();
+        let region_valid = samples.iter().flat_map(|s| s.scan.region_valid.iter().copied()).collect();
+        let padded = PaddedBatch::new(&lengths, region_valid);
+        let size = padded.frames.valid.len() * noise.width;
         let mut host = Self {
-            regions,
-            width,
-            series: vec![0.0; batch * frames * regions],
-            frames: Frames {
-                batch,
-                frames,
-                times_seconds: vec![0.0; batch * frames],
-                context: vec![false; batch * frames],
-                valid: vec![false; batch * frames],
-            },
-            region_valid: samples.iter().flat_map(|s| s.scan.region_valid.iter().copied()).collect(),
-            latent_noise: vec![0.0; batch * frames * width],
-            process_noise: vec![vec![0.0; batch * frames * width]; noise.draws],
+            width: noise.width,
+            padded,
+            latent_noise: vec![0.0; size],
+            process_noise: vec![vec![0.0; size]; noise.draws],
             dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.key)),
             target_mean_square: 0.0,
         };
@@ -133,13 +121,10 @@ impl HostBatch {
     }
 
     fn fill_series(&mut self, samples: &[Sample], visits: &[Visit], unit_input: bool) {
-        let (k, n) = (self.frames.frames, self.regions);
+        let (k, n) = (self.padded.frames.frames, self.padded.regions());
         for (b, (sample, visit)) in samples.iter().zip(visits).enumerate() {
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
-                let at = b * k + row;
-                self.frames.times_seconds[at] = sample.scan.times_seconds[frame] - visit.origin_seconds;
-                self.frames.context[at] = context;
-                self.frames.valid[at] = true;
+                self.padded.set(b, row, sample.scan.times_seconds[frame] - visit.origin_seconds, context);
             }
         }
         let fill = |(out, (sample, visit)): (&mut [f32], (&Sample, &Visit))| -> f64 {
@@ -158,14 +143,14 @@ impl HostBatch {
             let valid = sample.scan.region_valid.iter().filter(|v| **v).count();
             sum / (targets * valid).max(1) as f64
         };
-        let rows = self.series.par_chunks_mut((k * n).max(1));
+        let rows = self.padded.series.par_chunks_mut((k * n).max(1));
         let squares: Vec<f64> = rows.zip(samples.par_iter().zip(visits)).map(fill).collect();
         self.target_mean_square = squares.iter().sum::<f64>() / samples.len().max(1) as f64;
     }
 
     /// Noise only where it is read: context rows for the latents, target rows for the states.
     fn fill_noise(&mut self, samples: &[Sample], visits: &[Visit], noise: NoiseShape) {
-        let (size, width) = (self.frames.frames * self.width, self.width);
+        let (size, width) = (self.padded.frames.frames * self.width, self.width);
         let fill = |out: &mut [f32], purpose: &str, b: usize, draw: u64, wanted: bool| {
             let VisitKey { seed, epoch, scan } = samples[b].key;
             let mut rng = stream(purpose, &[seed, epoch, scan, draw]);
@@ -185,7 +170,7 @@ impl HostBatch {
 
     /// Number of scans.
     pub fn scans(&self) -> usize {
-        self.frames.batch
+        self.padded.frames.batch
     }
 
     /// Mean square of the target values: what predicting zero would cost.
@@ -195,30 +180,20 @@ impl HostBatch {
 
     /// The series, for tests that damage it.
     pub fn series_mut(&mut self) -> &mut [f32] {
-        &mut self.series
+        &mut self.padded.series
     }
 
     /// Cuts the batch into pieces of at most `scans` scans, for gradient accumulation.
     pub fn micro_batches(self, scans: usize) -> Vec<Self> {
-        let (batch, k) = (self.frames.batch, self.frames.frames);
+        let (batch, k) = (self.padded.frames.batch, self.padded.frames.frames);
         if batch <= scans {
             return vec![self];
         }
         let cut = |from: usize, to: usize| {
-            let rows = from * k..to * k;
             let wide = from * k * self.width..to * k * self.width;
             Self {
-                regions: self.regions,
                 width: self.width,
-                series: self.series[from * k * self.regions..to * k * self.regions].to_vec(),
-                frames: Frames {
-                    batch: to - from,
-                    frames: k,
-                    times_seconds: self.frames.times_seconds[rows.clone()].to_vec(),
-                    context: self.frames.context[rows.clone()].to_vec(),
-                    valid: self.frames.valid[rows].to_vec(),
-                },
-                region_valid: self.region_valid[from * self.regions..to * self.regions].to_vec(),
+                padded: self.padded.samples(from..to),
                 latent_noise: self.latent_noise[wide.clone()].to_vec(),
                 process_noise: self.process_noise.iter().map(|draw| draw[wide.clone()].to_vec()).collect(),
                 dropout_key: *blake3::keyed_hash(&self.dropout_key, &(from as u64).to_le_bytes()).as_bytes(),
@@ -230,15 +205,15 @@ impl HostBatch {
 
     /// Moves the batch onto a device.
     pub fn into_masked(self, device: &Device) -> MaskedBatch {
-        let (batch, k) = (self.frames.batch, self.frames.frames);
-        let tensor =
-            |values: Vec<f32>, last: usize| Tensor::from_data(TensorData::new(values, [batch, k, last]), device);
+        let shape = [self.padded.frames.batch, self.padded.frames.frames, self.width];
+        let tensor = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
+        let (series, frames, region_valid) = self.padded.on(device);
         MaskedBatch {
-            series: tensor(self.series, self.regions),
-            frames: self.frames,
-            region_valid: self.region_valid,
-            latent_noise: tensor(self.latent_noise, self.width),
-            process_noise: self.process_noise.into_iter().map(|draw| tensor(draw, self.width)).collect(),
+            series,
+            frames,
+            region_valid,
+            latent_noise: tensor(self.latent_noise),
+            process_noise: self.process_noise.into_iter().map(tensor).collect(),
             dropout_key: self.dropout_key,
         }
     }
@@ -298,15 +273,17 @@ mod tests {
         let noise = NoiseShape { width: 4, draws: 1, sample_latent: false, unit_input: false };
         let (host, again) = (HostBatch::draw(&samples, &mask, noise), HostBatch::draw(&samples, &mask, noise));
         assert_eq!(host, again);
-        let hidden =
-            |row: usize| -> Vec<usize> { (0..regions).filter(|r| host.series[row * regions + r] == 0.0).collect() };
+        let hidden = |row: usize| -> Vec<usize> {
+            (0..regions).filter(|r| host.padded.series[row * regions + r] == 0.0).collect()
+        };
         for b in 0..2 {
             let rows = b * 20..(b + 1) * 20;
-            let seen: Vec<Vec<usize>> = rows.clone().filter(|&row| host.frames.context[row]).map(hidden).collect();
+            let seen: Vec<Vec<usize>> =
+                rows.clone().filter(|&row| host.padded.frames.context[row]).map(hidden).collect();
             // Three of nine valid regions.
             assert!(seen.iter().all(|regions| regions.len() == 3 && *regions == seen[0]), "{seen:?}");
-            assert!(rows.filter(|&row| !host.frames.context[row]).all(|row| hidden(row).is_empty()));
+            assert!(rows.filter(|&row| !host.padded.frames.context[row]).all(|row| hidden(row).is_empty()));
         }
-        assert_ne!(hidden(host.frames.context.iter().position(|c| *c).unwrap_or(0)).len(), 0);
+        assert_ne!(hidden(host.padded.frames.context.iter().position(|c| *c).unwrap_or(0)).len(), 0);
     }
 }

@@ -1,10 +1,8 @@
 //! Frames of a scan of which some are hidden, centred on the visible ones: the mean of a whole scan would tell the model
 //! about what is hidden.
 
-use super::{Intake, MaskSettings, Timing, Visit};
-use crate::dynamics::Frames;
+use super::{Intake, MaskSettings, PaddedBatch, Timing, Visit};
 use bdo_data::scan::Scan;
-use burn::tensor::{Device, Tensor, TensorData};
 use rand_chacha::rand_core::Rng;
 
 /// Some frames of a scan, centred on what is visible; one row per frame.
@@ -42,13 +40,16 @@ impl Intake {
 
     /// The given frames of a scan, scaled around the mean of the visible ones; `None` if no region is usable.
     pub fn masked(&self, scan: &Scan, frames: &[usize], context: Vec<bool>, origin_seconds: f64) -> Option<Masked> {
-        let region_valid = self.region_valid(scan);
+        let usable = scan.valid_regions();
+        let region_valid: Vec<bool> =
+            self.columns.iter().zip(&self.iqrs).map(|(&column, &iqr)| usable[column] && iqr > 0.0).collect();
         let visible: Vec<usize> = frames.iter().zip(&context).filter(|(_, seen)| **seen).map(|(f, _)| *f).collect();
         let mut values = vec![0.0; frames.len() * self.regions()];
-        for (r, column) in self.valid_columns(scan, &region_valid) {
-            let mean = column.mean(&visible);
+        for r in (0..self.regions()).filter(|&r| region_valid[r]) {
+            let mean = self.mean(scan, r, &visible);
             for (row, &frame) in frames.iter().enumerate() {
-                values[row * self.regions() + r] = ((column.at(frame) - mean - self.medians[r]) / self.iqrs[r]) as f32;
+                let centred = self.value(scan, r, frame) - mean;
+                values[row * self.regions() + r] = ((centred - self.medians[r]) / self.iqrs[r]) as f32;
             }
         }
         let times_seconds = frames.iter().map(|&frame| scan.frame_times_seconds[frame] - origin_seconds).collect();
@@ -58,30 +59,32 @@ impl Intake {
     /// The way back from `masked`, whose rows are all frames of the scan.
     pub(crate) fn units(&self, scan: &Scan, masked: &Masked) -> Units {
         let visible: Vec<usize> = (0..scan.frames()).filter(|&row| masked.context[row]).collect();
-        let mut centre = vec![f64::NAN; self.regions()];
-        for (r, column) in self.valid_columns(scan, &masked.region_valid) {
-            centre[r] = column.mean(&visible) + self.medians[r];
-        }
-        Units { centre, scale: self.iqrs.clone() }
+        let centre = |(r, &valid): (usize, &bool)| {
+            if valid { self.mean(scan, r, &visible) + self.medians[r] } else { f64::NAN }
+        };
+        Units { centre: masked.region_valid.iter().enumerate().map(centre).collect(), scale: self.iqrs.clone() }
+    }
+
+    /// A region of the model at a frame of the scan, in the units of the scan.
+    fn value(&self, scan: &Scan, region: usize, frame: usize) -> f64 {
+        let width = scan.series.len() / scan.frames();
+        f64::from(scan.series[frame * width + self.columns[region]])
+    }
+
+    fn mean(&self, scan: &Scan, region: usize, frames: &[usize]) -> f64 {
+        frames.iter().map(|&frame| self.value(scan, region, frame)).sum::<f64>() / frames.len().max(1) as f64
     }
 }
 
 impl Masked {
-    /// [1, rows, regions].
-    pub fn series(&self) -> Tensor<3> {
-        let data = TensorData::new(self.values.clone(), [1, self.context.len(), self.region_valid.len()]);
-        Tensor::from_data(data, &Device::flex())
-    }
-
-    /// Times and roles of the rows.
-    pub fn frames(&self) -> Frames {
-        Frames {
-            batch: 1,
-            frames: self.context.len(),
-            times_seconds: self.times_seconds.clone(),
-            context: self.context.clone(),
-            valid: vec![true; self.context.len()],
+    /// A batch of one sample, hidden rows included.
+    pub fn batch(&self) -> PaddedBatch {
+        let mut batch = PaddedBatch::new(&[self.context.len()], self.region_valid.clone());
+        for (row, (&seconds, &context)) in self.times_seconds.iter().zip(&self.context).enumerate() {
+            batch.set(0, row, seconds, context);
         }
+        batch.series.copy_from_slice(&self.values);
+        batch
     }
 }
 

@@ -11,9 +11,9 @@ mod windows;
 pub use host_batch::{HostBatch, NoiseShape, Sample, VisitKey};
 pub use mask::{Centre, MaskSettings, Visit, target_count};
 pub use masked::{Masked, Units};
-pub use padded::padded;
+pub use padded::PaddedBatch;
 pub use timing::Timing;
-pub use windows::Windows;
+pub use windows::{Window, Windows};
 
 use crate::weights::{ContractError, PreprocessorConfig};
 use bdo_data::cohort::Cohort;
@@ -49,49 +49,9 @@ impl Intake {
 
     /// The whole scan, centred on all kept frames; `None` if no region carries a signal the model knows.
     pub fn scale(&self, scan: &Scan) -> Option<ScaledScan> {
-        let frames: Vec<usize> = (0..scan.frames()).collect();
-        let region_valid = self.region_valid(scan);
-        let mut values = vec![0.0f32; frames.len() * self.regions()];
-        for (r, column) in self.valid_columns(scan, &region_valid) {
-            let mean = column.mean(&frames);
-            // Rounded to f32 before the median is subtracted: the numbers the model was trained on.
-            let (median, iqr) = (self.medians[r] as f32, self.iqrs[r] as f32);
-            for &frame in &frames {
-                values[frame * self.regions() + r] = ((column.at(frame) - mean) as f32 - median) / iqr;
-            }
-        }
-        let first = scan.frame_times_seconds[0];
-        let times_seconds = scan.frame_times_seconds.iter().map(|t| t - first).collect();
-        region_valid.contains(&true).then_some(ScaledScan { times_seconds, values, region_valid })
-    }
-
-    /// The regions of the model that carry a signal in this scan.
-    fn region_valid(&self, scan: &Scan) -> Vec<bool> {
-        let usable = scan.valid_regions();
-        self.columns.iter().zip(&self.iqrs).map(|(&column, &iqr)| usable[column] && iqr > 0.0).collect()
-    }
-
-    fn valid_columns<'a>(&'a self, scan: &'a Scan, valid: &'a [bool]) -> impl Iterator<Item = (usize, Column<'a>)> {
-        let width = scan.series.len() / scan.frames().max(1);
-        let column = move |(r, &at): (usize, &'a usize)| (r, Column { series: &scan.series, width, at });
-        self.columns.iter().enumerate().filter(|(r, _)| valid[*r]).map(column)
-    }
-}
-
-/// One region of a scan.
-#[derive(Clone, Copy)]
-struct Column<'a> {
-    series: &'a [f32],
-    width: usize,
-    at: usize,
-}
-
-impl Column<'_> {
-    fn at(self, frame: usize) -> f64 {
-        f64::from(self.series[frame * self.width + self.at])
-    }
-
-    fn mean(self, frames: &[usize]) -> f64 {
-        frames.iter().map(|&frame| self.at(frame)).sum::<f64>() / frames.len().max(1) as f64
+        // In single precision, as the scaler of pre-training does: the numbers the model was trained on.
+        let narrow = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
+        let scaled = ScaledScan::new(scan, &self.columns, &narrow(&self.medians), &narrow(&self.iqrs));
+        scaled.region_valid.contains(&true).then_some(scaled)
     }
 }

@@ -1,29 +1,77 @@
-//! Scans of different lengths as one batch.
+//! Samples of different lengths as one batch.
 
 use crate::dynamics::Frames;
 use bdo_data::scaler::ScaledScan;
 use burn::tensor::{Device, Tensor, TensorData};
+use std::ops::Range;
 
-/// Scans side by side on a device: series [B, K, N], their frames, and the valid regions.
-pub fn padded(scans: &[&ScaledScan], device: &Device) -> (Tensor<3>, Frames, Vec<bool>) {
-    let longest = scans.iter().map(|s| s.times_seconds.len()).max().unwrap_or(0);
-    let regions = scans.first().map_or(0, |s| s.region_valid.len());
-    let mut series = vec![0.0; scans.len() * longest * regions];
-    let mut frames = Frames {
-        batch: scans.len(),
-        frames: longest,
-        times_seconds: vec![0.0; scans.len() * longest],
-        context: vec![false; scans.len() * longest],
-        valid: vec![false; scans.len() * longest],
-    };
-    for (b, scan) in scans.iter().enumerate() {
-        let (at, count) = (b * longest, scan.times_seconds.len());
-        series[at * regions..][..scan.values.len()].copy_from_slice(&scan.values);
-        frames.times_seconds[at..at + count].copy_from_slice(&scan.times_seconds);
-        frames.context[at..at + count].fill(true);
-        frames.valid[at..at + count].fill(true);
+/// Samples side by side on the host, each padded at its end to the longest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PaddedBatch {
+    /// Row-major [B, K, N]; 0 at padding.
+    pub series: Vec<f32>,
+    /// Times and roles.
+    pub frames: Frames,
+    /// [B, N]: false at regions whose values are unknown.
+    pub region_valid: Vec<bool>,
+}
+
+impl PaddedBatch {
+    /// Room for samples with so many frames; every row is padding until it is set. `region_valid` holds one entry for
+    /// each region of each sample.
+    pub fn new(lengths: &[usize], region_valid: Vec<bool>) -> Self {
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let slots = lengths.len() * longest;
+        let frames = Frames {
+            batch: lengths.len(),
+            frames: longest,
+            times_seconds: vec![0.0; slots],
+            context: vec![false; slots],
+            valid: vec![false; slots],
+        };
+        Self { series: vec![0.0; region_valid.len() * longest], frames, region_valid }
     }
-    let region_valid = scans.iter().flat_map(|s| s.region_valid.iter().copied()).collect();
-    let data = TensorData::new(series, [scans.len(), longest, regions]);
-    (Tensor::from_data(data, device), frames, region_valid)
+
+    /// Whole scans, everything visible.
+    pub fn of_scans(scans: &[&ScaledScan]) -> Self {
+        let lengths: Vec<usize> = scans.iter().map(|scan| scan.times_seconds.len()).collect();
+        let mut batch = Self::new(&lengths, scans.iter().flat_map(|scan| scan.region_valid.iter().copied()).collect());
+        for (sample, scan) in scans.iter().enumerate() {
+            let regions = scan.region_valid.len();
+            for (row, &seconds) in scan.times_seconds.iter().enumerate() {
+                batch.set(sample, row, seconds, true).copy_from_slice(&scan.values[row * regions..(row + 1) * regions]);
+            }
+        }
+        batch
+    }
+
+    /// Number of regions.
+    pub fn regions(&self) -> usize {
+        self.region_valid.len() / self.frames.batch.max(1)
+    }
+
+    /// Some of the samples, padded as before.
+    pub(crate) fn samples(&self, range: Range<usize>) -> Self {
+        let (regions, rows) = (self.regions(), self.frames.frames);
+        Self {
+            series: self.series[range.start * rows * regions..range.end * rows * regions].to_vec(),
+            region_valid: self.region_valid[range.start * regions..range.end * regions].to_vec(),
+            frames: self.frames.samples(range),
+        }
+    }
+
+    /// Makes a row a frame of its sample and returns its values, to be filled in.
+    pub fn set(&mut self, sample: usize, row: usize, seconds: f64, context: bool) -> &mut [f32] {
+        let (at, regions) = (sample * self.frames.frames + row, self.regions());
+        self.frames.times_seconds[at] = seconds;
+        self.frames.context[at] = context;
+        self.frames.valid[at] = true;
+        &mut self.series[at * regions..(at + 1) * regions]
+    }
+
+    /// The series [B, K, N] on a device, beside the rest.
+    pub fn on(self, device: &Device) -> (Tensor<3>, Frames, Vec<bool>) {
+        let shape = [self.frames.batch, self.frames.frames, self.regions()];
+        (Tensor::from_data(TensorData::new(self.series, shape), device), self.frames, self.region_valid)
+    }
 }

@@ -1,6 +1,7 @@
 //! How long scans are cut before the model sees them.
 
 use super::MaskSettings;
+use std::ops::Range;
 
 /// How scans are cut before they are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,4 +26,32 @@ impl Windows {
         let frames = ((mask.frames as f64 * mask.stretch).ceil() as usize).clamp(2, Self::WHOLE_SCANS.frames);
         Self { longest_whole: frames, frames, own_clock: true }
     }
+
+    /// Half-overlapping windows over so many frames; a scan that may stay whole is one window.
+    pub fn cut(self, count: usize) -> Vec<Window> {
+        if count <= self.longest_whole {
+            return vec![Window { frames: 0..count, taken: 0..count }];
+        }
+        let half = (self.frames / 2).max(1);
+        let number = count.saturating_sub(self.frames).div_ceil(half) + 1;
+        let mut taken = 0;
+        let window = |i: usize| {
+            let frames = i * half..(i * half + self.frames).min(count);
+            // To the middle of the overlap with the next window.
+            let end = if frames.end == count { count } else { frames.end - half / 2 };
+            let window = Window { frames, taken: taken..end };
+            taken = end;
+            window
+        };
+        (0..number).map(window).collect()
+    }
+}
+
+/// One window over a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The frames it sees.
+    pub frames: Range<usize>,
+    /// The frames whose result is taken from it: those that lie more centrally in it than in its neighbours.
+    pub taken: Range<usize>,
 }

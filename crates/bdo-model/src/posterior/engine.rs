@@ -1,11 +1,10 @@
 //! Moments of the latent state and decoded values at every row, window by window: memory does not grow with the scan.
 
 use crate::batch::BatchError;
-use crate::dynamics::Frames;
 use crate::frozen::FrozenModel;
-use crate::intake::Windows;
+use crate::intake::{PaddedBatch, Window, Windows};
 use crate::posterior::rows::{RowKind, Rows};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use std::ops::Range;
 
 /// Rows (with padding) that are inferred at once.
@@ -47,7 +46,7 @@ pub struct Engine<'a> {
 
 /// One window: the rows it looks at, and those whose answer is taken from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Window {
+struct Span {
     rows: Range<usize>,
     taken: Range<usize>,
 }
@@ -89,36 +88,26 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, BatchError> {
+    fn batch(&self, rows: &Rows, windows: &[Span]) -> Result<Vec<Piece>, BatchError> {
         let (batch, regions) = (windows.len(), rows.regions());
-        let longest = windows.iter().map(|w| w.rows.len()).max().unwrap_or(0);
-        let mut series = vec![0.0f32; batch * longest * regions];
-        let mut frames = Frames {
-            batch,
-            frames: longest,
-            times_seconds: vec![0.0; batch * longest],
-            context: vec![false; batch * longest],
-            valid: vec![false; batch * longest],
-        };
+        let lengths: Vec<usize> = windows.iter().map(|w| w.rows.len()).collect();
+        let valid = std::iter::repeat_n(rows.region_valid.iter().copied(), batch).flatten().collect();
+        let mut padded = PaddedBatch::new(&lengths, valid);
+        let longest = padded.frames.frames;
         let mut centres = Vec::with_capacity(batch);
         for (b, window) in windows.iter().enumerate() {
             let centre = if self.own_centre { visible_mean(rows, &window.rows) } else { vec![0.0; regions] };
             let origin = if self.windows.own_clock { rows.times_seconds[window.rows.start] } else { 0.0 };
             for (place, row) in window.rows.clone().enumerate() {
-                let at = b * longest + place;
-                frames.times_seconds[at] = rows.times_seconds[row] - origin;
-                frames.context[at] = rows.is_visible(row);
-                frames.valid[at] = true;
+                let to = padded.set(b, place, rows.times_seconds[row] - origin, rows.is_visible(row));
                 if rows.is_visible(row) {
                     let from = &rows.values[row * regions..(row + 1) * regions];
-                    let to = &mut series[at * regions..(at + 1) * regions];
                     to.iter_mut().zip(from).zip(&centre).for_each(|((to, from), mean)| *to = from - mean);
                 }
             }
             centres.push(centre);
         }
-        let valid: Vec<bool> = std::iter::repeat_n(rows.region_valid.iter().copied(), batch).flatten().collect();
-        let series = Tensor::<3>::from_data(TensorData::new(series, [batch, longest, regions]), &Device::flex());
+        let (series, frames, valid) = padded.on(&Device::flex());
         let found = self.frozen.model.reconstruct(&series, &frames, &valid)?;
         let numbers = |tensor: Tensor<3>| tensor.into_data().try_to_vec::<f32>().expect("the model computes in f32");
         let width = self.frozen.model.config().width;
@@ -126,7 +115,7 @@ impl<'a> Engine<'a> {
             (numbers(found.series), numbers(found.moments.mean), numbers(found.moments.variance));
         let sizes = found.size.map_or_else(|| vec![1.0; batch], numbers);
         let (control, rates) = (numbers(found.latents.control), numbers(found.latents.rates));
-        let piece = |(b, window): (usize, &Window)| {
+        let piece = |(b, window): (usize, &Span)| {
             let from = b * longest + (window.taken.start - window.rows.start);
             let span = |values: &[f32], last: usize| values[from * last..(from + window.taken.len()) * last].to_vec();
             let by_driver = |values: &[f32]| {
@@ -166,30 +155,19 @@ fn visible_mean(rows: &Rows, range: &Range<usize>) -> Vec<f32> {
     sums.iter().map(|sum| (sum / count.max(1) as f64) as f32).collect()
 }
 
-/// Half-overlapping windows; each row is answered by the window it lies most centrally in. Only frames (seen, hidden or
-/// missing) count for the length: times asked for between them ride along.
-fn cut(rows: &Rows, windows: Windows) -> Vec<Window> {
+/// Windows over the rows. Only frames (seen, hidden or missing) count for their length: times asked for between frames go
+/// with the frame before them.
+fn cut(rows: &Rows, windows: Windows) -> Vec<Span> {
     let frames: Vec<usize> = (0..rows.len()).filter(|&row| rows.kinds[row] != RowKind::Asked).collect();
-    let (count, length) = (frames.len(), windows.frames);
-    if count <= windows.longest_whole {
-        return vec![Window { rows: 0..rows.len(), taken: 0..rows.len() }];
-    }
-    let half = (length / 2).max(1);
-    let number = (count - length).div_ceil(half) + 1;
-    let mut taken = 0;
-    (0..number)
-        .map(|i| {
-            let start = i * half;
-            let end = (start + length).min(count);
-            let last = end == count;
-            let from = if start == 0 { 0 } else { frames[start] };
-            let to = if last { rows.len() } else { frames[end] };
-            let taken_to = if last { rows.len() } else { frames[end - half / 2] };
-            let window = Window { rows: with_a_visible_row(rows, from..to), taken: taken..taken_to };
-            taken = taken_to;
-            window
-        })
-        .collect()
+    let row = |frame: usize| match frame {
+        0 => 0,
+        frame => frames.get(frame).copied().unwrap_or(rows.len()),
+    };
+    let span = |window: &Window| Span {
+        rows: with_a_visible_row(rows, row(window.frames.start)..row(window.frames.end)),
+        taken: row(window.taken.start)..row(window.taken.end),
+    };
+    windows.cut(frames.len()).iter().map(span).collect()
 }
 
 /// Widened to the nearest visible rows where a long gap leaves a window without any.

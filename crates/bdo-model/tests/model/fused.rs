@@ -32,7 +32,7 @@ fn compare(config: &ModelConfig, precision: Precision, value_bound: f64, gradien
         let model = Bdo::init(config, 1, kernels, &device).unwrap();
         let teacher = EmaEncoder::new(&Bdo::init(config, 2, kernels, &device).unwrap().encoder);
         let pass = model.train_pass(&teacher, &batch, model.loss_weights()).unwrap();
-        let feature = model.feature(&batch.series, &batch.frames, &batch.region_valid).unwrap();
+        let feature = model.controls(&batch.series, &batch.frames, &batch.region_valid).unwrap().mean();
         let seen = [
             ("moments", toy::values(&pass.moments.variance)),
             ("states", toy::values(&pass.states[0])),

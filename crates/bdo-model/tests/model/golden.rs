@@ -1,10 +1,13 @@
 //! Values and gradients against an independent `PyTorch` twin computed in double precision.
 
-use crate::toy::{gradients, relative_l2, values};
+use crate::toy::{self, gradients, relative_l2, values};
+use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::MaskedBatch;
-use bdo_model::config::ModelConfig;
+use bdo_model::config::{AttentionStart, EmbedStart, ModelConfig};
 use bdo_model::dynamics::Frames;
 use bdo_model::ema::EmaEncoder;
+use bdo_model::init::initial_parameters;
+use bdo_model::intake::{Centre, HostBatch, NoiseShape, Sample, Visit, VisitKey};
 use bdo_model::model::Bdo;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{Array, Parameters};
@@ -24,8 +27,130 @@ fn ragged_batch_with_missing_regions() {
 }
 
 #[test]
-fn every_option_away_from_its_default() {
+fn norms_biases_time_code_latent_term_and_variances() {
     check("variants");
+}
+
+/// What `bdo pretrain` uses without --config.
+#[test]
+fn default_preset() {
+    check("default");
+    let found = read("default").config;
+    let expected = ModelConfig {
+        regions: found.regions,
+        width: found.width,
+        blocks: found.blocks,
+        heads: found.heads,
+        basis_count: found.basis_count,
+        ..toy::preset()
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn lead_token_dropout_draws_floors_and_weights() {
+    check("rest");
+}
+
+const CASES: [&str; 7] = ["plain", "ragged", "variants", "frozen_basis", "tau_zero", "default", "rest"];
+
+#[test]
+fn every_option_is_away_from_its_default_in_some_case() {
+    let leaves = |config: &ModelConfig| {
+        let serde_json::Value::Object(keys) = serde_json::to_value(config).unwrap() else { panic!("an object") };
+        let nested = |(key, value): (String, serde_json::Value)| match value {
+            serde_json::Value::Object(inner) => inner.into_iter().map(|(k, v)| (format!("{key}.{k}"), v)).collect(),
+            value => vec![(key, value)],
+        };
+        keys.into_iter().flat_map(nested).collect::<Vec<_>>()
+    };
+    let moved: Vec<_> = CASES.iter().map(|case| leaves(&read(case).config)).collect();
+    for (place, (key, default)) in leaves(&ModelConfig::default()).into_iter().enumerate() {
+        // The architecture has one name.
+        let at_default = moved.iter().all(|leaves| leaves[place].1 == default);
+        assert!(!at_default || ["model_type", "pooling"].contains(&key.as_str()), "{key} is {default} in every case");
+    }
+}
+
+/// Queries and keys of a local start, and the batch the default preset makes of scaled values.
+#[test]
+fn the_start_and_the_batch_of_the_default_preset() {
+    let golden = read("default");
+    let config = ModelConfig { attention_output_init: 0.2, ..golden.config.clone() };
+    let start = initial_parameters(&config, 5);
+    let plain = initial_parameters(
+        &ModelConfig {
+            embed_start: EmbedStart::Independent,
+            attention_start: AttentionStart::Independent,
+            ..config.clone()
+        },
+        5,
+    );
+    let (d, of) = (config.width, |p: &Parameters, name: &str| p.0[name].values.clone());
+    for block in 0..config.blocks {
+        let name = |layer: &str| format!("encoder.blocks.{block}.attn.{layer}.weight");
+        let (qkv, expected) = (of(&start, &name("qkv")), &golden.arrays[&format!("start.{block}")].values);
+        for (found, expected) in qkv[..2 * d * d].iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "block {block}: {found}, expected {expected}");
+        }
+        let value = &qkv[2 * d * d..];
+        assert_eq!(value, &of(&plain, &name("qkv"))[2 * d * d..]);
+        let proj = of(&start, &name("proj"));
+        assert!((0..d * d).all(|i| proj[i] == 0.2 * value[(i % d) * d + i / d]), "the transposed value projection");
+    }
+    for (layer, gain, most) in [("encoder.embed.linear1", 2.0f32, 6.0f32), ("encoder.embed.linear2", 1.7, 4.0)] {
+        let (weight, bias) = (format!("{layer}.weight"), format!("{layer}.bias"));
+        assert!(of(&start, &weight).iter().zip(of(&plain, &weight)).all(|(a, b)| *a == gain * b), "{layer}");
+        // Uniform between 0 and the largest: the mean of 16 has a standard error of 0.072 of the range.
+        let biases = of(&start, &bias);
+        assert!(biases.iter().all(|b| (0.0..most).contains(b)));
+        let mean = biases.iter().sum::<f32>() / biases.len() as f32 / most;
+        assert!((mean - 0.5).abs() < 0.3, "{layer}: mean bias {mean} of the range");
+    }
+
+    let (times, context) = (&golden.arrays["input.times"], golden.flags("input.context"));
+    let (samples, slots) = (times.shape[0], times.shape[1]);
+    let valid = golden.flags("input.frame_valid");
+    let part = |name: &str, b: usize, each: usize| golden.arrays[name].values[b * each..(b + 1) * each].to_vec();
+    let (mut visits, mut scans) = (Vec::new(), Vec::new());
+    for b in 0..samples {
+        let count = (0..slots).filter(|row| valid[b * slots + row]).count();
+        let mut values = part("input.scaled", b, slots * config.regions);
+        values.truncate(count * config.regions);
+        let seconds = |t: &f32| f64::from(*t) / config.time_scale;
+        let scan = ScaledScan {
+            times_seconds: part("input.times", b, slots)[..count].iter().map(seconds).collect(),
+            values,
+            region_valid: golden.flags("input.region_valid")[b * config.regions..(b + 1) * config.regions].to_vec(),
+        };
+        visits.push(Visit {
+            frames: (0..count).collect(),
+            context: context[b * slots..b * slots + count].to_vec(),
+            origin_seconds: 0.0,
+            centre: Centre::Visible,
+        });
+        scans.push(Sample { scan, key: VisitKey { seed: 1, epoch: 0, scan: b as u64 } });
+    }
+    let device = Device::flex();
+    let batch = HostBatch::of_visits(&scans, &visits, NoiseShape::of(&config)).into_masked(&device);
+    assert_eq!(batch.frames, golden.batch(&device).frames);
+    assert!(values(&batch.latent_noise).iter().all(|x| *x == 0.0), "no latent is drawn");
+    // The batch is divided by the size of what is visible of each sample; the golden leaves that to the model.
+    let size = |b: usize| {
+        let series = part("input.series", b, slots * config.regions);
+        let known = golden.flags("input.region_valid")[b * config.regions..(b + 1) * config.regions].to_vec();
+        let seen = (0..slots * config.regions)
+            .filter(|i| context[b * slots + i / config.regions] && valid[b * slots + i / config.regions])
+            .filter(|i| known[i % config.regions]);
+        let (sum, count) = seen.fold((0.0, 0.0), |(s, n), i| (s + f64::from(series[i]).powi(2), n + 1.0));
+        (sum / count).sqrt()
+    };
+    let sizes: Vec<f64> = (0..samples).map(size).collect();
+    let each = slots * config.regions;
+    for (i, (found, expected)) in values(&batch.series).iter().zip(&golden.arrays["input.series"].values).enumerate() {
+        let expected = f64::from(*expected) / sizes[i / each];
+        assert!((found - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{i}: {found}, expected {expected}");
+    }
 }
 
 #[test]
@@ -80,6 +205,31 @@ fn translate(twin: &serde_json::Value) -> ModelConfig {
         time_scale: number("time_scale"),
         ..ModelConfig::default()
     };
+    // Keys that came later are there where they are not at their default.
+    let given = |key: &str| twin.get(key).cloned();
+    let float = |key: &str, default: f64| given(key).map_or(default, |x| x.as_f64().unwrap());
+    let truth = |key: &str, default: bool| given(key).map_or(default, |x| x.as_bool().unwrap());
+    config.time_encoding_rate = float("time_encoding_rate", config.time_encoding_rate);
+    config.gap_code = truth("gap_code", config.gap_code);
+    config.unit_input = truth("unit_input", config.unit_input);
+    config.sample_latent = truth("sample_latent", config.sample_latent);
+    config.dropout = float("dropout", config.dropout);
+    config.attention_output_init = float("attention_output_init", config.attention_output_init);
+    config.dynamics.rate_floor = float("rate_floor", config.dynamics.rate_floor);
+    config.dynamics.variance_floor = float("variance_floor", config.dynamics.variance_floor);
+    config.loss.reconstruction_weight = float("reconstruction_weight", config.loss.reconstruction_weight);
+    config.loss.energy_weight = given("energy_weight").map(|x| x.as_f64().unwrap());
+    config.loss.monte_carlo_samples = given("draws").map_or(1, |x| x.as_u64().unwrap() as usize);
+    let word = |key: &str| given(key).unwrap_or(serde_json::Value::Null);
+    if let Ok(start) = serde_json::from_value(word("attention_start")) {
+        config.attention_start = start;
+    }
+    if let Ok(start) = serde_json::from_value(word("embed_start")) {
+        config.embed_start = start;
+    }
+    if let Ok(lead) = serde_json::from_value(word("lead")) {
+        config.dynamics.lead = lead;
+    }
     config.dynamics.diffusion = number("diffusion").sqrt();
     config.dynamics.learn_basis = flag("learn_basis");
     config.loss.tau = number("tau");
@@ -120,8 +270,11 @@ impl Golden {
             },
             region_valid: self.flags("input.region_valid"),
             latent_noise: self.tensor("input.eps_q", device),
-            process_noise: vec![self.tensor("input.eps_p", device)],
-            dropout_key: [0; 32],
+            process_noise: (0..self.config.loss.monte_carlo_samples)
+                .map(|draw| if draw == 0 { "input.eps_p".to_owned() } else { format!("input.eps_p.{draw}") })
+                .map(|name| self.tensor(&name, device))
+                .collect(),
+            dropout_key: std::array::from_fn(|i| i as u8),
         }
     }
 
@@ -152,7 +305,7 @@ fn check(case: &str) {
 #[test]
 fn every_case_on_a_graphics_device() {
     let device = Device::wgpu(burn::tensor::DeviceKind::DefaultDevice);
-    for case in ["plain", "ragged", "variants", "frozen_basis", "tau_zero"] {
+    for case in CASES {
         check_on(case, Kernels::default(), &device.clone().autodiff());
         println!("{case}: values and gradients on {device:?}");
     }
@@ -175,12 +328,16 @@ fn check_on(case: &str, kernels: Kernels, device: &Device) {
         counts.iter().enumerate().flat_map(sample).collect()
     };
     let context = real(&grid.context_row, grid.context_slots, &grid.context_count);
+    // A learned lead stands behind the context tokens of each sample.
+    let after = grid.tokens - grid.context_slots;
+    let tokens: Vec<_> =
+        context.iter().map(|&(slot, frame)| (slot + slot / grid.context_slots * after, frame)).collect();
     let targets = real(&grid.target_row, grid.target_slots, &grid.target_count);
     let frames: Vec<_> =
         (0..batch.frames.valid.len()).filter(|&row| batch.frames.valid[row]).map(|row| (row, row)).collect();
     golden.compare("out.z", &pass.encoded, &context);
-    golden.compare("out.alpha", &pass.latents.control, &context);
-    golden.compare("out.rates", &pass.latents.rates, &context);
+    golden.compare("out.alpha", &pass.latents.control, &tokens);
+    golden.compare("out.rates", &pass.latents.rates, &tokens);
     golden.compare("out.mean", &pass.moments.mean, &frames);
     golden.compare("out.var", &pass.moments.variance, &frames);
     golden.compare("out.latent", &pass.states[0], &targets);
@@ -199,7 +356,7 @@ fn check_on(case: &str, kernels: Kernels, device: &Device) {
         assert!((found - expected).abs() <= 1e-5 * expected.abs(), "{name}: {found}, expected {expected}");
     }
 
-    let feature = model.feature(&batch.series, &batch.frames, &batch.region_valid).unwrap();
+    let feature = model.controls(&batch.series, &batch.frames, &batch.region_valid).unwrap().mean();
     let expected: Vec<f64> = golden.arrays["out.feature"].values.iter().map(|&x| f64::from(x)).collect();
     let error = relative_l2(&values(&feature), &expected);
     assert!(error < 1e-5, "feature: relative error {error}");

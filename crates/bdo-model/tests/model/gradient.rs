@@ -1,7 +1,7 @@
 //! Finite differences in double precision against what the tape says.
 
 use crate::toy;
-use bdo_model::config::{LatentTerm, Lead};
+use bdo_model::config::{LatentTerm, Lead, LossConfig, ModelConfig};
 use bdo_model::dynamics::cayley_basis;
 use bdo_model::ema::EmaEncoder;
 use bdo_model::init::Stream;
@@ -77,22 +77,34 @@ fn the_whole_loss_and_each_parameter_on_a_small_toy() {
         config.loss.energy_weight = Some(0.7);
         config.dynamics.lead = lead;
         config.dropout = 0.2;
-        let device = Device::flex().autodiff();
-        let place = (&device, DType::F64);
-        let model = toy::cast(Bdo::init(&config, 9, Kernels::Composed, &device).unwrap(), DType::F64);
-        let teacher = EmaEncoder::new(
-            &toy::cast(Bdo::init(&config, 10, Kernels::Composed, &device).unwrap(), DType::F64).encoder,
-        );
-        let batch = toy::batch(&config, &[false, true, false], place);
-        let loss = |model: &Bdo| model.train_pass(&teacher, &batch, model.loss_weights()).unwrap().loss.total;
-        let tape = toy::gradients(&model, &loss(&model));
-        for row in parameter_table(&config).iter().filter(|row| row.trainable) {
-            let mut stream = Stream::named(11, &row.name);
-            let direction: Vec<f64> = (0..row.shape.iter().product()).map(|_| stream.normal()).collect();
-            let derivative = tape[&row.name].iter().zip(&direction).map(|(g, u)| g * u).sum();
-            let direction = BTreeMap::from([(row.name.clone(), direction)]);
-            let at = |step: f64| toy::values(&loss(&toy::nudge(model.clone(), step, &direction)))[0];
-            agree(&row.name, (derivative_at_zero(at), derivative));
-        }
+        check_each_parameter(&config);
+    }
+}
+
+#[test]
+fn the_whole_loss_and_each_parameter_under_the_default_preset() {
+    let config = toy::small_preset();
+    check_each_parameter(&config);
+    // Also where no term hides behind another.
+    let loss = LossConfig { tau: 0.5, energy_weight: Some(0.7), ..config.loss.clone() };
+    check_each_parameter(&ModelConfig { loss, ..config });
+}
+
+fn check_each_parameter(config: &ModelConfig) {
+    let device = Device::flex().autodiff();
+    let place = (&device, DType::F64);
+    let model = toy::cast(Bdo::init(config, 9, Kernels::Composed, &device).unwrap(), DType::F64);
+    let teacher =
+        EmaEncoder::new(&toy::cast(Bdo::init(config, 10, Kernels::Composed, &device).unwrap(), DType::F64).encoder);
+    let batch = toy::batch(config, &[false, true, false, true], place);
+    let loss = |model: &Bdo| model.train_pass(&teacher, &batch, model.loss_weights()).unwrap().loss.total;
+    let tape = toy::gradients(&model, &loss(&model));
+    for row in parameter_table(config).iter().filter(|row| row.trainable) {
+        let mut stream = Stream::named(11, &row.name);
+        let direction: Vec<f64> = (0..row.shape.iter().product()).map(|_| stream.normal()).collect();
+        let derivative = tape[&row.name].iter().zip(&direction).map(|(g, u)| g * u).sum();
+        let direction = BTreeMap::from([(row.name.clone(), direction)]);
+        let at = |step: f64| toy::values(&loss(&toy::nudge(model.clone(), step, &direction)))[0];
+        agree(&row.name, (derivative_at_zero(at), derivative));
     }
 }

@@ -1,9 +1,12 @@
 //! Properties that hold for every input.
 
 use crate::toy;
+use bdo_data::scaler::ScaledScan;
+use bdo_model::control::encode;
 use bdo_model::dynamics::{Frames, GridError, UnionGrid, cayley_basis};
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::init::Stream;
+use bdo_model::intake::{PaddedBatch, Windows};
 use bdo_model::model::Bdo;
 use bdo_model::objective::LossWeights;
 use bdo_model::ops::Kernels;
@@ -35,32 +38,32 @@ fn the_basis_stays_orthogonal_over_a_thousand_steps() {
     assert!(worst < 1e-5, "V^T V is off the identity by {worst}");
 }
 
-/// Features are computed in groups of samples side by side; alone, a sample takes the path without groups.
+/// Scans are encoded in groups side by side; that is the same, byte for byte, as one pass over all of them.
 #[test]
-fn a_feature_does_not_know_its_neighbours() {
-    let (device, config) = (Device::flex(), toy::config());
-    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
-    let (batch, frames) = (11, 9);
-    let series = toy::normal("series", [batch, frames, config.regions], (&device, DType::F32));
-    let times_seconds = (0..batch * frames).map(|row| (row % frames) as f64 * 1.5 + (row / frames) as f64).collect();
-    // Samples of different lengths, so that groups are padded differently from the whole.
-    let valid: Vec<bool> = (0..batch * frames).map(|row| row % frames < 3 + row / frames % 7).collect();
-    let frames = Frames { batch, frames, times_seconds, context: vec![false; valid.len()], valid };
-    let region_valid: Vec<bool> = (0..batch * config.regions).map(|at| at % 7 != 3).collect();
-    let together = toy::values(&model.feature(&series, &frames, &region_valid).unwrap());
-    for sample in 0..batch {
-        let rows = sample * frames.frames..(sample + 1) * frames.frames;
-        let alone = Frames {
-            batch: 1,
-            frames: frames.frames,
-            times_seconds: frames.times_seconds[rows.clone()].to_vec(),
-            context: frames.context[rows.clone()].to_vec(),
-            valid: frames.valid[rows].to_vec(),
-        };
-        let regions = &region_valid[sample * config.regions..(sample + 1) * config.regions];
-        let alone = model.feature(&series.clone().narrow(0, sample, 1), &alone, regions).unwrap();
-        let together = &together[sample * config.width..(sample + 1) * config.width];
-        assert!(toy::relative_l2(together, &toy::values(&alone)) < 1e-6, "sample {sample}");
+fn a_control_does_not_know_its_neighbours() {
+    for config in [toy::config(), toy::small_preset()] {
+        let model = Bdo::init(&config, 1, Kernels::default(), &Device::flex()).unwrap();
+        let mut stream = Stream::named(7, "scans");
+        let scans: Vec<ScaledScan> = (0..11)
+            .map(|sample| ScaledScan {
+                times_seconds: (0..3 + sample % 7).map(|row| row as f64 * 1.5 + sample as f64).collect(),
+                values: (0..(3 + sample % 7) * config.regions).map(|_| stream.normal() as f32).collect(),
+                region_valid: (0..config.regions).map(|r| (sample * config.regions + r) % 7 != 3).collect(),
+            })
+            .collect();
+        let all: Vec<&ScaledScan> = scans.iter().collect();
+        let together = encode(&model, Windows::WHOLE_SCANS, &all).unwrap();
+        let (series, frames, region_valid) = PaddedBatch::of_scans(&all).on(&Device::flex());
+        let once = model.controls(&series, &frames, &region_valid).unwrap().control;
+        for (b, (scan, together)) in scans.iter().zip(&together).enumerate() {
+            let (rows, width) = (scan.times_seconds.len(), config.width);
+            let once = once.clone().slice([b..b + 1, 0..rows, 0..width]).into_data().try_to_vec::<f32>().unwrap();
+            assert_eq!(once, together.values);
+            let alone = &encode(&model, Windows::WHOLE_SCANS, &[scan]).unwrap()[0];
+            let wide = |values: &[f32]| values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+            // Padding changes the order of sums in attention.
+            assert!(toy::relative_l2(&wide(&together.values), &wide(&alone.values)) < 1e-6, "sample {b}");
+        }
     }
 }
 

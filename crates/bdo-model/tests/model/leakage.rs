@@ -1,19 +1,26 @@
 //! What is hidden stays hidden.
 
 use crate::toy;
+use bdo_data::scaler::ScaledScan;
+use bdo_model::config::ModelConfig;
 use bdo_model::ema::EmaEncoder;
+use bdo_model::init::Stream;
+use bdo_model::intake::{Centre, HostBatch, MaskSettings, NoiseShape, Sample, VisitKey};
 use bdo_model::model::{Bdo, TrainPass};
 use bdo_model::ops::Kernels;
 use burn::tensor::{DType, Device, Tensor};
 
 const ROLES: [bool; 6] = [false, true, false, true, false, false];
 
-fn pass(changed_frame: Option<usize>) -> TrainPass {
+fn configs() -> [ModelConfig; 2] {
+    [toy::config(), toy::small_preset()]
+}
+
+fn pass(config: &ModelConfig, changed_frame: Option<usize>) -> TrainPass {
     let device = Device::flex().autodiff();
-    let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
-    let teacher = EmaEncoder::new(&Bdo::init(&config, 2, Kernels::default(), &device).unwrap().encoder);
-    let mut batch = toy::batch(&config, &ROLES, (&device, DType::F32));
+    let model = Bdo::init(config, 1, Kernels::default(), &device).unwrap();
+    let teacher = EmaEncoder::new(&Bdo::init(config, 2, Kernels::default(), &device).unwrap().encoder);
+    let mut batch = toy::batch(config, &ROLES, (&device, DType::F32));
     if let Some(frame) = changed_frame {
         let shift = Tensor::<3>::full([2, 1, config.regions], 5.0, &device);
         let moved = batch.series.clone().narrow(1, frame, 1) + shift;
@@ -24,26 +31,92 @@ fn pass(changed_frame: Option<usize>) -> TrainPass {
 
 #[test]
 fn a_target_frame_never_reaches_the_prediction() {
-    let (before, after) = (pass(None), pass(Some(2)));
-    assert_eq!(toy::values(&before.latents.control), toy::values(&after.latents.control));
-    assert_eq!(toy::values(&before.states[0]), toy::values(&after.states[0]));
-    assert_eq!(toy::values(&before.predicted[0]), toy::values(&after.predicted[0]));
-    assert_ne!(toy::values(before.target.as_ref().unwrap()), toy::values(after.target.as_ref().unwrap()));
+    for config in configs() {
+        let (before, after) = (pass(&config, None), pass(&config, Some(2)));
+        assert_eq!(toy::values(&before.latents.control), toy::values(&after.latents.control));
+        assert_eq!(toy::values(&before.states[0]), toy::values(&after.states[0]));
+        assert_eq!(toy::values(&before.predicted[0]), toy::values(&after.predicted[0]));
+        assert_ne!(toy::values(before.target.as_ref().unwrap()), toy::values(after.target.as_ref().unwrap()));
+    }
+}
+
+/// From scaled values to predictions, as the default preset is trained: drawn, centred on what is visible, divided by
+/// its size.
+#[test]
+fn a_target_frame_never_reaches_the_prediction_through_the_batch() {
+    let config = toy::small_preset();
+    let device = Device::flex().autodiff();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+    let teacher = EmaEncoder::new(&model.encoder);
+    let mut stream = Stream::named(8, "scan");
+    let scan = ScaledScan {
+        times_seconds: (0..40).map(|i| f64::from(i) * 0.8).collect(),
+        values: (0..40 * config.regions).map(|_| (2.0 + 3.0 * stream.normal()) as f32).collect(),
+        region_valid: vec![true; config.regions],
+    };
+    let mask = MaskSettings { frames: 24, stretch: 1.0, centre: Centre::Visible, ..MaskSettings::default() };
+    let key = VisitKey { seed: 3, epoch: 1, scan: 5 };
+    let run = |scan: ScaledScan| {
+        let batch = HostBatch::draw(&[Sample { scan, key }], &mask, NoiseShape::of(&config)).into_masked(&device);
+        let context = batch.frames.context.clone();
+        (model.train_pass(&teacher, &batch, model.loss_weights()).unwrap(), context, toy::values(&batch.series))
+    };
+    let (before, context, series) = run(scan.clone());
+    // The drawn frames are consecutive: find where they start by changing every frame of the scan, one at a time.
+    let (mut hidden, mut shown) = (0, 0);
+    for frame in 0..40 {
+        let mut changed = scan.clone();
+        changed.values[frame * config.regions..(frame + 1) * config.regions].iter_mut().for_each(|x| *x += 50.0);
+        let (after, again, moved) = run(changed);
+        assert_eq!(context, again);
+        let rows: Vec<usize> = (0..24)
+            .filter(|row| {
+                moved[row * config.regions..][..config.regions] != series[row * config.regions..][..config.regions]
+            })
+            .collect();
+        let same = toy::values(&before.predicted[0]) == toy::values(&after.predicted[0]);
+        match rows.as_slice() {
+            [] => assert!(same, "frame {frame} is outside the visit"),
+            [row] if !context[*row] => {
+                hidden += 1;
+                assert!(same, "hidden frame {frame} reaches the prediction");
+            }
+            rows => {
+                shown += 1;
+                // A visible frame moves the mean and the size, and so every row.
+                assert_eq!(rows.len(), 24);
+                assert!(!same, "visible frame {frame} does not reach the prediction");
+            }
+        }
+    }
+    assert_eq!((hidden, shown), (18, 6), "three quarters of 24 frames are hidden");
 }
 
 #[test]
 fn a_context_frame_never_reaches_the_latent_target() {
-    let (before, after) = (pass(None), pass(Some(3)));
+    let config = toy::config();
+    let (before, after) = (pass(&config, None), pass(&config, Some(3)));
     assert_eq!(toy::values(before.target.as_ref().unwrap()), toy::values(after.target.as_ref().unwrap()));
     assert_ne!(toy::values(&before.states[0]), toy::values(&after.states[0]));
 }
 
+/// With unit input a visible frame changes what everything is divided by, the targets included, and nothing else.
+#[test]
+fn under_the_default_preset_a_context_frame_reaches_the_target_through_the_size_alone() {
+    let config = ModelConfig { unit_input: false, ..toy::small_preset() };
+    let (before, after) = (pass(&config, None), pass(&config, Some(3)));
+    assert_eq!(toy::values(before.target.as_ref().unwrap()), toy::values(after.target.as_ref().unwrap()));
+}
+
 #[test]
 fn padding_and_neighbours_in_the_batch_change_nothing() {
+    configs().iter().for_each(padding_changes_nothing);
+}
+
+fn padding_changes_nothing(config: &ModelConfig) {
     let device = Device::flex();
-    let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
-    let batch = toy::batch(&config, &ROLES, (&device, DType::F32));
+    let model = Bdo::init(config, 1, Kernels::default(), &device).unwrap();
+    let batch = toy::batch(config, &ROLES, (&device, DType::F32));
     let alone = |keep: usize| {
         let mut frames = batch.frames.clone();
         frames.batch = 1;
@@ -67,12 +140,15 @@ fn padding_and_neighbours_in_the_batch_change_nothing() {
 
 #[test]
 fn missing_regions_are_neither_read_nor_scored() {
+    configs().iter().for_each(missing_regions_do_not_count);
+}
+
+fn missing_regions_do_not_count(config: &ModelConfig) {
     let device = Device::flex().autodiff();
-    let config = toy::config();
-    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+    let model = Bdo::init(config, 1, Kernels::default(), &device).unwrap();
     let teacher = EmaEncoder::new(&model.encoder);
     let run = |junk: f64| {
-        let mut batch = toy::batch(&config, &ROLES, (&device, DType::F32));
+        let mut batch = toy::batch(config, &ROLES, (&device, DType::F32));
         for sample in 0..2 {
             batch.region_valid[sample * config.regions + 1] = false;
         }

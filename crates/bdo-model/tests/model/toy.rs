@@ -14,6 +14,17 @@ pub(crate) fn config() -> ModelConfig {
     ModelConfig { regions: 4, width: 8, blocks: 2, heads: 2, basis_count: 3, ..ModelConfig::default() }
 }
 
+/// The options of the default preset; `crates/bdo-train/tests/it/preset.rs` compares them with the preset itself.
+pub(crate) fn preset() -> ModelConfig {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/golden/default_preset.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// The same at the size of [`config`], with a width that leaves the gap code two scales.
+pub(crate) fn small_preset() -> ModelConfig {
+    ModelConfig { regions: 4, width: 16, blocks: 2, heads: 2, basis_count: 3, ..preset() }
+}
+
 /// Standard normal [a, b, c] from a named stream.
 pub(crate) fn normal(name: &str, shape: [usize; 3], place: (&Device, DType)) -> Tensor<3> {
     let mut stream = Stream::named(7, name);

@@ -104,19 +104,19 @@ impl Evaluation<'_> {
     }
 
     fn predict(&self, masked: &Masked) -> Result<Vec<f32>, BatchError> {
-        let predicted = self.model.reconstruct(&masked.series(), &masked.frames(), &masked.region_valid)?.series;
+        let (series, frames, region_valid) = masked.batch().on(&Device::flex());
+        let predicted = self.model.reconstruct(&series, &frames, &region_valid)?.series;
         Ok(predicted.into_data().try_to_vec::<f32>().expect("predictions are f32"))
     }
 
     /// Adds the terms of one visit.
     fn add_loss(&self, masked: &Masked, teacher: &EmaEncoder, sum: &mut Loss) -> Result<(), BatchError> {
-        let series = masked.series();
-        let [_, frames, _] = series.dims();
-        let quiet = Tensor::<3>::zeros([1, frames, self.model.config().width], &Device::flex());
+        let (series, frames, region_valid) = masked.batch().on(&Device::flex());
+        let quiet = Tensor::<3>::zeros([1, frames.frames, self.model.config().width], &Device::flex());
         let batch = MaskedBatch {
             series,
-            frames: masked.frames(),
-            region_valid: masked.region_valid.clone(),
+            frames,
+            region_valid,
             latent_noise: quiet.clone(),
             process_noise: vec![quiet; self.model.config().loss.monte_carlo_samples],
             dropout_key: [0; 32],

@@ -16,7 +16,6 @@ use bdo_baselines::token::place::Places;
 use bdo_data::cohort::Cohort;
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
-use bdo_model::dynamics::Frames;
 use bdo_model::intake::{Sample, VisitKey};
 use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
@@ -25,10 +24,10 @@ use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::settings::Size;
 use bdo_train::source::{ScanSource, Shares};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Device;
 
 use super::train::{MICRO_BATCH, TrainStep};
-use super::{Phase, Step, Workload, workload};
+use super::{Phase, Step, Workload, embed, workload};
 
 /// Size and operations of a model, known without timing it.
 #[derive(Clone, Copy)]
@@ -116,21 +115,10 @@ impl Contestant {
             let mut step = TrainStep::on(&config, samples, kernels, Precision::fastest(), frames, MICRO_BATCH, seed)?;
             return Ok(Self { facts, work: Box::new(move || step.step()) });
         }
-        let device = Device::flex();
-        let model = Bdo::init(&config, seed, kernels, &device)?;
-        let values: Vec<f32> = scans.iter().flat_map(|scan| scan.scan.values.iter().copied()).collect();
-        let series = Tensor::<3>::from_data(TensorData::new(values, [scans.len(), frames, regions]), &device);
-        let region_valid = scans.iter().flat_map(|scan| scan.scan.region_valid.iter().copied()).collect::<Vec<_>>();
-        let slots = scans.len() * frames;
-        let frames = Frames {
-            batch: scans.len(),
-            frames,
-            times_seconds: scans.iter().flat_map(|scan| scan.scan.times_seconds.iter().copied()).collect(),
-            context: vec![true; slots],
-            valid: vec![true; slots],
-        };
+        let model = Bdo::init(&config, seed, workload::embed_kernels(args).0, &Device::flex())?;
+        let scans: Vec<ScaledScan> = scans.iter().map(|scan| scan.scan.clone()).collect();
         let work = move || -> anyhow::Result<()> {
-            std::hint::black_box(model.feature(&series, &frames, &region_valid)?.into_data());
+            std::hint::black_box(embed::features(&model, &scans)?);
             Ok(())
         };
         Ok(Self { facts, work: Box::new(work) })
@@ -195,11 +183,9 @@ fn same_scans(source: &ScanSource, grid: Grid, count: usize) -> anyhow::Result<V
     }
     let cut = |&i: &usize| -> anyhow::Result<TokenScan> {
         let scan = source.cohort().scan(i)?;
-        let ScaledScan { times_seconds, values, region_valid } = source.scaler().apply(&scan);
-        let from = grid.middle_cut(times_seconds.len(), 1).start;
-        let rows = from * grid.regions..(from + grid.frames()) * grid.regions;
-        let times_seconds = times_seconds[from..from + grid.frames()].to_vec();
-        let scaled = ScaledScan { times_seconds, values: values[rows].to_vec(), region_valid };
+        let scaled = source.scaler().apply(&scan);
+        let from = grid.middle_cut(scaled.times_seconds.len(), 1).start;
+        let scaled = scaled.cut(from..from + grid.frames(), 0.0);
         Ok(TokenScan { scan: scaled, tr_seconds: scan.tr_seconds })
     };
     let scans = chosen.iter().map(cut).collect::<anyhow::Result<Vec<_>>>()?;

@@ -22,7 +22,15 @@ pub(super) fn config(args: &Workload) -> ModelConfig {
 
 /// The kernels to time.
 pub(super) fn kernels(args: &Workload) -> (Kernels, Precision) {
-    let precision = args.precision.unwrap_or_else(Precision::fastest);
+    kernels_in(args, args.precision.unwrap_or_else(Precision::fastest))
+}
+
+/// The kernels of an embedding, which `bdo embed` computes in single precision: bfloat16 only if asked for.
+pub(super) fn embed_kernels(args: &Workload) -> (Kernels, Precision) {
+    kernels_in(args, args.precision.unwrap_or(Precision::F32))
+}
+
+fn kernels_in(args: &Workload, precision: Precision) -> (Kernels, Precision) {
     (if args.composed { Kernels::Composed } else { Kernels::Fused(precision) }, precision)
 }
 
