@@ -448,6 +448,6 @@ mod tests {
             r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-frames 0 --finetune-budget 36"
         );
         args.people.seeds = vec![5, 6, 7];
-        assert!(protocol::protocol(&args, &rows(&args), &[], 0).unwrap().full_command.contains("--seeds 5,6,7 "));
+        assert!(protocol::protocol(&args, &rows(&args), &[], 0).unwrap().full_command.contains("--seeds 5,6,7"));
     }
 }
