@@ -17,6 +17,7 @@ use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::config::ModelConfig;
 use bdo_model::ema::{EmaEncoder, ema_momentum};
+use bdo_model::error::ModelError;
 use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape};
 use bdo_model::model::{Bdo, BuildError, TrainPass};
 use bdo_model::objective::LossWeights;
@@ -71,6 +72,9 @@ pub enum RunError {
     /// The model directory.
     #[error(transparent)]
     Publish(#[from] PublishError),
+    /// The readout beside the weights.
+    #[error(transparent)]
+    Readout(#[from] ModelError),
 }
 
 /// The scans of a run, and what is published of it.

@@ -8,11 +8,12 @@ use crate::settings::Settings;
 use crate::source::{ScanSource, Shares, SourceError};
 use crate::timer::Length;
 use crate::validate::ValidationPlan;
-use bdo_data::cohort::Cohort;
+use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
 use bdo_data::record::{Identity, Plan, RunRecord, ValidationEntry};
 use bdo_kernels::Isa;
 use bdo_model::intake::NoiseShape;
+use bdo_model::readout::{ReadoutNote, ensure_readout};
 use burn::tensor::Device;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -52,6 +53,8 @@ pub struct Summary {
     pub train_scans: usize,
     /// Loss of the last step of this process, if it took one.
     pub loss: Option<f64>,
+    /// How well regions can be read out of the control; BDO only.
+    pub readout: Option<ReadoutNote>,
     /// What a reader must know.
     pub notes: Vec<String>,
     /// Duration of this process's part.
@@ -91,7 +94,21 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
     let course = Course { clip_norm: train.clip_norm, ..course_of(settings, request.seed, length, started) };
     let keep = Keep::Run { folder: &opened.folder, record: opened.record };
     let fitted = fit(learner, &data, &course, keep, observer)?;
-    Ok(Summary::of(fitted, data.model, data.source.train_scans().len(), Vec::new()))
+    // The readout needs the final weights; a finished run has it beside them.
+    let readout = ensure_readout(&data.model, data.source.cohort(), &Unwatched)?;
+    let summary = Summary::of(fitted, data.model, data.source.train_scans().len(), Vec::new());
+    Ok(Summary { readout: Some(readout), ..summary })
+}
+
+/// Encoding scans for the readout is not followed: it takes seconds at the end of a run.
+struct Unwatched;
+
+impl Observer for Unwatched {
+    fn advance(&self, _done: usize, _rejected: usize) {}
+
+    fn stop_requested(&self) -> bool {
+        false
+    }
 }
 
 /// A run folder that was opened or created, with the cohort and the configuration of the run.
@@ -189,6 +206,7 @@ impl Summary {
             skipped: fitted.progress.guard.skipped,
             train_scans,
             loss: fitted.loss,
+            readout: None,
             notes,
             seconds: fitted.seconds,
         }

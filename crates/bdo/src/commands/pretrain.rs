@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
-use bdo_data::cohort::Cohort;
 use bdo_data::durable;
 use bdo_data::record::{RunRecord, is_run};
-use bdo_model::readout::{ReadoutNote, ensure_readout};
 use bdo_report::report::Kind as PageKind;
 use bdo_train::folder::settings_of;
 use bdo_train::run::{Request, pretrain};
@@ -70,12 +68,11 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
     let summary = pretrain(&request, &progress);
     progress.finish();
     let summary = summary?;
-    let readout = add_readout(&summary.model, &Cohort::open(&args.cohort.data)?, common)?;
     let validation = summary.validation.as_ref();
     let json = json!({
         "run": args.out, "model": summary.model, "steps": summary.steps, "skipped_steps": summary.skipped,
         "epochs": summary.plan.total_steps as f64 / summary.plan.steps_per_epoch as f64,
-        "train_scans": summary.train_scans, "validation": validation, "readout": readout,
+        "train_scans": summary.train_scans, "validation": validation, "readout": summary.readout,
         "seconds": summary.seconds,
         "peak_rss_mib": peak_rss_mib(),
     });
@@ -87,27 +84,23 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
             v.measures.get("mean_square")
         )
     });
+    let readout = summary.readout.as_ref().map_or_else(String::new, |readout| {
+        format!(
+            "\n{:.0} % of the variance of regions can be read out of the control, which moves in {:.1} directions",
+            100.0 * readout.explained,
+            readout.directions
+        )
+    });
     let text = format!(
-        "{}: {} steps on {} scans in {:.1} min, {} skipped{found}\n{:.0} % of the variance of regions can be read out of the \
-         control, which moves in {:.1} directions",
+        "{}: {} steps on {} scans in {:.1} min, {} skipped{found}{readout}",
         summary.model.display(),
         summary.steps,
         summary.train_scans,
         summary.seconds / 60.0,
-        summary.skipped,
-        100.0 * readout.explained,
-        readout.directions
+        summary.skipped
     );
     leave_page(&args.out, PageKind::Run, None, common);
     Ok(Answer::new(json, text))
-}
-
-/// Puts what the control says of the regions beside the weights, if it is not there yet.
-pub(crate) fn add_readout(model: &Path, cohort: &Cohort, common: &Common) -> anyhow::Result<ReadoutNote> {
-    let progress = Progress::start("readout", cohort.len(), common.quiet)?;
-    let readout = ensure_readout(model, cohort, &progress);
-    progress.finish();
-    Ok(readout?)
 }
 
 /// The method that is trained: what is asked for, or that of the run that is resumed.

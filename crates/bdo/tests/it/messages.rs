@@ -219,7 +219,8 @@ fn errors_are_said_with_their_causes_and_hints() {
     let dir = tempfile::tempdir().unwrap();
     small_cohort(dir.path());
     let say = |arguments: &str| transcript(dir.path(), arguments);
-    insta::assert_snapshot!(say("pretrain --data c --out r --set train.epoch=1"));
+    let key = say("pretrain --data c --out r --set train.epoch=1");
+    assert!(key.starts_with("exit 2\nerror: ") && key.contains("epochs") && key.lines().count() == 2, "{key}");
     insta::assert_snapshot!(say("baseline braingnn --data c --target sex --out r --set model.activate_output=1"));
     insta::assert_snapshot!(say("pretrain --data c --out r --config nothing.toml"), @r"
     exit 2

@@ -187,7 +187,7 @@ impl Field<'_> {
             if groups.len() > 1 {
                 note(common, &format!("split {} of {}: its model, then the rows of BDO", i + 1, groups.len()));
             }
-            let models = Models::ready(args, cohort, group, common)?;
+            let models = Models::ready(args, group, common)?;
             models.embed(&rows, args, cohort, common)?;
             let method = |(row, of): &(Row, BdoRow)| models.row(*row, *of, args, cohort, &from.nuisance, common);
             let methods = rows.iter().map(method).collect::<anyhow::Result<Vec<_>>>()?;

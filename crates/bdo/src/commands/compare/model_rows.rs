@@ -29,7 +29,7 @@ use super::row::{BdoRow, Row};
 use super::{CompareArgs, pretraining};
 use crate::args::Choice;
 use crate::cli::Common;
-use crate::commands::pretrain::{add_readout, preset};
+use crate::commands::pretrain::preset;
 use crate::progress::Progress;
 
 /// One model for each split, by the hash of the split.
@@ -39,15 +39,10 @@ pub(crate) struct Models {
 
 impl Models {
     /// The given model for all splits, or one trained on the training people of each.
-    pub(crate) fn ready(
-        args: &CompareArgs,
-        cohort: &Cohort,
-        splits: &[Split],
-        common: &Common,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn ready(args: &CompareArgs, splits: &[Split], common: &Common) -> anyhow::Result<Self> {
         let mut by_split = BTreeMap::new();
         for split in splits {
-            let model = if let Some(model) = &args.model { model.clone() } else { train(args, cohort, split, common)? };
+            let model = if let Some(model) = &args.model { model.clone() } else { train(args, split, common)? };
             by_split.insert(split.blake3.clone(), model);
         }
         Ok(Self { by_split })
@@ -114,12 +109,12 @@ impl Models {
     }
 }
 
-fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
+fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
     let out = pretraining::folder(&args.out, split);
     let mut sets = args.training.configuration.set.clone();
     sets.push(format!("train.max_minutes={:?}", args.training.pretrain_minutes));
     let settings = Settings::resolve(&preset(args.training.configuration.config.as_deref())?, &sets)?;
-    // The readout is what a pre-training leaves last. One that the clock ended has steps left, which a second look at the
+    // A finished pre-training has a readout. One that the clock ended has steps left, which a second look at the
     // comparison must not take: other weights would be other results.
     let model = out.join("model");
     let same = || RunRecord::read(&out).and_then(|record| settings_of(&record)).is_ok_and(|found| found == settings);
@@ -138,9 +133,7 @@ fn train(args: &CompareArgs, cohort: &Cohort, split: &Split, common: &Common) ->
     let progress = Progress::start("pretrain", 0, common.quiet)?;
     let summary = pretrain(&request, &progress);
     progress.finish();
-    let model = summary?.model;
-    add_readout(&model, cohort, common)?;
-    Ok(model)
+    Ok(summary?.model)
 }
 
 fn features(
