@@ -47,7 +47,7 @@ impl<'a> Design<'a> {
         if features.width() < rows.len() {
             let all = standardised(features, rows, &standardiser, 0, features.width());
             let covariance = product(all.transpose());
-            let (eigenvalues, rotation) = eigen(covariance)?;
+            let (eigenvalues, rotation) = eigen(&covariance)?;
             let mut scores = Mat::zeros(rows.len(), eigenvalues.len());
             matmul(scores.as_mut(), Accum::Replace, all.as_ref(), rotation.as_ref(), 1.0, Par::Seq);
             let scores = row_major(scores.as_ref());
@@ -58,7 +58,7 @@ impl<'a> Design<'a> {
             let end = (start + BLOCK_COLUMNS).min(features.width());
             add_product(&mut gram, standardised(features, rows, &standardiser, start, end).as_ref());
         }
-        let (eigenvalues, vectors) = eigen(gram)?;
+        let (eigenvalues, vectors) = eigen(&gram)?;
         let mut scores = row_major(vectors.as_ref());
         for row in scores.chunks_exact_mut(eigenvalues.len().max(1)) {
             row.iter_mut().zip(&eigenvalues).for_each(|(x, l)| *x *= l.sqrt());
@@ -136,7 +136,19 @@ fn add_product(out: &mut Mat<f64>, a: MatRef<'_, f64>) {
 }
 
 /// Eigenvalues above rounding, largest first, with their vectors as columns.
-fn eigen(matrix: Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), DesignError> {
+fn eigen(matrix: &Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), DesignError> {
+    let n = matrix.nrows();
+    let (mut values, vectors) = eigenpairs(matrix)?;
+    // Sums of n products round to about n times the last digit of the largest; below that a direction is not there.
+    let least = values.first().copied().unwrap_or(0.0) * n as f64 * f64::EPSILON * 4.0;
+    values.retain(|value| *value > least);
+    let kept = Mat::from_fn(n, values.len(), |i, k| vectors[(i, k)]);
+    Ok((values, kept))
+}
+
+/// All eigenvalues of a symmetric matrix, largest first, with their vectors as columns; on one thread, so that the result
+/// does not depend on the number of threads.
+pub fn eigenpairs(matrix: &Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), DesignError> {
     let n = matrix.nrows();
     let mut values = faer::diag::Diag::<f64>::zeros(n);
     let mut vectors = Mat::zeros(n, n);
@@ -148,12 +160,8 @@ fn eigen(matrix: Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), DesignError> {
     let value = |k: usize| values.column_vector()[k];
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
-    let largest = order.first().map_or(0.0, |k| value(*k));
-    // Sums of n products round to about n times the last digit of the largest; below that a direction is not there.
-    let least = largest * n as f64 * f64::EPSILON * 4.0;
-    order.retain(|k| value(*k) > least);
-    let kept = Mat::from_fn(n, order.len(), |i, k| vectors[(i, order[k])]);
-    Ok((order.iter().map(|k| value(*k)).collect(), kept))
+    let sorted = Mat::from_fn(n, n, |i, k| vectors[(i, order[k])]);
+    Ok((order.into_iter().map(value).collect(), sorted))
 }
 
 fn row_major(matrix: MatRef<'_, f64>) -> Vec<f64> {

@@ -1,17 +1,23 @@
-//! Measurements of speed and memory, and what models cost side by side.
+//! Measurements of speed and memory, and the cost of models side by side.
+
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::chart::{Axis, Chart, Marks, Point, grid, standing_alone};
+use crate::chart::{Axis, Chart, Marks, Point, grid};
 use crate::figure::Figure;
 use crate::page::Page;
 use crate::palette::Colour;
 use crate::scale::number;
-use crate::source::flat;
+use crate::source::{flat, plain, text};
+use crate::svg::standing_alone;
 use crate::table::{Cell, Table};
 
-/// The measurements in a file: one object, a list of them, or one a line.
-pub fn measurements(text: &str) -> Vec<Value> {
+/// Most columns of the table.
+const MOST_COLUMNS: usize = 24;
+
+/// The measurements in a file: one object, a list of them, or one per line.
+pub(crate) fn measurements(text: &str) -> Vec<Value> {
     let found: Vec<Value> = match serde_json::from_str(text) {
         Ok(Value::Array(list)) => list,
         Ok(one) => vec![one],
@@ -20,17 +26,17 @@ pub fn measurements(text: &str) -> Vec<Value> {
     found.into_iter().filter(|m| m["median_ms"].is_number() || is_efficiency(m)).collect()
 }
 
-/// Whether a record is one of models side by side, as `bdo bench efficiency` makes it.
+/// Whether a record compares models, as `bdo bench efficiency` writes it.
 fn is_efficiency(record: &Value) -> bool {
     record["task"] == "efficiency" && record["rows"].as_array().is_some_and(|rows| !rows.is_empty())
 }
 
-/// A quantity of models side by side: title, unit with a factor, and the keys of a row with their names below the bars.
+/// A quantity: title, unit with a factor, and the keys of a row with their names below the bars.
 type Quantity<'a> = (String, &'a str, f64, &'a [(&'a str, &'a str)]);
 
-/// What models cost, one chart a quantity, models told apart by colour. Bars stand on zero and say their number, since the
-/// cheapest may be a hundredth of the dearest.
-pub fn efficiency_charts(record: &Value) -> Vec<Chart> {
+/// The cost of models, one chart per quantity and one colour per model. Bars have their numbers, since the cheapest may be
+/// a hundredth of the dearest.
+fn efficiency_charts(record: &Value) -> Vec<Chart> {
     let rows: &[Value] = record["rows"].as_array().map_or(&[], Vec::as_slice);
     let batch = record["batch"].as_u64().map_or_else(String::new, |batch| format!(", batch of {batch} scans"));
     let quantities: [Quantity<'_>; 6] = [
@@ -53,17 +59,13 @@ pub fn efficiency_charts(record: &Value) -> Vec<Chart> {
     ];
     let chart = |(title, unit, factor, keys): &Quantity<'_>| {
         let names = keys.iter().map(|(_, name)| (*name).to_owned()).collect();
-        let mut chart = Chart::new(title, Axis::of_names("", names), Axis::linear(*unit));
-        chart.size = Some((380.0, 290.0));
+        let mut chart = Chart::new(title, Axis::of_names("", names), Axis::linear(*unit)).sized(380.0, 290.0);
         for (kind, row) in rows.iter().enumerate() {
             let title = row["title"].as_str().or(row["model"].as_str()).unwrap_or("?");
             let points = keys.iter().enumerate().filter_map(|(x, (key, name))| {
                 let value = row[key].as_f64()? * factor;
-                Some(Point {
-                    note: Some(format!("{title}, {name}: {} {unit}", number(value))),
-                    text: Some(brief(value)),
-                    ..Point::at(x as f64, value)
-                })
+                let note = format!("{title}, {name}: {} {unit}", number(value));
+                Some(Point::at(x as f64, value).noted(note).titled(brief(value)))
             });
             chart = chart.with(title, Colour::Kind(kind), Marks::GroupedBars, points.collect());
         }
@@ -72,12 +74,12 @@ pub fn efficiency_charts(record: &Value) -> Vec<Chart> {
     quantities.iter().map(chart).filter(|chart| !chart.is_empty()).collect()
 }
 
-/// The charts as a drawing that stands alone.
+/// The charts as an SVG file.
 pub fn efficiency_drawing(record: &Value) -> String {
     standing_alone(&grid(&efficiency_charts(record), 3))
 }
 
-/// Three digits that matter, so that numbers of neighbouring bars have room beside each other.
+/// Three significant digits, so that numbers of neighbouring bars have room.
 fn brief(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 || value.fract() == 0.0 => format!("{value:.0}"),
@@ -88,112 +90,80 @@ fn brief(value: f64) -> String {
     }
 }
 
-/// Adds models side by side to a page.
-fn show_efficiency(record: &Value, page: &mut Page, command: &str) {
-    let said = |key: &str| match &record[key] {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".into(),
-        other => other.to_string(),
-    };
+fn show_efficiency(record: &Value, page: &mut Page) {
+    let said = |key: &str| plain(&record[key]);
     page.facts(&[
         ("Cohort", said("data")),
         ("Width", said("size")),
         ("Scans", format!("{} in a batch, {} regions, {} frames", said("batch"), said("regions"), said("frames"))),
         ("Machine", format!("{} threads, {}", said("threads"), said("isa"))),
     ]);
-    page.figure(
-        &Figure::of_charts(
-            "efficiency",
-            "What models cost at equal width on the same scans",
-            "Median of the timed steps; memory is the most the process of a model held during its steps, program and scans included; operations are those of matrix products, a multiply-add counted as two. Each bar says its number.",
-            &efficiency_charts(record),
-            3,
-        )
-        .made_by(command),
-    );
+    page.figure(&Figure::of_charts(
+        "efficiency",
+        "Cost of models of equal width on the same scans",
+        "Median of the timed steps; memory is the peak of the process during the steps, program and scans included; operations are those of matrix products, a multiply-add counted as two.",
+        &efficiency_charts(record),
+        3,
+    ));
 }
 
-/// Adds measurements to a page: a table, and time and memory over sizes.
-pub fn show_bench(name: &str, rows: &[Value], page: &mut Page, command: &str) {
-    page.section(&format!("Speed and memory: {name}"));
-    let (side_by_side, rows): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| is_efficiency(row));
+/// Adds a file of measurements to a page: a table, and time and memory over sizes.
+pub(crate) fn show(path: &Path, page: &mut Page) {
+    page.section(&format!("Speed and memory: {}", path.display()));
+    let all = measurements(&text(path).unwrap_or_default());
+    let (side_by_side, rows): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|row| is_efficiency(row));
     for record in side_by_side {
-        show_efficiency(record, page, command);
+        show_efficiency(record, page);
     }
     if rows.is_empty() {
         return;
     }
     let mut headings: Vec<String> = vec![];
-    for row in &rows {
-        for (key, _) in flat(row) {
-            if !headings.contains(&key) && headings.len() < 24 {
-                headings.push(key);
-            }
+    for (key, _) in rows.iter().flat_map(|row| flat(row)) {
+        if !headings.contains(&key) && headings.len() < MOST_COLUMNS {
+            headings.push(key);
         }
     }
-    let cells = |row: &Value| {
+    let mut table = Table::new("Measurements; click a heading to sort", headings.clone());
+    for row in &rows {
         let known = flat(row);
-        headings
-            .iter()
-            .map(|h| match known.iter().find(|(k, _)| k == h) {
-                Some((_, text)) => text.parse::<f64>().map_or_else(|_| Cell::from(text.as_str()), Cell::from),
-                None => Cell::Empty,
-            })
-            .collect()
-    };
-    let table = Table {
-        caption: "Measurements; click a heading to sort".into(),
-        rows: rows.iter().map(|row| cells(row)).collect(),
-        headings: headings.clone(),
-    };
+        let cell = |heading: &String| match known.iter().find(|(key, _)| key == heading) {
+            Some((_, text)) => text.parse::<f64>().map_or_else(|_| Cell::from(text.as_str()), Cell::from),
+            None => Cell::Empty,
+        };
+        table.row(headings.iter().map(cell).collect::<Vec<_>>());
+    }
     page.table(&table);
     let label = |row: &Value| {
-        let word =
-            |key: &str| row[key].as_str().map(str::to_owned).or_else(|| row[key].as_f64().map(|x| x.to_string()));
-        [word("size"), word("batch").map(|b| format!("batch {b}")), word("precision")]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let points = |x: &str| {
-        rows.iter()
-            .filter_map(|r| {
-                Some(Point {
-                    note: Some(format!("{}: {} ms, {} {x}", label(r), r["median_ms"], r[x])),
-                    ..Point::at(r[x].as_f64()?, r["median_ms"].as_f64()?)
-                })
-            })
-            .collect::<Vec<_>>()
+        let word = |key: &str, before: &str| (!row[key].is_null()).then(|| format!("{before}{}", plain(&row[key])));
+        let words = [word("size", ""), word("batch", "batch "), word("precision", "")];
+        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
     };
     let mut charts = vec![];
     for (key, words) in [
         ("peak_rss_mb", "peak memory (MB, log scale)"),
         ("parameters", "parameters (log scale)"),
-        ("flops_per_step", "operations a step (log scale)"),
+        ("flops_per_step", "operations per step (log scale)"),
     ] {
-        let mut chart = Chart::new("", Axis::log(words), Axis::log("median time of a step (ms, log scale)")).with(
-            "",
-            Colour::Kind(charts.len()),
-            Marks::Dots,
-            points(key),
-        );
-        chart.size = Some((420.0, 320.0));
+        let points = rows.iter().filter_map(|row| {
+            let note = format!("{}: {} ms, {} {key}", label(row), row["median_ms"], row[key]);
+            Some(Point::at(row[key].as_f64()?, row["median_ms"].as_f64()?).noted(note))
+        });
+        let chart = Chart::new("", Axis::log(words), Axis::log("median time per step (ms, log scale)"))
+            .with("", Colour::Kind(charts.len()), Marks::Dots, points.collect())
+            .sized(420.0, 320.0);
         if !chart.is_empty() {
             charts.push(chart);
         }
     }
     if !charts.is_empty() {
-        page.figure(
-            &Figure::of_charts(
-                "bench",
-                "Time against memory, parameters and operations",
-                "One point a measurement; point at it for its name.",
-                &charts,
-                2,
-            )
-            .made_by(command),
-        );
+        page.figure(&Figure::of_charts(
+            "bench",
+            "Time against memory, parameters and operations",
+            "One point per measurement; point at it for its name.",
+            &charts,
+            2,
+        ));
     }
 }
 

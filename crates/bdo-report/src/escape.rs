@@ -1,7 +1,7 @@
 //! Foreign text made safe for where it stands: names of people and files are only ever text.
 
 /// For HTML and SVG, in text and in quoted attributes. Characters no page may hold become a replacement mark.
-pub fn html(text: &str) -> String {
+pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -25,14 +25,14 @@ pub fn html(text: &str) -> String {
 }
 
 /// A cell of a CSV file. A spreadsheet must not take a name for a formula, so such text is quoted with a mark before it.
-pub fn csv(text: &str) -> String {
+pub(crate) fn csv(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
     let text = if formula { format!("'{text}") } else { text.to_owned() };
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// Text that is at most `most` characters long; what is cut off is marked.
-pub fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

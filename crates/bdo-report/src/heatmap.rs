@@ -1,184 +1,126 @@
-//! A matrix as a picture, with what its rows, columns and colours are.
+//! A matrix as a picture, with its groups of rows, its axis and its colour bar.
 
 use std::fmt::Write;
 
 use base64::Engine;
 
 use crate::escape;
+use crate::figure::Figure;
 use crate::palette::ColourScale;
-use crate::scale::{Scale, Span};
+use crate::scale::{Scale, Span, number};
+use crate::svg;
 
-/// A matrix and what it means.
+/// A matrix and its meaning.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HeatMap {
-    /// What it shows.
-    pub title: String,
+pub(crate) struct HeatMap<'a> {
+    pub(crate) title: String,
     /// Row-major.
-    pub values: Vec<f32>,
-    /// Columns of it.
-    pub columns: usize,
-    /// Colours.
-    pub scale: ColourScale,
-    /// Rows that belong together: a name and how many, from the top.
-    pub groups: Vec<(String, usize)>,
-    /// What runs across, with units, and its ends.
-    pub across: Option<(String, f64, f64)>,
+    pub(crate) values: Vec<f32>,
+    pub(crate) columns: usize,
+    pub(crate) scale: ColourScale,
+    /// Groups of consecutive rows from the top: name and count.
+    pub(crate) groups: &'a [(String, usize)],
+    /// Name with units of the horizontal axis, and its ends.
+    pub(crate) across: Option<(&'static str, f64, f64)>,
     /// What the colours mean, with units; empty for no colour bar.
-    pub unit: String,
-}
-
-/// Where a map lies in a drawing.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Place {
-    /// From the left.
-    pub x: f64,
-    /// From the top.
-    pub y: f64,
-    /// Width of the map itself.
-    pub width: f64,
-    /// Height of the map itself.
-    pub height: f64,
+    pub(crate) unit: &'static str,
 }
 
 /// Room for the names of groups at the left of a map.
 pub(crate) const NAMES: f64 = 120.0;
 
-impl HeatMap {
-    /// Draws the map at a place; names of groups to the left if `named`.
-    pub fn draw(&self, svg: &mut String, at: Place, named: bool) {
+impl HeatMap<'_> {
+    /// Draws the map with its upper left corner at a place; names of groups to the left if `named`.
+    pub(crate) fn draw(&self, out: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), named: bool) {
         let rows = self.values.len().checked_div(self.columns).unwrap_or(0);
-        let Place { x, y, width, height } = at;
-        let title = escape::html(&self.title);
-        let _ = write!(
-            svg,
-            r##"<text class="ink" fill="#1b1b1f" x="{x:.1}" y="{:.1}" font-weight="bold">{title}</text>"##,
-            y - 7.0
-        );
+        svg::text(out, (x, y - 7.0), r#"font-weight="bold""#, &self.title);
         if rows == 0 {
             return;
         }
         let _ = write!(
-            svg,
+            out,
             r#"<image x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" preserveAspectRatio="none" image-rendering="pixelated" href="{}"/>"#,
             self.data_uri()
         );
         let mut row = 0;
         for (i, (name, count)) in self.groups.iter().enumerate() {
-            let (top, middle) =
-                (y + height * row as f64 / rows as f64, y + height * (row as f64 + *count as f64 / 2.0) / rows as f64);
+            let place = |row: f64| y + height * row / rows as f64;
+            let (top, middle) = (place(row as f64), place(row as f64 + *count as f64 / 2.0));
             row += count;
             if i > 0 {
                 let from = if named { x - 6.0 } else { x };
-                let _ = write!(
-                    svg,
-                    r##"<path class="axis" stroke="#77777f" stroke-width="0.8" d="M{from:.1} {top:.1}H{:.1}"/>"##,
-                    x + width
-                );
+                svg::axis(out, r#"stroke-width="0.8""#, &format!("M{from:.1} {top:.1}H{:.1}", x + width));
             }
-            // Thin groups have no room for a name of their own size.
+            // Thin groups have no room for their name.
             if named && height * *count as f64 / rows as f64 > 8.5 {
-                let name = escape::html(&escape::shortened(name, 17));
-                let _ = write!(
-                    svg,
-                    r##"<text class="ink" fill="#1b1b1f" font-size="11.5" x="{:.1}" y="{:.1}" text-anchor="end">{name}</text>"##,
-                    x - 8.0,
-                    middle + 4.0
-                );
+                let more = r#"font-size="11.5" text-anchor="end""#;
+                svg::text(out, (x - 8.0, middle + 4.0), more, &escape::shortened(name, 17));
             }
         }
-        if let Some((label, low, high)) = &self.across {
-            let span = Span::around(Scale::Linear, [].into_iter(), Some((*low, *high)));
+        if let Some((label, low, high)) = self.across {
+            let span = Span::around(Scale::Linear, [].into_iter(), Some((low, high)));
             for (value, text) in span.ticks((width / 60.0) as usize) {
-                let at = x + width * span.place(value).unwrap_or(0.0);
-                let _ = write!(
-                    svg,
-                    r##"<text class="ink" fill="#1b1b1f" font-size="11.5" x="{at:.1}" y="{:.1}" text-anchor="middle">{text}</text>"##,
-                    y + height + 14.0
-                );
+                let at = (x + width * span.place(value).unwrap_or(0.0), y + height + 14.0);
+                svg::text(out, at, r#"font-size="11.5" text-anchor="middle""#, &text);
             }
-            let _ = write!(
-                svg,
-                r##"<text class="ink" fill="#1b1b1f" font-size="12" x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"##,
-                x + width / 2.0,
-                y + height + 29.0,
-                escape::html(label)
-            );
+            let below = (x + width / 2.0, y + height + 29.0);
+            svg::text(out, below, r#"font-size="12" text-anchor="middle""#, label);
         }
         if !self.unit.is_empty() {
-            colour_bar(svg, self.scale, &self.unit, (x + width + 10.0, y, height.min(160.0)));
+            colour_bar(out, self.scale, self.unit, (x + width + 10.0, y, height.min(160.0)));
         }
     }
 
-    /// The picture as an address that needs no file.
+    /// The picture as a URI that needs no file.
     fn data_uri(&self) -> String {
         let png = png(&self.values, self.columns, self.scale);
         format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode(png))
     }
 
-    /// The map alone as a drawing, with its numbers.
-    pub fn drawing(&self, width: f64, height: f64) -> String {
+    /// The map alone as a figure of this width and height.
+    pub(crate) fn figure(&self, name: String, title: String, caption: String, size: (f64, f64)) -> Figure {
         let named = !self.groups.is_empty();
         let left = if named { NAMES + 8.0 } else { 16.0 };
         let right = if self.unit.is_empty() { 16.0 } else { 70.0 };
-        let mut svg = String::new();
-        self.draw(&mut svg, Place { x: left, y: 26.0, width, height }, named);
-        crate::chart::wrap(&svg, left + width + right, height + 26.0 + 38.0, &self.title)
+        let mut inside = String::new();
+        self.draw(&mut inside, (left, 26.0), size, named);
+        let svg = svg::wrap(&inside, left + size.0 + right, size.1 + 26.0 + 38.0, &self.title);
+        Figure { name, title, caption, svg, csv: self.to_csv(), wide: size.0 > size.1 }
     }
 
-    /// The numbers, a row a line.
-    pub fn to_csv(&self) -> String {
-        let mut out = String::new();
-        for row in self.values.chunks(self.columns.max(1)) {
-            let cells: Vec<String> =
-                row.iter().map(|x| if x.is_finite() { format!("{x:.4}") } else { String::new() }).collect();
-            out += &cells.join(",");
-            out.push('\n');
-        }
-        out
+    /// The numbers, one row of the matrix per line.
+    fn to_csv(&self) -> String {
+        let cell = |x: &f32| if x.is_finite() { format!("{x:.4}") } else { String::new() };
+        let line = |row: &[f32]| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";
+        self.values.chunks(self.columns.max(1)).map(line).collect()
     }
 }
 
-/// A bar of colours with its ends, at (x, y) and this tall.
-pub(crate) fn colour_bar(svg: &mut String, scale: ColourScale, unit: &str, (x, y, tall): (f64, f64, f64)) {
+/// A colour bar with its ends, at (x, y) and this tall.
+pub(crate) fn colour_bar(out: &mut String, scale: ColourScale, unit: &str, (x, y, tall): (f64, f64, f64)) {
     const STEPS: usize = 32;
     let (low, high) = scale.ends();
+    let step = tall / STEPS as f64;
     for i in 0..STEPS {
         let share = (i as f64 + 0.5) / STEPS as f64;
         let colour = scale.css(high + (low - high) * share);
-        let step = tall / STEPS as f64;
-        let _ = write!(
-            svg,
-            r#"<rect x="{x:.1}" y="{:.2}" width="11" height="{:.2}" fill="{colour}"/>"#,
-            y + step * i as f64,
-            step + 0.3
-        );
+        let (top, height) = (y + step * i as f64, step + 0.3);
+        let _ = write!(out, r#"<rect x="{x:.1}" y="{top:.2}" width="11" height="{height:.2}" fill="{colour}"/>"#);
     }
-    let text = |svg: &mut String, value: f64, y: f64| {
-        let _ = write!(
-            svg,
-            r##"<text class="ink" fill="#1b1b1f" font-size="11.5" x="{:.1}" y="{y:.1}">{}</text>"##,
-            x + 15.0,
-            crate::scale::number(value)
-        );
-    };
-    text(svg, high, y + 9.0);
-    text(svg, low, y + tall);
-    if low < 0.0 && high > 0.0 {
-        text(svg, 0.0, y + tall * high / (high - low) + 4.0);
+    let small = r#"font-size="11.5""#;
+    let zero = (low < 0.0 && high > 0.0).then(|| (0.0, y + tall * high / (high - low) + 4.0));
+    for (value, y) in [(high, y + 9.0), (low, y + tall)].into_iter().chain(zero) {
+        svg::text(out, (x + 15.0, y), small, &number(value));
     }
-    let _ = write!(
-        svg,
-        r##"<text class="ink" fill="#1b1b1f" font-size="11.5" text-anchor="middle" transform="translate({:.1} {:.1}) rotate(-90)">{}</text>"##,
-        x + 54.0,
-        y + tall / 2.0,
-        escape::html(unit)
-    );
+    let centred = format!(r#"{small} text-anchor="middle""#);
+    svg::turned_text(out, (x + 54.0, y + tall / 2.0), -90.0, &centred, unit);
 }
 
-/// Colours of a picture: 0 is missing, the others run along the scale. A byte a pixel is a third of what colours would be.
+/// Levels of colour of a picture. Level 0 of the palette is missing, the others run along the scale; one byte per pixel is
+/// a third of the size of RGB.
 const LEVELS: usize = 128;
 
-/// A pixel a value.
+/// One pixel per value.
 fn png(values: &[f32], columns: usize, scale: ColourScale) -> Vec<u8> {
     let rows = values.len() / columns.max(1);
     let (low, high) = scale.ends();
@@ -235,11 +177,12 @@ mod tests {
             values: vec![],
             columns: 0,
             scale: ColourScale::Around(1.0),
-            groups: vec![],
+            groups: &[],
             across: None,
-            unit: "u".into(),
+            unit: "u",
         };
-        assert!(!map.drawing(100.0, 100.0).contains("<image"));
-        assert_eq!(map.to_csv(), "");
+        let figure = map.figure("n".into(), "t".into(), "c".into(), (100.0, 100.0));
+        assert!(!figure.svg.contains("<image"));
+        assert_eq!(figure.csv, "");
     }
 }

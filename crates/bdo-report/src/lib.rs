@@ -1,37 +1,46 @@
-//! Figures and pages: plain data in, SVG, CSV and self-contained HTML out. Knows folders and files, but no tensors, so it
-//! compiles in seconds; what needs a model is computed at the rim and handed over as plain structs.
+//! Figures and pages: records and plain numbers in, SVG, CSV and self-contained HTML out. What needs a model is computed
+//! elsewhere and handed over as plain structs.
 
 #![forbid(unsafe_code)]
 
-pub mod bench;
-pub mod brain;
-pub mod chart;
-pub mod cohort;
-pub mod comparison;
-pub mod confusion;
-pub mod escape;
-pub mod figure;
-pub mod head_folder;
-pub mod heatmap;
-pub mod infer_folder;
-pub mod journal;
-pub mod live;
-pub mod model_folder;
-pub mod network;
-pub mod page;
+mod escape;
 pub mod palette;
-pub mod pca;
-pub mod predictions;
-pub mod projection;
-pub mod reconstruction;
-pub mod report;
-pub mod run_folder;
-pub mod scalability;
-pub mod scale;
+mod scale;
 mod source;
-pub mod splits;
-pub mod sweep;
-pub mod table;
-pub mod terminal;
+mod svg;
+mod table;
+
+pub mod chart;
+pub mod figure;
+mod heatmap;
+
+mod brain;
+pub mod network;
+
+mod pca;
+mod umap;
+pub mod projection;
+
+pub mod reconstruction;
 pub mod training;
-pub mod umap;
+
+mod confusion;
+mod predictions;
+mod splits;
+
+pub mod page;
+pub mod kind;
+pub mod report;
+
+pub mod bench;
+mod cohort;
+mod comparison;
+mod head;
+mod inference;
+mod model;
+pub mod run;
+mod runs;
+pub mod sweep;
+
+pub mod live;
+pub mod terminal;

@@ -1,5 +1,5 @@
-//! The page of a run, served while it grows: on loopback only, two fixed routes, nothing written, no path taken from a
-//! request.
+//! The page of a run, served while it grows: on loopback only, with two fixed routes; nothing is written, and no path is
+//! taken from a request.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,22 +7,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bdo_data::record::JournalText;
 use serde_json::{Value, json};
 
-use crate::journal::Journal;
-use crate::report::{Kind, Report};
+use crate::kind::Kind;
+use crate::report::page_of;
 use crate::source;
 
-/// Connections at once; more are turned away, so that a flood cannot take the machine from the training.
+/// Connections at once; more are refused, so that a flood cannot slow the training.
 const MOST_CONNECTIONS: usize = 32;
-/// A request's head must be whole within this time and size.
+/// A request's head must be complete within this time and size.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 const REQUEST_BYTES: usize = 8 << 10;
-/// An answer must be taken within this time.
+/// An answer must be received within this time.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Entries in one answer; a page that is far behind asks again.
 const MOST_ENTRIES: usize = 2000;
-/// How often the listener looks whether it should stop.
+/// How often the listener checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// A server of one run.
@@ -58,7 +59,7 @@ impl LiveServer {
                         std::thread::sleep(LOOK);
                         continue;
                     }
-                    // One connection that failed on its way in is no reason to end.
+                    // A connection that failed while being accepted does not end the server.
                     Err(error)
                         if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) =>
                     {
@@ -73,7 +74,7 @@ impl LiveServer {
                 }
                 let open = &open;
                 scope.spawn(move || {
-                    // A client that goes away or is too slow has only itself to answer for.
+                    // A client that disconnects or is too slow is its own problem.
                     let _ = self.answer(stream, stop);
                     open.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -88,7 +89,7 @@ impl LiveServer {
         let answer = match read_head(&mut stream, stop)? {
             Head::Whole(head) => self.respond(&head),
             Head::Broken => Answer::error(400, "expected a request of at most 8 KiB within 5 s"),
-            // Browsers open connections ahead of need. Whatever is said there is taken for the answer to a later request.
+            // Browsers open connections in advance and take whatever is sent there for the answer to a later request.
             Head::Silence => return Ok(()),
         };
         answer.send(&mut stream, stop)
@@ -98,7 +99,7 @@ impl LiveServer {
     fn respond(&self, head: &str) -> Answer {
         let Some(request) = Request::parse(head) else { return Answer::error(400, "expected a request of HTTP/1.1") };
         let allowed = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{}", self.address.port()));
-        // A name that is not ours is a page elsewhere that had its own name point here.
+        // Another name means that a foreign page points its own name to this address (DNS rebinding).
         if !allowed.iter().any(|a| request.host.eq_ignore_ascii_case(a)) {
             return Answer::error(421, "this server only answers to its own address");
         }
@@ -107,12 +108,12 @@ impl LiveServer {
             return Answer::error(403, "requests of other sites are not answered");
         }
         if request.method != "GET" && request.method != "HEAD" {
-            return Answer { allow: true, ..Answer::error(405, "only GET and HEAD") };
+            return Answer::error(405, "only GET and HEAD");
         }
         let mut answer = match request.target.split_once('?').unwrap_or((&request.target, "")) {
-            ("/", "") => Answer::html(self.page()),
+            ("/", "") => Answer::new(200, "text/html; charset=utf-8", self.page()),
             ("/journal.json", query) => match after(query) {
-                Some(after) => Answer::json(&self.news(after)),
+                Some(after) => Answer::new(200, "application/json", self.news(after).to_string()),
                 None => Answer::error(400, "expected after=N"),
             },
             _ => Answer::error(404, "there is only / and /journal.json"),
@@ -124,11 +125,13 @@ impl LiveServer {
     fn page(&self) -> String {
         let lines = self.journal_text().matches('\n').count() as u64;
         let paths = [(self.run.clone(), Kind::Run)];
-        let mut report = Report::new(&Report::title(&paths), &format!("bdo serve {}", self.run.display()));
-        report.page.live(lines);
-        // The only error is that of a cohort, which is not here.
-        let _ = report.add(&paths);
-        report.finish(&self.version)
+        match page_of(&paths, &format!("bdo serve {}", self.run.display())) {
+            Ok(mut page) => {
+                page.live(lines);
+                page.finish(&self.version)
+            }
+            Err(error) => error.to_string(),
+        }
     }
 
     fn journal_text(&self) -> String {
@@ -141,12 +144,12 @@ impl LiveServer {
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let lines: Vec<&str> = whole.skip(after).take(MOST_ENTRIES).collect();
         let entries: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let unreadable = Journal::parse(&lines.concat()).unreadable;
+        let unreadable = JournalText::parse(&lines.concat()).unreadable;
         json!({"next": after + lines.len(), "entries": entries, "unreadable": unreadable, "running": is_running(&self.run)})
     }
 }
 
-/// Whether somebody trains in this folder: a run keeps its lock file locked.
+/// Whether a run is going on in this folder: it keeps its lock file locked.
 pub fn is_running(run: &Path) -> bool {
     let Ok(file) = std::fs::File::open(run.join("lock")) else { return false };
     matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
@@ -159,7 +162,7 @@ fn after(query: &str) -> Option<usize> {
     }
 }
 
-/// What of a request is looked at.
+/// The parts of a request that matter.
 struct Request {
     method: String,
     target: String,
@@ -180,7 +183,7 @@ impl Request {
         for line in lines.take_while(|l| !l.is_empty()) {
             let (name, value) = line.split_once(':')?;
             match name.to_ascii_lowercase().as_str() {
-                // Two hosts are a disguise.
+                // Requests with two hosts are refused.
                 "host" if host.is_some() => return None,
                 "host" => host = Some(value.trim().to_owned()),
                 "origin" if origin.is_some() => return None,
@@ -193,20 +196,20 @@ impl Request {
     }
 }
 
-/// What came of reading a request.
+/// The result of reading a request.
 enum Head {
     Whole(String),
-    /// Too slow, too long, or no text.
+    /// Too slow, too long, or not UTF-8.
     Broken,
-    /// Not a byte came.
+    /// Nothing was sent.
     Silence,
 }
 
-/// Reads up to the empty line. A request has its time from its first byte on, so that one that comes late is not cut short.
+/// Reads up to the empty line. The time limit counts from the first byte, so that a request that comes late is not cut short.
 fn read_head(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<Head> {
     let mut until = Instant::now() + REQUEST_TIME;
     let (mut head, mut some) = (Vec::new(), [0u8; 1024]);
-    // Short turns, so that a silent client does not keep the server from ending.
+    // Short timeouts, so that a silent client does not keep the server from stopping.
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     loop {
         match stream.read(&mut some) {
@@ -217,11 +220,7 @@ fn read_head(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<Head> {
                 }
                 head.extend_from_slice(&some[..count]);
             }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-                ) => {}
+            Err(error) if is_temporary(&error) => {}
             Err(error) => return Err(error),
         }
         if let Some(end) = head.windows(4).position(|w| w == b"\r\n\r\n") {
@@ -233,25 +232,25 @@ fn read_head(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<Head> {
     }
 }
 
+/// Whether a read or write may be tried again.
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
 struct Answer {
     status: u16,
     kind: &'static str,
     body: String,
-    allow: bool,
     without_body: bool,
 }
 
 impl Answer {
-    fn html(body: String) -> Self {
-        Self { status: 200, kind: "text/html; charset=utf-8", body, allow: false, without_body: false }
-    }
-
-    fn json(value: &Value) -> Self {
-        Self { status: 200, kind: "application/json", body: value.to_string(), allow: false, without_body: false }
+    fn new(status: u16, kind: &'static str, body: String) -> Self {
+        Self { status, kind, body, without_body: false }
     }
 
     fn error(status: u16, text: &str) -> Self {
-        Self { status, kind: "text/plain; charset=utf-8", body: format!("{text}\n"), allow: false, without_body: false }
+        Self::new(status, "text/plain; charset=utf-8", format!("{text}\n"))
     }
 
     fn send(&self, stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<()> {
@@ -264,7 +263,7 @@ impl Answer {
             421 => "Misdirected Request",
             _ => "Service Unavailable",
         };
-        let allow = if self.allow { "Allow: GET, HEAD\r\n" } else { "" };
+        let allow = if self.status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
         let head = format!(
             "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{allow}Cache-Control: no-store\r\n\
              X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n\
@@ -282,11 +281,7 @@ impl Answer {
             match stream.write(&bytes[sent..]) {
                 Ok(0) => break,
                 Ok(count) => sent += count,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-                    ) => {}
+                Err(error) if is_temporary(&error) => {}
                 Err(error) => return Err(error),
             }
             if Instant::now() > until || stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Regions by network: their order in maps, and values summarised by network and shown on a glass brain.
+//! Regions by network: their order in maps, and values summarised per network and on a glass brain.
 
 use bdo_data::region::Region;
 
@@ -6,15 +6,20 @@ use crate::brain::glass_brain;
 use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
 use crate::palette::{Colour, ColourScale};
-use crate::scale::number;
+use crate::scale::{ends, number};
 
-/// Regions in the order of their networks, so that what belongs together lies together.
+/// Regions sorted by network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
-    /// Numbers of regions, in order.
-    pub rows: Vec<usize>,
-    /// Networks with how many regions, in order.
-    pub groups: Vec<(String, usize)>,
+pub(crate) struct Order {
+    /// Indices of regions.
+    pub(crate) rows: Vec<usize>,
+    /// Networks with their number of regions.
+    pub(crate) groups: Vec<(String, usize)>,
+}
+
+/// The name of a region with its network.
+pub(crate) fn title_of(region: &Region) -> String {
+    region.network.as_ref().map_or_else(|| region.name.clone(), |network| format!("{} ({network})", region.name))
 }
 
 /// The network of a region; its hemisphere where the atlas has none.
@@ -39,8 +44,8 @@ pub(crate) fn network_of(region: &Region) -> String {
 }
 
 impl Order {
-    /// By network; inside one, as the atlas has them.
-    pub fn of(regions: &[Region]) -> Self {
+    /// By network, and in the order of the atlas within one.
+    pub(crate) fn of(regions: &[Region]) -> Self {
         let networks: Vec<String> = regions.iter().map(network_of).collect();
         let mut rows: Vec<usize> = (0..regions.len()).collect();
         rows.sort_by(|a, b| networks[*a].cmp(&networks[*b]));
@@ -55,23 +60,26 @@ impl Order {
     }
 }
 
-/// A value for each region, and what it is.
-#[derive(Debug, Clone, PartialEq)]
+/// Said where no glass brain can be drawn.
+pub const NO_COORDINATES: &str = "The atlas of this cohort has no coordinates, so no glass brain can be drawn; an atlas image with coordinates is given at ingest:";
+
+/// One value per region.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RegionValues {
     /// Name of files.
     pub name: String,
     /// Heading.
     pub title: String,
-    /// What it is, in a sentence.
+    /// Description.
     pub caption: String,
     /// Units.
     pub unit: String,
-    /// One a region; not a number where it is not known.
+    /// NaN where a value is not known.
     pub values: Vec<f64>,
 }
 
 /// A summary by network, and a glass brain where the atlas has coordinates.
-pub fn network_figures(regions: &[Region], found: &RegionValues, command: &str) -> Vec<Figure> {
+pub fn network_figures(regions: &[Region], found: &RegionValues) -> Vec<Figure> {
     let order = Order::of(regions);
     let names: Vec<String> = order.groups.iter().map(|g| g.0.clone()).collect();
     let (mut each, mut middle, mut start) = (vec![], vec![], 0);
@@ -79,12 +87,10 @@ pub fn network_figures(regions: &[Region], found: &RegionValues, command: &str) 
         let mut values = vec![];
         for (i, r) in order.rows[start..start + count].iter().enumerate() {
             let value = found.values.get(*r).copied().unwrap_or(f64::NAN);
-            // Beside each other, so that equal values do not hide each other.
+            // Side by side, so that equal values do not hide each other.
             let aside = (i as f64 / (*count).max(2) as f64 - 0.5) * 0.5;
-            each.push(Point {
-                note: Some(format!("{} ({name}): {} {}", regions[*r].name, number(value), found.unit)),
-                ..Point::at(place as f64 + aside, value)
-            });
+            let note = format!("{} ({name}): {} {}", regions[*r].name, number(value), found.unit);
+            each.push(Point::at(place as f64 + aside, value).noted(note));
             if value.is_finite() {
                 values.push(value);
             }
@@ -92,47 +98,30 @@ pub fn network_figures(regions: &[Region], found: &RegionValues, command: &str) 
         start += count;
         values.sort_by(f64::total_cmp);
         if !values.is_empty() {
-            let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
-            middle.push(Point {
-                between: Some((at(0.25), at(0.75))),
-                note: Some(format!(
-                    "{name}: median {} {}, quartiles {} and {}",
-                    number(at(0.5)),
-                    found.unit,
-                    number(at(0.25)),
-                    number(at(0.75))
-                )),
-                ..Point::at(place as f64, at(0.5))
-            });
+            let [low, median, high] =
+                [0.25, 0.5, 0.75].map(|share| values[((values.len() - 1) as f64 * share).round() as usize]);
+            let (a, b, c) = (number(median), number(low), number(high));
+            let note = format!("{name}: median {a} {}, quartiles {b} and {c}", found.unit);
+            middle.push(Point::at(place as f64, median).between((low, high)).noted(note));
         }
     }
     if middle.is_empty() {
         return vec![];
     }
-    let mut chart = Chart::new("", Axis::of_names("", names), Axis::linear(found.unit.clone()))
+    let chart = Chart::new("", Axis::of_names("", names), Axis::linear(found.unit.clone()))
         .with("a region", Colour::Kind(4), Marks::Dots, each)
-        .with("median and quartiles", Colour::Kind(1), Marks::UpAndDown, middle);
-    chart.size = Some((640.0, 340.0));
-    let summary = Figure::of_charts(
-        &format!("{}-networks", found.name),
-        &format!("{} by network", found.title),
-        &found.caption,
-        &[chart],
-        1,
-    );
-    let known = found.values.iter().copied().filter(|x| x.is_finite());
-    let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
+        .with("median and quartiles", Colour::Kind(1), Marks::UpAndDown, middle)
+        .sized(640.0, 340.0);
+    let (name, title) = (format!("{}-networks", found.name), format!("{} by network", found.title));
+    let summary = Figure::of_charts(name, title, found.caption.clone(), &[chart], 1);
+    let (low, high) = ends(found.values.iter().copied());
     let scale = if low < 0.0 { ColourScale::Around(low.abs().max(high)) } else { ColourScale::Between(low, high) };
-    let brain = glass_brain(
-        &format!("{}-brain", found.name),
-        &format!("{} on a glass brain", found.title),
-        &found.caption,
-        regions,
-        &found.values,
-        scale,
-        &found.unit,
-    );
-    std::iter::once(summary).chain(brain).map(|f| f.made_by(command)).collect()
+    let found = RegionValues {
+        name: format!("{}-brain", found.name),
+        title: format!("{} on a glass brain", found.title),
+        ..found.clone()
+    };
+    std::iter::once(summary).chain(glass_brain(regions, &found, scale)).collect()
 }
 
 #[cfg(test)]
@@ -163,8 +152,8 @@ mod tests {
             unit: "s".into(),
             values: vec![1.0, 2.0, 3.0, 10.0, 20.0, f64::NAN],
         };
-        let figures = network_figures(&regions, &found, "c");
+        let figures = network_figures(&regions, &found);
         assert_eq!(figures.len(), 1, "no coordinates, no brain");
-        assert!(figures[0].csv.contains("a: median 2 s") && figures[0].command == "c");
+        assert!(figures[0].csv.contains("a: median 2 s"));
     }
 }

@@ -1,26 +1,31 @@
 //! Principal components of feature tables.
 
 use bdo_data::random::stream;
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
+use bdo_eval::design::eigenpairs;
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par, Spec};
+use faer::{Accum, Mat, MatRef, Par};
 use rand_chacha::rand_core::Rng;
 
-/// Rows along the directions in which they differ most.
+/// Principal components of the rows of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pca {
+pub(crate) struct Pca {
     /// Row-major [rows, components].
-    pub scores: Vec<f64>,
-    /// Components a row.
-    pub components: usize,
+    scores: Vec<f64>,
     /// Share of the variance in each component.
-    pub explained: Vec<f64>,
+    pub(crate) explained: Vec<f64>,
 }
 
-/// Components of a row-major table; `None` for fewer than three rows, no column, or a value that is no number. Signs are
-/// fixed by making the largest loading of each component positive.
-pub fn pca(values: &[f32], width: usize, components: usize) -> Option<Pca> {
+impl Pca {
+    /// The score of a row; 0 for a component that there is not.
+    pub(crate) fn score(&self, row: usize, component: usize) -> f64 {
+        let count = self.explained.len();
+        if component < count { self.scores[row * count + component] } else { 0.0 }
+    }
+}
+
+/// Components of a row-major table; `None` for fewer than three rows, no column, or a value that is not finite. The largest
+/// loading of each component is positive.
+pub(crate) fn pca(values: &[f32], width: usize, components: usize) -> Option<Pca> {
     let rows = values.len().checked_div(width)?;
     let components = components.min(width);
     if rows < 3 || components == 0 || values.iter().any(|x| !x.is_finite()) {
@@ -42,7 +47,7 @@ pub fn pca(values: &[f32], width: usize, components: usize) -> Option<Pca> {
     }
     let explained = (0..components).map(|k| (0..rows).map(|r| scores[(r, k)].powi(2)).sum::<f64>() / total).collect();
     let flat = (0..rows).flat_map(|r| (0..components).map(move |k| (r, k))).map(|at| scores[at]).collect();
-    Some(Pca { scores: flat, components, explained })
+    Some(Pca { scores: flat, explained })
 }
 
 /// A product on one thread: its sums must not depend on the number of threads.
@@ -54,17 +59,8 @@ fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
 
 /// Eigenvectors of the largest values, largest first, signs fixed.
 fn leading(matrix: &Mat<f64>, count: usize) -> Option<Mat<f64>> {
-    let n = matrix.nrows();
-    let mut values = faer::diag::Diag::<f64>::zeros(n);
-    let mut vectors = Mat::zeros(n, n);
-    let (par, params) = (Par::Seq, Spec::default());
-    let mut memory = MemBuffer::new(self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, par, params));
-    let stack = MemStack::new(&mut memory);
-    self_adjoint_evd(matrix.as_ref(), values.as_mut(), Some(vectors.as_mut()), par, stack, params).ok()?;
-    let value = |k: usize| values.column_vector()[k];
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
-    Some(fixed_signs(Mat::from_fn(n, count, |r, k| vectors[(r, order[k])])))
+    let (_, vectors) = eigenpairs(matrix).ok()?;
+    Some(fixed_signs(Mat::from_fn(matrix.nrows(), count, |r, k| vectors[(r, k)])))
 }
 
 fn from_rows(x: MatRef<'_, f64>, count: usize) -> Option<Mat<f64>> {
@@ -90,7 +86,7 @@ fn fixed_signs(mut loadings: Mat<f64>) -> Mat<f64> {
     loadings
 }
 
-/// Uniform numbers from -1 to 1, for tests and starts that must not lie on a line.
+/// Uniform numbers from -1 to 1, for tests and for starts that must not lie on a line.
 pub(crate) fn uniform(seed: u64, count: usize) -> Vec<f64> {
     let mut rng = stream("report projection", &[seed]);
     (0..count).map(|_| (rng.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0).collect()
@@ -113,14 +109,14 @@ mod tests {
             let found = pca(&values, width, 2).unwrap();
             assert!(found.explained[0] > 0.999, "{:?}", found.explained);
             // Steps of sqrt(1 + 4) along the component, upwards because signs are fixed.
-            let step = found.scores[2] - found.scores[0];
+            let step = found.score(1, 0) - found.score(0, 0);
             assert!((step - 5f64.sqrt()).abs() < 0.1, "{step}");
             assert!(found.explained.iter().sum::<f64>() <= 1.0 + 1e-12);
         }
     }
 
     #[test]
-    fn what_has_no_components_has_none() {
+    fn tables_without_components_give_none() {
         assert_eq!(pca(&[1.0; 6], 3, 2), None);
         assert_eq!(pca(&[1.0; 12], 3, 2), None, "no variance");
         assert_eq!(pca(&[f32::NAN; 12], 3, 2), None);

@@ -1,66 +1,54 @@
-//! What was predicted against what is true.
+//! Figures of predictions: confusion, calibration, predicted against true values.
 
 use std::collections::BTreeMap;
 
+use bdo_eval::method::Prediction;
 use bdo_eval::metric::most_probable;
 
-use crate::chart::{Axis, Chart, Marks, Point, Reference, wrap};
+use crate::chart::{Axis, Chart, Marks, Point, Reference};
 use crate::confusion::Confusion;
 use crate::escape;
 use crate::figure::Figure;
 use crate::palette::Colour;
-use crate::scale::number;
+use crate::scale::{ends, number};
+use crate::svg::wrap;
 
-/// Methods shown side by side; a page with more would be read by nobody.
+/// Most methods shown side by side; the others are in the table.
 pub(crate) const MOST_METHODS: usize = 6;
 /// Bins of the calibration curve.
 const BINS: usize = 10;
-/// The share in a smaller bin says nothing.
+/// Smaller bins are not drawn.
 const LEAST_IN_BIN: usize = 5;
 
-/// One tested person in one repetition.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Said {
-    /// The person.
-    pub subject: String,
-    /// The repetition.
-    pub seed: u64,
-    /// The number, or the place of the class.
-    pub truth: f64,
-    /// The number, or the probability of every class.
-    pub predicted: Vec<f64>,
+/// The predictions of one method for one label, by repetition; no classes for a number.
+pub(crate) struct Predicted {
+    pub(crate) method: String,
+    pub(crate) classes: Vec<String>,
+    pub(crate) people: Vec<(u64, Prediction)>,
 }
 
-/// What one method said about one label.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Predicted {
-    /// The method.
-    pub method: String,
-    /// The label.
-    pub target: String,
-    /// Names of the classes; empty for a number.
-    pub classes: Vec<String>,
-    /// Everybody tested, repetition by repetition.
-    pub people: Vec<Said>,
+impl Predicted {
+    fn each(&self) -> impl Iterator<Item = &Prediction> {
+        self.people.iter().map(|(_, prediction)| prediction)
+    }
 }
 
-/// Figures of several methods on one label.
-pub fn prediction_figures(target: &str, methods: &[Predicted], command: &str) -> Vec<Figure> {
+/// Figures of several methods for one label.
+pub(crate) fn prediction_figures(target: &str, methods: &[Predicted]) -> Vec<Figure> {
     let shown: Vec<&Predicted> = methods.iter().filter(|m| !m.people.is_empty()).take(MOST_METHODS).collect();
-    let Some(first) = shown.first() else { return vec![] };
-    let figures = match first.classes.len() {
-        0 => vec![against_truth(target, &shown)],
-        2 => vec![confusions(target, &shown), calibration(target, &shown)],
-        _ => vec![confusions(target, &shown)],
-    };
-    figures.into_iter().map(|f| f.made_by(command)).collect()
+    match shown.first().map(|first| first.classes.len()) {
+        None => vec![],
+        Some(0) => vec![against_truth(target, &shown)],
+        Some(2) => vec![confusions(target, &shown), calibration(target, &shown)],
+        Some(_) => vec![confusions(target, &shown)],
+    }
 }
 
 fn confusions(target: &str, methods: &[&Predicted]) -> Figure {
     let (mut svg, mut x, mut y, mut width, mut row) = (String::new(), 0.0, 0.0, 0.0f64, 0.0f64);
     let mut csv = "method,true,predicted,count\n".to_owned();
     for method in methods {
-        let pairs = method.people.iter().map(|p| (p.truth as usize, most_probable(&p.predicted)));
+        let pairs = method.each().map(|p| (p.truth as usize, most_probable(&p.predicted)));
         let found = Confusion::of(&method.classes, pairs);
         if x > 0.0 && x + 250.0 > 880.0 {
             (x, y, row) = (0.0, y + row, 0.0);
@@ -81,11 +69,10 @@ fn confusions(target: &str, methods: &[&Predicted]) -> Figure {
     }
     Figure {
         name: format!("confusion-{target}"),
-        title: format!("{target}: who was taken for whom"),
-        caption: "Counts of tested people, all repetitions together; the colour is the share of a true class (dark 0, bright 1). The most probable class counts as predicted.".into(),
+        title: format!("{target}: confusion matrices"),
+        caption: "Counts of test people over all repetitions; the colour is the share of a true class (dark 0, bright 1). The predicted class is the most probable one.".into(),
         svg: wrap(&svg, width, y + row, &format!("confusion matrices of {target}")),
         csv,
-        command: String::new(),
         wide: methods.len() > 1,
     }
 }
@@ -95,13 +82,13 @@ fn calibration(target: &str, methods: &[&Predicted]) -> Figure {
     let mut curve = Chart::new(
         "",
         Axis::linear(format!("predicted probability of {positive}")).between(0.0, 1.0),
-        Axis::linear("share that is").between(0.0, 1.0),
+        Axis::linear(format!("share that is {positive}")).between(0.0, 1.0),
     )
-    .against(Reference::Identity("perfect".into()));
-    curve.size = Some((480.0, 430.0));
+    .against(Reference::Identity("perfect".into()))
+    .sized(480.0, 430.0);
     for (i, method) in methods.iter().enumerate() {
         let mut bins: BTreeMap<usize, (f64, f64, usize)> = BTreeMap::new();
-        for person in &method.people {
+        for person in method.each() {
             let p = person.predicted.get(1).copied().unwrap_or(f64::NAN);
             if !p.is_finite() {
                 continue;
@@ -112,22 +99,15 @@ fn calibration(target: &str, methods: &[&Predicted]) -> Figure {
             bin.2 += 1;
         }
         let points = bins.values().filter(|(_, _, n)| *n >= LEAST_IN_BIN).map(|(p, is, n)| {
-            let n = *n as f64;
-            Point {
-                note: Some(format!(
-                    "{}: {n} predictions around {:.2}, {:.2} of them true",
-                    method.method,
-                    p / n,
-                    is / n
-                )),
-                ..Point::at(p / n, is / n)
-            }
+            let (mean, share) = (p / *n as f64, is / *n as f64);
+            let note = format!("{}: {n} predictions around {mean:.2}, {share:.2} of them true", method.method);
+            Point::at(mean, share).noted(note)
         });
         curve = curve.with(&method.method, Colour::Kind(i), Marks::LineAndDots, points.collect());
     }
     Figure::of_charts(
-        &format!("calibration-{target}"),
-        &format!("{target}: are the probabilities meant?"),
+        format!("calibration-{target}"),
+        format!("{target}: calibration"),
         "Predictions of all repetitions in ten equal bins: their mean against the share of people of the class. Bins with fewer than five predictions are not drawn.",
         &[curve],
         1,
@@ -135,48 +115,28 @@ fn calibration(target: &str, methods: &[&Predicted]) -> Figure {
 }
 
 fn against_truth(target: &str, methods: &[&Predicted]) -> Figure {
-    let all = methods
-        .iter()
-        .flat_map(|m| &m.people)
-        .flat_map(|p| [p.truth, p.predicted.first().copied().unwrap_or(f64::NAN)]);
-    let (low, high) =
-        all.filter(|x| x.is_finite()).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
+    let said = |p: &Prediction| p.predicted.first().copied().unwrap_or(f64::NAN);
+    let (low, high) = ends(methods.iter().flat_map(|m| m.each()).flat_map(|p| [p.truth, said(p)]));
     let room = (0.03 * (high - low)).max(1e-9);
-    let charts: Vec<Chart> = methods
-        .iter()
-        .enumerate()
-        .map(|(i, method)| {
-            let points = method.people.iter().map(|p| {
-                let said = p.predicted.first().copied().unwrap_or(f64::NAN);
-                Point {
-                    note: Some(format!(
-                        "{} (seed {}): true {}, predicted {}",
-                        p.subject,
-                        p.seed,
-                        number(p.truth),
-                        number(said)
-                    )),
-                    ..Point::at(p.truth, said)
-                }
-            });
-            let mut chart = Chart::new(
-                &method.method,
-                Axis::linear(format!("true {target}")).between(low - room, high + room),
-                Axis::linear(format!("predicted {target}")).between(low - room, high + room),
-            )
+    let axis = |what: &str| Axis::linear(format!("{what} {target}")).between(low - room, high + room);
+    let chart = |(i, method): (usize, &&Predicted)| {
+        let points = method.people.iter().map(|(seed, p)| {
+            let (truth, predicted) = (number(p.truth), number(said(p)));
+            Point::at(p.truth, said(p))
+                .noted(format!("{} (seed {seed}): true {truth}, predicted {predicted}", p.subject))
+        });
+        Chart::new(&method.method, axis("true"), axis("predicted"))
             .with("", Colour::Kind(i), Marks::Dots, points.collect())
-            .against(Reference::Identity("equal".into()));
-            chart.size = Some((360.0, 340.0));
-            chart
-        })
-        .collect();
-    let columns = charts.len().min(3);
+            .against(Reference::Identity("equal".into()))
+            .sized(360.0, 340.0)
+    };
+    let charts: Vec<Chart> = methods.iter().enumerate().map(chart).collect();
     Figure::of_charts(
-        &format!("predicted-{target}"),
-        &format!("{target}: predicted against true"),
-        "One point a tested person and repetition; both axes have the same ends.",
+        format!("predicted-{target}"),
+        format!("{target}: predicted against true"),
+        "One point per test person and repetition; both axes have the same ends.",
         &charts,
-        columns,
+        charts.len().min(3),
     )
 }
 
@@ -185,19 +145,14 @@ mod tests {
     use super::*;
 
     fn method(classes: &[&str]) -> Predicted {
-        let people = (0..20).map(|i| Said {
-            subject: format!("s{i}"),
-            seed: 0,
-            truth: if classes.is_empty() { f64::from(i) } else { f64::from(i % 2) },
-            predicted: if classes.is_empty() {
-                vec![f64::from(i) + 1.0]
-            } else {
-                vec![1.0 - f64::from(i) / 20.0, f64::from(i) / 20.0]
-            },
+        let people = (0..20).map(|i| {
+            let (x, p) = (f64::from(i), f64::from(i) / 20.0);
+            let (truth, predicted) =
+                if classes.is_empty() { (x, vec![x + 1.0]) } else { (f64::from(i % 2), vec![1.0 - p, p]) };
+            (0, Prediction { subject: format!("s{i}"), truth, predicted })
         });
         Predicted {
             method: "m".into(),
-            target: "t".into(),
             classes: classes.iter().map(|c| (*c).to_owned()).collect(),
             people: people.collect(),
         }
@@ -205,11 +160,11 @@ mod tests {
 
     #[test]
     fn every_kind_of_label_has_its_figures() {
-        assert_eq!(prediction_figures("t", &[method(&[])], "").len(), 1);
-        assert_eq!(prediction_figures("t", &[method(&["a", "b"])], "").len(), 2);
-        assert_eq!(prediction_figures("t", &[method(&["a", "b", "c"])], "").len(), 1);
-        assert!(prediction_figures("t", &[], "").is_empty());
-        let scatter = &prediction_figures("t", &[method(&[])], "")[0];
+        assert_eq!(prediction_figures("t", &[method(&[])]).len(), 1);
+        assert_eq!(prediction_figures("t", &[method(&["a", "b"])]).len(), 2);
+        assert_eq!(prediction_figures("t", &[method(&["a", "b", "c"])]).len(), 1);
+        assert!(prediction_figures("t", &[]).is_empty());
+        let scatter = &prediction_figures("t", &[method(&[])])[0];
         assert_eq!(scatter.svg.matches("<circle").count(), 20);
         assert_eq!(scatter.csv.lines().count(), 21);
     }

@@ -1,4 +1,4 @@
-//! Features of scans in the plane, coloured by what is known about people.
+//! Features of scans projected to two dimensions, coloured by labels of people.
 
 use bdo_data::participants::{Label, Participants};
 
@@ -9,53 +9,42 @@ use crate::pca::pca;
 use crate::scale::number;
 use crate::umap::{UmapSettings, umap};
 
-/// Groups a number is cut into, by its quantiles, so that a legend can filter it.
+/// Quantile groups of a numeric label, so that the legend can filter it.
 const GROUPS: usize = 5;
-/// More classes than this are too many for a legend.
+/// Labels with more classes are not drawn.
 const MOST_CLASSES: usize = 28;
-/// More scans than this are thinned evenly.
-pub const MOST_SCANS: usize = 2000;
-/// What is coloured by, where the cohort has it.
+/// Larger tables are thinned evenly.
+const MOST_SCANS: usize = 2000;
+/// Labels that colour the points, where the cohort has them.
 const LABELS: [&str; 4] = ["age", "sex", "diagnosis", "site"];
 
-/// One feature vector a scan.
+/// One feature vector per scan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureRows {
-    /// Scans, as their cohort spells them.
+    /// Names of the scans.
     pub scans: Vec<String>,
-    /// Their people.
+    /// The person of each scan.
     pub subjects: Vec<String>,
-    /// Numbers a scan.
+    /// Length of a vector.
     pub width: usize,
     /// Row-major.
     pub values: Vec<f32>,
 }
 
-/// Principal components and UMAP of the features, a figure a label; first the share of variance of the components.
-pub fn projection_figures(features: &FeatureRows, people: &Participants, command: &str) -> Vec<Figure> {
+/// The variance of the principal components, then components and UMAP of the features, one figure per label.
+pub fn projection_figures(features: &FeatureRows, people: &Participants) -> Vec<Figure> {
     let features = thinned(features);
     let Some(components) = pca(&features.values, features.width, 10) else { return vec![] };
     let plane = umap(&features.values, features.width, UmapSettings::default());
-    let linear: Vec<[f64; 2]> = (0..features.scans.len())
-        .map(|r| {
-            std::array::from_fn(|c| {
-                if c < components.components { components.scores[r * components.components + c] } else { 0.0 }
-            })
-        })
-        .collect();
+    let linear: Vec<[f64; 2]> = (0..features.scans.len()).map(|r| [0, 1].map(|c| components.score(r, c))).collect();
+    let share = |k: usize| {
+        components.explained.get(k).map_or_else(String::new, |s| format!(" ({:.1} % of the variance)", 100.0 * s))
+    };
     let mut figures = vec![explained(&components.explained)];
     for label in LABELS {
         let Some(groups) = groups(&features, people, label) else { continue };
-        let share = |k: usize| {
-            components.explained.get(k).map_or_else(String::new, |s| format!(" ({:.1} % of the variance)", 100.0 * s))
-        };
-        let mut charts = vec![scatter(
-            "principal components",
-            [format!("component 1{}", share(0)), format!("component 2{}", share(1))],
-            &linear,
-            &features,
-            &groups,
-        )];
+        let axes = [0, 1].map(|k| format!("component {}{}", k + 1, share(k)));
+        let mut charts = vec![scatter("principal components", axes, &linear, &features, &groups)];
         if let Some(plane) = &plane {
             charts.push(scatter("UMAP", ["UMAP 1".into(), "UMAP 2".into()], plane, &features, &groups));
         }
@@ -64,15 +53,10 @@ pub fn projection_figures(features: &FeatureRows, people: &Participants, command
             features.scans.len(),
             if groups.cut { " in five groups of equal size" } else { "" }
         );
-        figures.push(Figure::of_charts(
-            &format!("features-{label}"),
-            &format!("Features by {label}"),
-            &caption,
-            &charts,
-            2,
-        ));
+        let (name, title) = (format!("features-{label}"), format!("Features by {label}"));
+        figures.push(Figure::of_charts(name, title, caption, &charts, 2));
     }
-    figures.into_iter().map(|f| f.made_by(command)).collect()
+    figures
 }
 
 fn thinned(features: &FeatureRows) -> FeatureRows {
@@ -93,34 +77,30 @@ fn thinned(features: &FeatureRows) -> FeatureRows {
 }
 
 fn explained(shares: &[f64]) -> Figure {
-    let points = shares.iter().enumerate().map(|(i, s)| Point {
-        note: Some(format!("component {}: {:.2} %", i + 1, 100.0 * s)),
-        ..Point::at(i as f64, 100.0 * s)
-    });
+    let point = |(i, s): (usize, &f64)| {
+        Point::at(i as f64, 100.0 * s).noted(format!("component {}: {:.2} %", i + 1, 100.0 * s))
+    };
     let names = (1..=shares.len()).map(|i| i.to_string()).collect();
-    let mut chart = Chart::new("", Axis::of_names("component", names), Axis::linear("share of the variance (%)")).with(
-        "",
-        Colour::Kind(0),
-        Marks::GroupedBars,
-        points.collect(),
-    );
-    chart.size = Some((460.0, 280.0));
+    let chart = Chart::new("", Axis::of_names("component", names), Axis::linear("share of the variance (%)"))
+        .with("", Colour::Kind(0), Marks::GroupedBars, shares.iter().enumerate().map(point).collect())
+        .sized(460.0, 280.0);
     Figure::of_charts(
         "components",
         "Principal components of the features",
-        "Share of the variance over scans in each component; a single large one means that features mostly say one thing.",
+        "Share of the variance over scans in each component; a single large one means that the features vary mostly along one direction.",
         &[chart],
         1,
     )
 }
 
-/// Who belongs to which entry of the legend.
+/// The scans by entry of the legend.
 struct Groups {
     names: Vec<String>,
     colours: Vec<Colour>,
-    /// One a scan.
+    /// The entry of each scan.
     of: Vec<usize>,
     shown: Vec<String>,
+    /// Whether numbers were cut into groups.
     cut: bool,
 }
 
@@ -176,21 +156,17 @@ fn groups(features: &FeatureRows, people: &Participants, label: &str) -> Option<
 }
 
 fn scatter(title: &str, axes: [String; 2], places: &[[f64; 2]], features: &FeatureRows, groups: &Groups) -> Chart {
-    let [x, y] = axes;
-    let mut chart = Chart::new(title, Axis::linear(x), Axis::linear(y));
+    let [x, y] = axes.map(Axis::linear);
+    let mut chart = Chart::new(title, x, y).sized(540.0, 470.0);
     for (g, (name, colour)) in groups.names.iter().zip(&groups.colours).enumerate() {
-        let points: Vec<Point> = (0..places.len())
-            .filter(|i| groups.of[*i] == g)
-            .map(|i| Point {
-                note: Some(format!("{}: {}", features.scans[i], groups.shown[i])),
-                ..Point::at(places[i][0], places[i][1])
-            })
-            .collect();
+        let point = |i: usize| {
+            Point::at(places[i][0], places[i][1]).noted(format!("{}: {}", features.scans[i], groups.shown[i]))
+        };
+        let points: Vec<Point> = (0..places.len()).filter(|i| groups.of[*i] == g).map(point).collect();
         if !points.is_empty() {
             chart = chart.with(name, *colour, Marks::Dots, points);
         }
     }
-    chart.size = Some((540.0, 470.0));
     chart
 }
 
@@ -217,7 +193,7 @@ mod tests {
     #[test]
     fn every_scan_is_in_every_figure_under_the_label_it_has() {
         let (rows, people) = table();
-        let figures = projection_figures(&rows, &people, "c");
+        let figures = projection_figures(&rows, &people);
         let names: Vec<&str> = figures.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["components", "features-age", "features-sex"]);
         let age = &figures[1];

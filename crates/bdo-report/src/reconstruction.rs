@@ -1,15 +1,16 @@
-//! Hidden frames and what the model makes of them: maps of whole scans, and traces of single regions.
+//! Hidden frames and their reconstruction: maps of scans, and traces of single regions.
 
 use std::fmt::Write;
 
 use bdo_data::region::Region;
 
-use crate::chart::{Axis, Chart, Marks, Point, wrap};
+use crate::chart::{Axis, Chart, Marks, Point};
 use crate::escape;
 use crate::figure::Figure;
-use crate::heatmap::{HeatMap, NAMES, Place};
-use crate::network::{Order, network_of};
+use crate::heatmap::{HeatMap, NAMES};
+use crate::network::{Order, network_of, title_of};
 use crate::palette::{Colour, ColourScale};
+use crate::svg;
 
 const WIDTH: f64 = 205.0;
 const HEIGHT: f64 = 150.0;
@@ -17,23 +18,21 @@ const GAP: f64 = 16.0;
 const ROW: f64 = HEIGHT + 84.0;
 /// Full colour of a signal, and of an error, in inter-quartile ranges.
 const LIMIT: f64 = 1.5;
-/// Traces that are shown; one a network, the first region of it in the atlas, so that none is picked for its looks.
+/// Most traces shown: the first region of each network in the atlas, so that none is picked for its looks.
 const MOST_TRACES: usize = 8;
 
-/// One visit of a scan: what there was, what was seen, what was predicted. Rows are drawn frames, columns regions.
+/// One visit of a scan. Tables are row-major [frames, regions], in inter-quartile ranges of training people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReconstructedScan {
-    /// The scan.
+    /// Name of the scan.
     pub name: String,
-    /// Times of the drawn frames since the first one.
-    pub times_seconds: Vec<f64>,
-    /// Which of them the model saw.
-    pub context: Vec<bool>,
+    /// Per drawn frame, its time since the first one and whether the model saw it.
+    pub frames: Vec<(f64, bool)>,
     /// Which regions carry a signal.
     pub region_valid: Vec<bool>,
-    /// Row-major [frames, regions], in inter-quartile ranges of training people.
+    /// The data.
     pub original: Vec<f32>,
-    /// The same, predicted from the frames that were seen.
+    /// What the model predicts from the visible frames.
     pub predicted: Vec<f32>,
     /// Standard deviation of each prediction, where it was computed.
     pub deviation: Option<Vec<f32>>,
@@ -44,15 +43,18 @@ impl ReconstructedScan {
         self.region_valid.len()
     }
 
+    /// Original and predicted value of a region at a frame.
+    fn pair(&self, t: usize, r: usize) -> (f64, f64) {
+        let at = t * self.regions() + r;
+        (f64::from(self.original[at]), f64::from(self.predicted[at]))
+    }
+
     /// Mean squared error and mean square at hidden frames.
     pub fn error(&self) -> (f64, f64) {
         let (mut error, mut square, mut count) = (0.0, 0.0, 0usize);
-        for (t, _) in self.context.iter().enumerate().filter(|(_, seen)| !**seen) {
+        for (t, _) in self.frames.iter().enumerate().filter(|(_, (_, seen))| !seen) {
             for (r, _) in self.region_valid.iter().enumerate().filter(|(_, valid)| **valid) {
-                let (a, b) = (
-                    f64::from(self.original[t * self.regions() + r]),
-                    f64::from(self.predicted[t * self.regions() + r]),
-                );
+                let (a, b) = self.pair(t, r);
                 error += (a - b).powi(2);
                 square += a * a;
                 count += 1;
@@ -62,21 +64,26 @@ impl ReconstructedScan {
         (error / n, square / n)
     }
 
-    /// Regions down in order, frames across; `of` gives a value for a place in the table and its frame.
+    /// Whether the drawn frames follow each other at equal steps of time, to a hundredth.
+    fn is_evenly_spaced(&self) -> bool {
+        let steps = || self.frames.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let first = steps().next().unwrap_or(0.0);
+        steps().all(|step| (step - first).abs() <= 0.01 * first)
+    }
+
+    /// Regions down in order, frames across; `of` gives a value for a position in the tables and its frame.
     fn map(&self, order: &Order, of: impl Fn(usize, usize) -> f32) -> Vec<f32> {
         let mut values = Vec::with_capacity(self.original.len());
         for r in &order.rows {
-            values.extend(
-                (0..self.context.len())
-                    .map(|t| if self.region_valid[*r] { of(t * self.regions() + r, t) } else { f32::NAN }),
-            );
+            let value = |t| if self.region_valid[*r] { of(t * self.regions() + r, t) } else { f32::NAN };
+            values.extend((0..self.frames.len()).map(value));
         }
         values
     }
 }
 
-/// Original, what was seen, reconstruction and absolute error of each scan, regions grouped by network.
-pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region], command: &str) -> Option<Figure> {
+/// Original, visible part, reconstruction and absolute error of each scan, regions grouped by network.
+pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region]) -> Option<Figure> {
     let fits = |s: &&ReconstructedScan| s.regions() == regions.len() && s.predicted.len() == s.original.len();
     let scans: Vec<&ReconstructedScan> = scans.iter().filter(fits).collect();
     if scans.is_empty() {
@@ -84,28 +91,18 @@ pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region], co
     }
     let order = Order::of(regions);
     let left = NAMES + 8.0;
-    let mut svg = String::new();
+    let mut out = String::new();
     for (row, scan) in scans.iter().enumerate() {
         let (error, square) = scan.error();
         let y = 44.0 + ROW * row as f64;
-        let title = format!(
-            "{}: error {error:.3} at hidden frames, mean square {square:.3}",
-            escape::shortened(&scan.name, 60)
-        );
-        let _ = write!(
-            svg,
-            r##"<text class="ink" fill="#1b1b1f" x="{left:.1}" y="{:.1}" font-weight="bold">{}</text>"##,
-            y - 26.0,
-            escape::html(&title)
-        );
+        let name = escape::shortened(&scan.name, 60);
+        let title = format!("{name}: error {error:.3} at hidden frames, mean square {square:.3}");
+        svg::text(&mut out, (left, y - 26.0), r#"font-weight="bold""#, &title);
         let signal = ColourScale::Around(LIMIT);
+        let seen = |at: usize, t: usize| if scan.frames[t].1 { scan.original[at] } else { f32::NAN };
         let maps = [
             ("original", signal, scan.map(&order, |at, _| scan.original[at])),
-            (
-                "seen by the model",
-                signal,
-                scan.map(&order, |at, t| if scan.context[t] { scan.original[at] } else { f32::NAN }),
-            ),
+            ("seen by the model", signal, scan.map(&order, seen)),
             ("reconstruction", signal, scan.map(&order, |at, _| scan.predicted[at])),
             (
                 "absolute error",
@@ -114,66 +111,54 @@ pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region], co
             ),
         ];
         for (column, (title, scale, values)) in maps.into_iter().enumerate() {
-            // The colour bar of the signal stands behind the third map, that of the error behind the fourth.
-            let unit = if column >= 2 { "inter-quartile ranges" } else { "" };
-            let across = Some(("drawn frame".to_owned(), 0.0, scan.context.len() as f64));
             let map = HeatMap {
                 title: title.into(),
                 values,
-                columns: scan.context.len(),
+                columns: scan.frames.len(),
                 scale,
-                groups: order.groups.clone(),
-                across,
-                unit: unit.into(),
+                groups: &order.groups,
+                across: Some(("drawn frame", 0.0, scan.frames.len() as f64)),
+                // The colour bar of the signal stands behind the third map, that of the error behind the fourth.
+                unit: if column >= 2 { "inter-quartile ranges" } else { "" },
             };
             let x = left + (WIDTH + GAP) * column as f64 + if column == 3 { 56.0 } else { 0.0 };
-            map.draw(&mut svg, Place { x, y, width: WIDTH, height: HEIGHT }, column == 0);
+            map.draw(&mut out, (x, y), (WIDTH, HEIGHT), column == 0);
         }
     }
+    let spacing = if scans.iter().all(|s| s.is_evenly_spaced()) { "equally" } else { "not equally" };
+    let width = left + 4.0 * (WIDTH + GAP) + 120.0;
     Some(Figure {
         name: "reconstruction".into(),
         title: "Hidden frames and their reconstruction".into(),
         caption: format!(
-            "{} scans of people the model was not trained on: drawn frames across (not equally spaced in time), regions down, grouped by network. Grey is hidden from the model, or a region without a signal. Values are centred on visible frames and divided by the inter-quartile range of training people. The CSV holds means over networks.",
+            "{} scans: drawn frames across ({spacing} spaced in time), regions down, grouped by network. Grey is hidden from the model, or a region without a signal. Values are centred on visible frames and divided by the inter-quartile range of training people. The CSV holds means over networks.",
             scans.len()
         ),
-        svg: wrap(&svg, left + 4.0 * (WIDTH + GAP) + 120.0, 24.0 + ROW * scans.len() as f64, "reconstruction panels"),
-        csv: network_means(&scans, regions),
-        command: command.to_owned(),
+        svg: svg::wrap(&out, width, 24.0 + ROW * scans.len() as f64, "reconstruction panels"),
+        csv: network_means(&scans, &order),
         wide: true,
     })
 }
 
-fn network_means(scans: &[&ReconstructedScan], regions: &[Region]) -> String {
-    let order = Order::of(regions);
+fn network_means(scans: &[&ReconstructedScan], order: &Order) -> String {
     let mut csv = "scan,frame,time_s,seen,network,original,reconstruction,absolute_error\n".to_owned();
     for scan in scans {
-        for t in 0..scan.context.len() {
+        let name = escape::csv(&scan.name);
+        for (t, (time, seen)) in scan.frames.iter().enumerate() {
             let mut start = 0;
             for (network, count) in &order.groups {
                 let rows = order.rows[start..start + count].iter().filter(|r| scan.region_valid[**r]);
                 start += count;
                 let (mut sums, mut n) = ([0.0f64; 3], 0.0);
                 for r in rows {
-                    let (a, b) = (
-                        f64::from(scan.original[t * scan.regions() + r]),
-                        f64::from(scan.predicted[t * scan.regions() + r]),
-                    );
+                    let (a, b) = scan.pair(t, *r);
                     [a, b, (a - b).abs()].into_iter().zip(&mut sums).for_each(|(x, s)| *s += x);
                     n += 1.0;
                 }
                 if n > 0.0 {
-                    let _ = writeln!(
-                        csv,
-                        "{},{t},{:.3},{},{},{:.4},{:.4},{:.4}",
-                        escape::csv(&scan.name),
-                        scan.times_seconds[t],
-                        scan.context[t],
-                        escape::csv(network),
-                        sums[0] / n,
-                        sums[1] / n,
-                        sums[2] / n
-                    );
+                    let [a, b, error] = sums.map(|sum| sum / n);
+                    let network = escape::csv(network);
+                    let _ = writeln!(csv, "{name},{t},{time:.3},{seen},{network},{a:.4},{b:.4},{error:.4}");
                 }
             }
         }
@@ -182,12 +167,11 @@ fn network_means(scans: &[&ReconstructedScan], regions: &[Region]) -> String {
 }
 
 /// Traces of one region of each network, with a band of two standard deviations where they are known.
-pub fn trace_figure(scan: &ReconstructedScan, regions: &[Region], command: &str) -> Option<Figure> {
-    if scan.regions() != regions.len() || scan.times_seconds.is_empty() {
+pub fn trace_figure(scan: &ReconstructedScan, regions: &[Region]) -> Option<Figure> {
+    if scan.regions() != regions.len() || scan.frames.is_empty() {
         return None;
     }
-    let mut networks: Vec<String> = vec![];
-    let mut chosen = vec![];
+    let (mut networks, mut chosen) = (vec![], vec![]);
     for (r, region) in regions.iter().enumerate().filter(|(r, _)| scan.region_valid[*r]) {
         let network = network_of(region);
         if !networks.contains(&network) {
@@ -201,55 +185,37 @@ pub fn trace_figure(scan: &ReconstructedScan, regions: &[Region], command: &str)
         chosen = (0..valid.len().min(6)).map(|i| valid[i * valid.len() / valid.len().min(6)]).collect();
     }
     let trace = |r: usize| {
-        let at = |t: usize| t * scan.regions() + r;
-        let points =
-            |of: &dyn Fn(usize) -> Option<Point>| (0..scan.context.len()).filter_map(of).collect::<Vec<Point>>();
-        let time = |t: usize| scan.times_seconds[t];
-        let region = &regions[r];
-        let title =
-            format!("{}{}", region.name, region.network.as_ref().map_or_else(String::new, |n| format!(" ({n})")));
+        let points = |of: &dyn Fn(usize, f64, bool) -> Option<Point>| -> Vec<Point> {
+            scan.frames.iter().enumerate().filter_map(|(t, (time, seen))| of(t, *time, *seen)).collect()
+        };
+        let title = title_of(&regions[r]);
         let mut chart = Chart::new(title, Axis::linear("time (s)"), Axis::linear("inter-quartile ranges"));
         if let Some(deviation) = &scan.deviation {
-            let band = points(&|t| {
-                let (middle, wide) = (f64::from(scan.predicted[at(t)]), 2.0 * f64::from(deviation[at(t)]));
-                Some(Point { between: Some((middle - wide, middle + wide)), ..Point::at(time(t), middle) })
+            let band = points(&|t, time, _| {
+                let (middle, wide) = (scan.pair(t, r).1, 2.0 * f64::from(deviation[t * scan.regions() + r]));
+                Some(Point::at(time, middle).between((middle - wide, middle + wide)))
             });
             chart = chart.with("two standard deviations", Colour::Kind(0), Marks::Band, band);
         }
-        let value = |t: usize| f64::from(scan.original[at(t)]);
-        chart = chart
-            .with(
-                "reconstruction",
-                Colour::Kind(0),
-                Marks::Line,
-                points(&|t| Some(Point::at(time(t), f64::from(scan.predicted[at(t)])))),
-            )
-            .with(
-                "hidden",
-                Colour::Kind(1),
-                Marks::Dots,
-                points(&|t| (!scan.context[t]).then(|| Point::at(time(t), value(t)))),
-            )
-            .with(
-                "seen",
-                Colour::Kind(2),
-                Marks::Dots,
-                points(&|t| scan.context[t].then(|| Point::at(time(t), value(t)))),
-            );
-        chart.size = Some((520.0, 250.0));
+        let line = points(&|t, time, _| Some(Point::at(time, scan.pair(t, r).1)));
+        let dots = |which: bool| points(&|t, time, seen| (seen == which).then(|| Point::at(time, scan.pair(t, r).0)));
         chart
+            .with("reconstruction", Colour::Kind(0), Marks::Line, line)
+            .with("hidden", Colour::Kind(1), Marks::Dots, dots(false))
+            .with("seen", Colour::Kind(2), Marks::Dots, dots(true))
+            .sized(520.0, 250.0)
     };
     let charts: Vec<Chart> = chosen.into_iter().take(MOST_TRACES).map(trace).collect();
     let band = if scan.deviation.is_some() {
-        " The band is two standard deviations of the latent process, carried through the decoder; noise of the measurement is not in it."
+        "The band is two standard deviations of the latent process, carried through the decoder; measurement noise is not included."
     } else {
-        " No deviations were computed for these predictions."
+        "No deviations were computed for these predictions."
     };
     let caption = format!(
-        "{}: one region of each network (the first in the atlas), or regions evenly spread over an atlas without networks. Only the frames marked as seen went into the model.{band}",
+        "{}: one region of each network (the first in the atlas), or regions evenly spread over an atlas without networks. Only the frames marked as seen were given to the model. {band}",
         scan.name
     );
-    Some(Figure::of_charts("traces", "Traces of single regions", &caption, &charts, 2).made_by(command))
+    Some(Figure::of_charts("traces", "Traces of single regions", caption, &charts, 2))
 }
 
 #[cfg(test)]
@@ -260,8 +226,7 @@ mod tests {
     fn scan(deviation: bool) -> ReconstructedScan {
         ReconstructedScan {
             name: "s".into(),
-            times_seconds: vec![0.0, 1.0, 3.0],
-            context: vec![true, false, true],
+            frames: vec![(0.0, true), (1.0, false), (3.0, true)],
             region_valid: vec![true, true, false],
             original: vec![1.0, 2.0, 9.0, 1.0, 2.0, 9.0, 1.0, 2.0, 9.0],
             predicted: vec![1.0, 2.0, 0.0, 2.0, 2.0, 0.0, 1.0, 2.0, 0.0],
@@ -280,17 +245,18 @@ mod tests {
 
     #[test]
     fn four_maps_a_scan_and_no_panic_where_sizes_disagree() {
-        let figure = reconstruction_figure(&[scan(false), scan(false)], &regions(), "c").unwrap();
+        let figure = reconstruction_figure(&[scan(false), scan(false)], &regions()).unwrap();
         assert_eq!(figure.svg.matches("<image").count(), 8);
         assert_eq!(figure.csv.lines().count(), 1 + 2 * 3);
-        assert_eq!(reconstruction_figure(&[scan(false)], &regions()[..2], "c"), None);
-        assert_eq!(trace_figure(&scan(false), &regions()[..2], "c"), None);
+        assert!(figure.caption.contains("(not equally spaced"), "{}", figure.caption);
+        assert_eq!(reconstruction_figure(&[scan(false)], &regions()[..2]), None);
+        assert_eq!(trace_figure(&scan(false), &regions()[..2]), None);
     }
 
     #[test]
     fn a_band_is_drawn_where_deviations_are_known() {
-        let with = trace_figure(&scan(true), &regions(), "c").unwrap();
-        let without = trace_figure(&scan(false), &regions(), "c").unwrap();
+        let with = trace_figure(&scan(true), &regions()).unwrap();
+        let without = trace_figure(&scan(false), &regions()).unwrap();
         assert!(with.svg.contains("two standard deviations") && !without.svg.contains("two standard deviations"));
         // The band of the first frame: 1 - 2 * 0.5 to 1 + 2 * 0.5.
         assert!(with.csv.contains("two standard deviations,0,1,0,2"), "{}", with.csv);

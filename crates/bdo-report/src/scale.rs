@@ -1,8 +1,8 @@
-//! Numbers to places along an axis, and the round numbers that are written beside it.
+//! Positions of numbers along an axis, and its ticks.
 
-/// How a number becomes a place.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Equal steps.
     #[default]
     Linear,
@@ -19,20 +19,19 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Ends around what is drawn, with a little room; given ends are kept.
+    /// Ends around the values with some margin; given ends are kept.
     pub(crate) fn around(scale: Scale, values: impl Iterator<Item = f64>, given: Option<(f64, f64)>) -> Self {
         if let Some((low, high)) = given.filter(|(low, high)| low < high) {
             return Self { scale, low, high };
         }
         let usable = |x: &f64| x.is_finite() && (scale == Scale::Linear || *x > 0.0);
-        let (mut low, mut high) =
-            values.filter(usable).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
+        let (mut low, mut high) = ends(values.filter(usable));
         if low > high {
             (low, high) = if scale == Scale::Log { (0.1, 1.0) } else { (0.0, 1.0) };
         }
         match scale {
             Scale::Linear => {
-                // A height even where all points are equal.
+                // Some height even where all points are equal.
                 let room = ((high - low) * 0.05).max(high.abs() * 1e-3).max(1e-9);
                 Self { scale, low: low - room, high: high + room }
             }
@@ -43,7 +42,7 @@ impl Span {
         }
     }
 
-    /// From 0 at the low end to 1 at the high end; nothing for what has no place.
+    /// From 0 at the low end to 1 at the high end; `None` for what has no position.
     pub(crate) fn place(&self, x: f64) -> Option<f64> {
         let at = match self.scale {
             Scale::Linear => (x - self.low) / (self.high - self.low),
@@ -53,7 +52,7 @@ impl Span {
         at.is_finite().then_some(at)
     }
 
-    /// Round numbers inside, with their text.
+    /// Round numbers between the ends, with their text.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
         match self.scale {
             Scale::Log if self.high / self.low >= 10.0 => self.powers(),
@@ -91,8 +90,13 @@ fn scientific(x: f64) -> String {
     text.replace(".0e", "e")
 }
 
-/// A number for people: four digits that matter, no tail of zeros.
-pub fn number(x: f64) -> String {
+/// The least and the greatest of the finite values; infinite and reversed where there is none.
+pub(crate) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.filter(|x| x.is_finite()).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)))
+}
+
+/// A number with four significant digits and without trailing zeros.
+pub(crate) fn number(x: f64) -> String {
     if !x.is_finite() {
         return "-".to_owned();
     }

@@ -1,35 +1,29 @@
-//! What a setting does: error and scores over its values.
+//! A sweep: error and scores over the values of a setting.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::chart::{Axis, Chart, Marks, Point, Reference, grid, standing_alone};
+use crate::chart::{Axis, Chart, Marks, Point, Reference, grid};
 use crate::figure::Figure;
-use crate::page::{Citation, Methods, Page};
+use crate::page::{Citation, Page};
 use crate::palette::Colour;
+use crate::source;
+use crate::svg::standing_alone;
 use crate::table::{Cell, Table};
 
-/// The charts of a sweep's `table.json`: error with kriging beside it, rank of predictions, and a chart a probed label.
-pub fn sweep_charts(record: &Value) -> Vec<Chart> {
+/// The charts of a sweep's `table.json`: error with kriging, rank of predictions, and one chart per probed label.
+fn sweep_charts(record: &Value) -> Vec<Chart> {
     let setting = record["vary"].as_str().unwrap_or("setting");
     let rows: &[Value] = record["rows"].as_array().map_or(&[], Vec::as_slice);
     let names: Vec<String> = rows.iter().map(|r| r["value"].as_str().unwrap_or("").to_owned()).collect();
     let chart = |title: String, y: &str, of: &dyn Fn(&Value) -> Option<f64>| {
-        let points = rows.iter().enumerate().filter_map(|(i, row)| {
-            Some(Point {
-                note: Some(format!("{setting} = {}: {:.4}", names[i], of(row)?)),
-                ..Point::at(i as f64, of(row)?)
-            })
-        });
-        let mut chart = Chart::new(title, Axis::of_names(setting, names.clone()), Axis::linear(y)).with(
-            "model",
-            Colour::Kind(0),
-            Marks::LineAndDots,
-            points.collect(),
-        );
-        chart.size = Some((400.0, 300.0));
-        chart
+        let point = |(i, row): (usize, &Value)| {
+            Some(Point::at(i as f64, of(row)?).noted(format!("{setting} = {}: {:.4}", names[i], of(row)?)))
+        };
+        Chart::new(title, Axis::of_names(setting, names.clone()), Axis::linear(y))
+            .with("model", Colour::Kind(0), Marks::LineAndDots, rows.iter().enumerate().filter_map(point).collect())
+            .sized(400.0, 300.0)
     };
     let ratio = record["mask_ratio"].as_f64();
     let hidden = ratio.map_or_else(String::new, |r| format!(" at {r} hidden"));
@@ -49,52 +43,39 @@ pub fn sweep_charts(record: &Value) -> Vec<Chart> {
     charts
 }
 
-/// The charts as a drawing that stands alone.
+/// The charts as an SVG file.
 pub fn sweep_drawing(record: &Value) -> String {
     standing_alone(&grid(&sweep_charts(record), 3))
 }
 
 /// Adds a sweep to a page.
-pub fn show_sweep(folder: &Path, record: &Value, page: &mut Page, methods: &mut Methods, command: &str) {
+pub(crate) fn show(folder: &Path, page: &mut Page) {
+    let record = source::json(&folder.join("table.json")).unwrap_or_default();
     let setting = record["vary"].as_str().unwrap_or("a setting");
-    page.section(&format!("What {setting} does"));
-    page.facts(&[
+    page.section(&format!("Effect of {setting}")).facts(&[
         ("Folder", folder.display().to_string()),
-        ("Cohort", record["data"].as_str().unwrap_or("-").to_owned()),
+        ("Cohort", source::plain(&record["data"])),
         ("Hidden when scored", record["mask_ratio"].to_string()),
     ]);
-    let charts = sweep_charts(record);
+    let charts = sweep_charts(&record);
     if charts.is_empty() {
         page.missing("table.json has no row with a score.", "bdo sweep");
         return;
     }
-    let caption = "One model a value, trained alike and scored on the same people; the dashed line is kriging, the best linear prediction from the same visible frames. Values stand in the order given, not to scale.";
-    page.figure(
-        &Figure::of_charts(
-            &format!("ablation-{setting}"),
-            &format!("Error and scores over {setting}"),
-            caption,
-            &charts,
-            3,
-        )
-        .made_by(command),
-    );
+    let caption = "One model per value, trained alike and scored on the same people; the dashed line is kriging, the best linear prediction from the same visible frames. Values are in the order given, not to scale.";
+    let (name, title) = (format!("ablation-{setting}"), format!("Error and scores over {setting}"));
+    page.figure(&Figure::of_charts(name, title, caption, &charts, 3));
     let mut table = Table::new(
         "Every value; click a heading to sort",
-        &[setting, "steps", "training scans", "test scans", "error", "kriging", "rho"],
+        [setting, "steps", "training scans", "test scans", "error", "kriging", "rho"],
     );
     for row in record["rows"].as_array().into_iter().flatten() {
         let value = row["value"].as_str().unwrap_or("");
         let first = value.parse::<f64>().map_or_else(|_| Cell::from(value), |x| Cell::Shown(x, value.to_owned()));
-        table.rows.push(
-            std::iter::once(first)
-                .chain(
-                    ["steps", "scans", "test_scans", "mse", "kriging_mse", "rho"]
-                        .map(|key| Cell::from(row[key].as_f64())),
-                )
-                .collect(),
-        );
+        let keys = ["steps", "scans", "test_scans", "mse", "kriging_mse", "rho"];
+        let others = keys.iter().map(|key| Cell::from(row[key].as_f64()));
+        table.row(std::iter::once(first).chain(others).collect::<Vec<_>>());
     }
     page.table(&table);
-    methods.say(format!("A model was trained for each value of {setting}, everything else alike, and scored at masked frames of test people beside kriging."), &[Citation::Bdo, Citation::Kriging]);
+    page.say(format!("A model was trained for each value of {setting}, everything else alike, and scored at masked frames of test people beside kriging."), &[Citation::Bdo, Citation::Kriging]);
 }

@@ -1,18 +1,18 @@
-//! A table whose columns can be sorted.
+//! A table with sortable columns.
 
 use std::fmt::Write;
 
 use crate::escape;
 use crate::scale::number;
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number, written short and sorted exactly.
+    /// A number, shown rounded and sorted exactly.
     Number(f64),
-    /// A number with its own way of writing.
+    /// A number shown as this text.
     Shown(f64, String),
     /// Nothing; sorted last.
     Empty,
@@ -42,21 +42,34 @@ impl From<Option<f64>> for Cell {
     }
 }
 
-/// Rows under headings.
+impl From<usize> for Cell {
+    fn from(count: usize) -> Self {
+        Self::Shown(count as f64, count.to_string())
+    }
+}
+
+/// Rows under headings; every row has one cell per heading.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    /// What it shows.
-    pub caption: String,
-    /// One a column.
-    pub headings: Vec<String>,
-    /// One cell a heading.
-    pub rows: Vec<Vec<Cell>>,
+    caption: String,
+    headings: Vec<String>,
+    rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// An empty table.
-    pub fn new(caption: &str, headings: &[&str]) -> Self {
-        Self { caption: caption.to_owned(), headings: headings.iter().map(|h| (*h).to_owned()).collect(), rows: vec![] }
+    pub fn new(caption: impl Into<String>, headings: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { caption: caption.into(), headings: headings.into_iter().map(Into::into).collect(), rows: vec![] }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl Into<Vec<Cell>>) {
+        self.rows.push(cells.into());
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// As HTML.

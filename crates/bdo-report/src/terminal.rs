@@ -1,15 +1,14 @@
-//! Curves as text: every character holds two by four dots of Braille.
+//! Curves as text in Braille characters of two by four dots.
 
-/// Draws a curve in so many columns and rows, with its ends beside it. Points that are no numbers are left out.
+use crate::scale::{ends, number};
+
+/// Draws a curve in so many columns and rows, with its ends beside it. Points that are not finite are left out.
 pub fn text_chart(title: &str, points: &[(f64, f64)], columns: usize, rows: usize) -> String {
     let known: Vec<(f64, f64)> = points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
     if known.is_empty() || columns < 12 || rows == 0 {
         return format!("{title}\n  nothing yet\n");
     }
-    let ends = |of: fn(&(f64, f64)) -> f64| {
-        known.iter().map(of).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)))
-    };
-    let ((left, right), (low, high)) = (ends(|p| p.0), ends(|p| p.1));
+    let ((left, right), (low, high)) = (ends(known.iter().map(|p| p.0)), ends(known.iter().map(|p| p.1)));
     let label = [number(high), number(low)];
     let margin = label.iter().map(String::len).max().unwrap_or(0) + 2;
     let (wide, tall) = ((columns.saturating_sub(margin)).max(4) * 2, rows * 4);
@@ -27,12 +26,10 @@ pub fn text_chart(title: &str, points: &[(f64, f64)], columns: usize, rows: usiz
     }
     let mut out = format!("{title}\n");
     for row in 0..rows {
-        let label = if row == 0 {
-            &label[0]
-        } else if row + 1 == rows {
-            &label[1]
-        } else {
-            ""
+        let label = match row {
+            0 => &label[0],
+            row if row + 1 == rows => &label[1],
+            _ => "",
         };
         let line: String = (0..wide / 2).map(|column| braille(&dots, wide, column * 2, row * 4)).collect();
         let room = margin - 2;
@@ -43,7 +40,7 @@ pub fn text_chart(title: &str, points: &[(f64, f64)], columns: usize, rows: usiz
     out + &format!("{:margin$}{}{:between$}{}\n", "", ends[0], "", ends[1])
 }
 
-/// The character of two by four dots, in the order of the standard.
+/// The character of two by four dots, in the order of Unicode.
 fn braille(dots: &[bool], wide: usize, x: usize, y: usize) -> char {
     const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
     let mut bits = 0;
@@ -55,10 +52,6 @@ fn braille(dots: &[bool], wide: usize, x: usize, y: usize) -> char {
         }
     }
     char::from_u32(0x2800 + bits).unwrap_or(' ')
-}
-
-fn number(x: f64) -> String {
-    crate::scale::number(x)
 }
 
 #[cfg(test)]

@@ -1,133 +1,163 @@
-//! Curves of a training run.
+//! Curves of a training run. Loss terms, measures and scores are drawn by the names the journal gives them.
+
+use std::collections::BTreeSet;
+
+use bdo_data::record::{JournalText, StepEntry, Terms};
 
 use crate::chart::{Axis, Chart, Marks, Point, Reference};
 use crate::figure::Figure;
-use crate::journal::{Journal, Step};
 use crate::palette::Colour;
+use crate::scale::ends;
 
-/// More steps than this are drawn as means of equal groups of steps, with their least and most as a band.
+/// Longer journals are drawn as means of equal groups of steps, with the range of each group as a band.
 const MOST_POINTS: usize = 500;
 
-/// The figures of a journal; `clip_norm` is where gradients are cut.
-pub fn training_figures(journal: &Journal, clip_norm: Option<f64>, command: &str) -> Vec<Figure> {
-    if journal.steps.is_empty() {
+/// The figures of a journal; `clip_norm` is where gradients are clipped, `units` those of the validation error.
+pub(crate) fn training_figures(journal: &JournalText, clip_norm: Option<f64>, units: &str) -> Vec<Figure> {
+    let steps = &journal.steps;
+    if steps.is_empty() {
         return vec![];
     }
-    let steps = &journal.steps;
-    let curve = |chart: Chart, name: &str, colour: usize, of: fn(&Step) -> f64| {
-        add_curve(chart, steps, name, Colour::Kind(colour), of)
-    };
-    let x = || Axis::linear("step");
     let smoothed = if steps.len() > MOST_POINTS {
-        format!(
-            " Lines are means of groups of {} steps, bands run from the least to the most in a group.",
-            steps.len().div_ceil(MOST_POINTS)
-        )
+        let size = steps.len().div_ceil(MOST_POINTS);
+        format!(" Lines are means of groups of {size} steps, bands the range of a group.")
     } else {
         String::new()
     };
-    let mut loss = Chart::new("", x(), Axis::log("loss a value (log scale)"));
-    loss = curve(loss, "total", 0, |s| s.total);
-    loss = curve(loss, "reconstruction", 2, |s| s.reconstruction);
-    loss = curve(loss, "latent target", 5, |s| s.latent);
-    loss = curve(loss, "control energy", 1, |s| s.energy);
-    let mut figures = vec![Figure::of_charts(
-        "training-loss",
-        "Loss terms",
-        &format!(
-            "Every term with its weight, divided by hidden frames and valid regions. A term whose weight is zero is not drawn.{smoothed}"
-        ),
-        &[loss],
-        1,
-    )];
+    let x = || Axis::linear("step");
+    let terms = names(steps.iter().map(|s| &s.loss.terms));
+    // A term such as a log-likelihood may be negative.
+    let negative = steps.iter().flat_map(|s| s.loss.terms.0.values()).any(|term| *term < 0.0);
+    let loss_axis = if negative { Axis::linear("loss") } else { Axis::log("loss (log scale)") };
+    let mut loss = curve(Chart::new("", x(), loss_axis), steps, "total", Colour::Kind(0), |s| s.loss.total);
+    for (i, name) in terms.iter().enumerate() {
+        loss = curve(loss, steps, &words(name), Colour::Kind(i + 1), |s| s.loss.term(name));
+    }
+    let caption = format!("Every term with its weight. Terms that are zero throughout are not drawn.{smoothed}");
+    let mut figures = vec![Figure::of_charts("training-loss", "Loss terms", caption, &[loss], 1)];
     if !journal.validations.is_empty() {
-        figures.push(validation(journal));
+        figures.push(validation(journal, units));
     }
-    let rate = curve(Chart::new("", x(), Axis::linear("learning rate")), "learning rate", 0, |s| s.learning_rate);
-    figures.push(Figure::of_charts("learning-rate", "Learning rate", "Linear warm-up, then a cosine.", &[rate], 1));
-    let mut gradient =
-        curve(Chart::new("", x(), Axis::log("gradient norm (log scale)")), "gradient norm", 1, |s| s.gradient_norm);
-    let skipped: Vec<Point> =
-        steps.iter().filter(|s| s.skipped).map(|s| Point::at(s.step as f64, s.gradient_norm)).collect();
-    if !skipped.is_empty() {
-        gradient = gradient.with("step not taken", Colour::Kind(0), Marks::Dots, skipped);
-    }
-    if let Some(norm) = clip_norm {
-        gradient = gradient.against(Reference::Level("clipped above".into(), norm));
-    }
-    figures.push(Figure::of_charts(
-        "gradient-norm",
-        "Gradient norm",
-        &format!("Norm over all parameters before clipping.{smoothed}"),
-        &[gradient],
-        1,
-    ));
-    let speed = curve(Chart::new("", x(), Axis::linear("scans / s")), "speed", 2, |s| s.scans_per_second);
-    figures.push(Figure::of_charts(
-        "training-speed",
-        "Speed",
-        &format!("Scans a second, waiting for data included.{smoothed}"),
-        &[speed],
-        1,
-    ));
-    let memory = curve(Chart::new("", x(), Axis::linear("memory (MiB)")), "memory", 5, |s| s.memory_mib);
-    figures.push(Figure::of_charts(
-        "training-memory",
-        "Memory",
-        &format!("Memory of the process.{smoothed}"),
-        &[memory],
-        1,
-    ));
-    figures.into_iter().map(|f| f.made_by(command)).collect()
-}
-
-fn validation(journal: &Journal) -> Figure {
-    let points = journal.validations.iter().map(|v| Point {
-        note: Some(format!("step {}: error {:.4}, explained {:.2} %", v.step, v.mse, 100.0 * v.explained_variance)),
-        ..Point::at(v.step as f64, v.mse)
-    });
-    let mut chart = Chart::new("", Axis::linear("step"), Axis::linear("mean squared error (scaled units)"));
-    chart = add_curve(chart, &journal.steps, "training (with noise)", Colour::Grey, |s| s.reconstruction);
-    chart = chart.with("validation", Colour::Kind(0), Marks::LineAndDots, points.collect());
-    if let Some(last) = journal.validations.last() {
-        chart = chart.against(Reference::Level("predicting the mean".into(), last.mean_square));
-    }
-    let scans = journal.validations.last().map_or(0, |v| v.scans);
-    Figure::of_charts(
-        "validation",
-        "Error at hidden frames",
-        &format!(
-            "Noise-free reconstruction of hidden frames of {scans} scans of held-out people. Values are divided by the inter-quartile range of training people."
+    type Quantity<'a> = (&'a str, &'a str, Axis, usize, &'a str, fn(&StepEntry) -> f64);
+    let quantities: [Quantity<'_>; 4] = [
+        ("learning-rate", "Learning rate", Axis::linear("learning rate"), 0, "Of each step.", |s| s.learning_rate),
+        (
+            "gradient-norm",
+            "Gradient norm",
+            Axis::log("gradient norm (log scale)"),
+            1,
+            "Norm over all parameters before clipping.",
+            |s| s.gradient_norm,
         ),
-        &[chart],
-        1,
-    )
+        (
+            "training-speed",
+            "Speed",
+            Axis::linear("scans / s"),
+            2,
+            "Scans per second, waiting for data included.",
+            |s| s.scans_per_second,
+        ),
+        ("training-memory", "Memory", Axis::linear("memory (MiB)"), 5, "Memory of the process.", |s| s.memory_mib),
+    ];
+    for (name, title, axis, colour, caption, of) in quantities {
+        let mut chart = curve(Chart::new("", x(), axis), steps, &title.to_lowercase(), Colour::Kind(colour), of);
+        if name == "gradient-norm" {
+            let skipped = steps.iter().filter(|s| s.skipped.is_some()).map(|s| Point::at(s.step as f64, of(s)));
+            let skipped: Vec<Point> = skipped.collect();
+            if !skipped.is_empty() {
+                chart = chart.with("step not taken", Colour::Kind(0), Marks::Dots, skipped);
+            }
+            if let Some(norm) = clip_norm {
+                chart = chart.against(Reference::Level("clipped above".into(), norm));
+            }
+        }
+        figures.push(Figure::of_charts(name, title, format!("{caption}{smoothed}"), &[chart], 1));
+    }
+    figures.extend(measures(journal, &smoothed));
+    figures
 }
 
-/// A curve over steps; groups of steps where there are many.
-fn add_curve(chart: Chart, steps: &[Step], name: &str, colour: Colour, of: impl Fn(&Step) -> f64) -> Chart {
-    let points = grouped(steps, of, MOST_POINTS);
+/// A name of the journal in words.
+pub fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// All names in several sets, sorted.
+pub(crate) fn names<'a>(sets: impl Iterator<Item = &'a Terms>) -> Vec<&'a str> {
+    sets.flat_map(|terms| terms.0.keys().map(String::as_str)).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The error at hidden frames, or the loss of a model that has no such score.
+fn validation(journal: &JournalText, units: &str) -> Figure {
+    let scored = journal.validations.iter().any(|v| v.measures.get("mse").is_finite());
+    let label = if scored { "mean squared error" } else { "loss" };
+    let points = journal.validations.iter().map(|v| {
+        let y = if scored { v.measures.get("mse") } else { v.loss.total };
+        Point::at(v.step as f64, y).noted(format!("step {}: {label} {y:.4}", v.step))
+    });
+    let mut chart = Chart::new("", Axis::linear("step"), Axis::linear(label));
+    chart = curve(chart, &journal.steps, "training (with noise)", Colour::Grey, |s| {
+        if scored { s.loss.term("reconstruction") } else { s.loss.total }
+    });
+    chart = chart.with("validation", Colour::Kind(0), Marks::LineAndDots, points.collect());
+    let last = journal.validations.last();
+    if let Some(level) = last.map(|v| v.measures.get("mean_square")).filter(|level| level.is_finite()) {
+        chart = chart.against(Reference::Level("predicting the mean".into(), level));
+    }
+    let scans = last.map_or(0, |v| v.scans);
+    let (title, caption) = if scored {
+        let caption =
+            format!("Noise-free reconstruction of hidden frames of {scans} scans of validation people. {units}");
+        ("Error at hidden frames", caption)
+    } else {
+        ("Validation loss", format!("Loss on {scans} scans of validation people."))
+    };
+    Figure::of_charts("validation", title, caption, &[chart], 1)
+}
+
+/// One chart per measure of steps and validations, whatever their names.
+fn measures(journal: &JournalText, smoothed: &str) -> Option<Figure> {
+    let (steps, validations) = (&journal.steps, &journal.validations);
+    let all = steps.iter().map(|s| &s.measures).chain(validations.iter().map(|v| &v.measures));
+    let chart = |name: &str| {
+        let chart = Chart::new(words(name), Axis::linear("step"), Axis::linear("")).sized(300.0, 220.0);
+        let chart = curve(chart, steps, "training", Colour::Grey, |s| s.measures.get(name));
+        let points: Vec<Point> = validations.iter().map(|v| Point::at(v.step as f64, v.measures.get(name))).collect();
+        if points.iter().any(Point::is_finite) {
+            chart.with("validation", Colour::Kind(0), Marks::LineAndDots, points)
+        } else {
+            chart
+        }
+    };
+    let charts: Vec<Chart> = names(all).into_iter().map(chart).filter(|chart| !chart.is_empty()).collect();
+    let caption = format!("Other numbers of the journal. Those that are zero throughout are not drawn.{smoothed}");
+    (!charts.is_empty()).then(|| Figure::of_charts("measures", "Measures", caption, &charts, 3))
+}
+
+/// Adds a curve over steps; groups of steps where there are many.
+fn curve(chart: Chart, steps: &[StepEntry], name: &str, colour: Colour, of: impl Fn(&StepEntry) -> f64) -> Chart {
+    let groups = grouped(steps, of, MOST_POINTS);
     // A term whose weight is zero has no place on a logarithmic axis.
-    if points.iter().all(|p| !p.y.is_finite() || p.y == 0.0) {
+    if groups.iter().all(|(_, mean, _)| !mean.is_finite() || *mean == 0.0) {
         return chart;
     }
-    let grouped = steps.len() > MOST_POINTS;
-    let chart = if grouped { chart.with("", colour, Marks::Band, points.clone()) } else { chart };
-    let points = points.into_iter().map(|p| Point { between: None, ..p }).collect();
-    chart.with(name, colour, Marks::Line, points)
+    let points = |band: bool| {
+        groups.iter().map(|(step, mean, ends)| Point::at(*step, *mean).between(ends.filter(|_| band))).collect()
+    };
+    let chart = if steps.len() > MOST_POINTS { chart.with("", colour, Marks::Band, points(true)) } else { chart };
+    chart.with(name, colour, Marks::Line, points(false))
 }
 
-/// Means of at most `most` equal groups of steps, with their least and most.
-pub(crate) fn grouped(steps: &[Step], of: impl Fn(&Step) -> f64, most: usize) -> Vec<Point> {
+/// A group of steps: mean step, mean value, and the range of the values.
+type Group = (f64, f64, Option<(f64, f64)>);
+
+fn grouped(steps: &[StepEntry], of: impl Fn(&StepEntry) -> f64, most: usize) -> Vec<Group> {
     let size = steps.len().div_ceil(most.max(1)).max(1);
-    let group = |group: &[Step]| {
+    let group = |group: &[StepEntry]| {
         let known: Vec<f64> = group.iter().map(&of).filter(|x| x.is_finite()).collect();
         let mean = known.iter().sum::<f64>() / known.len() as f64;
-        let ends = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
-        Point {
-            between: (!known.is_empty()).then_some(ends),
-            ..Point::at(group.iter().map(|s| s.step as f64).sum::<f64>() / group.len() as f64, mean)
-        }
+        let step = group.iter().map(|s| s.step as f64).sum::<f64>() / group.len() as f64;
+        (step, mean, (!known.is_empty()).then(|| ends(known.iter().copied())))
     };
     steps.chunks(size).map(group).collect()
 }
@@ -135,19 +165,25 @@ pub(crate) fn grouped(steps: &[Step], of: impl Fn(&Step) -> f64, most: usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bdo_data::record::Loss;
 
     #[test]
     fn long_journals_are_grouped_without_losing_their_ends() {
-        let steps: Vec<Step> = (0..50_000)
-            .map(|step| Step { step, total: if step == 777 { 9.0 } else { 1.0 }, ..Step::default() })
-            .collect();
-        let points = grouped(&steps, |s| s.total, MOST_POINTS);
-        assert_eq!(points.len(), MOST_POINTS);
-        assert_eq!(points.iter().filter_map(|p| p.between).map(|b| b.1).fold(0.0, f64::max), 9.0);
+        let loss = |step| Loss::plain(if step == 777 { 9.0 } else { 1.0 });
+        let steps: Vec<StepEntry> =
+            (0..50_000).map(|step| StepEntry { step, loss: loss(step), ..StepEntry::default() }).collect();
+        let groups = grouped(&steps, |s| s.loss.total, MOST_POINTS);
+        assert_eq!(groups.len(), MOST_POINTS);
+        assert_eq!(groups.iter().filter_map(|g| g.2).map(|ends| ends.1).fold(0.0, f64::max), 9.0);
     }
 
     #[test]
-    fn an_empty_journal_has_no_figures() {
-        assert!(training_figures(&Journal::default(), None, "").is_empty());
+    fn a_term_or_measure_of_any_name_is_drawn() {
+        let line = "{\"kind\":\"step\",\"step\":0,\"loss\":{\"total\":1.5,\"new_term\":-0.5},\"new_measure\":2.5}\n";
+        let figures = training_figures(&JournalText::parse(line), None, "");
+        let find = |name: &str| figures.iter().find(|f| f.name == name).map_or("", |f| f.csv.as_str());
+        assert!(find("training-loss").contains("new term,0,-0.5"), "{}", find("training-loss"));
+        assert!(find("measures").contains("new measure,training,0,2.5"), "{}", find("measures"));
+        assert!(training_figures(&JournalText::default(), None, "").is_empty());
     }
 }

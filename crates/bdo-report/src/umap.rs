@@ -1,20 +1,17 @@
-//! A compact UMAP (`McInnes`, Healy and Melville 2018): exact neighbours, one thread, one seed, so the same table always
-//! gives the same picture. Made for up to a few thousand scans.
+//! A compact UMAP (`McInnes`, Healy and Melville 2018): exact neighbours, one thread, fixed seed, so that the same table always
+//! gives the same picture. For up to a few thousand scans.
 
 use bdo_data::random::{below, stream};
 use rayon::prelude::*;
 
 use crate::pca::{pca, uniform};
 
-/// What decides a projection, besides the table.
+/// Number of neighbours, passes over the edges, and the seed of the pairs that are pushed apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UmapSettings {
-    /// Neighbours whose distance is kept.
-    pub neighbours: usize,
-    /// Passes over the edges.
-    pub epochs: usize,
-    /// Seed of the draws of pairs that are pushed apart.
-    pub seed: u64,
+pub(crate) struct UmapSettings {
+    neighbours: usize,
+    epochs: usize,
+    seed: u64,
 }
 
 impl Default for UmapSettings {
@@ -29,36 +26,32 @@ const B: f64 = 0.895_1;
 /// Pairs pushed apart for each pair pulled together.
 const NEGATIVES: usize = 5;
 
-/// Places in the plane, one a row; `None` where there are too few rows or a value is no number.
-pub fn umap(values: &[f32], width: usize, settings: UmapSettings) -> Option<Vec<[f64; 2]>> {
+/// Positions in the plane, one per row; `None` where there are too few rows or a value is not finite.
+pub(crate) fn umap(values: &[f32], width: usize, settings: UmapSettings) -> Option<Vec<[f64; 2]>> {
     let rows = values.len().checked_div(width)?;
     if rows < 5 {
         return None;
     }
     let start = pca(values, width, 2)?;
     let graph = fuzzy_graph(values, width, settings.neighbours.min(rows - 1));
-    let spread = start.scores.iter().fold(0.0f64, |m, x| m.max(x.abs())).max(f64::MIN_POSITIVE);
+    let start: Vec<[f64; 2]> = (0..rows).map(|r| [start.score(r, 0), start.score(r, 1)]).collect();
+    let spread = start.iter().flatten().fold(0.0f64, |m, x| m.max(x.abs())).max(f64::MIN_POSITIVE);
     let jitter = uniform(settings.seed, rows * 2);
-    let second = |r: usize| if start.components > 1 { start.scores[r * start.components + 1] } else { 0.0 };
-    let mut places: Vec<[f64; 2]> = (0..rows)
-        .map(|r| {
-            let place = [start.scores[r * start.components], second(r)];
-            std::array::from_fn(|c| 10.0 * place[c] / spread + 1e-3 * jitter[r * 2 + c])
-        })
-        .collect();
+    let place = |r: usize| std::array::from_fn(|c| 10.0 * start[r][c] / spread + 1e-3 * jitter[r * 2 + c]);
+    let mut places: Vec<[f64; 2]> = (0..rows).map(place).collect();
     layout(&graph, &mut places, settings);
     Some(places)
 }
 
-/// An edge and how sure it is.
+/// An edge and its membership strength.
 struct Edge {
     from: usize,
     to: usize,
     weight: f64,
 }
 
-/// Each row's nearest neighbours become edges whose sureness falls with the distance beyond the nearest one; an edge is
-/// sure if it is from either side.
+/// Edges from each row to its nearest neighbours, whose strength falls with the distance beyond the nearest one; strengths
+/// of both directions are combined by the fuzzy union.
 fn fuzzy_graph(values: &[f32], width: usize, k: usize) -> Vec<Edge> {
     let rows = values.len() / width;
     let row = |r: usize| &values[r * width..(r + 1) * width];
@@ -70,7 +63,7 @@ fn fuzzy_graph(values: &[f32], width: usize, k: usize) -> Vec<Edge> {
             let mut near: Vec<(usize, f64)> = (0..rows).filter(|j| *j != i).map(|j| (j, distance(j))).collect();
             near.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
             near.truncate(k);
-            sureness(near)
+            strengths(near)
         })
         .collect();
     let mut weights = std::collections::BTreeMap::new();
@@ -84,7 +77,7 @@ fn fuzzy_graph(values: &[f32], width: usize, k: usize) -> Vec<Edge> {
 }
 
 /// Distances into weights exp(-(d - nearest) / scale), the scale such that they sum to log2 of their number.
-fn sureness(near: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
+fn strengths(near: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     let nearest = near.first().map_or(0.0, |n| n.1);
     let mean = near.iter().map(|n| n.1).sum::<f64>() / near.len().max(1) as f64;
     let wanted = (near.len() as f64).log2();
@@ -107,7 +100,7 @@ fn sureness(near: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     near.into_iter().map(|(j, d)| (j, weight(d, scale))).collect()
 }
 
-/// Pulls the ends of edges together, each as often as it is sure, and pushes random pairs apart.
+/// Pulls the ends of edges together in proportion to their strength, and pushes random pairs apart.
 fn layout(edges: &[Edge], places: &mut [[f64; 2]], settings: UmapSettings) {
     let most = edges.iter().map(|e| e.weight).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let mut rng = stream("report umap", &[settings.seed]);
@@ -201,7 +194,7 @@ mod tests {
     #[test]
     fn weights_sum_to_the_logarithm_of_their_number() {
         let near: Vec<(usize, f64)> = (0..15).map(|i| (i, 1.0 + i as f64)).collect();
-        let sum: f64 = sureness(near).iter().map(|n| n.1).sum();
+        let sum: f64 = strengths(near).iter().map(|n| n.1).sum();
         assert!((sum - 15f64.log2()).abs() < 1e-4, "{sum}");
     }
 }

@@ -5,6 +5,8 @@
 
 pub mod settings;
 
+pub mod words;
+
 pub mod source;
 
 pub mod learner;

@@ -2,6 +2,7 @@
 
 use crate::settings::Settings;
 use crate::source::ScanSource;
+use crate::words::Words;
 use bdo_data::cohort::CohortError;
 use bdo_data::durable::{self, FileError};
 use bdo_data::record::{Identity, ValidationEntry};
@@ -72,19 +73,16 @@ impl Publisher {
         validation: Option<&ValidationEntry>,
     ) -> Result<(), PublishError> {
         let settings = &self.settings;
+        let words = Words::of(settings);
         let facts = CardFacts {
             name: "BDO".to_owned(),
             software_version: self.identity.version.clone(),
             data: self.data.clone(),
             training: format!(
-                "{} steps of {} scans, {} frames a visit, mask ratio {}, seed {}; configuration {}.",
-                steps,
-                settings.train.batch_size,
-                settings.mask.frames,
-                settings.mask.ratio,
-                self.identity.seed,
-                self.identity.settings_blake3
+                "{steps} steps with seed {}, configuration {}. {} {} {}",
+                self.identity.seed, self.identity.settings_blake3, words.visits, words.objective, words.optimiser
             ),
+            input: words.input,
             results: validation.map(card_line).into_iter().collect(),
         };
         let directory = ModelDirectory {

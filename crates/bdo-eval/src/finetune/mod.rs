@@ -24,10 +24,11 @@ use bdo_data::division::{Division, Split};
 use bdo_data::target::LabelScale;
 use bdo_data::target::Target;
 use bdo_model::frozen::{FrozenModel, model_blake3};
+use bdo_model::intake::Centre;
 use bdo_model::intake::Intake;
 use bdo_model::intake::Windows;
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::{CardFacts, ModelDirectory, TrainingPeople};
+use bdo_model::weights::{CardFacts, ModelDirectory, TrainingPeople, input_words};
 use checkpoint::TuneCheckpoints;
 use rayon::prelude::*;
 use seed::SeedTuning;
@@ -287,6 +288,7 @@ fn publish(
         name: "BDO".to_owned(),
         software_version: env!("CARGO_PKG_VERSION").to_owned(),
         data: format!("{} people with a value of {target}, after pre-training", member.train_people.len()),
+        input: input_words(&tuned.config, Centre::Visible),
         training: format!("fine-tuned end to end on {target}, seed {}, {}.", member.seed, member.chosen),
         results: Vec::new(),
     };

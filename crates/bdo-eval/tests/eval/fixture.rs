@@ -128,6 +128,7 @@ pub(crate) fn model(folder: &Path, name: &str) -> (PathBuf, FrozenModel) {
         name: "test".into(),
         software_version: "0".into(),
         data: "none".into(),
+        input: String::new(),
         training: "none".into(),
         results: vec![],
     };

@@ -45,7 +45,14 @@ pub(crate) fn model(folder: &Path, windows: Windows, change: impl FnOnce(&mut Pa
         config,
     };
     let text = || "test".to_owned();
-    let facts = CardFacts { name: text(), software_version: text(), data: text(), training: text(), results: vec![] };
+    let facts = CardFacts {
+        name: text(),
+        software_version: text(),
+        data: text(),
+        input: text(),
+        training: text(),
+        results: vec![],
+    };
     directory.write(&folder.join("model"), &facts).unwrap();
     let mut frozen = FrozenModel::read(&folder.join("model")).unwrap();
     frozen.windows = windows;

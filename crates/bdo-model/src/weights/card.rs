@@ -2,6 +2,7 @@
 
 use super::{PreprocessorConfig, TrainingPeople};
 use crate::config::ModelConfig;
+use crate::intake::Centre;
 use crate::parameters::{encoder_table, parameter_table, trainable_count};
 
 /// What only the training run knows.
@@ -13,10 +14,30 @@ pub struct CardFacts {
     pub software_version: String,
     /// Where the training data came from, in words.
     pub data: String,
+    /// How series are centred and scaled, in words.
+    pub input: String,
     /// How it was trained, in words: steps, batch, schedule, seed.
     pub training: String,
     /// Results as lines of text; each must say on whom and how it was measured.
     pub results: Vec<String>,
+}
+
+/// How the series of a model are centred and scaled, in words. Training may centre on the whole scan; evaluation and inference
+/// always centre on visible frames.
+pub fn input_words(config: &ModelConfig, centre: Centre) -> String {
+    let centre = match centre {
+        Centre::Visible => "its mean over the visible frames",
+        Centre::Scan => "its mean over the scan (in evaluation and inference: over the visible frames)",
+    };
+    let unit = if config.unit_input {
+        " Each scan is then divided by the root mean square of its visible values, and predictions are multiplied by it again."
+    } else {
+        ""
+    };
+    format!(
+        "Each region is centred on {centre}, then shifted by the median and divided by the inter-quartile range of the training people.{unit} Time runs at {} units per second.",
+        config.time_scale
+    )
 }
 
 /// README.md of a model directory.
@@ -43,9 +64,9 @@ pub fn model_card(
          | trainable parameters | {total} |\n| of them in the encoder | {encoder} |\n\
          | diffusion | {diffusion} |\n| tau | {tau} |\n| trained with | bdo {version} |\n\n\
          ## Input it expects\n\n\
-         Series of the atlas `{atlas}` ({atlas_hash}), matched by region name; {dropped} volumes dropped at the start; \
-         each region centred per scan, then scaled by the stored medians and inter-quartile ranges \
-         (fitted on {scans} scans, list {list_hash}); time in seconds times {time_scale}.\n\n\
+         Series of the atlas `{atlas}` ({atlas_hash}), matched by region name; {dropped} volumes dropped at the start. \
+         {input}\n\n\
+         Medians and inter-quartile ranges are stored beside the weights; they were fitted on {scans} scans (list {list_hash}).\n\n\
          ## Training\n\n\
          Data: {data}. {subjects} people and {people_scans} scans, whose hashes are in `training_people.json`: \
          check that nobody you test on is among them.\n\n\
@@ -69,7 +90,7 @@ pub fn model_card(
         dropped = contract.dropped_volumes,
         scans = contract.scan_count,
         list_hash = contract.scan_list_hash,
-        time_scale = contract.time_scale,
+        input = or_unknown(&facts.input),
         data = or_unknown(&facts.data),
         subjects = people.subjects.len(),
         people_scans = people.scans.len(),

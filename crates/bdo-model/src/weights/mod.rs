@@ -10,7 +10,7 @@ mod people;
 mod read;
 mod write;
 
-pub use card::{CardFacts, model_card};
+pub use card::{CardFacts, input_words, model_card};
 pub use contract::{ContractError, PreprocessorConfig};
 pub use directory::{CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
 pub use notes::{TRAINING_FILE, TrainingNotes, read_notes};

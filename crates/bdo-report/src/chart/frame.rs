@@ -1,15 +1,15 @@
-//! Where things lie in a chart: the room for ticks, names and legend, and the lines around the plot.
+//! The layout of a chart: the room for ticks, names and legend, and the lines around the plot.
 
 use std::fmt::Write;
 
 use super::{Axis, Chart, Marks, Reference};
 use crate::escape;
 use crate::scale::Span;
+use crate::svg::{self, LETTER};
 
-/// Size of letters; a letter is taken to be this share of it wide, which sans-serif faces stay below on average.
-pub(super) const LETTER: f64 = 13.0;
+/// Mean width of a letter as a share of its size; sans-serif faces stay below it.
 const LETTER_WIDTH: f64 = 0.56;
-/// Names longer than this are cut in legends and beside axes; tables and CSV files have them whole.
+/// Longer names are shortened in legends and beside axes; tables and CSV files have them in full.
 const LONGEST_NAME: usize = 26;
 const LEGEND_ROW: f64 = 20.0;
 
@@ -52,10 +52,10 @@ impl Frame {
         let names = chart.x.categories.len() as f64;
         let slanted = names > 0.0 && widest_name + 6.0 > (width - left - right) / names;
         if slanted {
-            // A slanted name ends below its place and begins to the left of it.
+            // A slanted name ends below its tick and begins to the left of it.
             left = left.max(widest_name * 0.77 - (width - left - right) / names / 2.0 + 8.0);
         } else if names == 0.0 {
-            // Half of the last number may stand beyond the end of the axis.
+            // Half of the last number may extend beyond the end of the axis.
             right = x_ticks.last().map_or(right, |(_, text)| right.max(width_of(text) / 2.0 + 3.0));
         }
         let plot_width = (width - left - right).max(40.0);
@@ -64,7 +64,7 @@ impl Frame {
         let (legend, rows) = legend(chart, width);
         let top = 8.0 + if chart.title.is_empty() { 0.0 } else { 22.0 } + rows as f64 * LEGEND_ROW;
         let plot_height = (height - top - below).max(40.0);
-        // A long legend or long names make a chart taller, never its plot flat.
+        // A long legend or long names make the chart taller instead of its plot flat.
         let plot_height = plot_height.max(height * 0.45);
         Self {
             width,
@@ -95,91 +95,59 @@ impl Frame {
         let (right, bottom) = (self.left + self.plot_width, self.top + self.plot_height);
         if !chart.title.is_empty() {
             let most = (self.width / (LETTER * LETTER_WIDTH)) as usize;
-            let title = escape::html(&escape::shortened(&chart.title, most));
-            let _ = write!(svg, r##"<text class="ink" fill="#1b1b1f" x="4" y="18" font-weight="bold">{title}</text>"##);
+            svg::text(svg, (4.0, 18.0), r#"font-weight="bold""#, &escape::shortened(&chart.title, most));
         }
         for (value, text) in &self.y_ticks {
             let Some(y) = self.y(*value) else { continue };
-            let text = escape::html(text);
-            let _ = write!(
-                svg,
-                r##"<path class="grid" stroke="#e3e3e8" d="M{:.1} {y:.1}H{right:.1}"/><text class="ink" fill="#1b1b1f" x="{:.1}" y="{:.1}" text-anchor="end">{text}</text>"##,
-                self.left,
-                self.left - 6.0,
-                y + 4.5
-            );
+            let _ = write!(svg, r##"<path class="grid" stroke="#e3e3e8" d="M{:.1} {y:.1}H{right:.1}"/>"##, self.left);
+            svg::text(svg, (self.left - 6.0, y + 4.5), r#"text-anchor="end""#, text);
         }
         for (value, text) in &self.x_ticks {
             let Some(x) = self.x(*value) else { continue };
-            let text = escape::html(text);
-            let y = bottom + 18.0;
-            let place = if self.slanted {
-                format!(r#"text-anchor="end" transform="translate({:.1} {y:.1}) rotate(-40)""#, x + 5.0)
+            svg::axis(svg, "", &format!("M{x:.1} {bottom:.1}v4"));
+            if self.slanted {
+                svg::turned_text(svg, (x + 5.0, bottom + 18.0), -40.0, r#"text-anchor="end""#, text);
             } else {
-                format!(r#"text-anchor="middle" x="{x:.1}" y="{y:.1}""#)
-            };
-            let _ = write!(
-                svg,
-                r##"<path class="axis" stroke="#77777f" d="M{x:.1} {bottom:.1}v4"/><text class="ink" fill="#1b1b1f" {place}>{text}</text>"##
-            );
+                svg::text(svg, (x, bottom + 18.0), r#"text-anchor="middle""#, text);
+            }
         }
-        let _ = write!(
-            svg,
-            r##"<path class="axis" fill="none" stroke="#77777f" d="M{:.1} {:.1}V{bottom:.1}H{right:.1}"/>"##,
-            self.left, self.top
-        );
+        svg::axis(svg, "", &format!("M{:.1} {:.1}V{bottom:.1}H{right:.1}", self.left, self.top));
+        let middle = (self.left + self.plot_width / 2.0, self.top + self.plot_height / 2.0);
         if !chart.x.label.is_empty() {
-            let (x, y) = (self.left + self.plot_width / 2.0, self.height - 6.0);
-            let label = escape::html(&chart.x.label);
-            let _ = write!(
-                svg,
-                r##"<text class="ink" fill="#1b1b1f" x="{x:.1}" y="{y:.1}" text-anchor="middle">{label}</text>"##
-            );
+            svg::text(svg, (middle.0, self.height - 6.0), r#"text-anchor="middle""#, &chart.x.label);
         }
         if !chart.y.label.is_empty() {
-            let y = self.top + self.plot_height / 2.0;
-            let label = escape::html(&chart.y.label);
-            let _ = write!(
-                svg,
-                r##"<text class="ink" fill="#1b1b1f" text-anchor="middle" transform="translate(14 {y:.1}) rotate(-90)">{label}</text>"##
-            );
+            svg::turned_text(svg, (14.0, middle.1), -90.0, r#"text-anchor="middle""#, &chart.y.label);
         }
     }
 
-    /// One entry a series; a click or a key hides and shows it.
+    /// One entry per series; a click or a key hides and shows it.
     pub(super) fn draw_legend(&self, svg: &mut String, chart: &Chart) {
-        for key in &self.legend {
-            let series = &chart.series[key.series];
-            let (name, colour) = (escape::html(&escape::shortened(&series.name, LONGEST_NAME)), series.colour.css());
+        for LegendKey { series: number, x, y } in &self.legend {
+            let series = &chart.series[*number];
+            let colour = series.colour.css();
             let swatch = match series.marks {
-                Marks::Line | Marks::Dashed | Marks::Faint => {
-                    let dash = if series.marks == Marks::Dashed { r#" stroke-dasharray="6 4""# } else { "" };
-                    format!(
-                        r#"<path d="M{:.1} {:.1}h18" stroke="{colour}" stroke-width="2.5"{dash}/>"#,
-                        key.x,
-                        key.y - 4.5
-                    )
+                Marks::Line => {
+                    format!(r#"<path d="M{x:.1} {:.1}h18" stroke="{colour}" stroke-width="2.5"/>"#, y - 4.5)
                 }
                 Marks::Band => format!(
-                    r#"<rect x="{:.1}" y="{:.1}" width="18" height="9" fill="{colour}" opacity="0.3"/>"#,
-                    key.x,
-                    key.y - 9.0
+                    r#"<rect x="{x:.1}" y="{:.1}" width="18" height="9" fill="{colour}" opacity="0.3"/>"#,
+                    y - 9.0
                 ),
-                _ => super::marks::marker(series.colour, key.x + 9.0, key.y - 4.5, 5.0, &format!(r#"fill="{colour}""#)),
+                _ => super::marks::marker(series.colour, x + 9.0, y - 4.5, 5.0, &format!(r#"fill="{colour}""#)),
             };
+            let name = escape::html(&series.name);
             let _ = write!(
                 svg,
-                r##"<g class="key" data-k="{}" role="button" tabindex="0" aria-pressed="true" aria-label="show {}">{swatch}<text class="ink" fill="#1b1b1f" x="{:.1}" y="{:.1}">{name}</text></g>"##,
-                key.series,
-                escape::html(&series.name),
-                key.x + 23.0,
-                key.y
+                r#"<g class="key" data-k="{number}" role="button" tabindex="0" aria-pressed="true" aria-label="show {name}">{swatch}"#
             );
+            svg::text(svg, (x + 23.0, *y), "", &escape::shortened(&series.name, LONGEST_NAME));
+            svg.push_str("</g>");
         }
     }
 }
 
-/// The scales along both axes: given ends, or ends around all that is drawn.
+/// The scales along both axes: the given ends, or ends around all points.
 fn spans(chart: &Chart) -> (Span, Span) {
     let points = || chart.series.iter().flat_map(|s| s.points.iter().map(move |p| (s.marks, p)));
     let levels = |upright: bool| {
@@ -196,7 +164,7 @@ fn spans(chart: &Chart) -> (Span, Span) {
     });
     let ys = points().flat_map(|(m, p)| {
         let ends = p.between.filter(|_| !across(m) && m != Marks::Bars);
-        // Bars stand on zero; anything else would make differences look larger than they are.
+        // Bars begin at zero; anything else would make differences look larger than they are.
         let ground = matches!(m, Marks::Bars | Marks::GroupedBars).then_some(0.0);
         [Some(p.y), ends.map(|e| e.0), ends.map(|e| e.1), ground].into_iter().flatten()
     });
@@ -211,7 +179,7 @@ fn spans(chart: &Chart) -> (Span, Span) {
     if chart.series.iter().any(|s| matches!(s.marks, Marks::Bars | Marks::GroupedBars)) && chart.y.range.is_none() {
         let highest = points().map(|(_, p)| p.y).filter(|y| y.is_finite()).fold(0.0, f64::max);
         if points().all(|(_, p)| p.y >= 0.0 || p.y.is_nan()) {
-            // Numbers above bars want a line of their own.
+            // Room for the numbers above bars.
             let room = if points().any(|(_, p)| p.text.is_some()) { 1.15 } else { 1.08 };
             y = span(&chart.y.clone().between(0.0, if highest > 0.0 { highest * room } else { 1.0 }), [].into_iter());
         }

@@ -1,4 +1,4 @@
-//! What is drawn between the axes.
+//! The marks of the series of a chart.
 
 use std::fmt::Write;
 
@@ -6,21 +6,31 @@ use super::frame::Frame;
 use super::{Chart, Marks, Point, Series};
 use crate::escape;
 use crate::palette::Colour;
+use crate::svg;
 
 pub(super) fn draw_series(svg: &mut String, chart: &Chart, number: usize, frame: &Frame) {
     let series = &chart.series[number];
     let colour = series.colour.css();
     let _ = write!(svg, r#"<g data-s="{number}">"#);
     match series.marks {
-        Marks::Line | Marks::Dashed | Marks::Faint => line(svg, series, frame, &colour),
+        Marks::Line => line(svg, series, frame, &colour),
         Marks::Dots => dots(svg, series, frame, &colour, 3.4),
         Marks::LineAndDots => {
             line(svg, series, frame, &colour);
             dots(svg, series, frame, &colour, 3.8);
         }
         Marks::Band => band(svg, series, frame, &colour),
-        Marks::Bars => bars(svg, series, frame, &colour),
-        Marks::GroupedBars => grouped_bars(svg, chart, number, frame, &colour),
+        Marks::Bars => {
+            let bin = |point: &Point| point.between.unwrap_or((point.x - 0.4, point.x + 0.4));
+            bars(svg, series, frame, (&colour, 0.8), bin);
+        }
+        Marks::GroupedBars => {
+            let groups = || chart.series.iter().enumerate().filter(|(_, s)| s.marks == Marks::GroupedBars);
+            let place = groups().position(|(i, _)| i == number).unwrap_or(0) as f64;
+            let width = 0.8 / groups().count() as f64;
+            let low = |point: &Point| point.x - 0.4 + place * width;
+            bars(svg, series, frame, (&colour, 0.85), |point| (low(point), low(point) + width));
+        }
         Marks::Across | Marks::UpAndDown => {
             intervals(svg, series, frame, &colour);
             dots(svg, series, frame, &colour, 4.5);
@@ -29,7 +39,7 @@ pub(super) fn draw_series(svg: &mut String, chart: &Chart, number: usize, frame:
     svg.push_str("</g>");
 }
 
-/// A marker of a colour at a place; the fifth argument goes into the element.
+/// The marker of a colour; `attributes` go into the element.
 pub(super) fn marker(colour: Colour, x: f64, y: f64, r: f64, attributes: &str) -> String {
     match colour.marker() % 4 {
         0 => format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{r}" {attributes}/>"#),
@@ -61,7 +71,7 @@ fn note(point: &Point) -> String {
     point.note.as_ref().map_or_else(String::new, |text| format!(r#" data-t="{}""#, escape::html(text)))
 }
 
-/// Runs of points that are numbers; anything else interrupts the line.
+/// Runs of finite points; anything else interrupts the line.
 fn runs(series: &Series, frame: &Frame) -> Vec<Vec<(f64, f64)>> {
     let mut runs = vec![vec![]];
     for point in &series.points {
@@ -75,26 +85,21 @@ fn runs(series: &Series, frame: &Frame) -> Vec<Vec<(f64, f64)>> {
 }
 
 fn line(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
-    let style = match series.marks {
-        Marks::Dashed => r#"stroke-width="2" stroke-dasharray="6 4""#,
-        Marks::Faint => r#"stroke-width="1" opacity="0.35""#,
-        _ => r#"stroke-width="2""#,
-    };
     let mut path = String::new();
     for run in runs(series, frame) {
         for (i, (x, y)) in run.iter().enumerate() {
             let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
         }
-        // A lone point would be invisible.
+        // A single point would be invisible.
         if run.len() == 1 {
             path += "h1";
         }
     }
-    let _ = write!(svg, r#"<path fill="none" stroke="{colour}" stroke-linejoin="round" {style} d="{path}"/>"#);
+    let _ = write!(svg, r#"<path fill="none" stroke="{colour}" stroke-linejoin="round" stroke-width="2" d="{path}"/>"#);
 }
 
 fn dots(svg: &mut String, series: &Series, frame: &Frame, colour: &str, r: f64) {
-    // Many points would hide each other.
+    // Smaller where many points would hide each other.
     let (r, opacity) = match series.points.len() {
         0..=50 => (r, 0.9),
         51..=150 => (r.min(2.8), 0.9),
@@ -127,49 +132,26 @@ fn band(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
     }
 }
 
-/// The ends of a point are those of its bin.
-fn bars(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
-    let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="0.8">"#);
-    for point in &series.points {
-        let (low, high) = point.between.unwrap_or((point.x - 0.4, point.x + 0.4));
-        let ground = frame.y(0.0).unwrap_or(frame.top + frame.plot_height);
-        if let (Some(from), Some(to), Some(y)) = (frame.x(low), frame.x(high), frame.y(point.y)) {
-            let (wide, tall) = ((to - from - 1.0).max(0.5), (ground - y).abs());
-            let _ = write!(
-                svg,
-                r#"<rect x="{from:.1}" y="{:.1}" width="{wide:.1}" height="{tall:.1}"{}/>"#,
-                y.min(ground),
-                note(point)
-            );
-        }
-    }
-    svg.push_str("</g>");
-}
-
-fn grouped_bars(svg: &mut String, chart: &Chart, number: usize, frame: &Frame, colour: &str) {
-    let groups: Vec<usize> = (0..chart.series.len()).filter(|i| chart.series[*i].marks == Marks::GroupedBars).collect();
-    let place = groups.iter().position(|i| *i == number).unwrap_or(0) as f64;
-    let width = 0.8 / groups.len().max(1) as f64;
+/// Bars from zero; `ends` gives the left and right end of a bar.
+fn bars(
+    svg: &mut String,
+    series: &Series,
+    frame: &Frame,
+    (colour, opacity): (&str, f64),
+    ends: impl Fn(&Point) -> (f64, f64),
+) {
     let ground = frame.y(0.0).unwrap_or(frame.top + frame.plot_height);
     let mut written = String::new();
-    let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="0.85">"#);
-    for point in &chart.series[number].points {
-        let low = point.x - 0.4 + place * width;
-        if let (Some(from), Some(to), Some(y)) = (frame.x(low), frame.x(low + width), frame.y(point.y)) {
-            let (wide, tall) = ((to - from - 1.0).max(0.5), (ground - y).abs());
-            let _ = write!(
-                svg,
-                r#"<rect x="{from:.1}" y="{:.1}" width="{wide:.1}" height="{tall:.1}"{}/>"#,
-                y.min(ground),
-                note(point)
-            );
+    let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="{opacity}">"#);
+    for point in &series.points {
+        let (low, high) = ends(point);
+        if let (Some(from), Some(to), Some(y)) = (frame.x(low), frame.x(high), frame.y(point.y)) {
+            let (wide, tall, top) = ((to - from - 1.0).max(0.5), (ground - y).abs(), y.min(ground));
+            let note = note(point);
+            let _ = write!(svg, r#"<rect x="{from:.1}" y="{top:.1}" width="{wide:.1}" height="{tall:.1}"{note}/>"#);
             if let Some(text) = &point.text {
-                let (x, y) = (f64::midpoint(from, to), y.min(ground) - 4.0);
-                let text = escape::html(text);
-                let _ = write!(
-                    written,
-                    r##"<text class="ink" fill="#1b1b1f" font-size="11" text-anchor="middle" x="{x:.1}" y="{y:.1}">{text}</text>"##
-                );
+                let at = (f64::midpoint(from, to), top - 4.0);
+                svg::text(&mut written, at, r#"font-size="11" text-anchor="middle""#, text);
             }
         }
     }

@@ -1,138 +1,139 @@
-//! A chart as data: axes, series and lines to compare with. `draw` makes it a picture, `to_csv` a table of what is in it.
+//! A chart as data: axes, series and reference lines. `draw` makes it a picture, `to_csv` a table of its points.
 
 mod draw;
 mod frame;
 mod marks;
 
-pub(crate) use draw::wrap;
-pub use draw::{drawing, grid, standing_alone};
+pub use draw::grid;
 
 use crate::escape;
 use crate::palette::Colour;
 use crate::scale::Scale;
 
-/// What an axis measures.
+/// An axis: name with units, linear or logarithmic, its ends where they do not follow from the points, or names of the
+/// positions 0, 1, 2, ...
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Axis {
-    /// Name and units.
-    pub label: String,
-    /// Equal steps or equal factors.
-    pub scale: Scale,
-    /// Ends, where they are not taken from what is drawn.
-    pub range: Option<(f64, f64)>,
-    /// Names instead of numbers: the places 0, 1, 2, ...
-    pub categories: Vec<String>,
+    label: String,
+    scale: Scale,
+    range: Option<(f64, f64)>,
+    categories: Vec<String>,
 }
 
 impl Axis {
-    /// Numbers in equal steps.
+    /// A linear axis.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), ..Self::default() }
     }
 
-    /// Numbers in equal factors.
+    /// A logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Log, ..Self::default() }
     }
 
-    /// Names.
+    /// An axis of names.
     pub fn of_names(label: impl Into<String>, names: Vec<String>) -> Self {
         Self { label: label.into(), categories: names, ..Self::default() }
     }
 
-    /// With these ends.
+    /// Sets the ends.
     pub fn between(mut self, low: f64, high: f64) -> Self {
         self.range = Some((low, high));
         self
     }
 }
 
-/// One thing that is drawn, at one place.
+/// A point, with the ends of its interval, bin or band, the tooltip, and the text above a bar.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Point {
-    /// Along.
-    pub x: f64,
-    /// Up.
-    pub y: f64,
-    /// Ends of an interval or a band.
-    pub between: Option<(f64, f64)>,
-    /// What is said when one points at it.
-    pub note: Option<String>,
-    /// What is written above it, where it is one of side by side bars.
-    pub text: Option<String>,
+    x: f64,
+    y: f64,
+    between: Option<(f64, f64)>,
+    note: Option<String>,
+    text: Option<String>,
 }
 
 impl Point {
-    /// Without anything else.
+    /// A point without anything else.
     pub fn at(x: f64, y: f64) -> Self {
         Self { x, y, ..Self::default() }
+    }
+
+    /// Whether it has a place.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.x.is_finite() && self.y.is_finite()
+    }
+
+    /// Sets the ends of its interval, bin or band.
+    pub fn between(mut self, ends: impl Into<Option<(f64, f64)>>) -> Self {
+        self.between = ends.into();
+        self
+    }
+
+    /// Sets the tooltip.
+    pub fn noted(mut self, note: String) -> Self {
+        self.note = Some(note);
+        self
+    }
+
+    /// Sets the text above a bar.
+    pub fn titled(mut self, text: String) -> Self {
+        self.text = Some(text);
+        self
     }
 }
 
 /// How points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// A line; a point that is no number interrupts it.
+    /// A line, interrupted by points that are not finite.
     Line,
-    /// A broken line.
-    Dashed,
-    /// A thin, pale line behind others.
-    Faint,
-    /// A marker a point.
+    /// One marker per point.
     Dots,
-    /// Both.
+    /// A line with markers.
     LineAndDots,
-    /// An area between the ends of each point.
+    /// The area between the ends of the points.
     Band,
-    /// A bar from zero, one bin wide.
+    /// A histogram: bars from zero, as wide as their bins.
     Bars,
-    /// Side by side bars of several series over names.
+    /// Bars of several series side by side, over names.
     GroupedBars,
-    /// A marker with a line along the horizontal axis between its ends.
+    /// Markers with horizontal intervals.
     Across,
-    /// A marker with a line along the vertical axis between its ends.
+    /// Markers with vertical intervals.
     UpAndDown,
 }
 
-/// Points that belong together.
+/// Points with one name, colour and kind of marks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// Name in the legend.
-    pub name: String,
-    /// Colour.
-    pub colour: Colour,
-    /// How it is drawn.
-    pub marks: Marks,
-    /// What is drawn.
-    pub points: Vec<Point>,
+struct Series {
+    name: String,
+    colour: Colour,
+    marks: Marks,
+    points: Vec<Point>,
 }
 
-/// A line to compare with.
+/// A named line to compare with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reference {
-    /// At a height.
+    /// Horizontal, at a value.
     Level(String, f64),
-    /// At a place along.
+    /// Vertical, at a value.
     Upright(String, f64),
-    /// Where both axes have the same number.
+    /// Where x and y are equal.
     Identity(String),
 }
 
-/// Axes with what is drawn between them.
+/// Axes with series (the first is drawn first, behind the others) and reference lines.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
-    /// What it shows.
-    pub title: String,
-    /// The horizontal axis.
-    pub x: Axis,
-    /// The vertical axis.
-    pub y: Axis,
-    /// What is drawn, first behind last.
-    pub series: Vec<Series>,
-    /// Lines to compare with.
-    pub references: Vec<Reference>,
-    /// Width and height, where the usual ones do not do.
-    pub size: Option<(f64, f64)>,
+    title: String,
+    x: Axis,
+    y: Axis,
+    series: Vec<Series>,
+    references: Vec<Reference>,
+    /// Width and height, where they are not the usual ones.
+    size: Option<(f64, f64)>,
 }
 
 impl Chart {
@@ -141,24 +142,30 @@ impl Chart {
         Self { title: title.into(), x, y, ..Self::default() }
     }
 
-    /// With a further series.
+    /// Adds a series.
     pub fn with(mut self, name: impl Into<String>, colour: Colour, marks: Marks, points: Vec<Point>) -> Self {
         self.series.push(Series { name: name.into(), colour, marks, points });
         self
     }
 
-    /// With a line to compare with.
+    /// Adds a reference line.
     pub fn against(mut self, reference: Reference) -> Self {
         self.references.push(reference);
         self
     }
 
-    /// Whether anything would be seen.
-    pub fn is_empty(&self) -> bool {
-        self.series.iter().all(|s| s.points.iter().all(|p| !p.x.is_finite() || !p.y.is_finite()))
+    /// Sets width and height.
+    pub fn sized(mut self, width: f64, height: f64) -> Self {
+        self.size = Some((width, height));
+        self
     }
 
-    /// Everything that is drawn, one point a row.
+    /// Whether no point has a place.
+    pub fn is_empty(&self) -> bool {
+        !self.series.iter().any(|s| s.points.iter().any(Point::is_finite))
+    }
+
+    /// All points, one per row.
     pub fn to_csv(&self) -> String {
         let name =
             |axis: &Axis, otherwise: &str| if axis.label.is_empty() { otherwise.into() } else { axis.label.clone() };

@@ -1,21 +1,24 @@
-//! The page of a cohort: who is in it, how good the scans are, how regions go together, and how people are divided.
+//! The page of a cohort: people, quality of scans, regions, and splits.
 
 mod people;
 mod regions;
 mod scans;
 
+use std::path::Path;
+
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::Division;
 use bdo_data::quality::Quality;
 
-use crate::page::{Citation, Methods, Page};
+use crate::page::{Citation, Page};
 use crate::splits::split_figures;
 
 /// Labels whose splits are shown, by the names that sources give them.
 const SPLIT_LABELS: [&str; 3] = ["age", "sex", "diagnosis"];
 
-/// Adds a cohort to a page.
-pub fn show_cohort(cohort: &Cohort, page: &mut Page, methods: &mut Methods, command: &str) -> Result<(), CohortError> {
+/// Adds a cohort to a page. A damaged cohort is an error, since nothing else in its folder can be trusted.
+pub(crate) fn show(folder: &Path, page: &mut Page) -> Result<(), CohortError> {
+    let cohort = &Cohort::open(folder)?;
     let manifest = cohort.manifest();
     let made: Vec<String> =
         manifest.provenance.iter().map(|p| format!("{} {} {}", p.name, p.version, p.verb)).collect();
@@ -32,12 +35,12 @@ pub fn show_cohort(cohort: &Cohort, page: &mut Page, methods: &mut Methods, comm
         .map(|p| serde_json::to_string_pretty(&p.settings).unwrap_or_default() + "\n")
         .collect();
     page.folded("Settings it was made with", &settings);
-    people::show(cohort, page, command);
+    people::show(cohort, page);
     let quality = Quality::measure(cohort)?;
-    scans::show(cohort, &quality, page, command)?;
-    divisions(cohort, page, command)?;
-    regions::show(cohort, &quality, page, command)?;
-    methods.say(
+    scans::show(cohort, &quality, page)?;
+    divisions(cohort, page)?;
+    regions::show(cohort, &quality, page)?;
+    page.say(
         format!(
             "The cohort holds {} scans of {} people in {} regions of {}.",
             cohort.len(),
@@ -47,29 +50,25 @@ pub fn show_cohort(cohort: &Cohort, page: &mut Page, methods: &mut Methods, comm
         ),
         &[],
     );
-    methods.say("Random divisions give six parts of the people to training, two to selection and two to the test, stratified by the label; families stay together.", &[]);
-    methods.say("Head motion is the mean framewise displacement, where scans come with it. The temporal signal-to-noise ratio is mean over standard deviation in time, median over regions; it is absent where the mean was taken out.", &[Citation::Displacement]);
+    page.say("Random splits give 60 % of the people to training, 20 % to validation and 20 % to testing, stratified by the label; families stay together.", &[]);
+    page.say("Head motion is the mean framewise displacement, where scans come with it. The temporal signal-to-noise ratio is mean over standard deviation in time, median over regions; it is absent where the mean was removed.", &[Citation::Displacement]);
     Ok(())
 }
 
 /// Three seeds of the random split of each usual label, as every method would share them.
-fn divisions(cohort: &Cohort, page: &mut Page, command: &str) -> Result<(), CohortError> {
+fn divisions(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
     let people = cohort.participants();
-    page.section("Who trains, selects, tests");
+    page.section("Training, validation and test people");
     let division = Division::of(cohort)?.with_sites(None);
-    let mut shown = 0;
+    let mut figures = vec![];
     for target in SPLIT_LABELS.iter().filter(|t| people.label(t).is_some()) {
         let Ok(manifest) = division.random(target, &[0, 1, 2]) else { continue };
-        for figure in split_figures(&manifest, people, command) {
-            page.figure(&figure);
-            shown += 1;
-        }
+        figures.extend(split_figures(&manifest, people));
     }
-    if shown == 0 {
-        page.missing(
-            "No label named age, sex or diagnosis has enough people to be divided.",
-            "bdo ingest SOURCE OUT --participants FILE",
-        );
-    }
+    page.figures(
+        &figures,
+        "No label named age, sex or diagnosis has enough people to be split.",
+        "bdo ingest SOURCE OUT --participants FILE",
+    );
     Ok(())
 }

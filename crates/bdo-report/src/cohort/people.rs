@@ -9,44 +9,43 @@ use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
 use crate::page::Page;
 use crate::palette::Colour;
-use crate::scale::number;
+use crate::scale::{ends, number};
 
 const BINS: usize = 16;
-/// More levels than this (an identifier) have no shape worth drawing.
+/// Columns with more levels, such as identifiers, are not drawn.
 const MOST_LEVELS: usize = 24;
-/// Columns that are drawn; a table of hundreds of labels is described in words.
+/// Most columns that are drawn.
 const MOST_COLUMNS: usize = 12;
 
-pub(super) fn show(cohort: &Cohort, page: &mut Page, command: &str) {
+pub(super) fn show(cohort: &Cohort, page: &mut Page) {
     page.section("People");
     let (mut drawn, mut left_out) = (0, vec![]);
     for column in cohort.participants().columns() {
+        let name = format!("people-{column}");
         let figure = match cohort.participants().label(column) {
             Some(Label::Number(values)) => {
                 let values: Vec<f64> = values.iter().map(|v| v.unwrap_or(f64::NAN)).collect();
-                histogram(&format!("people-{column}"), column, column, "people", &values)
+                histogram(&name, column, column, "people", &values)
             }
             Some(Label::Category(values)) => {
                 let mut counts = BTreeMap::new();
-                values.iter().flatten().for_each(|v| *counts.entry(v.clone()).or_insert(0) += 1);
+                values.iter().flatten().for_each(|v| *counts.entry(v.as_str()).or_insert(0) += 1);
                 let missing = values.iter().filter(|v| v.is_none()).count();
-                (1..=MOST_LEVELS)
-                    .contains(&counts.len())
-                    .then(|| counted(&format!("people-{column}"), column, &counts, missing))
+                (1..=MOST_LEVELS).contains(&counts.len()).then(|| counted(&name, column, &counts, missing))
             }
             None => None,
         };
         match figure.filter(|_| drawn < MOST_COLUMNS) {
             Some(figure) => {
                 drawn += 1;
-                page.figure(&figure.made_by(command));
+                page.figure(&figure);
             }
             None => left_out.push(column.clone()),
         }
     }
     if cohort.participants().columns().is_empty() {
         page.missing(
-            "The cohort has no labels of people; a table of them is given at ingest:",
+            "The cohort has no labels; a table of them is given at ingest:",
             "bdo ingest SOURCE OUT --participants FILE",
         );
     } else if !left_out.is_empty() {
@@ -54,10 +53,10 @@ pub(super) fn show(cohort: &Cohort, page: &mut Page, command: &str) {
     }
 }
 
-/// Counts of numbers in equal intervals; `what` is counted.
+/// A histogram in equal bins; `what` is counted.
 pub(super) fn histogram(name: &str, title: &str, label: &str, what: &str, values: &[f64]) -> Option<Figure> {
     let known: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
-    let (low, high) = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+    let (low, high) = ends(known.iter().copied());
     if known.is_empty() {
         return None;
     }
@@ -66,46 +65,28 @@ pub(super) fn histogram(name: &str, title: &str, label: &str, what: &str, values
     let last = counts.len() - 1;
     known.iter().for_each(|x| counts[(((x - low) / step) as usize).min(last)] += 1);
     let points = counts.iter().enumerate().map(|(i, n)| {
-        let from = low + step * i as f64;
-        let note = format!("{} to {}: {n}", number(from), number(from + step));
-        Point { between: Some((from, from + step)), note: Some(note), ..Point::at(from + step / 2.0, *n as f64) }
+        let (from, to) = (low + step * i as f64, low + step * i as f64 + step);
+        let note = format!("{} to {}: {n}", number(from), number(to));
+        Point::at(from + step / 2.0, *n as f64).between((from, to)).noted(note)
     });
-    let mut chart = Chart::new("", Axis::linear(label), Axis::linear(what)).with(
-        "",
-        Colour::Kind(0),
-        Marks::Bars,
-        points.collect(),
-    );
-    chart.size = Some((420.0, 260.0));
-    Some(Figure::of_charts(
-        name,
-        title,
-        &format!("{} values, {} missing.", known.len(), values.len() - known.len()),
-        &[chart],
-        1,
-    ))
+    let chart = Chart::new("", Axis::linear(label), Axis::linear(what))
+        .with("", Colour::Kind(0), Marks::Bars, points.collect())
+        .sized(420.0, 260.0);
+    Some(figure_of(name, title, chart, known.len(), values.len() - known.len()))
 }
 
-fn counted(name: &str, title: &str, counts: &BTreeMap<String, usize>, missing: usize) -> Figure {
-    let names: Vec<String> = counts.keys().cloned().collect();
-    let points = counts
-        .iter()
-        .enumerate()
-        .map(|(i, (level, n))| Point { note: Some(format!("{level}: {n}")), ..Point::at(i as f64, *n as f64) });
-    let mut chart = Chart::new("", Axis::of_names("", names), Axis::linear("people")).with(
-        "",
-        Colour::Kind(2),
-        Marks::GroupedBars,
-        points.collect(),
-    );
-    chart.size = Some((420.0, 260.0));
-    Figure::of_charts(
-        name,
-        title,
-        &format!("{} values, {missing} missing.", counts.values().sum::<usize>()),
-        &[chart],
-        1,
-    )
+fn counted(name: &str, title: &str, counts: &BTreeMap<&str, usize>, missing: usize) -> Figure {
+    let point =
+        |(i, (level, n)): (usize, (&&str, &usize))| Point::at(i as f64, *n as f64).noted(format!("{level}: {n}"));
+    let names = counts.keys().map(|name| (*name).to_owned()).collect();
+    let chart = Chart::new("", Axis::of_names("", names), Axis::linear("people"))
+        .with("", Colour::Kind(2), Marks::GroupedBars, counts.iter().enumerate().map(point).collect())
+        .sized(420.0, 260.0);
+    figure_of(name, title, chart, counts.values().sum(), missing)
+}
+
+fn figure_of(name: &str, title: &str, chart: Chart, known: usize, missing: usize) -> Figure {
+    Figure::of_charts(name, title, format!("{known} values, {missing} missing."), &[chart], 1)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! How good scans are: lengths, motion, signal, a few of them whole, and what was rejected.
+//! Quality of scans: lengths, motion, signal, a few carpets, and rejected files.
 
-use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::cohort::{Cohort, CohortError, IndexEntry};
 use bdo_data::quality::Quality;
 use bdo_data::scan::Scan;
 
@@ -18,33 +18,32 @@ const ROWS: usize = 20;
 /// Columns of a carpet: a scan that lasts longer is cut.
 const MOST_COLUMNS: usize = 1200;
 
-pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page, command: &str) -> Result<(), CohortError> {
+pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page) -> Result<(), CohortError> {
     page.section("Scans");
-    let index = cohort.index();
-    let of = |value: &dyn Fn(&bdo_data::cohort::IndexEntry) -> f64| index.iter().map(value).collect::<Vec<f64>>();
+    let of = |value: &dyn Fn(&IndexEntry) -> f64| cohort.index().iter().map(value).collect::<Vec<f64>>();
     let tsnr: Vec<f64> = quality.tsnr.iter().map(|x| x.unwrap_or(f64::NAN)).collect();
-    let figures = [
-        histogram("frames", "Frames kept", "frames", "scans", &of(&|e| e.frames as f64)),
-        histogram("minutes", "Time covered", "minutes", "scans", &of(&|e| e.span_seconds / 60.0)),
-        histogram("repetition-time", "Repetition time", "repetition time (s)", "scans", &of(&|e| e.tr_seconds)),
-        histogram(
+    for (name, title, label, values) in [
+        ("frames", "Frames kept", "frames", of(&|e| e.frames as f64)),
+        ("minutes", "Time covered", "minutes", of(&|e| e.span_seconds / 60.0)),
+        ("repetition-time", "Repetition time", "repetition time (s)", of(&|e| e.tr_seconds)),
+        (
             "motion",
             "Mean framewise displacement",
             "mean framewise displacement (mm)",
-            "scans",
-            &of(&|e| e.mean_fd_mm.unwrap_or(f64::NAN)),
+            of(&|e| e.mean_fd_mm.unwrap_or(f64::NAN)),
         ),
-        histogram("tsnr", "Temporal signal-to-noise ratio", "mean / standard deviation, median region", "scans", &tsnr),
-    ];
-    for figure in figures.into_iter().flatten() {
-        page.figure(&figure.made_by(command));
+        ("tsnr", "Temporal signal-to-noise ratio", "mean / standard deviation, median region", tsnr),
+    ] {
+        if let Some(figure) = histogram(name, title, label, "scans", &values) {
+            page.figure(&figure);
+        }
     }
     let order = Order::of(cohort.regions());
     for (why, i) in chosen(cohort) {
-        page.figure(&carpet(why, &cohort.scan(i)?, &order).made_by(command));
+        page.figure(&carpet(why, &cohort.scan(i)?, &order));
     }
     let poor = poor_scans(cohort);
-    if poor.rows.is_empty() {
+    if poor.is_empty() {
         page.paragraph("Every region has a signal in every scan.");
     } else {
         page.table(&poor);
@@ -61,11 +60,11 @@ fn poor_scans(cohort: &Cohort) -> Table {
         cohort.len()
     );
     let mut table = Table::new(
-        &caption,
-        &["scan", "frames", "repetition time (s)", "missing regions", "mean displacement (mm)", "source"],
+        caption,
+        ["scan", "frames", "repetition time (s)", "missing regions", "mean displacement (mm)", "source"],
     );
     for e in poor.iter().take(ROWS) {
-        table.rows.push(vec![
+        table.row([
             e.id.to_string().into(),
             (e.frames as f64).into(),
             e.tr_seconds.into(),
@@ -86,26 +85,24 @@ fn rejected(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
         return Ok(());
     }
     let mut table = Table::new(
-        &format!("Rejected files: {}, the first {ROWS} are shown", rows.len()),
-        &["file", "reason", "expected", "found"],
+        format!("Rejected files: {}, the first {ROWS} are shown", rows.len()),
+        ["file", "reason", "expected", "found"],
     );
-    table.rows = rows
-        .iter()
-        .take(ROWS)
-        .map(|row| (0..4).map(|c| row.split('\t').nth(c).unwrap_or("").into()).collect())
-        .collect();
+    for row in rows.iter().take(ROWS) {
+        table.row((0..4).map(|c| row.split('\t').nth(c).unwrap_or("").into()).collect::<Vec<_>>());
+    }
     page.table(&table);
     Ok(())
 }
 
-/// The scan of most motion, that with most missing regions, and the middle one.
+/// The scan in the middle, the one with most motion, and the one with most missing regions.
 fn chosen(cohort: &Cohort) -> Vec<(&'static str, usize)> {
     let index = cohort.index();
     let motion = |i: &usize| index[*i].mean_fd_mm.unwrap_or(0.0);
     let moved = (0..index.len()).max_by(|a, b| motion(a).total_cmp(&motion(b))).filter(|i| motion(i) > 0.0);
     let torn = (0..index.len()).max_by_key(|i| index[*i].invalid_regions).filter(|i| index[*i].invalid_regions > 0);
     let picks = [
-        ("the middle one", (index.len() > 1 || !index.is_empty()).then_some(index.len() / 2)),
+        ("the middle one", (!index.is_empty()).then_some(index.len() / 2)),
         ("most motion", moved),
         ("most missing regions", torn),
     ];
@@ -118,7 +115,7 @@ fn chosen(cohort: &Cohort) -> Vec<(&'static str, usize)> {
     chosen
 }
 
-/// One row a region, one column a repetition time of true time; each region in units of its own spread.
+/// One row per region, one column per repetition time; each region in units of its own standard deviation.
 fn carpet(why: &str, scan: &Scan, order: &Order) -> Figure {
     let (frames, regions) = (scan.frames(), scan.series.len() / scan.frames().max(1));
     let first = scan.frame_times_seconds.first().copied().unwrap_or(0.0);
@@ -140,26 +137,18 @@ fn carpet(why: &str, scan: &Scan, order: &Order) -> Figure {
         values,
         columns: width,
         scale: ColourScale::Around(2.5),
-        groups: order.groups.clone(),
-        across: Some(("time (s)".to_owned(), 0.0, width as f64 * scan.tr_seconds)),
-        unit: "standard deviations".into(),
+        groups: &order.groups,
+        across: Some(("time (s)", 0.0, width as f64 * scan.tr_seconds)),
+        unit: "standard deviations",
     };
     let motion = scan.framewise_displacement_mm.as_ref().map_or_else(String::new, |fd| {
-        format!(
-            " Mean framewise displacement {:.3} mm.",
-            fd.iter().map(|x| f64::from(*x)).sum::<f64>() / fd.len().max(1) as f64
-        )
+        let mean = fd.iter().map(|x| f64::from(*x)).sum::<f64>() / fd.len().max(1) as f64;
+        format!(" Mean framewise displacement {mean:.3} mm.")
     });
-    Figure {
-        name: format!("carpet-{}", why.replace(' ', "-")),
-        title: format!("A scan: {why}"),
-        caption: format!(
-            "{}: {frames} kept frames in true time across, {regions} regions down, grouped by network; each region in units of its own spread, grey where there is no frame or no signal.{motion}",
-            scan.id
-        ),
-        svg: map.drawing(620.0, 300.0),
-        csv: map.to_csv(),
-        command: String::new(),
-        wide: true,
-    }
+    let caption = format!(
+        "{}: {frames} kept frames over time, {regions} regions grouped by network; each region in units of its own standard deviation, grey where there is no frame or no signal.{motion}",
+        scan.id
+    );
+    let name = format!("carpet-{}", why.replace(' ', "-"));
+    map.figure(name, format!("A scan: {why}"), caption, (620.0, 300.0))
 }

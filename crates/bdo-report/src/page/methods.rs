@@ -1,84 +1,74 @@
-//! The text for a methods section, with what it cites.
+//! The text of the methods section and the works it cites.
 
-/// A work that is built on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A cited work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Citation {
     /// The model.
     Bdo,
     /// Closed-form states between observations.
     Acssm,
+    /// Masked autoencoding of regions by windows.
+    Brainlm,
+    /// Prediction of codes of hidden patches.
+    BrainJepa,
     /// The projection.
     Umap,
-    /// Test of repeated splits.
+    /// The test over repeated splits.
     NadeauBengio,
-    /// False discovery rate.
+    /// The false discovery rate.
     BenjaminiHochberg,
     /// Intervals.
     Bootstrap,
-    /// Harmonisation.
-    Combat,
     /// Calibration error.
     Calibration,
-    /// Colours.
+    /// Colours of categories.
     Colours,
-    /// The optimiser.
+    /// The optimiser of BDO.
     Adam,
+    /// The optimiser of the token models.
+    Adamw,
     /// Head motion.
     Displacement,
     /// Best linear prediction between frames.
     Kriging,
 }
 
+/// The list of references, in the order of the citations.
+const WORKS: [&str; 14] = [
+    "Park et al. A Foundational Brain Dynamics Model via Stochastic Optimal Control. 2025. arXiv:2502.04892.",
+    "Park B, Lee H, Lee J. Amortized Control of Continuous State Space Feynman-Kac Model for Irregular Time Series. ICLR 2025. arXiv:2410.05602.",
+    "Ortega Caro J et al. BrainLM: A Foundation Model for Brain Activity Recordings. ICLR 2024.",
+    "Dong Z et al. Brain-JEPA: Brain Dynamics Foundation Model with Gradient Positioning and Spatiotemporal Masking. NeurIPS 2024. arXiv:2409.19407.",
+    "McInnes L, Healy J, Melville J. UMAP: Uniform Manifold Approximation and Projection for Dimension Reduction. 2018. arXiv:1802.03426.",
+    "Nadeau C, Bengio Y. Inference for the Generalization Error. Machine Learning 52, 239-281, 2003.",
+    "Benjamini Y, Hochberg Y. Controlling the False Discovery Rate. Journal of the Royal Statistical Society B 57, 289-300, 1995.",
+    "Efron B. Bootstrap Methods: Another Look at the Jackknife. Annals of Statistics 7, 1-26, 1979.",
+    "Naeini MP, Cooper GF, Hauskrecht M. Obtaining Well Calibrated Probabilities Using Bayesian Binning. AAAI 2015.",
+    "Okabe M, Ito K. Color Universal Design: How to make figures and presentations that are friendly to colorblind people. 2008.",
+    "Kingma DP, Ba J. Adam: A Method for Stochastic Optimization. ICLR 2015. arXiv:1412.6980.",
+    "Loshchilov I, Hutter F. Decoupled Weight Decay Regularization. ICLR 2019. arXiv:1711.05101.",
+    "Power JD, Barnes KA, Snyder AZ, Schlaggar BL, Petersen SE. Spurious but systematic correlations in functional connectivity MRI networks arise from subject motion. NeuroImage 59, 2142-2154, 2012.",
+    "Cressie N. The origins of kriging. Mathematical Geology 22, 239-252, 1990.",
+];
+
 impl Citation {
-    /// As it stands in a list.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Bdo => {
-                "Park et al. A Foundational Brain Dynamics Model via Stochastic Optimal Control. 2025. arXiv:2502.04892."
-            }
-            Self::Acssm => {
-                "Park B, Lee H, Lee J. Amortized Control of Continuous State Space Feynman-Kac Model for Irregular Time Series. ICLR 2025. arXiv:2410.05602."
-            }
-            Self::Umap => {
-                "McInnes L, Healy J, Melville J. UMAP: Uniform Manifold Approximation and Projection for Dimension Reduction. 2018. arXiv:1802.03426."
-            }
-            Self::NadeauBengio => {
-                "Nadeau C, Bengio Y. Inference for the Generalization Error. Machine Learning 52, 239-281, 2003."
-            }
-            Self::BenjaminiHochberg => {
-                "Benjamini Y, Hochberg Y. Controlling the False Discovery Rate. Journal of the Royal Statistical Society B 57, 289-300, 1995."
-            }
-            Self::Bootstrap => {
-                "Efron B. Bootstrap Methods: Another Look at the Jackknife. Annals of Statistics 7, 1-26, 1979."
-            }
-            Self::Combat => {
-                "Johnson WE, Li C, Rabinovic A. Adjusting batch effects in microarray expression data using empirical Bayes methods. Biostatistics 8, 118-127, 2007."
-            }
-            Self::Calibration => {
-                "Naeini MP, Cooper GF, Hauskrecht M. Obtaining Well Calibrated Probabilities Using Bayesian Binning. AAAI 2015."
-            }
-            Self::Colours => {
-                "Okabe M, Ito K. Color Universal Design: How to make figures and presentations that are friendly to colorblind people. 2008."
-            }
-            Self::Adam => "Kingma DP, Ba J. Adam: A Method for Stochastic Optimization. ICLR 2015. arXiv:1412.6980.",
-            Self::Displacement => {
-                "Power JD, Barnes KA, Snyder AZ, Schlaggar BL, Petersen SE. Spurious but systematic correlations in functional connectivity MRI networks arise from subject motion. NeuroImage 59, 2142-2154, 2012."
-            }
-            Self::Kriging => "Cressie N. The origins of kriging. Mathematical Geology 22, 239-252, 1990.",
-        }
+    /// The entry in the list of references.
+    pub(super) fn text(self) -> &'static str {
+        WORKS[self as usize]
     }
 }
 
-/// Sentences in order, and the works they cite, each once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Methods {
-    sentences: Vec<String>,
-    citations: Vec<Citation>,
+/// Paragraphs in order, and the works they cite, each once.
+#[derive(Debug, Default)]
+pub(super) struct Methods {
+    pub(super) sentences: Vec<String>,
+    /// In the order of their numbers.
+    pub(super) citations: Vec<Citation>,
 }
 
 impl Methods {
-    /// Adds a paragraph; the numbers of the works it cites are written behind it.
-    pub fn say(&mut self, text: impl Into<String>, cited: &[Citation]) -> &mut Self {
+    /// Adds a paragraph followed by the numbers of the works it cites.
+    pub(super) fn say(&mut self, text: String, cited: &[Citation]) {
         let mut numbers = vec![];
         for work in cited {
             let place = self.citations.iter().position(|c| c == work).unwrap_or_else(|| {
@@ -88,21 +78,10 @@ impl Methods {
             numbers.push((place + 1).to_string());
         }
         let mark = if numbers.is_empty() { String::new() } else { format!(" [{}]", numbers.join(", ")) };
-        let sentence = text.into() + &mark;
+        let sentence = text + &mark;
         // Two folders of one kind on a page are described once.
         if !self.sentences.contains(&sentence) {
             self.sentences.push(sentence);
         }
-        self
-    }
-
-    /// The paragraphs.
-    pub fn sentences(&self) -> &[String] {
-        &self.sentences
-    }
-
-    /// The works, in the order of their numbers.
-    pub fn citations(&self) -> &[Citation] {
-        &self.citations
     }
 }

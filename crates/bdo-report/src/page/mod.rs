@@ -1,8 +1,9 @@
-//! A page of its own: opens offline, loads nothing, fits a phone, a printer and a dark room.
+//! A self-contained HTML page: opens offline, loads nothing, fits phones and printers, and has a dark mode.
 
 mod methods;
 
-pub use methods::{Citation, Methods};
+pub use methods::Citation;
+use methods::Methods;
 
 use std::fmt::Write;
 
@@ -16,22 +17,25 @@ use crate::table::Table;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// A page under construction; sections appear in the order they are added.
+/// A page under construction; sections appear in the order they are added, methods and references at the end.
 #[derive(Debug, Default)]
 pub struct Page {
     title: String,
+    /// The command that makes the page again.
+    command: String,
     contents: String,
     body: String,
     sections: usize,
     figures: usize,
     in_figures: bool,
     live: Option<u64>,
+    methods: Methods,
 }
 
 impl Page {
-    /// An empty page.
-    pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), ..Self::default() }
+    /// An empty page, made by this command.
+    pub fn new(title: &str, command: &str) -> Self {
+        Self { title: title.to_owned(), command: command.to_owned(), ..Self::default() }
     }
 
     /// Starts a section and lists it in the contents.
@@ -49,7 +53,7 @@ impl Page {
         self
     }
 
-    /// A table of a name and a value a row.
+    /// A table with one name and value per row.
     pub fn facts(&mut self, rows: &[(&str, String)]) -> &mut Self {
         let row = |(name, value): &(&str, String)| {
             format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape::html(name), escape::html(value))
@@ -65,7 +69,18 @@ impl Page {
         self
     }
 
-    /// A figure; those that follow each other stand side by side where there is room.
+    /// Figures, or what is missing and the command that would make it.
+    pub fn figures(&mut self, figures: &[Figure], missing: &str, command: &str) -> &mut Self {
+        if figures.is_empty() {
+            self.missing(missing, command);
+        }
+        for figure in figures {
+            self.figure(figure);
+        }
+        self
+    }
+
+    /// A figure; consecutive figures are placed side by side where there is room.
     pub fn figure(&mut self, figure: &Figure) -> &mut Self {
         self.figures += 1;
         if !self.in_figures {
@@ -73,19 +88,13 @@ impl Page {
             self.in_figures = true;
         }
         let (stem, title, caption) = (figure.file_stem(), escape::html(&figure.title), escape::html(&figure.caption));
-        let command = if figure.command.is_empty() {
-            String::new()
-        } else {
-            format!(
-                "<details><summary>How to make it again</summary><pre><code>{}</code></pre></details>",
-                escape::html(&figure.command)
-            )
-        };
+        let command = escape::html(&self.command);
         let _ = write!(
             self.body,
             "<figure id=\"f{}\" data-name=\"{stem}\"{}><h3>Figure {0}. {title}</h3><div class=\"scroll\">{}</div>\
              <figcaption>{caption}</figcaption><div class=\"tools\"><button type=\"button\" data-do=\"png\">PNG</button>\
-             <button type=\"button\" data-do=\"svg\">SVG</button>{}{command}</div></figure>",
+             <button type=\"button\" data-do=\"svg\">SVG</button>{}\
+             <details><summary>How to make it again</summary><pre><code>{command}</code></pre></details></div></figure>",
             self.figures,
             if figure.wide { " class=\"wide\"" } else { "" },
             figure.svg,
@@ -94,7 +103,7 @@ impl Page {
         self
     }
 
-    /// What is not there, and what would make it.
+    /// What is missing, and the command that would make it.
     pub fn missing(&mut self, what: &str, command: &str) -> &mut Self {
         let command =
             if command.is_empty() { String::new() } else { format!(" <code>{}</code>", escape::html(command)) };
@@ -102,29 +111,22 @@ impl Page {
         self
     }
 
-    /// A command to type, or another text to be kept as it is.
+    /// A command or other text that is shown unchanged.
     pub fn verbatim(&mut self, text: &str) -> &mut Self {
         self.add(&format!("<pre><code>{}</code></pre>", escape::html(text)));
         self
     }
 
-    /// Long text that is shown when asked for.
+    /// Long text that is shown on a click.
     pub fn folded(&mut self, summary: &str, text: &str) -> &mut Self {
         let (summary, text) = (escape::html(summary), escape::html(text));
         self.add(&format!("<details><summary>{summary}</summary><pre><code>{text}</code></pre></details>"));
         self
     }
 
-    /// What was done, in words, with the literature.
-    pub fn methods(&mut self, methods: &Methods) -> &mut Self {
-        self.section("Methods");
-        methods.sentences().iter().for_each(|text| {
-            self.paragraph(text);
-        });
-        self.section("References");
-        let list: String =
-            methods.citations().iter().fold(String::new(), |all, c| all + "<li>" + &escape::html(c.text()) + "</li>");
-        self.add(&format!("<ol>{list}</ol>"));
+    /// Adds a paragraph to the methods, with the works it cites.
+    pub fn say(&mut self, text: impl Into<String>, cited: &[Citation]) -> &mut Self {
+        self.methods.say(text.into(), cited);
         self
     }
 
@@ -147,17 +149,33 @@ impl Page {
         self.body += html;
     }
 
-    /// The whole page.
-    pub fn to_html(&self) -> String {
+    /// The complete page, with methods, references and the command that makes it again.
+    pub fn finish(mut self, version: &str) -> String {
+        self.say("Colours of categories are from the palette of Okabe and Ito.", &[Citation::Colours]);
+        self.section("Methods");
+        let Methods { sentences, citations } = std::mem::take(&mut self.methods);
+        for text in sentences {
+            self.paragraph(&text);
+        }
+        self.section("References");
+        let list: String = citations.iter().map(|c| format!("<li>{}</li>", escape::html(c.text()))).collect();
+        self.add(&format!("<ol>{list}</ol>"));
+        let (command, figures) = (self.command.clone(), self.figures.to_string());
+        self.section("How to make it again")
+            .verbatim(&command)
+            .facts(&[("Software", format!("bdo {version}")), ("Figures", figures)]);
+        self.to_html()
+    }
+
+    fn to_html(&self) -> String {
         let title = escape::html(&self.title);
         let close = if self.in_figures { "</div>" } else { "" };
         let live =
             self.live.map_or_else(String::new, |after| json_script("live", &serde_json::json!({ "after": after })));
-        // Scripts and styles that are not ours have no number used once, so a browser would not run them; and nothing
-        // can be loaded, whatever the text of the page says.
+        // Browsers run only scripts and styles that carry the nonce, and nothing can be loaded, whatever the text says.
         let nonce = blake3::hash(format!("{title}{}", self.body).as_bytes()).to_hex();
         let connect = if self.live.is_some() { "connect-src 'self';" } else { "" };
-        // A server would be asked for a picture of the page.
+        // Without it, browsers would ask the server for an icon.
         let icon = if self.live.is_some() { "<link rel=\"icon\" href=\"data:,\">" } else { "" };
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -172,13 +190,13 @@ impl Page {
     }
 }
 
-/// Numbers that come with the page.
+/// A link to a CSV file that is part of the page.
 fn data_link(stem: &str, csv: &str) -> String {
     let data = base64::engine::general_purpose::STANDARD.encode(csv);
     format!("<a download=\"{stem}.csv\" href=\"data:text/csv;charset=utf-8;base64,{data}\">CSV</a>")
 }
 
-/// Data for the script; nothing in it can end the element.
+/// Data for the script, escaped so that it cannot end the element.
 fn json_script(id: &str, value: &Value) -> String {
     let json = value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
     format!("<script type=\"application/json\" id=\"{id}\">{json}</script>")
@@ -190,11 +208,11 @@ mod tests {
 
     #[test]
     fn hostile_text_is_only_text_and_nothing_is_loaded() {
-        let mut page = Page::new("<b>t</b>");
+        let mut page = Page::new("<b>t</b>", "<em>");
         page.section("a\"<i>").paragraph("<script>alert(1)</script>").facts(&[("<x>", "'y'".into())]).verbatim("a & b");
         page.missing("<u>", "<s>");
-        let html = page.to_html();
-        for bad in ["<script>", "<b>t", "<i>", "<x>", "'y'", "<u>", "<s>"] {
+        let html = page.finish("1");
+        for bad in ["<script>", "<b>t", "<em>", "<i>", "<x>", "'y'", "<u>", "<s>"] {
             assert!(!html.contains(bad), "{bad}");
         }
         assert!(!html.contains("http:") && !html.contains("https:"), "a page loads nothing");

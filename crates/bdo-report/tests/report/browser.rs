@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bdo_report::kind::Kind;
 use bdo_report::live::LiveServer;
-use bdo_report::report::{Kind, Report};
+use bdo_report::report::page_of;
 use serde_json::{Value, json};
 
 use crate::fixture::{Names, compare_folder, everything, journal_line, run_folder};
@@ -218,9 +219,8 @@ fn a_comparison_alone_works() {
     let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     compare_folder(&folder.path().join("compare"), &Names::plain());
-    let mut report = Report::new("BDO comparison", "bdo report compare");
-    report.add(&[(folder.path().join("compare"), Kind::Comparison)]).unwrap();
-    opened(&browser, &report.finish("0.1.0"), folder.path());
+    let page = page_of(&[(folder.path().join("compare"), Kind::Comparison)], "bdo report compare").unwrap();
+    opened(&browser, &page.finish("0.1.0"), folder.path());
     figures_are_drawn(&browser, 7);
 }
 

@@ -12,10 +12,11 @@ use bdo_eval::audit::AuditRow;
 use bdo_eval::comparison::{SummarySettings, TaskResult, summarise};
 use bdo_eval::method::{Outcome, Prediction};
 use bdo_eval::metric::{Metrics, classification, regression};
+use bdo_report::kind::Kind;
 use bdo_report::network::{RegionValues, network_figures};
 use bdo_report::projection::{FeatureRows, projection_figures};
 use bdo_report::reconstruction::{ReconstructedScan, reconstruction_figure, trace_figure};
-use bdo_report::report::{Kind, Report};
+use bdo_report::report::page_of;
 use serde_json::json;
 
 /// Names that stand for people, methods, classes and regions.
@@ -39,7 +40,7 @@ pub(crate) fn run_folder(folder: &Path, steps: u64) {
         "identity": {"version": "0.1.0", "cohort_blake3": "c".repeat(64), "seed": 3, "instruction_set": "portable", "settings_blake3": "d".repeat(64),
             "settings": {"model": {"size": "tiny"}, "mask": {"ratio": 0.75, "frames": 160}, "loss": {"tau": 0.03},
                 "train": {"batch_size": 8, "clip_norm": 1.0, "learning_rate": 0.001, "learning_rate_start": 0.0001, "learning_rate_end": 0.0001, "data_fraction": 1.0, "held_out_percent": 10}}},
-        "cohort": "cohort", "plan": {"total_steps": 200, "steps_per_epoch": 10}
+        "cohort": "cohort", "plan": {"total_steps": 200, "steps_per_epoch": 10, "calibration_steps": 0}
     });
     std::fs::write(folder.join("run.json"), record.to_string()).unwrap();
     std::fs::write(folder.join("config.toml"), "[mask]\nratio = 0.75\n").unwrap();
@@ -53,6 +54,22 @@ pub(crate) fn run_folder(folder: &Path, steps: u64) {
     }
     journal += "{\"kind\":\"step\",\"st";
     std::fs::write(folder.join("journal.jsonl"), journal).unwrap();
+}
+
+/// A run of BrainLM as the version before wrote it: a loss that is one number, no validation.
+pub(crate) fn token_run_folder(folder: &Path) {
+    run_folder(folder, 0);
+    let record = std::fs::read_to_string(folder.join("run.json")).unwrap();
+    std::fs::write(
+        folder.join("run.json"),
+        record.replace("\"size\":\"tiny\"", "\"size\":\"tiny\",\"kind\":\"brainlm\""),
+    )
+    .unwrap();
+    let line = |step: u64| {
+        let entry = json!({"kind": "plain_step", "step": step, "epoch": step / 10, "loss": 0.9 - 0.01 * step as f64, "learning_rate": 1e-3, "gradient_norm": 0.5, "scans_per_second": 4.0, "memory_mib": 200.0});
+        entry.to_string() + "\n"
+    };
+    std::fs::write(folder.join("journal.jsonl"), (0..20).map(line).collect::<String>()).unwrap();
 }
 
 pub(crate) fn journal_line(step: u64) -> String {
@@ -234,22 +251,20 @@ pub(crate) fn everything(folder: &Path, names: &Names) -> String {
         .iter()
         .map(|n| (at(n), Kind::of(&at(n)).unwrap()))
         .collect();
-    let mut report = Report::new(&names.at(9), "bdo report everything --out page.html");
-    report.add(&paths).unwrap();
+    let mut page = page_of(&paths, &format!("bdo report {} --out page.html", names.at(9))).unwrap();
     let regions = regions(names);
     let value = |k: usize| ((k as f64) * 0.37).sin() as f32;
     let scan = ReconstructedScan {
         name: names.at(3),
-        times_seconds: (0..40).map(|t| 2.0 * f64::from(t)).collect(),
-        context: (0..40).map(|t| t % 4 == 0).collect(),
+        frames: (0..40).map(|t| (2.0 * f64::from(t), t % 4 == 0)).collect(),
         region_valid: (0..12).map(|r| r != 5).collect(),
         original: (0..480).map(value).collect(),
         predicted: (0..480).map(|k| 0.8 * value(k)).collect(),
         deviation: Some(vec![0.3; 480]),
     };
-    report.page.section("Through the model");
-    report.page.figure(&reconstruction_figure(&[scan.clone(), scan.clone()], &regions, "c").unwrap());
-    report.page.figure(&trace_figure(&scan, &regions, "c").unwrap());
+    page.section("Through the model");
+    page.figure(&reconstruction_figure(&[scan.clone(), scan.clone()], &regions).unwrap());
+    page.figure(&trace_figure(&scan, &regions).unwrap());
     let cohort = cohort::Cohort::open(&at("cohort")).unwrap();
     let subjects: Vec<String> = cohort.index().iter().map(|e| e.id.subject.clone()).collect();
     let features = FeatureRows {
@@ -258,8 +273,8 @@ pub(crate) fn everything(folder: &Path, names: &Names) -> String {
         width: 6,
         values: (0..24 * 6).map(|k| ((k * k) as f32 * 0.11).cos()).collect(),
     };
-    for figure in projection_figures(&features, cohort.participants(), "c") {
-        report.page.figure(&figure);
+    for figure in projection_figures(&features, cohort.participants()) {
+        page.figure(&figure);
     }
     let found = RegionValues {
         name: "time-constants".into(),
@@ -268,8 +283,8 @@ pub(crate) fn everything(folder: &Path, names: &Names) -> String {
         unit: "s".into(),
         values: (0..12).map(|r| 1.0 + f64::from(r)).collect(),
     };
-    for figure in network_figures(&regions, &found, "c") {
-        report.page.figure(&figure);
+    for figure in network_figures(&regions, &found) {
+        page.figure(&figure);
     }
-    report.finish("0.1.0")
+    page.finish("0.1.0")
 }

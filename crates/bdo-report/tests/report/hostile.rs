@@ -1,7 +1,8 @@
 //! Names that try to be more than names.
 
 use crate::fixture::{Names, everything, run_folder};
-use bdo_report::report::{Kind, Report};
+use bdo_report::kind::Kind;
+use bdo_report::report::page_of;
 
 /// Fifty names of subjects and files. Those with markup would set `pwned` if a browser ran them.
 pub(crate) fn corpus() -> Names {
@@ -102,9 +103,7 @@ fn folders_may_have_hostile_names() {
         let run = folder.path().join(name);
         run_folder(&run, 3);
         let paths = [(run.clone(), Kind::of(&run).unwrap())];
-        let mut report = Report::new(&Report::title(&paths), &format!("bdo report {}", run.display()));
-        report.add(&paths).unwrap();
-        let html = report.finish("0.1.0");
+        let html = page_of(&paths, &format!("bdo report {}", run.display())).unwrap().finish("0.1.0");
         assert_eq!(html.matches("<script").count(), 1, "{name}");
         assert!(!html.contains("<img") && !html.contains("<svg onload"), "{name}");
     }

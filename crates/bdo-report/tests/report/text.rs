@@ -1,7 +1,10 @@
 //! The text of pages, whole.
 
-use crate::fixture::{Names, compare_folder, everything, run_folder};
-use bdo_report::report::{Kind, Report};
+use crate::fixture::{Names, compare_folder, everything, run_folder, token_run_folder};
+use bdo_report::kind::Kind;
+use bdo_report::report::{add_splits, page_of};
+use bdo_train::settings::Settings;
+use bdo_train::words::Words;
 
 /// A page without its style, script, coordinates and data, a line an element: what a reader would read.
 fn readable(html: &str) -> String {
@@ -28,14 +31,32 @@ fn page(name: &str, kind: Kind, make: impl Fn(&std::path::Path)) -> String {
     make(&path);
     assert_eq!(Kind::of(&path), Some(kind));
     let paths = [(path, kind)];
-    let mut report = Report::new(&Report::title(&paths), &format!("bdo report {name} --out page.html"));
-    report.add(&paths).unwrap();
-    report.finish("0.1.0").replace(&*folder.path().to_string_lossy(), "[folder]")
+    let page = page_of(&paths, &format!("bdo report {name} --out page.html")).unwrap();
+    page.finish("0.1.0").replace(&*folder.path().to_string_lossy(), "[folder]")
 }
 
 #[test]
 fn the_page_of_a_run_says_this() {
     insta::assert_snapshot!(readable(&page("run", Kind::Run, |p| run_folder(p, 40))));
+}
+
+#[test]
+fn the_page_of_a_brainlm_run_says_this() {
+    insta::assert_snapshot!(readable(&page("run", Kind::Run, token_run_folder)));
+}
+
+#[test]
+fn the_configuration_of_every_preset_reads_like_this() {
+    let presets = [
+        ("default", include_str!("../../../../configs/default.toml")),
+        ("paper", include_str!("../../../../configs/paper.toml")),
+    ];
+    let mut text = String::new();
+    for (name, file) in presets {
+        let Words { input, visits, objective, optimiser } = Words::of(&Settings::resolve(file, &[]).unwrap());
+        text += &format!("# {name}\n{input}\n{visits}\n{objective}\n{optimiser}\n\n");
+    }
+    insta::assert_snapshot!(text);
 }
 
 #[test]
@@ -71,10 +92,9 @@ fn empty_and_damaged_folders_are_pages_that_say_so() {
         ] {
             std::fs::write(folder.path().join(file), b"{\"rows\": [1, null, {}], \"summary\": 3\xff").unwrap();
         }
-        let mut report = Report::new("t", "c");
-        report.add(&[(folder.path().to_path_buf(), kind)]).unwrap();
-        report.add_splits(folder.path(), None);
-        assert!(report.finish("0").contains("class=\"missing\""), "{kind:?}");
+        let mut page = page_of(&[(folder.path().to_path_buf(), kind)], "c").unwrap();
+        add_splits(&mut page, folder.path(), None);
+        assert!(page.finish("0").contains("class=\"missing\""), "{kind:?}");
     }
 }
 
@@ -84,9 +104,7 @@ fn a_long_journal_stays_a_small_page_made_quickly() {
     run_folder(folder.path(), 60_000);
     let make = || {
         let started = std::time::Instant::now();
-        let mut report = Report::new("t", "c");
-        report.add(&[(folder.path().to_path_buf(), Kind::Run)]).unwrap();
-        let html = report.finish("0");
+        let html = page_of(&[(folder.path().to_path_buf(), Kind::Run)], "c").unwrap().finish("0");
         assert!(html.len() < 5 << 20, "{} bytes", html.len());
         started.elapsed().as_secs_f64()
     };

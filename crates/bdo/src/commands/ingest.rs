@@ -7,7 +7,8 @@ use bdo_data::cohort::Cohort;
 use bdo_data::confound::{Preset, Scrub};
 use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestOptions, Wishes};
-use bdo_report::report::{Kind, Report};
+use bdo_report::kind::Kind;
+use bdo_report::report::page_of;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
@@ -163,8 +164,7 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
         let path = args.out.with_file_name(format!("{name}.html"));
         let paths = [(args.out.clone(), Kind::Cohort)];
         let command = ReportArgs::new(&[&args.out], None, &path).command();
-        let mut page = Report::new(&Report::title(&paths), &command);
-        page.add(&paths)?;
+        let page = page_of(&paths, &command)?;
         durable::write(&path, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
         note(common, &format!("the page about quality is {}", path.display()));
     }

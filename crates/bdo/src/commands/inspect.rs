@@ -8,6 +8,7 @@ use anyhow::bail;
 use bdo_data::cohort::{self, Cohort, IndexEntry};
 use bdo_data::ingest::read_series;
 use bdo_data::participants::Label;
+use bdo_report::kind::Kind;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -32,14 +33,18 @@ pub(crate) struct InspectArgs {
 }
 
 pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Answer> {
-    if args.path.is_file() {
-        return inspect_series(&args.path);
-    }
-    if bdo_data::record::is_run(&args.path) {
-        return inspect_run(&args.path);
-    }
-    if args.path.join(bdo_model::weights::WEIGHTS_FILE).is_file() {
-        return inspect_model(&args.path);
+    match Kind::of(&args.path) {
+        Some(Kind::Run) => return inspect_run(&args.path),
+        Some(Kind::Model) => return inspect_model(&args.path),
+        Some(Kind::Cohort) => {}
+        Some(kind) => bail!(
+            "{}: expected a cohort, model or run folder, or a series file, found a {}; `bdo report` shows it",
+            args.path.display(),
+            kind.name()
+        ),
+        None if args.path.is_file() => return inspect_series(&args.path),
+        // Refused below, with what is missing.
+        None => {}
     }
     let damages = if args.verify { Some(cohort::verify(&args.path)?) } else { None };
     let cohort = Cohort::open(&args.path)?;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use bdo_baselines::pretrain::settings::{kind_of, resolve};
 use bdo_data::durable;
 use bdo_data::record::{RunRecord, is_run};
-use bdo_report::report::Kind as PageKind;
+use bdo_report::kind::Kind as PageKind;
 use bdo_train::folder::settings_of;
 use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::{Kind, Settings};

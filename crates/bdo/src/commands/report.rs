@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
-use bdo_report::report::{Kind, Report};
+use bdo_report::kind::Kind;
+use bdo_report::report::{add_splits, page_of};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -58,15 +59,14 @@ pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Answer> 
     let started = std::time::Instant::now();
     let paths = args.paths.iter().map(|path| recognised(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let cohort = args.data.as_ref().map(|path| Cohort::open(path)).transpose()?;
-    let mut report = Report::new(&Report::title(&paths), &args.command());
-    report.add(&paths)?;
+    let mut page = page_of(&paths, &args.command())?;
     for (path, _) in paths.iter().filter(|(_, kind)| matches!(kind, Kind::Comparison | Kind::Head)) {
         let named = cohort_of(path);
-        report.add_splits(path, cohort.as_ref().or(named.as_ref()));
+        add_splits(&mut page, path, cohort.as_ref().or(named.as_ref()));
     }
     for (path, model) in paths.iter().filter_map(|(path, kind)| Some((path, model_of(path, *kind)?))) {
         let Some(cohort) = &cohort else {
-            report.page.section("Through the model").missing(
+            page.section("Through the model").missing(
                 "Reconstructions, traces, features, control energy and time constants need the model and a cohort:",
                 &with_cohort(path),
             );
@@ -75,19 +75,16 @@ pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Answer> 
         let cache = path.join("features");
         let cache = (path != &model).then_some(cache.as_path());
         match Look::through(&model, cohort, usize::from(args.scans), common, cache) {
-            Ok(look) => show_look(&look, cohort, &mut report),
+            Ok(look) => show_look(&look, cohort, &mut page),
             Err(error) => {
-                // One model that does not fit the cohort must not cost the pages of the others.
+                // A model that does not fit the cohort does not stop the others.
                 note(common, &format!("{}: {error}", model.display()));
-                report
-                    .page
-                    .section("Through the model")
-                    .missing(&format!("The model could not be looked through: {error}"), "");
+                page.section("Through the model").missing(&format!("The model could not be used: {error}"), "");
             }
         }
     }
-    let figures = report.page.figure_count();
-    let html = report.finish(env!("CARGO_PKG_VERSION"));
+    let figures = page.figure_count();
+    let html = page.finish(env!("CARGO_PKG_VERSION"));
     durable::write(&args.out, html.as_bytes())?;
     let kinds: Vec<&str> = paths.iter().map(|(_, kind)| kind.name()).collect();
     let json = json!({"report": args.out, "kinds": kinds, "figures": figures, "bytes": html.len(),
@@ -102,18 +99,17 @@ pub(crate) fn leave_page(folder: &Path, kind: Kind, data: Option<&Path>, common:
     let made = || -> anyhow::Result<PathBuf> {
         let paths = [(folder.to_path_buf(), kind)];
         let out = folder.join("report.html");
-        let mut report = Report::new(&Report::title(&paths), &ReportArgs::new(&[folder], None, &out).command());
-        report.add(&paths)?;
+        let mut page = page_of(&paths, &ReportArgs::new(&[folder], None, &out).command())?;
         if kind == Kind::Comparison {
-            report.add_splits(folder, data.and_then(|path| Cohort::open(path).ok()).as_ref());
+            add_splits(&mut page, folder, data.and_then(|path| Cohort::open(path).ok()).as_ref());
         }
         if kind == Kind::Run {
-            report.page.section("Through the model").missing(
+            page.section("Through the model").missing(
                 "Reconstructions, traces, features, control energy and time constants are drawn by:",
                 &with_cohort(folder),
             );
         }
-        durable::write(&out, report.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
+        durable::write(&out, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
         Ok(out)
     };
     match made() {

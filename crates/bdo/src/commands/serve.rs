@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use bdo_report::kind::Kind;
 use bdo_report::live::LiveServer;
-use bdo_report::report::Kind;
 use clap::Args;
 use serde_json::json;
 

@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use bdo_report::journal::{Journal, Step};
+use bdo_data::record::{JournalText, StepEntry, Terms, ValidationEntry};
+use bdo_report::kind::Kind;
 use bdo_report::live::is_running;
-use bdo_report::report::Kind;
-use bdo_report::run_folder::RunFolder;
+use bdo_report::run::RunFolder;
 use bdo_report::terminal::text_chart;
+use bdo_report::training::words;
 use clap::Args;
 use serde_json::json;
 
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Answer> {
         if common.json {
             writeln!(out, "{}", facts(&folder, running))?;
         } else {
-            // Home, draw, and clear what is left below: no flicker, and nothing of the terminal's past is lost.
+            // Redrawn in place and cleared below, so that it does not flicker and earlier output stays.
             let (home, rest) = if screen { ("\x1b[2J\x1b[H", "\x1b[J") } else { ("", "") };
             write!(out, "{home}{}{rest}", drawing(&folder, running))?;
         }
@@ -71,11 +72,14 @@ pub(crate) fn run(args: &WatchArgs, common: &Common) -> anyhow::Result<Answer> {
 
 fn facts(folder: &RunFolder, running: bool) -> serde_json::Value {
     let journal = folder.journal.as_ref();
-    let last = journal.and_then(|j| j.validations.last());
-    json!({"run": folder.path, "running": running, "steps": journal.map_or(0, Journal::steps_taken),
-           "total_steps": folder.total_steps(), "scans_per_second": folder.recent_speed(),
+    let step = journal.and_then(|j| j.steps.last());
+    let validation = journal.and_then(|j| j.validations.last());
+    json!({"run": folder.path, "running": running, "steps": journal.map_or(0, JournalText::steps_taken),
+           "total_steps": folder.plan().map(|plan| plan.total_steps), "scans_per_second": folder.recent_speed(),
            "seconds_left": folder.seconds_left().filter(|_| running),
-           "loss": journal.and_then(|j| j.steps.last()).map(|s| s.total), "validation_mse": last.map(|v| v.mse),
+           "loss": step.map(|s| s.loss.total), "loss_terms": step.map(|s| &s.loss.terms),
+           "measures": step.map(|s| &s.measures), "validation_mse": validation.map(|v| v.measures.get("mse")),
+           "validation_measures": validation.map(|v| &v.measures),
            "unreadable_lines": journal.map_or(0, |j| j.unreadable)})
 }
 
@@ -91,26 +95,42 @@ fn drawing(folder: &RunFolder, running: bool) -> String {
         }
         out += "\n";
     }
+    if let Some(step) = journal.steps.last() {
+        out += &line("loss terms", &step.loss.terms, columns);
+        out += &line("measures", &step.measures, columns);
+    }
     if let Some(v) = journal.validations.last() {
-        out += &format!(
-            "validation after {} steps: error {:.4} of {:.4}, explained {:.2} %\n",
-            v.step,
-            v.mse,
-            v.mean_square,
-            100.0 * v.explained_variance
-        );
+        let scores = if v.measures.0.is_empty() { &Terms::of([("loss", v.loss.total)]) } else { &v.measures };
+        out += &line(&format!("validation after {} steps", v.step), scores, columns);
     }
     if journal.unreadable > 0 {
         out += &format!("{} of {} lines could not be read\n", journal.unreadable, journal.lines);
     }
-    let curve = |of: fn(&Step) -> f64| journal.steps.iter().map(|s| (s.step as f64, of(s))).collect::<Vec<_>>();
-    out += &text_chart("loss", &curve(|s| s.total), columns, ROWS);
-    let validations: Vec<(f64, f64)> = journal.validations.iter().map(|v| (v.step as f64, v.mse)).collect();
+    let curve = |of: fn(&StepEntry) -> f64| journal.steps.iter().map(|s| (s.step as f64, of(s))).collect::<Vec<_>>();
+    out += &text_chart("loss", &curve(|s| s.loss.total), columns, ROWS);
+    let scored = journal.validations.iter().any(|v| v.measures.get("mse").is_finite());
+    let error = |v: &ValidationEntry| if scored { v.measures.get("mse") } else { v.loss.total };
+    let validations: Vec<(f64, f64)> = journal.validations.iter().map(|v| (v.step as f64, error(v))).collect();
     if !validations.is_empty() {
-        out += &text_chart("validation error", &validations, columns, ROWS);
+        let title = if scored { "validation error" } else { "validation loss" };
+        out += &text_chart(title, &validations, columns, ROWS);
     }
     out += &text_chart("learning rate", &curve(|s| s.learning_rate), columns, 4);
     out + &text_chart("gradient norm", &curve(|s| s.gradient_norm), columns, 4)
+}
+
+/// Numbers by name after a title, broken into lines where there are many; nothing where there is none.
+fn line(title: &str, terms: &Terms, columns: usize) -> String {
+    let (mut out, mut row) = (String::new(), format!("{title}:"));
+    for (name, value) in terms.0.iter().filter(|(_, value)| value.is_finite()) {
+        let word = format!(" {} {value:.4}", words(name));
+        if row.len() + word.len() > columns {
+            out += &(std::mem::replace(&mut row, " ".into()) + "\n");
+        }
+        row += &word;
+        row.push(',');
+    }
+    if row.ends_with(',') { out + row.trim_end_matches(',') + "\n" } else { String::new() }
 }
 
 fn duration(seconds: f64) -> String {

@@ -11,18 +11,18 @@ use bdo_data::region::Region;
 use bdo_eval::cache::cached_features;
 use bdo_eval::table::FeatureTable;
 use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Windows;
 use bdo_model::intake::{Intake, MaskSettings};
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::engine::Engine;
 use bdo_model::weights::read_notes;
 use bdo_report::chart::{Axis, Chart, Marks, Point};
 use bdo_report::figure::Figure;
-use bdo_report::network::{RegionValues, network_figures};
-use bdo_report::page::Citation;
+use bdo_report::network::{NO_COORDINATES, RegionValues, network_figures};
+use bdo_report::page::{Citation, Page};
 use bdo_report::palette::Colour;
 use bdo_report::projection::{FeatureRows, projection_figures};
 use bdo_report::reconstruction::{ReconstructedScan, reconstruction_figure, trace_figure};
-use bdo_report::report::Report;
 
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -41,6 +41,9 @@ pub(crate) struct Look {
     features: FeatureRows,
     drive: Drive,
     driven_scans: usize,
+    /// Units of the decoder's output.
+    unit: &'static str,
+    windows: Windows,
 }
 
 impl Look {
@@ -98,7 +101,8 @@ impl Look {
             width: table.width,
             values: table.values,
         };
-        Ok(Self { regions, scans, unseen, features, drive, driven_scans: driven.len() })
+        let unit = if frozen.model.config().unit_input { "scan sizes" } else { "inter-quartile ranges" };
+        Ok(Self { regions, scans, unseen, features, drive, driven_scans: driven.len(), unit, windows: frozen.windows })
     }
 }
 
@@ -108,43 +112,39 @@ fn spread(list: &[usize], count: usize) -> Vec<usize> {
     (0..count).map(|i| list[i * list.len() / count]).collect()
 }
 
-/// Adds what was seen to a report.
-pub(crate) fn show_look(look: &Look, cohort: &Cohort, report: &mut Report) {
-    let command = report.command.clone();
-    let page = &mut report.page;
+/// Adds the sections of a model and a cohort to a page.
+pub(crate) fn show_look(look: &Look, cohort: &Cohort, page: &mut Page) {
     page.section("Hidden frames and their reconstruction");
-    if !look.unseen {
+    if look.unseen {
+        page.paragraph("These people were neither trained on nor validated with.");
+    } else {
         page.missing(
-            "Everybody in this cohort was trained on or validated with, so these reconstructions flatter the model.",
+            "Everybody in this cohort was trained on or validated with, so these reconstructions are better than on new people.",
             "",
         );
     }
     let figures = [
-        reconstruction_figure(&look.scans, &look.regions, &command),
-        look.scans.first().and_then(|scan| trace_figure(scan, &look.regions, &command)),
+        reconstruction_figure(&look.scans, &look.regions),
+        look.scans.first().and_then(|scan| trace_figure(scan, &look.regions)),
     ];
     for figure in figures.iter().flatten() {
         page.figure(figure);
     }
-    page.section("Features");
-    let figures = projection_figures(&look.features, cohort.participants(), &command);
-    if figures.is_empty() {
-        page.missing("There are too few scans, or features that do not differ, so nothing can be projected.", "");
-    }
-    for figure in &figures {
-        page.figure(figure);
-    }
-    page.section("Control and time constants");
-    page.figure(&energy_figure(&look.drive).made_by(&command));
+    page.section("Features").figures(
+        &projection_figures(&look.features, cohort.participants()),
+        "There are too few scans, or features that do not differ, so nothing can be projected.",
+        "",
+    );
+    page.section("Control and time constants").figure(&energy_figure(&look.drive));
     let values = [
         RegionValues {
             name: "control-drive".into(),
             title: "Control energy".into(),
             caption: format!(
-                "Root mean square of how fast the control alone would move each region, over all frames of {} scans: the control, turned into the state's coordinates and carried through the decoder's slope at each frame.",
+                "Root mean square of how fast the control alone would move each region, over all frames of {} scans: the control in the coordinates of the state, carried through the slope of the decoder at each frame.",
                 look.driven_scans
             ),
-            unit: "inter-quartile ranges / s".into(),
+            unit: format!("{} / s", look.unit),
             values: look.drive.region_rms.clone(),
         },
         RegionValues {
@@ -158,28 +158,24 @@ pub(crate) fn show_look(look: &Look, cohort: &Cohort, report: &mut Report) {
             values: look.drive.region_time_constant_seconds.clone(),
         },
     ];
-    let mut drawn_brain = false;
-    for found in &values {
-        for figure in network_figures(&look.regions, found, &command) {
-            drawn_brain |= figure.name.ends_with("brain");
-            page.figure(&figure);
-        }
+    let figures: Vec<Figure> = values.iter().flat_map(|found| network_figures(&look.regions, found)).collect();
+    for figure in &figures {
+        page.figure(figure);
     }
-    if !drawn_brain {
-        page.missing("The atlas of this cohort has no coordinates, so no glass brain can be drawn; an atlas image with coordinates is given at ingest:", "bdo ingest SOURCE OUT --atlas FILE");
+    if !figures.iter().any(|figure| figure.name.ends_with("brain")) {
+        page.missing(NO_COORDINATES, "bdo ingest SOURCE OUT --atlas FILE");
     }
-    let methods = &mut report.methods;
-    methods.say("Universal features are the mean over frames of the control of each whole scan, nothing hidden; they were projected by principal components and by UMAP (15 neighbours, least distance 0.1, 300 passes, fixed seed).", &[Citation::Bdo, Citation::Umap]);
-    methods.say("Control energy and time constants of a region follow from the slope of the decoder: J = W2 diag(gate) W1 V. The drive of a region is J alpha; its time constant the mean of 1 / Lambda_k with weights (mean J_rk)^2 Var(m_k).", &[Citation::Bdo]);
+    page.say(format!("Universal features are the mean over frames of the control, nothing hidden; scans of more than {} frames are encoded in windows of {} frames. They were projected by principal components and by UMAP (15 neighbours, least distance 0.1, 300 passes, fixed seed).", look.windows.longest_whole, look.windows.frames), &[Citation::Bdo, Citation::Umap]);
+    page.say("Control energy and time constants of a region follow from the slope of the decoder: J = W2 diag(gate) W1 V. The drive of a region is J alpha; its time constant the mean of 1 / Lambda_k with weights (mean J_rk)^2 Var(m_k).", &[Citation::Bdo]);
 }
 
 fn energy_figure(drive: &Drive) -> Figure {
-    let mut chart = Chart::new("", Axis::linear("time (s)"), Axis::log("squared norm of the control (log scale)"));
+    let mut chart = Chart::new("", Axis::linear("time (s)"), Axis::log("squared norm of the control (log scale)"))
+        .sized(700.0, 320.0);
     for (i, (name, curve)) in drive.energy.iter().take(5).enumerate() {
         let points = curve.iter().map(|(t, e)| Point::at(*t, *e)).collect();
         chart = chart.with(name, Colour::Kind(i), Marks::Line, points);
     }
-    chart.size = Some((700.0, 320.0));
     Figure::of_charts(
         "control-energy",
         "Control energy along scans",

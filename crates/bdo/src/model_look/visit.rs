@@ -38,8 +38,7 @@ pub(super) fn reconstructed(
     let start = visit.times_seconds.first().copied().unwrap_or(0.0);
     Ok(Some(ReconstructedScan {
         name: scan.id.to_string(),
-        times_seconds: visit.times_seconds.iter().map(|t| t - start).collect(),
-        context: visit.context,
+        frames: visit.times_seconds.iter().map(|t| t - start).zip(visit.context).collect(),
         region_valid: visit.region_valid,
         original: visit.values,
         predicted,

@@ -59,7 +59,7 @@ fn a_run_and_its_model_become_pages() {
     run_json(dir.path(), "simulate other --subjects 6 --regions 7 --frames 30 --sites 1");
     let output = run(dir.path(), "report r --data other --out o.html");
     assert!(output.status.success());
-    assert!(page(dir.path(), "o.html").contains("could not be looked through"));
+    assert!(page(dir.path(), "o.html").contains("could not be used"));
 }
 
 #[test]

@@ -36,7 +36,7 @@ use bdo_eval::method::{Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ModelDirectory;
-use bdo_report::report::Kind;
+use bdo_report::kind::Kind;
 use rayon::prelude::*;
 use serde_json::json;
 

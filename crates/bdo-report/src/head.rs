@@ -1,18 +1,19 @@
-//! What a probe, a fine-tuning or a baseline left: scores, and predictions of test people.
+//! The output of a probe, a fine-tuning or a baseline: scores and predictions of test people.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::page::{Methods, Page};
-use crate::predictions::{Predicted, Said, prediction_figures};
-use crate::source::{flat, json, lines, text};
-use crate::table::{Cell, Table};
+use bdo_eval::method::Prediction;
+
+use crate::page::Page;
+use crate::predictions::{Predicted, prediction_figures};
+use crate::source::{self, facts_table, json, lines, text};
+use crate::table::Cell;
 
 /// Adds a folder with a fitted head to a page.
-pub fn show_head(folder: &Path, page: &mut Page, methods: &mut Methods, command: &str) {
+pub(crate) fn show(folder: &Path, page: &mut Page) {
     let result = json(&folder.join("result.json")).unwrap_or_default();
     let head = json(&folder.join("head.json")).unwrap_or_default();
-    let name = folder.file_name().map_or_else(|| "head".into(), |n| n.to_string_lossy().into_owned());
     let first = |keys: &[&str]| {
         keys.iter()
             .find_map(|k| result.pointer(k).or_else(|| head.pointer(k))?.as_str().map(str::to_owned))
@@ -26,35 +27,25 @@ pub fn show_head(folder: &Path, page: &mut Page, methods: &mut Methods, command:
     ]);
     if result.is_null() {
         page.missing(
-            "result.json is not there or cannot be read.",
+            "result.json is missing or cannot be read.",
             "bdo probe --model DIR --data COHORT --target NAME --out DIR",
         );
     }
-    let scores: Vec<(String, String)> =
-        flat(&result).into_iter().filter(|(k, v)| v.parse::<f64>().is_ok() && !k.starts_with("settings")).collect();
+    let is_score = |name: &str, cell: &Cell| !matches!(cell, Cell::Text(_)) && !name.starts_with("settings");
+    let scores = facts_table("Numbers of the result", &result, is_score);
     if !scores.is_empty() {
-        let mut table = Table::new("Numbers of the result", &["what", "value"]);
-        table.rows = scores
-            .iter()
-            .map(|(k, v)| vec![Cell::from(k.as_str()), v.parse::<f64>().map_or(Cell::Empty, Cell::from)])
-            .collect();
-        page.table(&table);
+        page.table(&scores);
     }
-    let said = text(&folder.join("predictions.tsv")).and_then(|t| predictions(&t, &name, &target));
-    match said {
-        Some(said) => prediction_figures(&target, &[said], command).iter().for_each(|f| {
-            page.figure(f);
-        }),
-        None => {
-            page.missing("predictions.tsv is not there or cannot be read.", "");
-        }
-    }
+    let table = text(&folder.join("predictions.tsv"));
+    let said = table.and_then(|t| predictions(&t, &source::name(folder)));
+    let figures = said.map(|said| prediction_figures(&target, &[said])).unwrap_or_default();
+    page.figures(&figures, "predictions.tsv is missing or cannot be read.", "");
     page.folded("Settings", &lines(&result["settings"]));
-    methods.say("A head was fitted on training people, its settings chosen on validation people, and test people were scored once.", &[]);
+    page.say("A head was fitted on training people, its settings chosen on validation people, and test people were scored once.", &[]);
 }
 
 /// Reads a table of predictions: seed, subject, truth, then the predicted number or probabilities of classes.
-fn predictions(text: &str, method: &str, target: &str) -> Option<Predicted> {
+fn predictions(text: &str, method: &str) -> Option<Predicted> {
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next()?.split('\t').collect();
     let column = |name: &str| header.iter().position(|h| *h == name);
@@ -66,7 +57,7 @@ fn predictions(text: &str, method: &str, target: &str) -> Option<Predicted> {
         lines.map(|l| l.split('\t').collect()).filter(|r: &Vec<&str>| r.len() == header.len()).collect();
     let mut classes: Vec<String> = probabilities.iter().map(|(_, name)| name.clone()).collect();
     if classes.len() == 1 {
-        // Only the second class is written; the first one is the other word in the column of truths.
+        // Only the second class is written; the first one is the other value in the column of truths.
         let other = rows.iter().map(|r| r[truth]).find(|t| *t != classes[0])?;
         classes.insert(0, other.to_owned());
     }
@@ -82,10 +73,10 @@ fn predictions(text: &str, method: &str, target: &str) -> Option<Predicted> {
             _ => probabilities.iter().map(|(c, _)| row[*c].parse().ok()).collect::<Option<_>>()?,
         };
         let truth = if classes.is_empty() { row[truth].parse().ok()? } else { *place.get(row[truth])? as f64 };
-        Some(Said { subject: row[subject].to_owned(), seed, truth, predicted })
+        Some((seed, Prediction { subject: row[subject].to_owned(), truth, predicted }))
     };
-    let people: Vec<Said> = rows.iter().filter_map(said).collect();
-    (!people.is_empty()).then(|| Predicted { method: method.to_owned(), target: target.to_owned(), classes, people })
+    let people: Vec<(u64, Prediction)> = rows.iter().filter_map(said).collect();
+    (!people.is_empty()).then(|| Predicted { method: method.to_owned(), classes, people })
 }
 
 #[cfg(test)]
@@ -96,12 +87,12 @@ mod tests {
     #[test]
     fn tables_of_numbers_and_of_probabilities_are_read() {
         let found =
-            predictions("seed\tsubject\ttruth\tprobability_b\n0\tx\ta\t0.2\n0\ty\tb\t0.9\nbroken\n", "m", "t").unwrap();
+            predictions("seed\tsubject\ttruth\tprobability_b\n0\tx\ta\t0.2\n0\ty\tb\t0.9\nbroken\n", "m").unwrap();
         assert_eq!(found.classes, ["a", "b"]);
-        assert_eq!(found.people.iter().map(|p| p.truth).collect::<Vec<_>>(), [0.0, 1.0]);
-        assert_eq!(found.people[0].predicted, [0.8, 0.2]);
-        let found = predictions("seed\tsubject\ttruth\tprediction\n1\tx\t3.5\t4\n", "m", "t").unwrap();
-        assert!(found.classes.is_empty() && found.people[0].predicted == [4.0] && found.people[0].seed == 1);
-        assert_eq!(predictions("nothing", "m", "t"), None);
+        assert_eq!(found.people.iter().map(|p| p.1.truth).collect::<Vec<_>>(), [0.0, 1.0]);
+        assert_eq!(found.people[0].1.predicted, [0.8, 0.2]);
+        let found = predictions("seed\tsubject\ttruth\tprediction\n1\tx\t3.5\t4\n", "m").unwrap();
+        assert!(found.classes.is_empty() && found.people[0].1.predicted == [4.0] && found.people[0].0 == 1);
+        assert!(predictions("nothing", "m").is_none());
     }
 }

@@ -1,0 +1,225 @@
+//! A run of pre-training: identity, progress and curves.
+
+use std::path::{Path, PathBuf};
+
+use bdo_data::record::{JournalText, Plan, RunRecord};
+use bdo_train::words::Words;
+use serde_json::Value;
+
+use crate::page::{Citation, Page};
+use crate::scale::number;
+use crate::source;
+use crate::table::Table;
+use crate::training::{names, training_figures, words};
+
+/// Steps over which the speed is averaged.
+const RECENT: usize = 50;
+
+/// The folder of a run; files that are missing or cannot be read are `None`.
+#[derive(Debug, Clone, Default)]
+pub struct RunFolder {
+    /// Path of the folder.
+    pub path: PathBuf,
+    /// `run.json`.
+    pub record: Option<RunRecord>,
+    /// `journal.jsonl`.
+    pub journal: Option<JournalText>,
+}
+
+impl RunFolder {
+    /// Reads a folder; nothing in it is required.
+    pub fn read(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            record: RunRecord::read(path).ok(),
+            journal: source::text(&path.join("journal.jsonl")).map(|text| JournalText::parse(&text)),
+        }
+    }
+
+    /// A setting by its section and key.
+    pub fn setting(&self, section: &str, key: &str) -> Option<&Value> {
+        self.record.as_ref()?.identity.setting(section, key)
+    }
+
+    pub(crate) fn setting_text(&self, section: &str, key: &str) -> String {
+        self.setting(section, key).map_or_else(|| "-".to_owned(), source::plain)
+    }
+
+    /// The model that is trained; records of versions with one model have no such key.
+    pub(crate) fn kind(&self) -> &str {
+        self.setting("model", "kind").and_then(Value::as_str).unwrap_or("bdo")
+    }
+
+    /// The length of the run, once it is known.
+    pub fn plan(&self) -> Option<Plan> {
+        self.record.as_ref()?.plan.filter(|plan| plan.steps_per_epoch > 0)
+    }
+
+    fn steps_taken(&self) -> u64 {
+        self.journal.as_ref().map_or(0, JournalText::steps_taken)
+    }
+
+    /// Scans per second over the last steps.
+    pub fn recent_speed(&self) -> Option<f64> {
+        let steps = &self.journal.as_ref()?.steps;
+        let recent = &steps[steps.len().saturating_sub(RECENT)..];
+        let seconds: f64 = recent.iter().map(|s| 1.0 / s.scans_per_second).filter(|x| x.is_finite()).sum();
+        (seconds > 0.0).then(|| recent.len() as f64 / seconds)
+    }
+
+    /// Time the remaining steps would take at the recent speed.
+    pub fn seconds_left(&self) -> Option<f64> {
+        let batch = self.setting("train", "batch_size")?.as_f64()?;
+        let left = self.plan()?.total_steps.saturating_sub(self.steps_taken());
+        Some(left as f64 * batch / self.recent_speed()?)
+    }
+
+    /// The steps taken of those planned, in words.
+    pub fn progress(&self) -> String {
+        let taken = self.steps_taken();
+        match self.plan().map(|plan| plan.total_steps) {
+            Some(total) if taken >= total => format!("{taken} of {total} steps: complete"),
+            Some(total) => format!("{taken} of {total} steps ({:.0} %)", 100.0 * taken as f64 / total.max(1) as f64),
+            None => format!("{taken} steps; the total is not fixed yet"),
+        }
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let text = |of: fn(&RunRecord) -> String| self.record.as_ref().map_or_else(|| "-".to_owned(), of);
+        let epochs = self.plan().map(|plan| self.steps_taken() as f64 / plan.steps_per_epoch as f64);
+        let speed = |s: f64| format!("{} scans / s over the last {RECENT} steps", number(s));
+        vec![
+            ("Folder", self.path.display().to_string()),
+            ("Model", self.kind().to_owned()),
+            ("Software", format!("bdo {}", text(|r| r.identity.version.clone()))),
+            ("Cohort", text(|r| format!("{} (BLAKE3 {})", r.cohort.display(), r.identity.cohort_blake3))),
+            ("Configuration", format!("BLAKE3 {}", text(|r| r.identity.settings_blake3.clone()))),
+            ("Seed", text(|r| r.identity.seed.to_string())),
+            ("Instruction set", text(|r| r.identity.instruction_set.clone())),
+            ("Progress", self.progress()),
+            ("Epochs", epochs.map_or_else(|| "-".into(), number)),
+            ("Speed", self.recent_speed().map_or_else(|| "-".into(), speed)),
+        ]
+    }
+
+    fn words(&self) -> Option<Words> {
+        Words::of_record(&self.record.as_ref()?.identity.settings)
+    }
+
+    fn show_journal(&self, journal: &JournalText, page: &mut Page) {
+        if journal.unreadable > 0 || journal.unfinished {
+            let cut = if journal.unfinished { "; the last one was still being written" } else { "" };
+            let (unreadable, lines) = (journal.unreadable, journal.lines);
+            page.missing(&format!("{unreadable} of {lines} lines of the journal could not be read{cut}."), "");
+        }
+        let skipped = journal.steps.iter().filter(|s| s.skipped.is_some()).count();
+        if skipped > 0 {
+            page.paragraph(&format!(
+                "{skipped} steps were not taken because a loss or gradient was not finite, or the loss jumped."
+            ));
+        }
+        let clip = self.setting("train", "clip_norm").and_then(Value::as_f64);
+        let units = self.words().map(|words| words.input).unwrap_or_default();
+        page.figures(&training_figures(journal, clip, &units), "The journal has no step yet.", "");
+        let scores = names(journal.validations.iter().map(|v| &v.measures));
+        let headings = ["step", "loss"].into_iter().map(str::to_owned).chain(scores.iter().map(|name| words(name)));
+        let mut table = Table::new("Validations: hidden frames of validation people", headings.chain(["scans".into()]));
+        for v in &journal.validations {
+            let scores = scores.iter().map(|name| v.measures.get(name).into());
+            let first = [(v.step as f64).into(), v.loss.total.into()];
+            table.row(first.into_iter().chain(scores).chain([v.scans.into()]).collect::<Vec<_>>());
+        }
+        if !table.is_empty() {
+            page.table(&table);
+        }
+    }
+
+    fn describe(&self, page: &mut Page) {
+        let cited: (&str, &[Citation], Citation) = match self.kind() {
+            "brainlm" => (
+                "BrainLM hides tokens of a region and sixteen frames and reconstructs them.",
+                &[Citation::Brainlm],
+                Citation::Adamw,
+            ),
+            "brainjepa" => (
+                "Brain-JEPA predicts the codes that a moving average of its encoder gives to hidden regions and frames.",
+                &[Citation::BrainJepa],
+                Citation::Adamw,
+            ),
+            _ => (
+                "The model encodes the visible frames of a scan and predicts the hidden ones through a linear stochastic process in a latent space that is driven by a learned control; its moments have a closed form.",
+                &[Citation::Bdo, Citation::Acssm],
+                Citation::Adam,
+            ),
+        };
+        page.say(cited.0, cited.1);
+        if let Some(Words { input, visits, objective, optimiser }) = self.words() {
+            for text in [input, visits, objective].into_iter().filter(|text| !text.is_empty()) {
+                page.say(text, &[]);
+            }
+            page.say(optimiser, &[cited.2]);
+        }
+    }
+}
+
+/// Adds the folder of a run to a page.
+pub(crate) fn show(path: &Path, page: &mut Page) {
+    let run = RunFolder::read(path);
+    page.section("The run").facts(&run.facts());
+    let command = "bdo pretrain --data COHORT --out RUN";
+    if run.record.is_none() {
+        page.missing("run.json is missing or cannot be read; a run writes it before its first step:", command);
+    }
+    if !path.join("model").join("config.json").is_file() {
+        page.missing("There is no finished model in this run yet; continue with:", &format!("{command} --resume"));
+    }
+    page.section("Training");
+    match &run.journal {
+        None => {
+            page.missing("journal.jsonl is missing; a run writes one line per step.", command);
+        }
+        Some(journal) => run.show_journal(journal, page),
+    }
+    page.section("Configuration");
+    match source::text(&path.join("config.toml")) {
+        Some(config) => page.folded("config.toml, as resolved before the first step", &config),
+        None => page.missing("config.toml is missing.", ""),
+    };
+    run.describe(page);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_folder_is_a_page_that_says_what_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut page = Page::new("t", "c");
+        show(folder.path(), &mut page);
+        let html = page.finish("1");
+        for words in ["run.json is missing", "journal.jsonl is missing", "no finished model", "config.toml is missing"]
+        {
+            assert!(html.contains(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn time_left_follows_from_speed_and_plan() {
+        let record = serde_json::json!({
+            "identity": {"version": "1", "cohort_blake3": "", "seed": 1, "instruction_set": "", "settings_blake3": "",
+                "settings": {"train": {"batch_size": 4}}},
+            "cohort": "c", "plan": {"total_steps": 110, "steps_per_epoch": 5, "calibration_steps": 0}
+        });
+        let line = |step| format!("{{\"kind\":\"step\",\"step\":{step},\"scans_per_second\":8.0,\"loss\":{{}}}}\n");
+        let run = RunFolder {
+            record: serde_json::from_value(record).unwrap(),
+            journal: Some(JournalText::parse(&(0..10).map(line).collect::<String>())),
+            ..RunFolder::default()
+        };
+        // 100 steps of 4 scans at 8 scans per second.
+        assert_eq!(run.seconds_left(), Some(50.0));
+        assert_eq!(run.progress(), "10 of 110 steps (9 %)");
+    }
+}

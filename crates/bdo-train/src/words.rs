@@ -1,0 +1,110 @@
+//! The configuration of a run in sentences, for model cards and the methods of reports.
+
+use crate::settings::{Kind, Settings};
+use bdo_model::weights::input_words;
+
+/// How a model is trained. Every sentence follows from the settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// How scans are scaled.
+    pub input: String,
+    /// Which frames are drawn and hidden.
+    pub visits: String,
+    /// What is minimised.
+    pub objective: String,
+    /// How it is minimised, and on whom.
+    pub optimiser: String,
+}
+
+impl Words {
+    /// The words of a configuration.
+    pub fn of(settings: &Settings) -> Self {
+        let train = &settings.train;
+        let rates = format!("from {} to {}", train.learning_rate_start, train.learning_rate);
+        let (batch, end, held_out) = (train.batch_size, train.learning_rate_end, train.held_out_percent);
+        let people = format!("{held_out} % of the people are held out for validation and as many for testing.");
+        let kind = settings.model.kind;
+        if kind != Kind::Bdo {
+            let visits = match kind {
+                Kind::BrainLm => format!("{} of the tokens are hidden.", percent(settings.mask.ratio)),
+                _ => String::new(),
+            };
+            let optimiser = format!(
+                "AdamW with batches of {batch} scans; the learning rate rises linearly {rates} and falls to {end} along a cosine. {people}"
+            );
+            return Self { visits, optimiser, ..Self::default() };
+        }
+        let optimiser = format!(
+            "Adam with batches of {batch} scans; the learning rate rises linearly {rates} over ten epochs or 5 % of the steps, whichever is shorter, and falls to {end} along a cosine; gradients are clipped at norm {}. {people}",
+            train.clip_norm
+        );
+        let input = input_words(&settings.model_config(1), settings.mask.centre);
+        Self { input, visits: visits(settings), objective: objective(settings), optimiser }
+    }
+
+    /// The words of the configuration in a run record; `None` where this version does not understand it.
+    pub fn of_record(settings: &serde_json::Value) -> Option<Self> {
+        serde_json::from_value(settings.clone()).ok().map(|settings| Self::of(&settings))
+    }
+}
+
+fn visits(settings: &Settings) -> String {
+    let mask = &settings.mask;
+    let from = if mask.stretch == 0.0 {
+        "at random from the whole scan".to_owned()
+    } else if mask.stretch <= 1.0 {
+        "as a random stretch of consecutive frames".to_owned()
+    } else {
+        format!("at random from a random stretch of {} consecutive frames", (mask.frames as f64 * mask.stretch).ceil())
+    };
+    let regions = if mask.region_ratio > 0.0 {
+        format!(" {} of the regions are hidden from the encoder in every frame.", percent(mask.region_ratio))
+    } else {
+        String::new()
+    };
+    format!(
+        "At each visit {} frames (or all of a shorter scan) are drawn {from}, and {} of them are hidden in all regions.{regions}",
+        mask.frames,
+        percent(mask.ratio)
+    )
+}
+
+fn objective(settings: &Settings) -> String {
+    let (model, train) = (settings.model_config(1), &settings.train);
+    let (loss, tau) = (&model.loss, model.loss.tau);
+    let weight = if loss.reconstruction_weight == 1.0 {
+        String::new()
+    } else {
+        format!("{} times ", loss.reconstruction_weight)
+    };
+    let enters = match (train.tau_start, train.tau_warmup) {
+        (start, warmup) if start + warmup == 0.0 => "from the first step on".to_owned(),
+        (start, 0.0) => format!("after {} of the steps", percent(start)),
+        (start, warmup) => {
+            format!("after {} of the steps, growing linearly over {} of them", percent(start), percent(warmup))
+        }
+    };
+    let target = if tau == 0.0 {
+        String::new()
+    } else {
+        format!(", plus ({enters}) {tau} times the squared distance to the latents of a moving average of the encoder")
+    };
+    let latents = if model.sample_latent {
+        format!("drawn around the encoder output with standard deviation {}", loss.sigma_q)
+    } else {
+        "the encoder output itself, without noise".to_owned()
+    };
+    let draws = if loss.monte_carlo_samples == 1 {
+        "one draw".to_owned()
+    } else {
+        format!("{} draws", loss.monte_carlo_samples)
+    };
+    format!(
+        "The loss is {weight}the squared error at hidden frames, plus {} times the energy of the control{target}. Latents of visible frames are {latents}; the state is decoded from {draws} per step.",
+        (model.energy_weight() * 1e12).round() / 1e12
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 100.0)
+}
