@@ -4,7 +4,6 @@
 use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
 use crate::connectivity::Connectome;
-use crate::feature_file::FeatureFile;
 use crate::head::{LinearHead, probe_recipes};
 use crate::method::Outcome;
 use crate::network::Network;
@@ -20,13 +19,16 @@ use crate::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::Split;
 use bdo_data::durable::FileError;
+use bdo_eval::cache::{find, keep};
 use bdo_eval::error::EvalError;
+use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters, trainable_count};
+use bdo_model::pooling::Pooling;
 use bdo_model::weights::ContractError;
 use bdo_train::settings::Kind;
 use serde::{Deserialize, Serialize};
@@ -72,7 +74,7 @@ pub struct FoundationRun<'a> {
     pub tuning: Option<&'a Tuning>,
     /// Where the state of a fine-tuning is kept, if anywhere, and what names it.
     pub states: Option<(&'a Path, &'a str)>,
-    /// A file that features are kept in, if any.
+    /// A folder that features are kept in, if any.
     pub features: Option<&'a Path>,
 }
 
@@ -191,14 +193,11 @@ fn embedded(
     cohort: &Cohort,
     run: &FoundationRun,
 ) -> Result<Vec<(usize, Vec<f32>)>, FoundationError> {
-    let made_by = match run.features {
-        None => None,
-        Some(path) => Some((path, model_blake3(run.model)?, cohort.content_blake3()?)),
-    };
-    if let Some((path, model, cohort)) = &made_by
-        && let Some(found) = FeatureFile::find(path, model, cohort)
+    let origin = TableOrigin::of(model_blake3(run.model)?, cohort, Pooling::Mean)?;
+    if let Some(found) = run.features.and_then(|folder| find(folder, &origin))
+        && found.rows.iter().map(|row| &row.scan).eq(&names(scans, cohort))
     {
-        return Ok(found.rows);
+        return Ok(scans.iter().enumerate().map(|(row, (i, _))| (*i, found.feature(row))).collect());
     }
     let only: Vec<&TokenScan> = scans.iter().map(|(_, scan)| scan).collect();
     let found = match learner {
@@ -206,10 +205,19 @@ fn embedded(
         TrainedTokens::BrainJepa(learner) => features(learner, &only, FEATURE_BATCH),
     };
     let rows: Vec<(usize, Vec<f32>)> = scans.iter().map(|(i, _)| *i).zip(found).collect();
-    if let Some((path, model_blake3, cohort_blake3)) = made_by {
-        FeatureFile { model_blake3, cohort_blake3, rows: rows.clone() }.keep(path)?;
+    if let Some(folder) = run.features {
+        let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
+        let values: Vec<f64> = rows.iter().flat_map(|(_, row)| row).map(|x| f64::from(*x)).collect();
+        let features = Features::new(rows.len(), values.len() / rows.len().max(1), values).map_err(EvalError::from)?;
+        let table = FeatureTable::new(entries, features).map_err(EvalError::from)?;
+        keep(folder, &FeatureTable { origin: Some(origin), ..table })?;
     }
     Ok(rows)
+}
+
+/// How the cohort calls the scans that were taken in.
+fn names(scans: &[(usize, TokenScan)], cohort: &Cohort) -> Vec<String> {
+    scans.iter().map(|(i, _)| cohort.index()[*i].id.to_string()).collect()
 }
 
 /// What an encoder looks at, for training it further.

@@ -35,6 +35,4 @@ pub mod connectome_set;
 
 pub mod method;
 
-pub mod feature_file;
-
 pub mod foundation;

@@ -1,8 +1,8 @@
 //! Features on disk beside what uses them, so that a second probe does not embed again. The key is the hash of model,
-//! cohort and pooling: a cache can be stale for nobody.
+//! cohort and pooling, so a cache cannot be stale.
 
 use crate::error::EvalError;
-use crate::table::{FeatureTable, ScanRow, TableOrigin};
+use crate::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable;
 use bdo_model::frozen::FrozenModel;
@@ -46,9 +46,8 @@ pub fn cached_features_each(
 ) -> Result<Vec<FeatureTable>, EvalError> {
     let mut tables = Vec::new();
     for pooling in poolings {
-        let origin = TableOrigin::of(frozen, cohort, pooling.per_scan())?;
-        let (numbers, sidecar) = paths(folder, &origin);
-        tables.push(read(&numbers, &sidecar, &origin));
+        let pooling = pooling.per_scan();
+        tables.push(find(folder, &TableOrigin::of(frozen.blake3_for(pooling), cohort, pooling)?));
     }
     let missing: Vec<Pooling> =
         poolings.iter().zip(&tables).filter(|(_, table)| table.is_none()).map(|(pooling, _)| *pooling).collect();
@@ -56,31 +55,34 @@ pub fn cached_features_each(
         return Ok(tables.into_iter().flatten().collect());
     }
     let mut made = FeatureTable::embed_each(frozen, cohort, &missing, observer)?.into_iter();
-    durable::create_folder(folder)?;
     for table in tables.iter_mut().filter(|table| table.is_none()) {
         *table = made.next();
         if let Some(table) = table {
-            store(folder, table)?;
+            keep(folder, table)?;
         }
     }
     Ok(tables.into_iter().flatten().collect())
 }
 
-fn store(folder: &Path, table: &FeatureTable) -> Result<(), EvalError> {
-    let (numbers, sidecar) = paths(folder, &table.origin);
-    let array = Array { shape: vec![table.rows.len(), table.width], values: table.values.clone() };
+/// Puts a table with an origin into the cache.
+pub fn keep(folder: &Path, table: &FeatureTable) -> Result<(), EvalError> {
+    let Some(origin) = &table.origin else { return Ok(()) };
+    durable::create_folder(folder)?;
+    let (numbers, sidecar) = paths(folder, origin);
+    let (rows, width) = (table.rows.len(), table.features.width());
+    let values = table.features.values().iter().map(|x| *x as f32).collect();
+    let array = Array { shape: vec![rows, width], values };
     let parameters = Parameters(BTreeMap::from([("features".to_owned(), array)]));
-    write_parameters(&numbers, &layout(table.rows.len(), table.width), &parameters)?;
+    write_parameters(&numbers, &layout(rows, width), &parameters)?;
     let note = Sidecar {
-        origin: table.origin.clone(),
+        origin: origin.clone(),
         rows: table.rows.clone(),
-        width: table.width,
+        width,
         passed_over: table.passed_over.clone(),
         blake3: blake3::hash(&durable::read(&numbers)?).to_hex().to_string(),
     };
     let text = serde_json::to_string(&note).expect("a sidecar holds only words and numbers") + "\n";
-    durable::write(&sidecar, text.as_bytes())?;
-    Ok(())
+    Ok(durable::write(&sidecar, text.as_bytes())?)
 }
 
 fn paths(folder: &Path, origin: &TableOrigin) -> (PathBuf, PathBuf) {
@@ -92,20 +94,16 @@ fn layout(rows: usize, width: usize) -> Vec<ParameterSpec> {
     vec![ParameterSpec { name: "features".into(), shape: vec![rows, width], start: Start::Zeros, trainable: false }]
 }
 
-/// Anything that is not exactly what was asked for is no cache, and is made again.
-fn read(numbers: &Path, sidecar: &Path, origin: &TableOrigin) -> Option<FeatureTable> {
-    let note: Sidecar = serde_json::from_slice(&durable::read(sidecar).ok()?).ok()?;
-    let intact = blake3::hash(&durable::read(numbers).ok()?).to_hex().as_str() == note.blake3;
+/// The table of this origin. Anything that is not exactly what was asked for is no cache, and is made again.
+pub fn find(folder: &Path, origin: &TableOrigin) -> Option<FeatureTable> {
+    let (numbers, sidecar) = paths(folder, origin);
+    let note: Sidecar = serde_json::from_slice(&durable::read(&sidecar).ok()?).ok()?;
+    let intact = blake3::hash(&durable::read(&numbers).ok()?).to_hex().as_str() == note.blake3;
     if note.origin != *origin || !intact {
         return None;
     }
-    let mut parameters = read_parameters(numbers, &layout(note.rows.len(), note.width)).ok()?;
-    let values = parameters.0.remove("features")?.values;
-    Some(FeatureTable {
-        rows: note.rows,
-        width: note.width,
-        values,
-        origin: note.origin,
-        passed_over: note.passed_over,
-    })
+    let mut parameters = read_parameters(&numbers, &layout(note.rows.len(), note.width)).ok()?;
+    let values = parameters.0.remove("features")?.values.into_iter().map(f64::from).collect();
+    let features = Features::new(note.rows.len(), note.width, values).ok()?;
+    Some(FeatureTable { rows: note.rows, features, origin: Some(note.origin), passed_over: note.passed_over })
 }

@@ -6,7 +6,7 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::site_column;
 use bdo_data::participants::{Label, Participants};
 
-use crate::features::{FeatureError, FeatureTable, Features};
+use crate::features::{FeatureError, FeatureTable, Features, ScanRow};
 use bdo_data::target::{Target, TargetKind};
 
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
@@ -20,8 +20,7 @@ const SEX_COLUMNS: [&str; 5] = ["sex", "SEX", "Sex", "gender", "Gender"];
 /// The nuisance values of every scan of a cohort, in the order of its index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nuisance {
-    /// The person of every scan.
-    pub subjects: Vec<String>,
+    rows: Vec<ScanRow>,
     /// Where it was acquired.
     pub site: Vec<Option<String>>,
     /// Mean head motion.
@@ -48,7 +47,7 @@ impl Nuisance {
         let index = cohort.index();
         let demographics = [&AGE_COLUMNS, &SEX_COLUMNS].iter();
         Self {
-            subjects: index.iter().map(|e| e.id.subject.clone()).collect(),
+            rows: index.iter().map(ScanRow::of).collect(),
             site: index.iter().map(|e| e.site.clone().or_else(|| listed_site(&e.id.subject))).collect(),
             mean_fd_mm: index.iter().map(|e| e.mean_fd_mm.or_else(|| listed_motion(&e.id.subject))).collect(),
             tr_seconds: index.iter().map(|e| e.tr_seconds).collect(),
@@ -89,8 +88,8 @@ impl Nuisance {
         if width == 0 {
             return Ok(None);
         }
-        let mut values = Vec::with_capacity(width * self.subjects.len());
-        for subject in &self.subjects {
+        let mut values = Vec::with_capacity(width * self.rows.len());
+        for ScanRow { subject, .. } in &self.rows {
             for d in &kept {
                 match (&d.kind, columns(d)) {
                     (TargetKind::Regression, _) | (_, 1) => values.push(d.value(subject).unwrap_or(f64::NAN)),
@@ -105,7 +104,7 @@ impl Nuisance {
     /// The nuisance of every person as labels (means over scans), for asking how well features predict them.
     pub fn as_labels(&self) -> Participants {
         let mut rows: BTreeMap<&String, Vec<usize>> = BTreeMap::new();
-        for (i, subject) in self.subjects.iter().enumerate() {
+        for (i, ScanRow { subject, .. }) in self.rows.iter().enumerate() {
             rows.entry(subject).or_default().push(i);
         }
         let mut out = Participants::with_columns(["site", "tr_seconds", "span_seconds", "mean_fd_mm"]);
@@ -126,8 +125,8 @@ impl Nuisance {
     }
 
     fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, FeatureError> {
-        let features = Features::new(self.subjects.len(), width, values)?;
-        FeatureTable::new(self.subjects.clone(), features).map(Some)
+        let features = Features::new(self.rows.len(), width, values)?;
+        FeatureTable::new(self.rows.clone(), features).map(Some)
     }
 }
 

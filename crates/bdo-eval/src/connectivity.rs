@@ -3,7 +3,7 @@
 use bdo_data::cohort::Cohort;
 use rayon::prelude::*;
 
-use crate::features::{FeatureError, FeatureTable, Features};
+use crate::features::{FeatureError, FeatureTable, Features, ScanRow};
 use crate::product::dot;
 
 /// Correlations are kept this far from one before their inverse hyperbolic tangent, which is infinite there.
@@ -62,9 +62,9 @@ pub fn connectivity_table(cohort: &Cohort, scale: Scale) -> Result<FeatureTable,
         .into_par_iter()
         .map(|i| Ok(upper_triangle(&cohort.scan(i)?.series, regions, scale)))
         .collect::<Result<Vec<_>, FeatureError>>()?;
-    let subjects = cohort.index().iter().map(|entry| entry.id.subject.clone()).collect();
+    let scans = cohort.index().iter().map(ScanRow::of).collect();
     let width = regions * regions.saturating_sub(1) / 2;
-    FeatureTable::new(subjects, Features::new(rows.len(), width, rows.concat())?)
+    FeatureTable::new(scans, Features::new(rows.len(), width, rows.concat())?)
 }
 
 /// Columns as contiguous unit vectors, so that every correlation is one dot product; their length; which are not constant.

@@ -1,7 +1,7 @@
 //! Feature tables as files other tools open: Parquet, TSV or `NumPy`, by extension.
 
 use crate::error::EvalError;
-use crate::table::FeatureTable;
+use crate::features::{FeatureTable, ScanRow};
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use bdo_data::durable;
@@ -62,34 +62,38 @@ impl FeatureTable {
     }
 
     fn write_origin(&self, path: &Path) -> Result<(), EvalError> {
-        let origin = serde_json::to_string_pretty(&self.origin).expect("an origin holds only words") + "\n";
-        Ok(durable::write(&path.with_extension("json"), origin.as_bytes())?)
+        let Some(origin) = &self.origin else { return Ok(()) };
+        let text = serde_json::to_string_pretty(origin).expect("an origin holds only words") + "\n";
+        Ok(durable::write(&path.with_extension("json"), text.as_bytes())?)
     }
 
     fn parquet(&self, path: &Path) -> Result<Vec<u8>, EvalError> {
         let item = Arc::new(Field::new("item", DataType::Float32, false));
-        let list = DataType::FixedSizeList(item.clone(), self.width as i32);
+        let width = self.features.width() as i32;
+        let list = DataType::FixedSizeList(item.clone(), width);
         let schema = Arc::new(Schema::new(vec![
             Field::new("scan", DataType::Utf8, false),
             Field::new("subject", DataType::Utf8, false),
             Field::new("session", DataType::Utf8, true),
             Field::new("feature", list, false),
         ]));
-        let text = |pick: fn(&crate::table::ScanRow) -> &str| -> ArrayRef {
+        let text = |pick: fn(&ScanRow) -> &str| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(self.rows.iter().map(pick)))
         };
         let sessions: StringArray = self.rows.iter().map(|row| row.session.as_deref()).collect();
-        let values = Arc::new(Float32Array::from(self.values.clone()));
-        let origin = [
-            ("bdo.version", &self.origin.version),
-            ("bdo.model_blake3", &self.origin.model_blake3),
-            ("bdo.cohort_blake3", &self.origin.cohort_blake3),
-            ("bdo.pooling", &self.origin.pooling.name().to_owned()),
-        ];
-        let metadata = origin.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value.clone())).collect();
+        let values = Arc::new(Float32Array::from_iter_values(self.features.values().iter().map(|x| *x as f32)));
+        let origin = self.origin.iter().flat_map(|origin| {
+            [
+                ("bdo.version", origin.version.clone()),
+                ("bdo.model_blake3", origin.model_blake3.clone()),
+                ("bdo.cohort_blake3", origin.cohort_blake3.clone()),
+                ("bdo.pooling", origin.pooling.name().to_owned()),
+            ]
+        });
+        let metadata = origin.map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect();
         let properties = WriterProperties::builder().set_key_value_metadata(Some(metadata)).build();
         let lay_out = || -> Result<Vec<u8>, parquet::errors::ParquetError> {
-            let features = FixedSizeListArray::try_new(item, self.width as i32, values, None)?;
+            let features = FixedSizeListArray::try_new(item, width, values, None)?;
             let columns: Vec<ArrayRef> =
                 vec![text(|r| &r.scan), text(|r| &r.subject), Arc::new(sessions), Arc::new(features)];
             let batch = RecordBatch::try_new(schema.clone(), columns)?;
@@ -102,7 +106,7 @@ impl FeatureTable {
 
     fn tsv(&self) -> String {
         let mut out = String::from("scan\tsubject\tsession");
-        (0..self.width).for_each(|i| out.push_str(&format!("\tf{i}")));
+        (0..self.features.width()).for_each(|i| out.push_str(&format!("\tf{i}")));
         out.push('\n');
         for (row, id) in self.rows.iter().enumerate() {
             out.push_str(&id_cells(id));
@@ -119,8 +123,11 @@ impl FeatureTable {
     }
 
     fn npy(&self) -> Vec<u8> {
-        let header =
-            format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", self.rows.len(), self.width);
+        let header = format!(
+            "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
+            self.rows.len(),
+            self.features.width()
+        );
         // Magic, version and length take ten bytes; the data start at a multiple of 64.
         let padding = 64 - (10 + header.len() + 1) % 64;
         let mut out = b"\x93NUMPY\x01\x00".to_vec();
@@ -128,11 +135,11 @@ impl FeatureTable {
         out.extend(header.as_bytes());
         out.extend(std::iter::repeat_n(b' ', padding));
         out.push(b'\n');
-        out.extend(self.values.iter().flat_map(|x| x.to_le_bytes()));
+        out.extend(self.features.values().iter().flat_map(|x| (*x as f32).to_le_bytes()));
         out
     }
 }
 
-fn id_cells(row: &crate::table::ScanRow) -> String {
+fn id_cells(row: &ScanRow) -> String {
     format!("{}\t{}\t{}", row.scan, row.subject, row.session.as_deref().unwrap_or("n/a"))
 }

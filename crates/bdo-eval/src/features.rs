@@ -1,6 +1,8 @@
-//! Numbers that describe scans: one row a scan, one column a feature, NaN where a value is missing.
+//! Numbers that describe scans: one row per scan, one column per feature, NaN where a value is missing.
 
-use bdo_data::cohort::CohortError;
+use bdo_data::cohort::{Cohort, CohortError, IndexEntry};
+use bdo_model::pooling::Pooling;
+use serde::{Deserialize, Serialize};
 
 /// A row-major matrix of features.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +26,7 @@ pub enum FeatureError {
         found: usize,
     },
     /// Rows and people do not go together.
-    #[error("feature table: expected one person a row, found {people} for {rows} rows")]
+    #[error("feature table: expected one scan a row, found {people} for {rows} rows")]
     People {
         /// Rows of the matrix.
         rows: usize,
@@ -74,48 +76,106 @@ impl Features {
         &self.values[i * self.width..][..self.width]
     }
 
+    /// One row, to be changed.
+    pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
+        &mut self.values[i * self.width..][..self.width]
+    }
+
     /// All values, row-major.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 }
 
-/// Features with the person each row is of. A person may have several rows (scans).
+/// Which scan a row is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanRow {
+    /// The scan, spelled as its cohort spells it.
+    pub scan: String,
+    /// The person.
+    pub subject: String,
+    /// The session, where there are several.
+    pub session: Option<String>,
+}
+
+impl ScanRow {
+    /// The row of a scan of a cohort.
+    pub fn of(entry: &IndexEntry) -> Self {
+        Self { scan: entry.id.to_string(), subject: entry.id.subject.clone(), session: entry.id.session.clone() }
+    }
+}
+
+/// What made the features of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableOrigin {
+    /// Version of the software.
+    pub version: String,
+    /// Hash of the model.
+    pub model_blake3: String,
+    /// Hash of all the cohort holds.
+    pub cohort_blake3: String,
+    /// How frames became one vector.
+    pub pooling: Pooling,
+}
+
+impl TableOrigin {
+    /// Features that a model, given by its hash, makes of a cohort.
+    pub fn of(model_blake3: String, cohort: &Cohort, pooling: Pooling) -> Result<Self, CohortError> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Self { version, model_blake3, cohort_blake3: cohort.content_blake3()?, pooling })
+    }
+
+    /// BLAKE3 over all of it.
+    pub fn blake3(&self) -> String {
+        let json = serde_json::to_vec(self).expect("an origin holds only words");
+        blake3::hash(&json).to_hex().to_string()
+    }
+}
+
+/// Features with the scan each row is of. A person may have several rows. Labels are deliberately absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureTable {
-    subjects: Vec<String>,
-    features: Features,
+    /// Who and what each row is.
+    pub rows: Vec<ScanRow>,
+    /// The matrix.
+    pub features: Features,
+    /// The model and cohort they were made of; none where no model made them.
+    pub origin: Option<TableOrigin>,
+    /// Scans without a usable region, which have no row.
+    pub passed_over: Vec<String>,
 }
 
 impl FeatureTable {
-    /// Joins rows and people.
-    pub fn new(subjects: Vec<String>, features: Features) -> Result<Self, FeatureError> {
-        if subjects.len() != features.rows() {
-            return Err(FeatureError::People { rows: features.rows(), people: subjects.len() });
+    /// Joins rows and scans.
+    pub fn new(rows: Vec<ScanRow>, features: Features) -> Result<Self, FeatureError> {
+        if rows.len() != features.rows() {
+            return Err(FeatureError::People { rows: features.rows(), people: rows.len() });
         }
-        Ok(Self { subjects, features })
+        Ok(Self { rows, features, origin: None, passed_over: vec![] })
     }
 
-    /// The person of every row.
-    pub fn subjects(&self) -> &[String] {
-        &self.subjects
+    /// BLAKE3 of the origin; empty where no model made the features.
+    pub fn origin_blake3(&self) -> String {
+        self.origin.as_ref().map(TableOrigin::blake3).unwrap_or_default()
     }
 
-    /// The matrix.
-    pub fn features(&self) -> &Features {
-        &self.features
+    /// One row as models made it: features of a model are f32, so nothing is lost.
+    pub fn feature(&self, row: usize) -> Vec<f32> {
+        self.features.row(row).iter().map(|x| *x as f32).collect()
     }
 
     /// The rows of the people for whom `wanted` holds, in order.
     pub fn rows_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<usize> {
-        (0..self.subjects.len()).filter(|i| wanted(&self.subjects[*i])).collect()
+        (0..self.rows.len()).filter(|i| wanted(&self.rows[*i].subject)).collect()
     }
 
     /// BLAKE3 of the people and values of some rows: what a fit on them was fitted on.
     pub fn rows_blake3(&self, rows: &[usize]) -> String {
         let mut hasher = blake3::Hasher::new();
         for &i in rows {
-            hasher.update(self.subjects[i].as_bytes()).update(b"\0");
+            hasher.update(self.rows[i].subject.as_bytes()).update(b"\0");
             for x in self.features.row(i) {
                 hasher.update(&x.to_le_bytes());
             }

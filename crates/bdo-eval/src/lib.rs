@@ -26,7 +26,7 @@ pub mod audit;
 pub mod interval;
 pub mod conformal;
 pub mod reliability;
-pub mod table;
+pub mod embed;
 pub mod export;
 pub mod cache;
 pub mod transform;

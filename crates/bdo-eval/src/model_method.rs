@@ -1,14 +1,13 @@
 //! Probes and fine-tuning as rows of a comparison: the shared signature of everything that predicts.
 
 use crate::error::EvalError;
-use crate::features::{FeatureTable as EvalTable, Features};
+use crate::features::FeatureTable;
 use crate::finetune::tuned::trained_table;
 use crate::finetune::{TuneObserver, TuneSettings, TuneWork};
 use crate::folder::WorkFolder;
 use crate::method::{Method, MethodError, Outcome, Prediction, Task};
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
-use crate::table::FeatureTable;
 use bdo_data::cohort::Observer;
 use bdo_data::target::TargetKind;
 use bdo_model::frozen::model_blake3;
@@ -39,13 +38,13 @@ impl Method for GridProbe {
 
     fn fingerprint(&self) -> String {
         let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
-        format!("probe/1 {} {settings}", self.table.origin.blake3())
+        format!("probe/1 {} {settings}", self.table.origin_blake3())
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
         task.target.has_one_output().map_err(|error| other(error.into()))?;
         let (found, member) = probe_features(&self.table, task.target, task.split, &self.settings).map_err(other)?;
-        let fitted_on = format!("{} {}", self.table.origin.blake3(), task.split.blake3);
+        let fitted_on = format!("{} {}", self.table.origin_blake3(), task.split.blake3);
         let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(&found, &task.target.kind, member.parameters.len(), fitted_on_blake3))
     }
@@ -141,13 +140,4 @@ pub fn shared_outcome(found: &SeedOutcome, kind: &TargetKind, parameters: usize,
 
 fn other(error: EvalError) -> MethodError {
     MethodError::Other(Box::new(error))
-}
-
-impl FeatureTable {
-    /// The table as closed-form probes, audits and comparisons take it.
-    pub fn shared(&self) -> Result<EvalTable, EvalError> {
-        let values = self.values.iter().map(|x| f64::from(*x)).collect();
-        let features = Features::new(self.rows.len(), self.width, values)?;
-        Ok(EvalTable::new(self.rows.iter().map(|row| row.subject.clone()).collect(), features)?)
-    }
 }

@@ -1,11 +1,11 @@
 //! The people of one part of a split, with their scans and labels.
 
 use crate::error::EvalError;
+use crate::features::ScanRow;
 use crate::fit::{Examples, Loss};
 use crate::head::Head;
 use crate::metric::Metrics;
 use crate::score::score;
-use crate::table::ScanRow;
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use std::collections::BTreeMap;
 

@@ -2,10 +2,10 @@
 
 use crate::conformal::Conformal;
 use crate::error::EvalError;
+use crate::features::ScanRow;
 use crate::fitted::FittedHead;
 use crate::metric::Metrics;
 use crate::score::{Summary, score, summarise};
-use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::target::LabelScale;
 use bdo_data::target::{Target, TargetKind};
@@ -85,7 +85,7 @@ pub fn predict(
         head.members.iter().any(|member| member.train_people.contains(&hash))
     };
     let found = (0..cohort.len()).filter(|i| !passed_over.contains(i)).map(|i| ScanPrediction {
-        row: scan_row(&cohort.index()[i]),
+        row: ScanRow::of(&cohort.index()[i]),
         members: said[i].clone(),
         seen_by_head: seen(&cohort.index()[i].id.subject),
         seen_by_model: known[i],

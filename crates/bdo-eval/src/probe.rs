@@ -3,7 +3,7 @@
 use crate::cache::cached_features;
 use crate::closed_form::{FittedProbe, Labels};
 use crate::error::EvalError;
-use crate::features::Features;
+use crate::features::{FeatureTable, Features, ScanRow};
 use crate::fit::ProbePoint;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
 use crate::folder::WorkFolder;
@@ -13,7 +13,6 @@ use crate::part::Part;
 use crate::predict::predict;
 use crate::score::score;
 use crate::select::{Search, loss_of, widened};
-use crate::table::{FeatureTable, ScanRow, scan_row};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
@@ -183,14 +182,13 @@ pub fn probe_features(
     split: &Split,
     settings: &ProbeSettings,
 ) -> Result<(SeedOutcome, Member), EvalError> {
-    let training: Vec<&[f32]> = (table.rows.iter().enumerate())
-        .filter(|(_, row)| split.train.contains(&row.subject) && target.value(&row.subject).is_some())
-        .map(|(i, _)| table.feature(i))
-        .collect();
+    let features: Vec<Vec<f32>> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
+    let trained = table.rows_of(|subject| split.train.contains(subject) && target.value(subject).is_some());
+    let training: Vec<&[f32]> = trained.iter().map(|i| features[*i].as_slice()).collect();
     let transform = FittedTransform::fit(&training, settings.pooling == Pooling::Tangent, settings.standardise);
-    let rows: Vec<Vec<f32>> = (0..table.rows.len()).map(|i| transform.apply(table.feature(i))).collect();
+    let rows: Vec<Vec<f32>> = features.iter().map(|feature| transform.apply(feature)).collect();
     let inputs: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-    probe_split(&LinearHead { width: table.width }, &table.rows, &inputs, target, split, settings, transform)
+    probe_split(&LinearHead { width: table.features.width() }, &table.rows, &inputs, target, split, settings, transform)
 }
 
 fn probe_split<H: Head>(
@@ -255,7 +253,8 @@ pub fn probe_closed_form(
     split: &Split,
 ) -> Result<(SeedOutcome, Member), EvalError> {
     let seed = split.seed();
-    let inputs: Vec<&[f32]> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
+    let features: Vec<Vec<f32>> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
+    let inputs: Vec<&[f32]> = features.iter().map(Vec::as_slice).collect();
     let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&table.rows, &inputs, target, chosen);
     let train = part(&|s| split.train.contains(s));
     let validation = part(&|s| split.validation.contains(s));
@@ -332,5 +331,5 @@ fn sequences(
     let scans: Vec<usize> = (0..cohort.len()).collect();
     let mut found: Vec<Option<ControlSequence>> = vec![None; cohort.len()];
     encode_cohort(frozen, cohort, &scans, observer, |i, encoded| found[i] = Some(encoded.control))?;
-    Ok((cohort.index().iter().zip(found)).filter_map(|(entry, control)| Some((scan_row(entry), control?))).unzip())
+    Ok((cohort.index().iter().zip(found)).filter_map(|(entry, control)| Some((ScanRow::of(entry), control?))).unzip())
 }

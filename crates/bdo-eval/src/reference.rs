@@ -46,7 +46,7 @@ impl ClosedForm {
         unseen: UnseenSite,
         task: &Task<'_>,
     ) -> Result<FeatureTable, MethodError> {
-        let features = self.table.features();
+        let features = &self.table.features;
         let site = |i: usize| nuisance.site[i].as_deref().unwrap_or("unknown");
         let fitted: Vec<usize> = self.table.rows_of(|s| task.fits(s));
         let sites: Vec<&str> = fitted.iter().map(|i| site(*i)).collect();
@@ -54,8 +54,8 @@ impl ClosedForm {
         let all = self.table.rows_of(|s| task.fits(s) || task.split.test.contains(s));
         let sites: Vec<&str> = all.iter().map(|i| site(*i)).collect();
         let values = combat.apply(features, &all, &sites, None, unseen)?;
-        let subjects = all.iter().map(|i| self.table.subjects()[*i].clone()).collect();
-        Ok(FeatureTable::new(subjects, Features::new(all.len(), features.width(), values)?)?)
+        let rows = all.iter().map(|i| self.table.rows[*i].clone()).collect();
+        Ok(FeatureTable::new(rows, Features::new(all.len(), features.width(), values)?)?)
     }
 }
 
@@ -150,20 +150,20 @@ pub fn closed_form(method: &str, task: &Task<'_>, table: &FeatureTable) -> Resul
     if tested.is_empty() {
         return Err(nobody("to test"));
     }
-    let subjects = table.subjects();
-    let people: BTreeSet<&str> = fitted.iter().map(|i| subjects[*i].as_str()).collect();
+    let subjects: Vec<&str> = table.rows.iter().map(|row| row.subject.as_str()).collect();
+    let people: BTreeSet<&str> = fitted.iter().map(|i| subjects[*i]).collect();
     let numbers: BTreeMap<&str, usize> = people.into_iter().enumerate().map(|(k, s)| (s, k)).collect();
-    let groups: Vec<usize> = fitted.iter().map(|i| numbers[subjects[*i].as_str()]).collect();
+    let groups: Vec<usize> = fitted.iter().map(|i| numbers[subjects[*i]]).collect();
     let (probe, width) = if let Some(classes) = task.target.classes() {
-        let codes: Vec<usize> = fitted.iter().filter_map(|i| task.target.code(&subjects[*i])).collect();
+        let codes: Vec<usize> = fitted.iter().filter_map(|i| task.target.code(subjects[*i])).collect();
         let labels = Labels::Class { codes: &codes, classes };
-        (FittedProbe::fit(table.features(), &fitted, labels, &groups, task.seed)?, classes)
+        (FittedProbe::fit(&table.features, &fitted, labels, &groups, task.seed)?, classes)
     } else {
-        let values: Vec<f64> = fitted.iter().filter_map(|i| task.target.value(&subjects[*i])).collect();
-        (FittedProbe::fit(table.features(), &fitted, Labels::Number(&values), &groups, task.seed)?, 1)
+        let values: Vec<f64> = fitted.iter().filter_map(|i| task.target.value(subjects[*i])).collect();
+        (FittedProbe::fit(&table.features, &fitted, Labels::Number(&values), &groups, task.seed)?, 1)
     };
-    let rows = probe.predict(table.features(), &tested);
-    let people: Vec<&str> = tested.iter().map(|i| subjects[*i].as_str()).collect();
+    let rows = probe.predict(&table.features, &tested);
+    let people: Vec<&str> = tested.iter().map(|i| subjects[*i]).collect();
     let predictions = predictions(task, mean_by_person(&people, &rows, width));
     let missing = task.split.test.subjects().len() - predictions.len();
     let flags = if missing == 0 { vec![] } else { vec![format!("{missing} test people have no features")] };

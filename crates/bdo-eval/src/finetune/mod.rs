@@ -10,6 +10,7 @@ pub use checkpoint::TuneOutcome;
 pub use grid::TunePoint;
 
 use crate::error::EvalError;
+use crate::features::ScanRow;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
 use crate::folder::WorkFolder;
 use crate::metric::Metrics;
@@ -18,7 +19,6 @@ use crate::part::Part;
 use crate::predict::predict_scans;
 use crate::probe::score_further;
 use crate::score::score;
-use crate::table::{ScanRow, scan_row};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
 use bdo_data::target::LabelScale;
@@ -269,7 +269,7 @@ fn usable_scans(cohort: &Cohort, intake: &Intake) -> Result<(Vec<ScanRow>, Vec<u
     if scans.is_empty() {
         return Err(EvalError::NoScans { cohort: cohort.folder().to_path_buf() });
     }
-    Ok((scans.iter().map(|i| scan_row(&cohort.index()[*i])).collect(), scans))
+    Ok((scans.iter().map(|i| ScanRow::of(&cohort.index()[*i])).collect(), scans))
 }
 
 /// The fine-tuned model as a model directory; its training people are those of pre-training and of this split.

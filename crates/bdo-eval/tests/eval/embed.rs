@@ -2,7 +2,7 @@
 
 use crate::fixture::{REGIONS, Silent, cohort, model, reordered_cohort, scan, shuffled};
 use bdo_eval::export::TableFormat;
-use bdo_eval::table::FeatureTable;
+use bdo_eval::features::FeatureTable;
 use bdo_model::control::{encode, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::{Intake, PaddedBatch, Windows};
@@ -10,6 +10,11 @@ use bdo_model::pooling::Pooling;
 use bdo_model::readout::ensure_readout;
 use burn::tensor::Device;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+/// What is in the files.
+fn values(table: &FeatureTable) -> Vec<f32> {
+    (0..table.rows.len()).flat_map(|row| table.feature(row)).collect()
+}
 
 #[test]
 fn the_mean_is_the_feature_of_the_model_for_a_ragged_pair() {
@@ -24,9 +29,9 @@ fn the_mean_is_the_feature_of_the_model_for_a_ragged_pair() {
     let (series, frames, region_valid) = batch.on(&Device::flex());
     let expected = frozen.model.controls(&series, &frames, &region_valid).unwrap().mean();
     let expected = expected.into_data().try_to_vec::<f32>().unwrap();
-    assert_eq!(expected.len(), table.values.len());
+    assert_eq!(expected.len(), table.features.values().len());
     // Both are means of at most 19 numbers of order 1: 19 roundings of 6e-8.
-    for (found, expected) in table.values.iter().zip(&expected) {
+    for (found, expected) in values(&table).iter().zip(&expected) {
         assert!((found - expected).abs() < 2e-6, "{found} {expected}");
     }
 }
@@ -61,7 +66,7 @@ fn the_order_of_regions_is_irrelevant_and_missing_ones_are_named() {
     order.insert(2, REGIONS);
     let mixed = reordered_cohort(dir.path(), "mixed", 0..4, &order);
     let embed = |cohort| FeatureTable::embed(&frozen, cohort, Pooling::Covariance, &Silent);
-    assert_eq!(embed(&plain).unwrap().values, embed(&mixed).unwrap().values);
+    assert_eq!(embed(&plain).unwrap().features, embed(&mixed).unwrap().features);
     let lacking = reordered_cohort(dir.path(), "lacking", 0..4, &[0, 1, 3, 5]);
     assert_eq!(embed(&lacking).unwrap_err().to_string(), "the data lack 2 of the model's 6 regions: r2, r4");
 }
@@ -82,8 +87,8 @@ fn pooling_by_regions_needs_a_readout_of_these_very_weights() {
     assert_eq!(ensure_readout(&path, &cohort, &Silent).unwrap(), note, "what is there is kept");
     let frozen = FrozenModel::read(&path).unwrap();
     let table = FeatureTable::embed(&frozen, &cohort, Pooling::Coupling, &Silent).unwrap();
-    assert_eq!((table.rows.len(), table.width), (6, REGIONS * REGIONS));
-    assert!(table.values.iter().all(|r| r.abs() <= 1.0 + 1e-5));
+    assert_eq!((table.rows.len(), table.features.width()), (6, REGIONS * REGIONS));
+    assert!(table.features.values().iter().all(|r| r.abs() <= 1.0 + 1e-5));
     // What the control says of a region goes with that region.
     let own = |row: usize, r: usize| table.feature(row)[r * REGIONS + r];
     assert!((0..REGIONS).all(|r| own(3, r) > 0.5), "{:?}", table.feature(3));
@@ -179,7 +184,7 @@ fn tables_reach_disk_as_they_are() {
     assert_eq!(lines[0][..4], ["scan", "subject", "session", "f0"]);
     assert_eq!(lines[2][..3], ["p001", "p001", "n/a"]);
     let back: Vec<f32> = lines[1..].iter().flat_map(|line| line[3..].iter().map(|x| x.parse().unwrap())).collect();
-    assert_eq!(back, table.values);
+    assert_eq!(back, values(&table));
     let bytes = std::fs::read(dir.path().join("g.npy")).unwrap();
     let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     assert_eq!(start % 64, 0);
@@ -188,7 +193,7 @@ fn tables_reach_disk_as_they_are() {
             .starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 16), }")
     );
     let back: Vec<f32> = bytes[start..].as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-    assert_eq!(back, table.values);
+    assert_eq!(back, values(&table));
     let origin: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("g.json")).unwrap()).unwrap();
     assert_eq!(origin["model_blake3"], frozen.blake3.as_str());
     assert!(dir.path().join("g.ids.tsv").is_file());
@@ -201,8 +206,8 @@ fn tables_reach_disk_as_they_are() {
     let names: Vec<String> = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
     assert_eq!(names, ["scan", "subject", "session", "feature"]);
     let list = batch.column(3).as_any().downcast_ref::<arrow_array::FixedSizeListArray>().unwrap();
-    let values = list.values().as_any().downcast_ref::<arrow_array::Float32Array>().unwrap();
-    assert_eq!(values.values(), table.values.as_slice());
+    let list = list.values().as_any().downcast_ref::<arrow_array::Float32Array>().unwrap();
+    assert_eq!(list.values(), values(&table).as_slice());
     let refused = TableFormat::of(std::path::Path::new("x.csv")).unwrap_err().to_string();
     assert_eq!(refused, "x.csv: expected a name ending in .parquet, .tsv or .npy, found another ending");
 }

@@ -5,11 +5,11 @@ use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::participants::Participants;
 use bdo_data::target::{Target, TargetKind};
 use bdo_eval::error::EvalError;
+use bdo_eval::features::{FeatureTable, Features, ScanRow};
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
 use bdo_eval::predict::predict;
 use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
-use bdo_eval::table::{FeatureTable, ScanRow, TableOrigin};
 use bdo_model::pooling::Pooling;
 use std::path::{Path, PathBuf};
 
@@ -33,20 +33,9 @@ fn features() -> FeatureTable {
         values.extend((0..WIDTH).map(|_| draw()));
         values[person * WIDTH] += if person % 2 == 1 { 1.0 } else { -1.0 };
     }
-    FeatureTable {
-        rows: (0..PEOPLE)
-            .map(|p| ScanRow { scan: format!("p{p:03}"), subject: format!("p{p:03}"), session: None })
-            .collect(),
-        width: WIDTH,
-        values,
-        origin: TableOrigin {
-            version: String::new(),
-            model_blake3: String::new(),
-            cohort_blake3: String::new(),
-            pooling: Pooling::Mean,
-        },
-        passed_over: vec![],
-    }
+    let row = |p: usize| ScanRow { scan: format!("p{p:03}"), subject: format!("p{p:03}"), session: None };
+    let values = values.into_iter().map(f64::from).collect();
+    FeatureTable::new((0..PEOPLE).map(row).collect(), Features::new(PEOPLE, WIDTH, values).unwrap()).unwrap()
 }
 
 fn split(people: &Participants, target: &str, seed: u64) -> Split {
@@ -82,7 +71,7 @@ fn classes_that_can_be_told_apart_are_and_shuffled_ones_are_not() {
 fn a_number_is_predicted_in_its_own_units() {
     let (people, mut table) = (people(), features());
     for person in 0..PEOPLE {
-        table.values[person * WIDTH + 3] = (person as f32 * 0.37 - 37.0) / 20.0;
+        table.features.row_mut(person)[3] = f64::from((person as f32 * 0.37 - 37.0) / 20.0);
     }
     let target = Target::of_one_output(&people, "age").unwrap();
     assert_eq!(target.kind, TargetKind::Regression);
@@ -109,7 +98,7 @@ fn nothing_is_chosen_by_the_test_people() {
     }
     let mut moved = table.clone();
     for (i, row) in table.rows.iter().enumerate().filter(|(_, row)| split.test.contains(&row.subject)) {
-        moved.values[i * WIDTH] += row.scan.len() as f32 * 100.0;
+        moved.features.row_mut(i)[0] += row.scan.len() as f64 * 100.0;
     }
     let (after, same) = probe_features(&moved, &turned, &split, &settings).unwrap();
     assert_eq!((kept.parameters, kept.transform), (same.parameters, same.transform));
@@ -209,7 +198,7 @@ fn refusals_say_what_was_expected_and_found() {
     );
     assert_eq!(
         say(&request(dir.path(), path.clone(), "site", "x")),
-        "target \"site\": expected two classes, or numbers with more than 10 different values, found 3 different \
+        "label \"site\": expected two classes, or a number with more than 10 different values, found 3 different \
          values: s0, s1, s2"
     );
     assert!(!dir.path().join("x").exists());

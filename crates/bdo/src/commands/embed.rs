@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_eval::export::TableFormat;
-use bdo_eval::table::FeatureTable;
+use bdo_eval::features::FeatureTable;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use clap::Args;
@@ -46,22 +46,23 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
     let table = FeatureTable::embed(&frozen, &cohort, args.pooling, &progress);
     progress.finish();
     let table = table?;
+    let origin = table.origin.as_ref().context("features of a model have an origin")?;
     table.write(&args.out)?;
     for scan in &table.passed_over {
         note(common, &format!("{scan} has no usable region and no feature"));
     }
     let seconds = started.elapsed().as_secs_f64();
     let json = json!({
-        "out": args.out, "scans": table.rows.len(), "width": table.width, "pooling": table.origin.pooling,
-        "model_blake3": table.origin.model_blake3, "cohort_blake3": table.origin.cohort_blake3,
+        "out": args.out, "scans": table.rows.len(), "width": table.features.width(), "pooling": origin.pooling,
+        "model_blake3": origin.model_blake3, "cohort_blake3": origin.cohort_blake3,
         "passed_over": table.passed_over, "seconds": seconds,
     });
     let text = format!(
         "{}: {} scans, {} numbers each ({}), in {seconds:.1} s",
         args.out.display(),
         table.rows.len(),
-        table.width,
-        table.origin.pooling.name()
+        table.features.width(),
+        origin.pooling.name()
     );
     Ok(Answer::new(json, text).rejected(!table.passed_over.is_empty()))
 }

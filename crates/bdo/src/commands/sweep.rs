@@ -168,7 +168,8 @@ fn probe(
     let table = cached_features(&args.out.join("features"), &frozen, cohort, Pooling::Mean, &progress);
     progress.finish();
     let table = table?;
-    let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table.shared()?), &table.origin.blake3());
+    let source = table.origin_blake3();
+    let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source);
     let division = Division::of(cohort)?.with_sites(None);
     for target in targets {
         let mut sum = 0.0;

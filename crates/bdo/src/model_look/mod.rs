@@ -9,7 +9,7 @@ use anyhow::bail;
 use bdo_data::cohort::Cohort;
 use bdo_data::region::Region;
 use bdo_eval::cache::cached_features;
-use bdo_eval::table::FeatureTable;
+use bdo_eval::features::FeatureTable;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Windows;
 use bdo_model::intake::{Intake, MaskSettings};
@@ -98,8 +98,8 @@ impl Look {
         let features = FeatureRows {
             scans: table.rows.iter().map(|r| r.scan.clone()).collect(),
             subjects: table.rows.iter().map(|r| r.subject.clone()).collect(),
-            width: table.width,
-            values: table.values,
+            width: table.features.width(),
+            values: table.features.values().iter().map(|x| *x as f32).collect(),
         };
         let unit = if frozen.model.config().unit_input { "scan sizes" } else { "inter-quartile ranges" };
         Ok(Self { regions, scans, unseen, features, drive, driven_scans: driven.len(), unit, windows: frozen.windows })

@@ -124,7 +124,7 @@ impl Tokens {
         let out = self.out.join(folder);
         let pretrained = pretrain_tokens(&self.data, &out, &self.settings, seed, split, &self.quiet)
             .map_err(|error| MethodError::Other(error.into()))?;
-        let features = out.join("features.json");
+        let features = out.join("features");
         let run = FoundationRun {
             model: &pretrained.model,
             loss,

@@ -105,7 +105,7 @@ impl Models {
         common: &Common,
     ) -> anyhow::Result<FeatureTable> {
         let model = self.by_split.values().next().context("a comparison has at least one split")?;
-        Ok(features(model, pooling, args, cohort, common)?.shared()?)
+        features(model, pooling, args, cohort, common)
     }
 }
 
@@ -142,7 +142,7 @@ fn features(
     args: &CompareArgs,
     cohort: &Cohort,
     common: &Common,
-) -> anyhow::Result<bdo_eval::table::FeatureTable> {
+) -> anyhow::Result<FeatureTable> {
     let frozen = FrozenModel::read(model)?;
     let progress = Progress::start("embed", cohort.len(), common.quiet)?;
     let table = cached_features(&args.out.join("features"), &frozen, cohort, pooling, &progress);
@@ -155,19 +155,14 @@ fn features(
 struct Ingredients {
     model: PathBuf,
     source: String,
-    table: Option<Arc<bdo_eval::table::FeatureTable>>,
-    shared: Option<Arc<FeatureTable>>,
+    table: Option<Arc<FeatureTable>>,
 }
 
 impl Ingredients {
     fn of(row: BdoRow, model: &Path, args: &CompareArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Self> {
         let table = row.pooling().map(|p| features(model, p, args, cohort, common)).transpose()?.map(Arc::new);
-        let shared = match &table {
-            Some(table) if row != BdoRow::Probe => Some(Arc::new(table.shared()?)),
-            _ => None,
-        };
-        let source = table.as_ref().map_or_else(String::new, |t| t.origin.blake3());
-        Ok(Self { model: model.to_path_buf(), source, table, shared })
+        let source = table.as_ref().map_or_else(String::new, |t| t.origin_blake3());
+        Ok(Self { model: model.to_path_buf(), source, table })
     }
 
     fn row(
@@ -177,13 +172,13 @@ impl Ingredients {
         args: &CompareArgs,
         nuisance: &Arc<Nuisance>,
     ) -> anyhow::Result<Box<dyn Method>> {
-        if let Some(shared) = &self.shared {
-            let plain = ClosedForm::new(name, shared.clone(), &self.source);
+        if let Some(table) = &self.table {
+            if row == BdoRow::Probe {
+                return Ok(Box::new(GridProbe::new(name, table.clone(), ProbeSettings::protocol(""))));
+            }
+            let plain = ClosedForm::new(name, table.clone(), &self.source);
             let combat = matches!(row, BdoRow::ClosedForm { combat: true, .. });
             return Ok(Box::new(if combat { plain.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { plain }));
-        }
-        if let Some(table) = &self.table {
-            return Ok(Box::new(GridProbe::new(name, table.clone(), ProbeSettings::protocol(""))));
         }
         let settings = TuneSettings {
             target: String::new(),
