@@ -4,10 +4,8 @@
 //! as many coordinates as there are rows: the 19,900 correlations of 200 regions cost one decomposition of people x people, which
 //! then serves every penalty. Where there are fewer features than rows, the features' own covariance is decomposed instead.
 
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par, Spec};
+use bdo_kernels::linalg::{self, leading_eigen};
+use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
 use crate::features::Features;
@@ -48,9 +46,7 @@ impl<'a> Design<'a> {
             let all = standardised(features, rows, &standardiser, 0, features.width());
             let covariance = product(all.transpose());
             let (eigenvalues, rotation) = eigen(&covariance)?;
-            let mut scores = Mat::zeros(rows.len(), eigenvalues.len());
-            matmul(scores.as_mut(), Accum::Replace, all.as_ref(), rotation.as_ref(), 1.0, Par::Seq);
-            let scores = row_major(scores.as_ref());
+            let scores = row_major(linalg::product(all.as_ref(), rotation.as_ref()).as_ref());
             return Ok(Self { features, rows, standardiser, scores, eigenvalues, rotation: Some(rotation) });
         }
         let mut gram = Mat::zeros(rows.len(), rows.len());
@@ -131,37 +127,19 @@ fn add_product(out: &mut Mat<f64>, a: MatRef<'_, f64>) {
     let strips: Vec<_> = out.as_mut().par_row_chunks_mut(STRIP_ROWS).collect();
     strips.into_par_iter().enumerate().for_each(|(k, mut strip)| {
         let rows = a.subrows(k * STRIP_ROWS, strip.nrows());
-        matmul(strip.as_mut(), Accum::Add, rows, a.transpose(), 1.0, Par::Seq);
+        linalg::add_product(strip.as_mut(), rows, a.transpose());
     });
 }
 
 /// Eigenvalues above rounding, largest first, with their vectors as columns.
 fn eigen(matrix: &Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), DesignError> {
     let n = matrix.nrows();
-    let (mut values, vectors) = eigenpairs(matrix)?;
+    let (mut values, vectors) = leading_eigen(matrix.as_ref()).ok_or(DesignError { size: n })?;
     // Sums of n products round to about n times the last digit of the largest; below that a direction is not there.
     let least = values.first().copied().unwrap_or(0.0) * n as f64 * f64::EPSILON * 4.0;
     values.retain(|value| *value > least);
-    let kept = Mat::from_fn(n, values.len(), |i, k| vectors[(i, k)]);
+    let kept = vectors.subcols(0, values.len()).to_owned();
     Ok((values, kept))
-}
-
-/// All eigenvalues of a symmetric matrix, largest first, with their vectors as columns; on one thread, so that the result
-/// does not depend on the number of threads.
-pub fn eigenpairs(matrix: &Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), DesignError> {
-    let n = matrix.nrows();
-    let mut values = faer::diag::Diag::<f64>::zeros(n);
-    let mut vectors = Mat::zeros(n, n);
-    let (par, params) = (Par::Seq, Spec::default());
-    let mut memory = MemBuffer::new(self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, par, params));
-    let stack = MemStack::new(&mut memory);
-    self_adjoint_evd(matrix.as_ref(), values.as_mut(), Some(vectors.as_mut()), par, stack, params)
-        .map_err(|_| DesignError { size: n })?;
-    let value = |k: usize| values.column_vector()[k];
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
-    let sorted = Mat::from_fn(n, n, |i, k| vectors[(i, order[k])]);
-    Ok((order.into_iter().map(value).collect(), sorted))
 }
 
 fn row_major(matrix: MatRef<'_, f64>) -> Vec<f64> {

@@ -9,6 +9,8 @@ pub use backward::backward;
 pub use forward::{forward, infer};
 pub use products::Products;
 
+use crate::threads::Shared;
+
 /// Sizes of an attention layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionShape {
@@ -28,6 +30,18 @@ pub enum AttentionSaved {
     Probabilities(Vec<f32>),
     /// `[batch, heads, length]`, log of the sum of exponentials of each row: from it the probabilities are recomputed.
     LogSumExp(Vec<f32>),
+}
+
+/// The work of one task: a head of a sample.
+#[derive(Clone, Copy)]
+struct Job {
+    products: Products,
+    shape: AttentionShape,
+    /// Tokens of the sample that are not padding.
+    len: usize,
+    sample: usize,
+    head: usize,
+    out: Shared,
 }
 
 impl AttentionShape {

@@ -18,6 +18,7 @@ pub mod attention;
 pub mod ema;
 pub mod gemm;
 pub mod isa;
+pub mod linalg;
 pub mod linear;
 pub mod loss;
 pub mod norm;

@@ -4,14 +4,14 @@ pub mod reference;
 
 use crate::activation::strip::Activate;
 use crate::activation::{Activation, value_and_slope};
-use crate::amx;
+use crate::amx::{self, product::Engine};
 use crate::gemm::blocked::{Block, Nothing};
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
 use crate::gemm::{Dispatched, Product, multiply, packed_right, product};
 use crate::isa::{Isa, vectorised};
 use crate::precision::{Precision, rounded_to_bf16};
-use crate::threads::{Shared, filled, for_each_task, shared};
+use crate::threads::{Shared, expect_len, filled, for_each_task, shared};
 
 /// Sizes of a linear layer applied to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +88,7 @@ pub fn forward(
         start[0] = Addend { at: bias.as_ptr(), stride: 0 };
     }
     if let Epilogue::Residual(residual) = epilogue {
-        assert_eq!(
-            residual.len(),
-            rows * outputs,
-            "residual: expected {rows} x {outputs} values, found {}",
-            residual.len()
-        );
+        expect_len("residual", residual.len(), rows * outputs);
         start[1] = Addend { at: residual.as_ptr(), stride: outputs };
     }
     let job = Forward { isa, precision, shape, x, weight, start };
@@ -142,7 +137,7 @@ impl Forward<'_> {
             let b = Source { at: self.weight.as_ptr(), row: 1, column: inputs };
             let a = Source { at: self.x.as_ptr(), row: inputs, column: 1 };
             // SAFETY: shapes were checked, AMX is available; the rest is promised by the caller.
-            unsafe { amx::multiply_native(self.isa, size, a, b, c, self.start, activate) };
+            unsafe { amx::product::multiply(self.isa, Engine::Native, size, a, b, c, self.start, activate) };
             return;
         }
         let (x_low, w_low);
@@ -215,7 +210,7 @@ pub fn backward(
         let run = |size: Product, a: Source, b: Source| {
             filled(size.rows * size.columns, |c| {
                 if native {
-                    amx::multiply_native(isa, size, a, b, shared(c), [Addend::NONE; 2], None);
+                    amx::product::multiply(isa, Engine::Native, size, a, b, shared(c), [Addend::NONE; 2], None);
                 } else {
                     product(isa, size, 1.0, a, b, shared(c), Addend::NONE);
                 }

@@ -3,7 +3,7 @@
 pub mod reference;
 
 use crate::isa::{Isa, vectorised};
-use crate::threads::{filled, for_each_task, shared};
+use crate::threads::{expect_len, filled, for_each_task, shared};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
@@ -34,20 +34,10 @@ pub struct MaskedError<'a> {
 impl MaskedError<'_> {
     fn check(&self, shape: ErrorShape) {
         let ErrorShape { batch, rows, columns } = shape;
-        let len = batch * rows * columns;
-        assert_eq!(self.prediction.len(), len, "prediction: expected {len} values, found {}", self.prediction.len());
-        assert_eq!(self.target.len(), len, "target: expected {len} values, found {}", self.target.len());
-        let weights = self.row_weights.len();
-        assert_eq!(weights, batch * rows, "row_weights: expected {} values, found {weights}", batch * rows);
-        if let Some(valid) = self.valid {
-            assert_eq!(
-                valid.len(),
-                batch * columns,
-                "valid: expected {} values, found {}",
-                batch * columns,
-                valid.len()
-            );
-        }
+        expect_len("prediction", self.prediction.len(), batch * rows * columns);
+        expect_len("target", self.target.len(), batch * rows * columns);
+        expect_len("row_weights", self.row_weights.len(), batch * rows);
+        expect_len("valid", self.valid.map_or(batch * columns, <[f32]>::len), batch * columns);
     }
 
     fn row(&self, shape: ErrorShape, row: usize) -> (&[f32], &[f32], &[f32]) {

@@ -8,8 +8,10 @@ pub(crate) mod phi;
 pub mod reference;
 mod sequential;
 
-pub use phi::{exp_all, expm1_all, phi1_all, phi1_slope_all};
+pub use phi::{Function, apply_all};
 pub use sequential::{backward, forward};
+
+use crate::threads::expect_len;
 
 /// Sizes of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,28 +72,13 @@ pub struct ScanGradients {
 impl ScanInput<'_> {
     fn check(&self, shape: ScanShape) {
         let ScanShape { batch, contexts, steps, width } = shape;
-        let tokens = batch * contexts * width;
-        assert_eq!(self.alphahat.len(), tokens, "alphahat: expected {tokens} values, found {}", self.alphahat.len());
-        assert_eq!(self.lambda.len(), tokens, "lambda: expected {tokens} values, found {}", self.lambda.len());
-        assert_eq!(
-            self.driver.len(),
-            batch * steps,
-            "driver: expected {} values, found {}",
-            batch * steps,
-            self.driver.len()
-        );
-        assert_eq!(
-            self.delta.len(),
-            batch * steps,
-            "delta: expected {} values, found {}",
-            batch * steps,
-            self.delta.len()
-        );
-        assert_eq!(self.mean0.len(), width, "mean0: expected {width} values, found {}", self.mean0.len());
-        assert_eq!(self.variance0.len(), width, "variance0: expected {width} values, found {}", self.variance0.len());
-        if let Some(lens) = self.lens {
-            assert_eq!(lens.len(), batch, "lens: expected {batch} values, found {}", lens.len());
-        }
+        expect_len("alphahat", self.alphahat.len(), batch * contexts * width);
+        expect_len("lambda", self.lambda.len(), batch * contexts * width);
+        expect_len("driver", self.driver.len(), batch * steps);
+        expect_len("delta", self.delta.len(), batch * steps);
+        expect_len("mean0", self.mean0.len(), width);
+        expect_len("variance0", self.variance0.len(), width);
+        expect_len("lens", self.lens.map_or(batch, <[usize]>::len), batch);
         for &token in self.driver {
             assert!((token as usize) < contexts, "driver: expected a token below {contexts}, found {token}");
         }

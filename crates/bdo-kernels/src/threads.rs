@@ -6,6 +6,12 @@
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
+/// Panics unless a slice has the length its shape says: anything else is a bug in the caller.
+#[track_caller]
+pub(crate) fn expect_len(name: &str, found: usize, expected: usize) {
+    assert_eq!(found, expected, "{name}: expected {expected} values, found {found}");
+}
+
 /// Values per task of an elementwise kernel.
 pub(crate) const ELEMENTS_PER_TASK: usize = 1 << 14;
 

@@ -3,7 +3,7 @@
 
 use crate::config::{AttentionStart, EmbedStart, ModelConfig};
 use crate::parameters::{Array, ParameterSpec, Parameters, Start, parameter_table};
-use faer::linalg::qr::no_pivoting::factor as qr;
+use bdo_kernels::linalg::orthogonal_factor;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::f64::consts::TAU;
@@ -145,28 +145,8 @@ impl Stream {
 /// Row-major Haar-distributed orthogonal matrix: the Q of a Gaussian matrix, signs fixed by the diagonal of R.
 fn random_orthogonal(d: usize, stream: &mut Stream) -> Vec<f32> {
     let draws: Vec<f64> = (0..d * d).map(|_| stream.normal()).collect();
-    let mut a = faer::Mat::from_fn(d, d, |i, j| draws[i * d + j]);
-    let block = qr::recommended_block_size::<f64>(d, d);
-    let mut householder = faer::Mat::zeros(block, d);
-    // One thread, so that the bytes do not depend on how many there are.
-    let par = faer::Par::Seq;
-    let mut memory =
-        faer::dyn_stack::MemBuffer::new(qr::qr_in_place_scratch::<f64>(d, d, block, par, faer::Spec::default()));
-    let stack = faer::dyn_stack::MemStack::new(&mut memory);
-    qr::qr_in_place(a.as_mut(), householder.as_mut(), par, stack, faer::Spec::default());
-    let mut q = faer::Mat::<f64>::identity(d, d);
-    let mut memory = faer::dyn_stack::MemBuffer::new(
-        faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<f64>(d, block, d),
-    );
-    faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
-        a.as_ref(),
-        householder.as_ref(),
-        faer::Conj::No,
-        q.as_mut(),
-        par,
-        faer::dyn_stack::MemStack::new(&mut memory),
-    );
-    (0..d * d).map(|k| (q[(k / d, k % d)] * a[(k % d, k % d)].signum()) as f32).collect()
+    let (q, diagonal) = orthogonal_factor(faer::Mat::from_fn(d, d, |i, j| draws[i * d + j]));
+    (0..d * d).map(|k| (q[(k / d, k % d)] * diagonal[k % d].signum()) as f32).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The logarithm of a covariance matrix. A scan has fewer independent frames than a control has coordinates, so its
 //! covariance is shrunk towards a multiple of the identity first; without that the logarithm of zero would decide.
 
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
-use faer::{Mat, Par, Spec};
+use bdo_kernels::linalg::symmetric_eigen;
+use faer::Mat;
 
 /// Weight of the identity.
 pub(crate) const SHRINKAGE: f64 = 0.1;
@@ -25,16 +24,10 @@ pub(crate) fn log_covariance(triangle: &[f32], d: usize) -> Vec<f32> {
     for i in 0..d {
         matrix[(i, i)] += SHRINKAGE * mean.max(LEAST_VARIANCE);
     }
-    let mut eigenvalues = faer::diag::Diag::<f64>::zeros(d);
-    let mut vectors = Mat::<f64>::zeros(d, d);
-    let mut memory =
-        MemBuffer::new(self_adjoint_evd_scratch::<f64>(d, ComputeEigenvectors::Yes, Par::Seq, Spec::default()));
-    let stack = MemStack::new(&mut memory);
-    self_adjoint_evd(matrix.as_ref(), eigenvalues.as_mut(), Some(vectors.as_mut()), Par::Seq, stack, Spec::default())
-        .expect("a finite symmetric matrix has eigenvalues");
+    let (eigenvalues, vectors) = symmetric_eigen(matrix.as_ref()).expect("a finite symmetric matrix has eigenvalues");
     let smallest = SHRINKAGE * mean.max(LEAST_VARIANCE) * 0.5;
     // log C = (V log S) V^T; rounding may push an eigenvalue below what shrinkage allows.
-    let scaled = Mat::from_fn(d, d, |i, k| vectors[(i, k)] * eigenvalues.column_vector()[k].max(smallest).ln());
+    let scaled = Mat::from_fn(d, d, |i, k| vectors[(i, k)] * eigenvalues[k].max(smallest).ln());
     let log = &scaled * vectors.transpose();
     let mut out = Vec::with_capacity(triangle.len());
     for i in 0..d {

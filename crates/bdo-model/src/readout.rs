@@ -13,8 +13,8 @@ use crate::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable::{self, FileError};
 use bdo_data::scaler::ScaledScan;
-use faer::linalg::solvers::Solve;
-use faer::{Mat, Side};
+use bdo_kernels::linalg::solve_normal;
+use faer::Mat;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -207,11 +207,7 @@ impl Sums {
             self.control[(i, j)] / (size[i] * size[j]) + if i == j { PENALTY } else { 0.0 }
         });
         let cross = Mat::from_fn(width, regions, |k, r| self.cross[(k, r)] / size[k]);
-        let solution = match normal.llt(Side::Lower) {
-            Ok(factor) => factor.solve(&cross),
-            // Rounding can leave a tiny negative eigenvalue; the decomposition with pivots does not mind.
-            Err(_) => normal.partial_piv_lu().solve(&cross),
-        };
+        let solution = solve_normal(&normal, &cross);
         let explained: f64 =
             (0..regions).map(|r| (0..width).map(|k| solution[(k, r)] * cross[(k, r)]).sum::<f64>()).sum();
         let weights = (0..regions).flat_map(|r| (0..width).map(move |k| (r, k)));

@@ -1,9 +1,8 @@
 //! Principal components of feature tables.
 
 use bdo_data::random::stream;
-use bdo_eval::design::eigenpairs;
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par};
+use bdo_kernels::linalg::{leading_eigen, product};
+use faer::{Mat, MatRef};
 use rand_chacha::rand_core::Rng;
 
 /// Principal components of the rows of a table.
@@ -50,17 +49,10 @@ pub(crate) fn pca(values: &[f32], width: usize, components: usize) -> Option<Pca
     Some(Pca { scores: flat, explained })
 }
 
-/// A product on one thread: its sums must not depend on the number of threads.
-fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
-    let mut out = Mat::zeros(a.nrows(), b.ncols());
-    matmul(out.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
-    out
-}
-
 /// Eigenvectors of the largest values, largest first, signs fixed.
 fn leading(matrix: &Mat<f64>, count: usize) -> Option<Mat<f64>> {
-    let (_, vectors) = eigenpairs(matrix).ok()?;
-    Some(fixed_signs(Mat::from_fn(matrix.nrows(), count, |r, k| vectors[(r, k)])))
+    let (_, vectors) = leading_eigen(matrix.as_ref())?;
+    Some(fixed_signs(vectors.subcols(0, count).to_owned()))
 }
 
 fn from_rows(x: MatRef<'_, f64>, count: usize) -> Option<Mat<f64>> {

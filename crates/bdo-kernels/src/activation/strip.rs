@@ -1,7 +1,7 @@
 //! An activation as the last step of a matrix product.
 
 use super::{Activation, value, value_and_slope};
-use crate::gemm::blocked::Finish;
+use crate::gemm::blocked::{Finish, Strip};
 use crate::threads::Shared;
 use crate::vector::Vector;
 use crate::vector::elementary::TOGETHER;
@@ -55,14 +55,8 @@ unsafe fn put<V: Vector, const K: usize>(values: [V; K], to: *mut f32, stride: u
 
 impl Finish for Activate {
     #[inline(always)]
-    unsafe fn finish<V: Vector>(
-        self,
-        strip: *mut f32,
-        stride: usize,
-        rows: usize,
-        columns: usize,
-        first: (usize, usize),
-    ) {
+    unsafe fn finish<V: Vector>(self, strip: Strip) {
+        let Strip { at: strip, stride, rows, columns, first } = strip;
         // SAFETY: the strip is part of the product, and the output has the product's shape.
         unsafe {
             let out = self.out.0.add(first.0 * stride + first.1);

@@ -10,8 +10,6 @@ mod pack;
 pub(crate) mod product;
 pub mod tiles;
 
-use crate::activation::strip::Activate;
-use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
 use crate::gemm::{Matrix, Product};
 use crate::isa::Isa;
@@ -40,32 +38,6 @@ pub fn peak_gflops(threads: usize) -> Option<f64> {
     {
         let _ = threads;
         None
-    }
-}
-
-/// `C = start + A B` on the tiles of this machine, and the activation of it.
-///
-/// # Safety
-/// [`is_available`] returned true; the operands and addends cover the product; `c` and the activation's output are writable by
-/// nobody else.
-pub(crate) unsafe fn multiply_native(
-    isa: Isa,
-    size: Product,
-    a: Source,
-    b: Source,
-    c: Shared,
-    start: [Addend; 2],
-    activate: Option<Activate>,
-) {
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    // SAFETY: passed on from the caller.
-    unsafe {
-        product::multiply(isa, product::Engine::Native, size, a, b, c, start, activate);
-    }
-    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-    {
-        let _ = (isa, size, a, b, c, start, activate);
-        unreachable!("AMX is never available here");
     }
 }
 

@@ -7,7 +7,7 @@ use super::pack::{LINES, Operand};
 use super::tiles::{TILE_COLUMNS, TILE_DEPTH, TILE_ROWS, TILE_VALUES, Tiles};
 use crate::activation::strip::Activate;
 use crate::gemm::Product;
-use crate::gemm::blocked::Finish;
+use crate::gemm::blocked::{Finish, Strip};
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
 use crate::isa::{Isa, vectorised};
@@ -210,7 +210,7 @@ unsafe fn rows_on<T: Tiles, V: Vector>(share: &Share) {
                     add_up::<V>(share, &sums, (row, column), rows, columns, c);
                 }
                 if let Some(activate) = share.activate {
-                    activate.finish::<V>(c, share.c_stride, rows, columns, (row, column));
+                    activate.finish::<V>(Strip { at: c, stride: share.c_stride, rows, columns, first: (row, column) });
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Gradient of attention, from kept or recomputed probabilities.
 
-use super::{AttentionSaved, AttentionShape, Products};
+use super::{AttentionSaved, AttentionShape, Job, Products};
 use crate::gemm::pack::Source;
 use crate::isa::vectorised;
-use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
+use crate::threads::{Scratch, filled, for_each_task, shared};
 use crate::vector::Vector;
 use crate::vector::elementary::exp;
 
@@ -37,16 +37,6 @@ pub fn backward(
             });
         })
     }
-}
-
-#[derive(Clone, Copy)]
-struct Job {
-    products: Products,
-    shape: AttentionShape,
-    len: usize,
-    sample: usize,
-    head: usize,
-    out: Shared,
 }
 
 vectorised! {

@@ -1,6 +1,6 @@
 //! Scores, softmax and mixture of one tile of query rows after another.
 
-use super::{AttentionSaved, AttentionShape, Products};
+use super::{AttentionSaved, AttentionShape, Job, Products};
 use crate::gemm::pack::Source;
 use crate::isa::vectorised;
 use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
@@ -52,27 +52,15 @@ fn run(products: Products, shape: AttentionShape, qkv: &[f32], lens: Option<&[us
                 let (head, cut) = (task / cuts, task % cuts);
                 let rows = (cut * rows_per_cut, ((cut + 1) * rows_per_cut).min(length));
                 let len = shape.len_of(lens, head / heads);
-                let job = Job { products, shape, len, sample: head / heads, head: head % heads, rows, out, keep };
-                head_rows(products.isa, job, &qkv);
+                let job = Job { products, shape, len, sample: head / heads, head: head % heads, out };
+                head_rows(products.isa, job, rows, keep, &qkv);
             });
         })
     }
 }
 
-#[derive(Clone, Copy)]
-struct Job {
-    products: Products,
-    shape: AttentionShape,
-    len: usize,
-    sample: usize,
-    head: usize,
-    rows: (usize, usize),
-    out: Shared,
-    keep: Keep,
-}
-
 vectorised! {
-    fn head_rows<V>(job: Job, qkv: &[f32]) {
+    fn head_rows<V>(job: Job, rows: (usize, usize), keep: Keep, qkv: &[f32]) {
         let (products, AttentionShape { length, heads, head_width, .. }) = (job.products, job.shape);
         let (width, len) = (job.shape.width(), job.len);
         let stride = job.shape.score_stride();
@@ -81,10 +69,10 @@ vectorised! {
         // is kept; the scratch spaces have the sizes the packing and the tiles need.
         unsafe {
             let out = job.out.0.add(job.sample * length * width + job.head * head_width);
-            for r in job.rows.0.max(len)..job.rows.1.max(len) {
+            for r in rows.0.max(len)..rows.1.max(len) {
                 std::ptr::write_bytes(out.add(r * width), 0, head_width);
             }
-            if job.rows.0 >= len {
+            if rows.0 >= len {
                 return;
             }
             let q = qkv.as_ptr().add(job.sample * length * 3 * width + job.head * head_width);
@@ -97,8 +85,8 @@ vectorised! {
             let tile_rows = job.shape.rows_per_tile();
             let mut scratch = Scratch::new(tile_rows * stride);
             let scores = scratch.start().0;
-            let mut top = job.rows.0;
-            let bottom = job.rows.1.min(len);
+            let mut top = rows.0;
+            let bottom = rows.1.min(len);
             while top < bottom {
                 let rows = (bottom - top).min(tile_rows);
                 let a = Source { at: q.add(top * 3 * width), row: 3 * width, column: 1 };
@@ -108,7 +96,7 @@ vectorised! {
                     row[len..].fill(f32::NEG_INFINITY);
                     let log_sum = softmax_row::<V>(row, scale);
                     let at = (job.sample * heads + job.head) * length + top + r;
-                    match job.keep {
+                    match keep {
                         Keep::Nothing => {}
                         Keep::LogSumExp(kept) => *kept.0.add(at) = log_sum,
                         Keep::Probabilities(kept) => {

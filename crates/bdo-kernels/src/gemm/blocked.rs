@@ -23,15 +23,21 @@ pub(crate) struct Left {
 /// What is done to a finished tile while it is still in the first-level cache.
 pub(crate) trait Finish: Copy {
     /// # Safety
-    /// `strip` is writable for `rows` rows of `columns` values at this stride.
-    unsafe fn finish<V: Vector>(
-        self,
-        strip: *mut f32,
-        stride: usize,
-        rows: usize,
-        columns: usize,
-        first: (usize, usize),
-    );
+    /// The strip is writable.
+    unsafe fn finish<V: Vector>(self, strip: Strip);
+}
+
+/// A finished part of the product.
+#[derive(Clone, Copy)]
+pub(crate) struct Strip {
+    /// Its first value.
+    pub(crate) at: *mut f32,
+    /// Distance between its rows.
+    pub(crate) stride: usize,
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    /// Row and column of its first value in the product.
+    pub(crate) first: (usize, usize),
 }
 
 /// Leaves the strip alone.
@@ -40,7 +46,7 @@ pub(crate) struct Nothing;
 
 impl Finish for Nothing {
     #[inline(always)]
-    unsafe fn finish<V: Vector>(self, _: *mut f32, _: usize, _: usize, _: usize, _: (usize, usize)) {}
+    unsafe fn finish<V: Vector>(self, _: Strip) {}
 }
 
 /// A block of `C = start + A B`, computed by one thread.
@@ -148,7 +154,7 @@ impl Block {
                 }
                 V::tile(rows, &tile);
                 if last {
-                    finish.finish::<V>(c, self.c_stride, rows, columns, (i, j));
+                    finish.finish::<V>(Strip { at: c, stride: self.c_stride, rows, columns, first: (i, j) });
                 }
             }
             i += V::TILE_ROWS;

@@ -46,40 +46,24 @@ pub(crate) fn phi1_slope<V: Vector>(x: V, decay: V, phi1: V) -> V {
     x.abs().select_less(small, series, decay.sub(phi1).div(safe))
 }
 
-/// e^x of every element.
-pub fn exp_all(isa: Isa, x: &[f32]) -> Vec<f32> {
-    let mut y = vec![0.0; x.len()];
-    apply(isa, x, &mut y, Function::Exp);
-    y
-}
-
-/// e^x - 1 of every element, for x up to 88.
-pub fn expm1_all(isa: Isa, x: &[f32]) -> Vec<f32> {
-    let mut y = vec![0.0; x.len()];
-    apply(isa, x, &mut y, Function::Expm1);
-    y
-}
-
-/// phi1 of every element.
-pub fn phi1_all(isa: Isa, x: &[f32]) -> Vec<f32> {
-    let mut y = vec![0.0; x.len()];
-    apply(isa, x, &mut y, Function::Phi1);
-    y
-}
-
-/// phi1' of every element.
-pub fn phi1_slope_all(isa: Isa, x: &[f32]) -> Vec<f32> {
-    let mut y = vec![0.0; x.len()];
-    apply(isa, x, &mut y, Function::Phi1Slope);
-    y
-}
-
-#[derive(Clone, Copy)]
-enum Function {
+/// A function of every element, for tests of its accuracy.
+#[derive(Clone, Copy, Debug)]
+pub enum Function {
+    /// e^x.
     Exp,
+    /// e^x - 1, for x up to 88.
     Expm1,
+    /// phi1.
     Phi1,
+    /// phi1'.
     Phi1Slope,
+}
+
+/// The function of every element.
+pub fn apply_all(isa: Isa, function: Function, x: &[f32]) -> Vec<f32> {
+    let mut y = vec![0.0; x.len()];
+    apply(isa, x, &mut y, function);
+    y
 }
 
 vectorised! {

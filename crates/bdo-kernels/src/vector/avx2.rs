@@ -29,38 +29,25 @@ fn mask(n: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(MASKS.as_ptr().add(8 - n).cast()) }
 }
 
-/// Wraps an intrinsic without memory operands.
-macro_rules! pure {
-    ($e:expr) => {
-        // SAFETY: values of this type exist only where AVX2 and FMA are enabled, and the intrinsic touches no memory.
-        unsafe { $e }
-    };
-}
-
 // SAFETY: loads and stores touch exactly the lanes they name; masked-off lanes are neither read nor written.
 unsafe impl Vector for Avx2 {
     const LANES: usize = 8;
     const TILE_ROWS: usize = 6;
     const TILE_VECTORS: usize = 2;
 
-    #[inline(always)]
-    fn splat(x: f32) -> Self {
-        Self(pure!(_mm256_set1_ps(x)))
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller promises eight readable values.
-        Self(unsafe { _mm256_loadu_ps(p) })
+    shared_methods! {
+        splat _mm256_set1_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, sqrt _mm256_sqrt_ps, fma _mm256_fmadd_ps,
+        binary {
+            add _mm256_add_ps, sub _mm256_sub_ps, mul _mm256_mul_ps, div _mm256_div_ps, max _mm256_max_ps, min _mm256_min_ps
+        },
+        integer {
+            _mm256_set1_epi32, _mm256_add_epi32, _mm256_and_si256, _mm256_slli_epi32, _mm256_cvtps_epi32, _mm256_castsi256_ps
+        }
     }
     #[inline(always)]
     unsafe fn load_partial(p: *const f32, n: usize) -> Self {
         // SAFETY: only the first n lanes are read.
         Self(unsafe { _mm256_maskload_ps(p, mask(n)) })
-    }
-    #[inline(always)]
-    unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller promises eight writable values.
-        unsafe { _mm256_storeu_ps(p, self.0) }
     }
     #[inline(always)]
     unsafe fn store_partial(self, p: *mut f32, n: usize) {
@@ -88,38 +75,6 @@ unsafe impl Vector for Avx2 {
         }
     }
     #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Self(pure!(_mm256_add_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        Self(pure!(_mm256_sub_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        Self(pure!(_mm256_mul_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        Self(pure!(_mm256_div_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn fma(self, factor: Self, addend: Self) -> Self {
-        Self(pure!(_mm256_fmadd_ps(self.0, factor.0, addend.0)))
-    }
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        Self(pure!(_mm256_max_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        Self(pure!(_mm256_min_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        Self(pure!(_mm256_sqrt_ps(self.0)))
-    }
-    #[inline(always)]
     fn abs(self) -> Self {
         Self(pure!(_mm256_and_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(i32::MAX)))))
     }
@@ -128,15 +83,15 @@ unsafe impl Vector for Avx2 {
         Self(pure!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)))
     }
     #[inline(always)]
-    fn pow2(self) -> Self {
-        Self(pure!({
-            let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(self.0), _mm256_set1_epi32(127));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
-        }))
-    }
-    #[inline(always)]
     fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
         Self(pure!(_mm256_blendv_ps(no.0, yes.0, _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, bound.0))))
+    }
+    #[inline(always)]
+    fn bf16_pairs(self, next: Self) -> Self {
+        Self(pure!({
+            let low = _mm256_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            _mm256_castsi256_ps(_mm256_blend_epi16::<0b1010_1010>(low, rounded_to_upper_half(next.0)))
+        }))
     }
     #[inline(always)]
     fn sum(self) -> f32 {
@@ -165,30 +120,11 @@ unsafe impl Vector for Avx2 {
         }
     }
     #[inline(always)]
-    fn rounded_to_bf16(self) -> Self {
-        Self(pure!(_mm256_castsi256_ps(_mm256_and_si256(rounded_to_upper_half(self.0), _mm256_set1_epi32(UPPER_HALF)))))
-    }
-    #[inline(always)]
-    fn bf16_pairs(self, next: Self) -> Self {
-        Self(pure!({
-            let low = _mm256_srli_epi32::<16>(rounded_to_upper_half(self.0));
-            _mm256_castsi256_ps(_mm256_blend_epi16::<0b1010_1010>(low, rounded_to_upper_half(next.0)))
-        }))
-    }
-    #[inline(always)]
-    unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
-        // SAFETY: the caller promises both 8 x 8 blocks are in bounds.
-        unsafe { transpose8(src, src_stride, dst, dst_stride) }
-    }
-    #[inline(always)]
     unsafe fn tile(rows: usize, tile: &Tile) {
         // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
         unsafe { rows_of_tile(rows, tile) }
     }
 }
-
-/// Mask of that half.
-pub(super) const UPPER_HALF: i32 = 0xffff_0000_u32 as i32;
 
 /// The nearest bfloat16 in the upper half of every lane, the lower half undefined; see [`crate::precision::bf16_bits`].
 #[inline(always)]
@@ -202,22 +138,7 @@ fn rounded_to_upper_half(x: __m256) -> __m256i {
     })
 }
 
-/// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.
-#[inline(never)]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
-    // SAFETY: the contract of `Tile` is passed on.
-    unsafe {
-        match rows {
-            6 => run::<Avx2, 6, 2>(tile),
-            5 => run::<Avx2, 5, 2>(tile),
-            4 => run::<Avx2, 4, 2>(tile),
-            3 => run::<Avx2, 3, 2>(tile),
-            2 => run::<Avx2, 2, 2>(tile),
-            _ => run::<Avx2, 1, 2>(tile),
-        }
-    }
-}
+tile_of!(#[target_feature(enable = "avx2,fma")] Avx2: 6 5 4 3 2);
 
 /// The transposition both x86 vector types use.
 #[inline(always)]

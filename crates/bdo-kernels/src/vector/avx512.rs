@@ -1,7 +1,7 @@
 //! Sixteen lanes in a 512-bit register.
 
 use super::Vector;
-use super::avx2::{UPPER_HALF, transpose8};
+use super::avx2::transpose8;
 use crate::gemm::tile::{Tile, run};
 use std::arch::x86_64::{
     __m512, __m512i, __mmask16, _CMP_LT_OQ, _CMP_UNORD_Q, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_epi32,
@@ -24,14 +24,6 @@ fn mask(n: usize) -> __mmask16 {
     ((1u32 << n) - 1) as __mmask16
 }
 
-/// Wraps an intrinsic without memory operands.
-macro_rules! pure {
-    ($e:expr) => {
-        // SAFETY: values of this type exist only where AVX-512 is enabled, and the intrinsic touches no memory.
-        unsafe { $e }
-    };
-}
-
 /// The nearest bfloat16 in the upper half of every lane, the lower half undefined; see [`crate::precision::bf16_bits`].
 #[inline(always)]
 fn rounded_to_upper_half(x: __m512) -> __m512i {
@@ -51,14 +43,14 @@ unsafe impl Vector for Avx512 {
     const TILE_ROWS: usize = 8;
     const TILE_VECTORS: usize = 3;
 
-    #[inline(always)]
-    fn splat(x: f32) -> Self {
-        Self(pure!(_mm512_set1_ps(x)))
-    }
-    #[inline(always)]
-    unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller promises sixteen readable values.
-        Self(unsafe { _mm512_loadu_ps(p) })
+    shared_methods! {
+        splat _mm512_set1_ps, load _mm512_loadu_ps, store _mm512_storeu_ps, sqrt _mm512_sqrt_ps, fma _mm512_fmadd_ps,
+        binary {
+            add _mm512_add_ps, sub _mm512_sub_ps, mul _mm512_mul_ps, div _mm512_div_ps, max _mm512_max_ps, min _mm512_min_ps
+        },
+        integer {
+            _mm512_set1_epi32, _mm512_add_epi32, _mm512_and_si512, _mm512_slli_epi32, _mm512_cvtps_epi32, _mm512_castsi512_ps
+        }
     }
     #[inline(always)]
     unsafe fn load_partial(p: *const f32, n: usize) -> Self {
@@ -66,46 +58,9 @@ unsafe impl Vector for Avx512 {
         Self(unsafe { _mm512_maskz_loadu_ps(mask(n), p) })
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller promises sixteen writable values.
-        unsafe { _mm512_storeu_ps(p, self.0) }
-    }
-    #[inline(always)]
     unsafe fn store_partial(self, p: *mut f32, n: usize) {
         // SAFETY: only the first n lanes are written.
         unsafe { _mm512_mask_storeu_ps(p, mask(n), self.0) }
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Self(pure!(_mm512_add_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        Self(pure!(_mm512_sub_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        Self(pure!(_mm512_mul_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        Self(pure!(_mm512_div_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn fma(self, factor: Self, addend: Self) -> Self {
-        Self(pure!(_mm512_fmadd_ps(self.0, factor.0, addend.0)))
-    }
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        Self(pure!(_mm512_max_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        Self(pure!(_mm512_min_ps(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        Self(pure!(_mm512_sqrt_ps(self.0)))
     }
     #[inline(always)]
     fn abs(self) -> Self {
@@ -117,15 +72,15 @@ unsafe impl Vector for Avx512 {
         Self(pure!(_mm512_roundscale_ps::<8>(self.0)))
     }
     #[inline(always)]
-    fn pow2(self) -> Self {
-        Self(pure!({
-            let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(self.0), _mm512_set1_epi32(127));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
-        }))
-    }
-    #[inline(always)]
     fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
         Self(pure!(_mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, bound.0), no.0, yes.0)))
+    }
+    #[inline(always)]
+    fn bf16_pairs(self, next: Self) -> Self {
+        Self(pure!({
+            let low = _mm512_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaa_aaaa, low, rounded_to_upper_half(next.0)))
+        }))
     }
     #[inline(always)]
     fn sum(self) -> f32 {
@@ -144,43 +99,10 @@ unsafe impl Vector for Avx512 {
         }
     }
     #[inline(always)]
-    fn rounded_to_bf16(self) -> Self {
-        Self(pure!(_mm512_castsi512_ps(_mm512_and_si512(rounded_to_upper_half(self.0), _mm512_set1_epi32(UPPER_HALF)))))
-    }
-    #[inline(always)]
-    fn bf16_pairs(self, next: Self) -> Self {
-        Self(pure!({
-            let low = _mm512_srli_epi32::<16>(rounded_to_upper_half(self.0));
-            _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaa_aaaa, low, rounded_to_upper_half(next.0)))
-        }))
-    }
-    #[inline(always)]
-    unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
-        // SAFETY: AVX-512 implies AVX2; the caller promises both 8 x 8 blocks are in bounds.
-        unsafe { transpose8(src, src_stride, dst, dst_stride) }
-    }
-    #[inline(always)]
     unsafe fn tile(rows: usize, tile: &Tile) {
         // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
         unsafe { rows_of_tile(rows, tile) }
     }
 }
 
-/// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.
-#[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
-    // SAFETY: the contract of `Tile` is passed on.
-    unsafe {
-        match rows {
-            8 => run::<Avx512, 8, 3>(tile),
-            7 => run::<Avx512, 7, 3>(tile),
-            6 => run::<Avx512, 6, 3>(tile),
-            5 => run::<Avx512, 5, 3>(tile),
-            4 => run::<Avx512, 4, 3>(tile),
-            3 => run::<Avx512, 3, 3>(tile),
-            2 => run::<Avx512, 2, 3>(tile),
-            _ => run::<Avx512, 1, 3>(tile),
-        }
-    }
-}
+tile_of!(#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")] Avx512: 8 7 6 5 4 3 2);

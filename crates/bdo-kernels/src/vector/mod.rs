@@ -1,5 +1,81 @@
 //! Vectors of `f32`, one type per instruction set, and the elementary functions built on them.
 
+/// An intrinsic without memory operands.
+#[cfg(target_arch = "x86_64")]
+macro_rules! pure {
+    ($e:expr) => {
+        // SAFETY: values of a vector type exist only where its instruction set is enabled, and the intrinsic touches no memory.
+        unsafe { $e }
+    };
+}
+
+/// The methods that differ between the two x86 vector types only in the names of the intrinsics.
+#[cfg(target_arch = "x86_64")]
+macro_rules! shared_methods {
+    (
+        splat $splat:ident, load $load:ident, store $store:ident, sqrt $sqrt:ident, fma $fma:ident,
+        binary { $($name:ident $intrinsic:ident),+ },
+        integer { $set:ident, $add:ident, $and:ident, $shift_left:ident, $from_float:ident, $as_float:ident }
+    ) => {
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            Self(pure!($splat(x)))
+        }
+        #[inline(always)]
+        unsafe fn load(p: *const f32) -> Self {
+            // SAFETY: the caller promises `LANES` readable values.
+            Self(unsafe { $load(p) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, p: *mut f32) {
+            // SAFETY: the caller promises `LANES` writable values.
+            unsafe { $store(p, self.0) }
+        }
+        $(#[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            Self(pure!($intrinsic(self.0, other.0)))
+        })+
+        #[inline(always)]
+        fn fma(self, factor: Self, addend: Self) -> Self {
+            Self(pure!($fma(self.0, factor.0, addend.0)))
+        }
+        #[inline(always)]
+        fn sqrt(self) -> Self {
+            Self(pure!($sqrt(self.0)))
+        }
+        #[inline(always)]
+        fn pow2(self) -> Self {
+            Self(pure!($as_float($shift_left::<23>($add($from_float(self.0), $set(127))))))
+        }
+        #[inline(always)]
+        fn rounded_to_bf16(self) -> Self {
+            Self(pure!($as_float($and(rounded_to_upper_half(self.0), $set(0xffff_0000_u32 as i32)))))
+        }
+        #[inline(always)]
+        unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+            // SAFETY: both instruction sets include AVX2; the caller promises both 8 x 8 blocks are in bounds.
+            unsafe { transpose8(src, src_stride, dst, dst_stride) }
+        }
+    };
+}
+
+/// The register tile of a vector type, as a function of its own: inlined into each kernel it would be most of the compiled crate.
+macro_rules! tile_of {
+    ($(#[$features:meta])* $vector:ty: $($rows:literal)+) => {
+        $(#[$features])*
+        #[inline(never)]
+        unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
+            // SAFETY: the contract of `Tile` is passed on.
+            unsafe {
+                match rows {
+                    $($rows => run::<$vector, $rows, { <$vector>::TILE_VECTORS }>(tile),)+
+                    _ => run::<$vector, 1, { <$vector>::TILE_VECTORS }>(tile),
+                }
+            }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -88,25 +164,13 @@ pub(crate) unsafe trait Vector: Copy {
     /// Asks for the cache line of `p`, which need not be readable.
     #[inline(always)]
     fn prefetch(p: *const f32) {
-        // SAFETY: a prefetch never faults, and every x86-64 machine has the instruction.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = p;
+        prefetch_into::<false>(p);
     }
 
     /// Asks for the cache line at `p` in the second-level cache only.
     #[inline(always)]
     fn prefetch_second(p: *const f32) {
-        // SAFETY: as for `prefetch`.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = p;
+        prefetch_into::<true>(p);
     }
 
     #[inline(always)]
@@ -146,4 +210,17 @@ pub(crate) unsafe trait Vector: Copy {
             unsafe { self.store_partial(s.as_mut_ptr().add(at.min(s.len())).cast(), left) }
         }
     }
+}
+
+/// Asks for a cache line, in the second-level cache only if `SECOND`.
+#[inline(always)]
+fn prefetch_into<const SECOND: bool>(p: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults, and every x86-64 machine has the instruction.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        if SECOND { _mm_prefetch::<_MM_HINT_T1>(p.cast()) } else { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
 }

@@ -8,16 +8,24 @@ use crate::precision::bf16_bits;
 #[derive(Clone, Copy)]
 pub(crate) struct Portable([f32; 8]);
 
+/// Methods that do the same in every lane.
 macro_rules! lanewise {
-    ($a:expr, $b:expr, |$x:ident, $y:ident| $e:expr) => {{
-        let mut out = [0.0f32; 8];
-        for i in 0..8 {
-            let ($x, $y) = ($a.0[i], $b.0[i]);
-            out[i] = $e;
-        }
-        Portable(out)
-    }};
+    ($(fn $name:ident($x:ident $(, $y:ident)*) = $e:expr;)*) => {
+        $(#[inline(always)]
+        fn $name(self $(, $y: Self)*) -> Self {
+            let mut out = [0.0f32; 8];
+            for i in 0..8 {
+                let $x = self.0[i];
+                $(let $y = $y.0[i];)*
+                out[i] = $e;
+            }
+            Self(out)
+        })*
+    };
 }
+
+/// Adding it leaves no bits for a fraction, so the sum is rounded as the hardware rounds: 1.5 * 2^23.
+const SHIFT: f32 = 12_582_912.0;
 
 // SAFETY: loads and stores copy exactly the values they name.
 unsafe impl Vector for Portable {
@@ -51,60 +59,22 @@ unsafe impl Vector for Portable {
         // SAFETY: the caller promises n writable values, n <= 8.
         unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), p, n) }
     }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        lanewise!(self, other, |x, y| x + y)
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        lanewise!(self, other, |x, y| x - y)
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        lanewise!(self, other, |x, y| x * y)
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        lanewise!(self, other, |x, y| x / y)
-    }
-    #[inline(always)]
-    fn fma(self, factor: Self, addend: Self) -> Self {
+    lanewise! {
+        fn add(x, y) = x + y;
+        fn sub(x, y) = x - y;
+        fn mul(x, y) = x * y;
+        fn div(x, y) = x / y;
         // Not `mul_add`: without hardware support that is a slow library call.
-        self.mul(factor).add(addend)
-    }
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        lanewise!(self, other, |x, y| if x > y { x } else { y })
-    }
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        lanewise!(self, other, |x, y| if x < y { x } else { y })
-    }
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        lanewise!(self, self, |x, _y| x.sqrt())
-    }
-    #[inline(always)]
-    fn abs(self) -> Self {
-        lanewise!(self, self, |x, _y| x.abs())
-    }
-    #[inline(always)]
-    fn round(self) -> Self {
-        // Adding 1.5 * 2^23 leaves no bits for a fraction, so the sum is rounded as the hardware rounds.
-        const SHIFT: f32 = 12_582_912.0;
-        lanewise!(self, self, |x, _y| (x + SHIFT) - SHIFT)
-    }
-    #[inline(always)]
-    fn pow2(self) -> Self {
-        lanewise!(self, self, |x, _y| f32::from_bits((((x as i32) + 127) << 23) as u32))
-    }
-    #[inline(always)]
-    fn select_less(self, bound: Self, yes: Self, no: Self) -> Self {
-        let mut out = [0.0; 8];
-        for (i, out) in out.iter_mut().enumerate() {
-            *out = if self.0[i] < bound.0[i] { yes.0[i] } else { no.0[i] };
-        }
-        Self(out)
+        fn fma(x, factor, addend) = x * factor + addend;
+        fn max(x, y) = if x > y { x } else { y };
+        fn min(x, y) = if x < y { x } else { y };
+        fn sqrt(x) = x.sqrt();
+        fn abs(x) = x.abs();
+        fn round(x) = (x + SHIFT) - SHIFT;
+        fn pow2(x) = f32::from_bits((((x as i32) + 127) << 23) as u32);
+        fn select_less(x, bound, yes, no) = if x < bound { yes } else { no };
+        fn rounded_to_bf16(x) = f32::from_bits(u32::from(bf16_bits(x)) << 16);
+        fn bf16_pairs(x, next) = f32::from_bits(u32::from(bf16_bits(x)) | u32::from(bf16_bits(next)) << 16);
     }
     #[inline(always)]
     fn sum(self) -> f32 {
@@ -125,14 +95,6 @@ unsafe impl Vector for Portable {
         unsafe { p.cast::<[u16; 8]>().write_unaligned(self.0.map(bf16_bits)) }
     }
     #[inline(always)]
-    fn rounded_to_bf16(self) -> Self {
-        Self(self.0.map(|x| f32::from_bits(u32::from(bf16_bits(x)) << 16)))
-    }
-    #[inline(always)]
-    fn bf16_pairs(self, next: Self) -> Self {
-        lanewise!(self, next, |x, y| f32::from_bits(u32::from(bf16_bits(x)) | u32::from(bf16_bits(y)) << 16))
-    }
-    #[inline(always)]
     unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
         for i in 0..8 {
             for j in 0..8 {
@@ -148,16 +110,4 @@ unsafe impl Vector for Portable {
     }
 }
 
-/// One copy of the tile for all kernels: inlined into each of them it would be most of the compiled crate.
-#[inline(never)]
-unsafe fn rows_of_tile(rows: usize, tile: &Tile) {
-    // SAFETY: the contract of `Tile` is passed on.
-    unsafe {
-        match rows {
-            4 => run::<Portable, 4, 1>(tile),
-            3 => run::<Portable, 3, 1>(tile),
-            2 => run::<Portable, 2, 1>(tile),
-            _ => run::<Portable, 1, 1>(tile),
-        }
-    }
-}
+tile_of!(Portable: 4 3 2);

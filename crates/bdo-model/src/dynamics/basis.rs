@@ -1,9 +1,8 @@
 //! The eigenbasis V = (I + A)^-1 (I - A) V0 with A = W - W^T: orthogonal for every W.
 
+use bdo_kernels::linalg::inverse;
 use burn::tensor::{Tensor, TensorData};
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::lu::partial_pivoting::{factor, inverse};
-use faer::{Mat, Par, Spec};
+use faer::Mat;
 
 /// W [d, d], V0 [d, d] -> V [d, d].
 ///
@@ -27,20 +26,6 @@ pub fn cayley_basis(free: Tensor<2>, basis0: Tensor<2>) -> Tensor<2> {
 
 /// (I + A)^-1 for a skew-symmetric row-major A; I + A is never singular because A has imaginary eigenvalues.
 fn resolvent(skew: &[f64], d: usize) -> Vec<f64> {
-    let mut lu = Mat::from_fn(d, d, |i, j| skew[i * d + j] + f64::from(u8::from(i == j)));
-    let (mut forward, mut backward) = (vec![0usize; d], vec![0usize; d]);
-    // One thread: the bytes must not depend on how many there are, and the cost is small beside the encoder's.
-    let mut memory = MemBuffer::new(factor::lu_in_place_scratch::<usize, f64>(d, d, Par::Seq, Spec::default()));
-    let (_, permutation) = factor::lu_in_place(
-        lu.as_mut(),
-        &mut forward,
-        &mut backward,
-        Par::Seq,
-        MemStack::new(&mut memory),
-        Spec::default(),
-    );
-    let mut out = Mat::<f64>::zeros(d, d);
-    let mut memory = MemBuffer::new(inverse::inverse_scratch::<usize, f64>(d, Par::Seq));
-    inverse::inverse(out.as_mut(), lu.as_ref(), lu.as_ref(), permutation, Par::Seq, MemStack::new(&mut memory));
+    let out = inverse(Mat::from_fn(d, d, |i, j| skew[i * d + j] + f64::from(u8::from(i == j))));
     (0..d * d).map(|k| out[(k / d, k % d)]).collect()
 }

@@ -10,8 +10,7 @@ use bdo_model::init::Stream;
 use bdo_model::model::Bdo;
 use bdo_model::ops::Kernels;
 use burn::module::{Module, ModuleMapper, Param, ParamId};
-use burn::optim::GradientsParams;
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
 use std::collections::HashMap;
 
 const REGIONS: usize = 10;
@@ -97,13 +96,13 @@ impl Scans {
 struct Adam {
     step: i32,
     moments: HashMap<ParamId, (Tensor<1>, Tensor<1>)>,
-    gradients: GradientsParams,
+    gradients: Option<Gradients>,
     rate: f64,
 }
 
 impl ModuleMapper for Adam {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let Some(gradient) = self.gradients.remove::<D>(param.id) else {
+        let Some(gradient) = self.gradients.as_mut().and_then(|found| param.val().grad_remove(found)) else {
             return param;
         };
         let count = gradient.shape().num_elements();
@@ -133,7 +132,7 @@ fn a_trained_model_beats_interpolation_and_hold() {
     let mut model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
     let mut teacher = EmaEncoder::new(&model.encoder);
     let mut stream = Stream::named(22, "scans");
-    let mut adam = Adam { step: 0, moments: HashMap::new(), gradients: GradientsParams::new(), rate: 0.0 };
+    let mut adam = Adam { step: 0, moments: HashMap::new(), gradients: None, rate: 0.0 };
     let (batch, steps) = (16, 800);
     for step in 0..steps {
         let scans = draw_scans(batch, &mut stream);
@@ -148,7 +147,7 @@ fn a_trained_model_beats_interpolation_and_hold() {
             dropout_key: [0; 32],
         };
         let loss = model.train_pass(&teacher, &masked, model.loss_weights()).unwrap().loss;
-        adam.gradients = GradientsParams::from_grads(loss.total.backward(), &model);
+        adam.gradients = Some(loss.total.backward());
         adam.step += 1;
         adam.rate = 6e-3 * (1.0 - 0.9 * f64::from(step) / f64::from(steps));
         model = model.map(&mut adam);

@@ -5,8 +5,7 @@ use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;
 use bdo_model::init::Stream;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::optim::GradientsParams;
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
 use std::collections::BTreeMap;
 
 /// Four regions, width 8, two blocks of two heads.
@@ -79,18 +78,14 @@ pub(crate) fn relative_l2(a: &[f64], b: &[f64]) -> f64 {
 
 /// Gradients by parameter path; absent where there is none.
 pub(crate) fn gradients<M: Module>(module: &M, loss: &Tensor<1>) -> BTreeMap<String, Vec<f64>> {
-    let mut look = Look {
-        path: Vec::new(),
-        gradients: GradientsParams::from_grads(loss.backward(), module),
-        found: BTreeMap::new(),
-    };
+    let mut look = Look { path: Vec::new(), gradients: loss.backward(), found: BTreeMap::new() };
     module.visit(&mut look);
     look.found
 }
 
 struct Look {
     path: Vec<String>,
-    gradients: GradientsParams,
+    gradients: Gradients,
     found: BTreeMap<String, Vec<f64>>,
 }
 
@@ -104,7 +99,7 @@ impl ModuleVisitor for Look {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = self.gradients.get::<D>(param.id) {
+        if let Some(gradient) = param.val().grad(&self.gradients) {
             self.found.insert(self.path.join("."), values(&gradient));
         }
     }

@@ -1,0 +1,96 @@
+//! The factorisations of faer that BDO uses, as functions that are not generic: they are compiled here once, not in every crate
+//! that calls them. On one thread unless said otherwise, so that results do not depend on how many there are.
+
+use faer::diag::Diag;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch};
+use faer::linalg::householder::{
+    apply_block_householder_sequence_on_the_left_in_place_scratch,
+    apply_block_householder_sequence_on_the_left_in_place_with_conj,
+};
+use faer::linalg::lu::partial_pivoting::{factor as lu, inverse as lu_inverse};
+use faer::linalg::matmul::matmul;
+use faer::linalg::qr::no_pivoting::factor as qr;
+use faer::linalg::solvers::Solve;
+use faer::{Accum, Conj, Mat, MatMut, MatRef, Par, Side, Spec};
+
+/// Eigenvalues, smallest first, and eigenvectors (as columns) of a symmetric matrix; `None` where they were not found, which
+/// finite input does not lead to.
+pub fn symmetric_eigen(matrix: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
+    let n = matrix.nrows();
+    let mut values = Diag::<f64>::zeros(n);
+    let mut vectors = Mat::zeros(n, n);
+    let (par, params) = (Par::Seq, Spec::default());
+    let mut memory = MemBuffer::new(self_adjoint_evd_scratch::<f64>(n, ComputeEigenvectors::Yes, par, params));
+    let stack = MemStack::new(&mut memory);
+    self_adjoint_evd(matrix, values.as_mut(), Some(vectors.as_mut()), par, stack, params).ok()?;
+    Some((values.column_vector().iter().copied().collect(), vectors))
+}
+
+/// As [`symmetric_eigen`], largest first.
+pub fn leading_eigen(matrix: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
+    let (values, vectors) = symmetric_eigen(matrix)?;
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
+    let vectors = Mat::from_fn(order.len(), order.len(), |i, k| vectors[(i, order[k])]);
+    Some((order.into_iter().map(|k| values[k]).collect(), vectors))
+}
+
+/// `a b`.
+pub fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(a.nrows(), b.ncols());
+    matmul(out.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
+    out
+}
+
+/// Adds `a b` to `out`.
+pub fn add_product(out: MatMut<'_, f64>, a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
+    matmul(out, Accum::Add, a, b, 1.0, Par::Seq);
+}
+
+/// The inverse of a square matrix that is not singular.
+pub fn inverse(mut matrix: Mat<f64>) -> Mat<f64> {
+    let d = matrix.nrows();
+    let (mut forward, mut backward) = (vec![0usize; d], vec![0usize; d]);
+    let (par, params) = (Par::Seq, Spec::default());
+    let mut memory = MemBuffer::new(lu::lu_in_place_scratch::<usize, f64>(d, d, par, params));
+    let stack = MemStack::new(&mut memory);
+    let (_, permutation) = lu::lu_in_place(matrix.as_mut(), &mut forward, &mut backward, par, stack, params);
+    let mut out = Mat::zeros(d, d);
+    let mut memory = MemBuffer::new(lu_inverse::inverse_scratch::<usize, f64>(d, par));
+    let stack = MemStack::new(&mut memory);
+    lu_inverse::inverse(out.as_mut(), matrix.as_ref(), matrix.as_ref(), permutation, par, stack);
+    out
+}
+
+/// The orthogonal factor of a square matrix and the diagonal of the triangular one.
+pub fn orthogonal_factor(mut matrix: Mat<f64>) -> (Mat<f64>, Vec<f64>) {
+    let d = matrix.nrows();
+    let block = qr::recommended_block_size::<f64>(d, d);
+    let mut householder = Mat::zeros(block, d);
+    let (par, params) = (Par::Seq, Spec::default());
+    let mut memory = MemBuffer::new(qr::qr_in_place_scratch::<f64>(d, d, block, par, params));
+    qr::qr_in_place(matrix.as_mut(), householder.as_mut(), par, MemStack::new(&mut memory), params);
+    let mut q = Mat::identity(d, d);
+    let scratch = apply_block_householder_sequence_on_the_left_in_place_scratch::<f64>(d, block, d);
+    let mut memory = MemBuffer::new(scratch);
+    apply_block_householder_sequence_on_the_left_in_place_with_conj(
+        matrix.as_ref(),
+        householder.as_ref(),
+        Conj::No,
+        q.as_mut(),
+        par,
+        MemStack::new(&mut memory),
+    );
+    let diagonal = (0..d).map(|k| matrix[(k, k)]).collect();
+    (q, diagonal)
+}
+
+/// The solution of `normal x = right` for a symmetric matrix whose eigenvalues are positive but for rounding; on all threads.
+pub fn solve_normal(normal: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
+    match normal.llt(Side::Lower) {
+        Ok(factor) => factor.solve(right),
+        // Rounding can leave a tiny negative eigenvalue; the decomposition with pivots does not mind.
+        Err(_) => normal.partial_piv_lu().solve(right),
+    }
+}
