@@ -8,16 +8,17 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[allow(dead_code)]
-#[path = "../tests/images/builder.rs"]
+#[path = "../tests/it/images/builder.rs"]
 mod builder;
-#[path = "../tests/images/mutation.rs"]
+#[path = "../tests/it/images/mutation.rs"]
 mod mutation;
 
 use std::path::Path;
 
 use bdo_data::atlas::image::AtlasImage;
-use bdo_data::nifti::{Grid, ImageError, Limits, NiftiReader, resample_nearest};
+use bdo_data::nifti::{Grid, Limits, NiftiReader, resample_nearest};
 use bdo_data::parcellate::{LabelsMasker, MaskerOptions, measure_speed};
+use bdo_data::problem::ReadError;
 use serde_json::{Value, json};
 
 fn main() {
@@ -52,7 +53,7 @@ fn numbers(values: &[f32]) -> Vec<Value> {
     values.iter().map(|x| if x.is_finite() { json!(f64::from(*x)) } else { Value::Null }).collect()
 }
 
-fn values(path: &Path) -> Result<Value, ImageError> {
+fn values(path: &Path) -> Result<Value, ReadError> {
     let mut reader = NiftiReader::open(path, &Limits::default())?;
     let mut volume = vec![0.0; reader.header().voxels()];
     let mut all = vec![];

@@ -24,11 +24,6 @@ impl FileError {
     pub fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self { action, path: path.to_path_buf(), system: source }
     }
-
-    /// True when the disk (or the quota) is full: what was written so far can be continued once there is room.
-    pub fn is_disk_full(&self) -> bool {
-        matches!(self.system.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-    }
 }
 
 /// The message of a [`FileError`].

@@ -25,4 +25,5 @@ pub mod scaler;
 pub mod quantile;
 pub mod random;
 pub mod record;
+pub mod problem;
 pub mod durable;

@@ -1,5 +1,6 @@
 //! One scan: region time series with true frame times.
 
+use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
 
 /// Who and which run a scan is of. Ordered as cohorts are: person, session, task, run.
@@ -66,25 +67,6 @@ pub struct Scan {
     pub source: Source,
 }
 
-/// Why a scan cannot be stored.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{what}: expected {expected}, found {found}")]
-pub struct ScanError {
-    /// The quantity that is off.
-    pub what: &'static str,
-    /// What a valid scan has.
-    pub expected: String,
-    /// What this scan has.
-    pub found: String,
-}
-
-impl ScanError {
-    /// Builds the error from anything printable.
-    pub fn new(what: &'static str, expected: impl ToString, found: impl ToString) -> Self {
-        Self { what, expected: expected.to_string(), found: found.to_string() }
-    }
-}
-
 /// Longest label accepted for a person, session, run or site: long enough for any real one, short enough to keep tables readable.
 const MAX_LABEL_BYTES: usize = 200;
 
@@ -95,7 +77,7 @@ impl Scan {
     }
 
     /// Checks everything readers rely on; a scan that passes can be stored.
-    pub fn validate(&self, regions: usize) -> Result<(), ScanError> {
+    pub fn validate(&self, regions: usize) -> Result<(), Problem> {
         let frames = self.frames();
         let labels = [("subject", Some(&self.id.subject)), ("session", self.id.session.as_ref())];
         let more = [("task", self.id.task.as_ref()), ("run", self.id.run.as_ref()), ("site", self.site.as_ref())];
@@ -103,28 +85,28 @@ impl Scan {
             let Some(label) = label else { continue };
             if label.is_empty() || label.len() > MAX_LABEL_BYTES || label.chars().any(char::is_control) {
                 let expected = format!("1 to {MAX_LABEL_BYTES} bytes without control characters");
-                return Err(ScanError::new(what, expected, format!("{label:?}")));
+                return Err(Problem::new(what, expected, format!("{label:?}")));
             }
         }
         if frames < 2 {
-            return Err(ScanError::new("number of frames", "at least 2", frames));
+            return Err(Problem::new("number of frames", "at least 2", frames));
         }
         if self.series.len() != frames * regions {
-            return Err(ScanError::new("size of the series", format!("{frames} x {regions}"), self.series.len()));
+            return Err(Problem::new("size of the series", format!("{frames} x {regions}"), self.series.len()));
         }
         if !(self.tr_seconds.is_finite() && self.tr_seconds > 0.0) {
-            return Err(ScanError::new("repetition time", "a positive number of seconds", self.tr_seconds));
+            return Err(Problem::new("repetition time", "a positive number of seconds", self.tr_seconds));
         }
         if !self.frame_times_seconds.iter().all(|t| t.is_finite() && *t >= 0.0) {
-            return Err(ScanError::new("frame times", "finite and not negative", "others"));
+            return Err(Problem::new("frame times", "finite and not negative", "others"));
         }
         if let Some(i) = self.frame_times_seconds.windows(2).position(|w| w[0] >= w[1]) {
             let found =
                 format!("{} then {} at frame {}", self.frame_times_seconds[i], self.frame_times_seconds[i + 1], i + 1);
-            return Err(ScanError::new("frame times", "strictly increasing", found));
+            return Err(Problem::new("frame times", "strictly increasing", found));
         }
         if let Some(i) = self.series.iter().position(|x| x.is_infinite()) {
-            return Err(ScanError::new(
+            return Err(Problem::new(
                 "series",
                 "finite values (NaN for a missing region)",
                 format!("{} at frame {}, region {}", self.series[i], i / regions + 1, i % regions + 1),
@@ -134,7 +116,7 @@ impl Scan {
             let missing = (0..frames).filter(|t| self.series[t * regions + r].is_nan()).count();
             if missing != 0 && missing != frames {
                 let found = format!("{missing} of {frames} frames of region {} are NaN", r + 1);
-                return Err(ScanError::new("series", "a region that is NaN in all frames or in none", found));
+                return Err(Problem::new("series", "a region that is NaN in all frames or in none", found));
             }
         }
         for (what, vector, len) in [
@@ -142,7 +124,7 @@ impl Scan {
             ("coverage", self.coverage.as_ref(), regions),
         ] {
             if let Some(v) = vector.filter(|v| v.len() != len) {
-                return Err(ScanError::new(what, format!("{len} values"), v.len()));
+                return Err(Problem::new(what, format!("{len} values"), v.len()));
             }
         }
         Ok(())

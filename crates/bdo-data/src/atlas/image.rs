@@ -6,45 +6,14 @@ use super::label_table::{LabelRow, find_table, read_table};
 use super::schaefer400_tian3;
 use super::side::{check_sides, side_of_name};
 use super::space::space_of_name;
-use crate::nifti::{AffineSource, Grid, ImageError, Limits, NiftiReader, Problem, Volume};
+use crate::nifti::{AffineSource, Grid, Limits, NiftiReader, Volume};
+use crate::problem::{Problem, ReadError};
 use crate::region::Region;
 
 /// Most regions of an atlas: columns are kept in sixteen bits.
 const MOST_REGIONS: usize = 60_000;
 /// Largest label that survives being read as a 32-bit float.
 const LARGEST_LABEL: f32 = 16_777_216.0;
-
-/// Why an atlas was refused.
-#[derive(Debug, thiserror::Error)]
-pub enum AtlasError {
-    /// The image or the table could not be read.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// Data and atlas are in different spaces by their names.
-    #[error("space: expected {atlas} as the atlas is in, found {data}")]
-    Space {
-        /// Space of the atlas.
-        atlas: String,
-        /// Space of the data.
-        data: String,
-    },
-    /// A region's name and its place disagree about its side.
-    #[error("{}: region {region:?}: expected its centre on the {named} as its name says, found x = {x_mm:.1} mm, on the {lies}{others}", .path.display())]
-    Side {
-        /// The atlas image.
-        path: PathBuf,
-        /// The first such region.
-        region: String,
-        /// The side in its name.
-        named: &'static str,
-        /// The side it lies on.
-        lies: &'static str,
-        /// World x of its centre.
-        x_mm: f64,
-        /// How many more regions are on the wrong side.
-        others: String,
-    },
-}
 
 /// A label image with names: which region every voxel belongs to.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,22 +43,22 @@ pub struct AtlasImage {
 impl AtlasImage {
     /// Reads a label image and its table; without one given, a table beside the image is used, and without that the labels
     /// are numbered. Sides in names are checked against world x.
-    pub fn read(image: &Path, table: Option<&Path>, limits: &Limits) -> Result<Self, AtlasError> {
+    pub fn read(image: &Path, table: Option<&Path>, limits: &Limits) -> Result<Self, ReadError> {
         let volume = NiftiReader::read_single(image, limits)?;
         let table = table.map(Path::to_path_buf).or_else(|| find_table(image));
         let rows = table.map(|t| read_table(&t)).transpose()?;
         Self::new(image, volume, rows)
     }
 
-    fn new(path: &Path, volume: Volume, rows: Option<Vec<LabelRow>>) -> Result<Self, AtlasError> {
-        let problem = |p: Problem| ImageError::content(path, p);
+    fn new(path: &Path, volume: Volume, rows: Option<Vec<LabelRow>>) -> Result<Self, ReadError> {
+        let problem = |p: Problem| ReadError::content(path, p);
         let mut warnings = volume.warnings;
         let mut labels: Vec<u32> = Vec::with_capacity(volume.values.len());
         for value in &volume.values {
             // A voxel without a number has no region, as in nilearn.
             let value = if value.is_finite() { *value } else { 0.0 };
             if value < 0.0 || value.fract() != 0.0 || value > LARGEST_LABEL {
-                return Err(problem(Problem::new("label", "whole numbers from 0", value)).into());
+                return Err(problem(Problem::new("label", "whole numbers from 0", value)));
             }
             labels.push(value as u32);
         }
@@ -99,7 +68,7 @@ impl AtlasImage {
         });
         if rows.is_empty() || rows.len() > MOST_REGIONS {
             let expected = format!("1 to {MOST_REGIONS} regions");
-            return Err(problem(Problem::new("label table", expected, rows.len())).into());
+            return Err(problem(Problem::new("label table", expected, rows.len())));
         }
         let column_of: std::collections::HashMap<u32, u16> =
             rows.iter().enumerate().map(|(i, row)| (row.id, i as u16 + 1)).collect();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Hemisphere;
 use crate::durable::InFile;
-use crate::nifti::{ImageError, Problem};
+use crate::problem::{Problem, ReadError};
 use crate::region::repeated_name;
 
 /// Largest table read; real ones have some tens of KiB.
@@ -25,9 +25,9 @@ pub(super) struct LabelRow {
 
 /// Reads a BIDS table (`index` and `name` columns), FSL-style pairs of a name line and an `id r g b a` line, or lines of
 /// `id name r g b a`. Label 0 is the background and no region.
-pub(super) fn read_table(path: &Path) -> Result<Vec<LabelRow>, ImageError> {
+pub(super) fn read_table(path: &Path) -> Result<Vec<LabelRow>, ReadError> {
     let problem =
-        |expected: &str, found: String| ImageError::content(path, Problem::new("label table", expected, found));
+        |expected: &str, found: String| ReadError::content(path, Problem::new("label table", expected, found));
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     if size > MOST_BYTES {
         return Err(problem("at most 16 MiB", format!("{size} bytes")));

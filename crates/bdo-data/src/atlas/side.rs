@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::Hemisphere;
-use super::image::AtlasError;
 use crate::nifti::Affine;
+use crate::problem::{Problem, ReadError};
 
 /// A region this close to the midline may lie on either side of it: templates differ by that much.
 const MIDLINE_MM: f64 = 3.0;
@@ -30,7 +30,7 @@ pub(super) fn check_sides<'a>(
     path: &Path,
     affine: &Affine,
     regions: impl Iterator<Item = (&'a str, Option<[f64; 3]>)>,
-) -> Result<(), AtlasError> {
+) -> Result<(), ReadError> {
     let mut wrong: Vec<(&str, Hemisphere, f64)> = vec![];
     let mut sided = 0;
     for (name, centre) in regions {
@@ -49,14 +49,9 @@ pub(super) fn check_sides<'a>(
         n if n * 10 > sided * 9 => format!(" ({n} of {sided} sided regions: the image is mirrored)"),
         n => format!(" ({n} of {sided} sided regions)"),
     };
-    Err(AtlasError::Side {
-        path: path.to_path_buf(),
-        region: region.to_owned(),
-        named: name_of(side == Hemisphere::Left),
-        lies: name_of(x_mm < 0.0),
-        x_mm,
-        others,
-    })
+    let expected = format!("its centre on the {} as its name says", name_of(side == Hemisphere::Left));
+    let found = format!("x = {x_mm:.1} mm, on the {}{others}", name_of(x_mm < 0.0));
+    Err(ReadError::content(path, Problem::new(format!("region {region:?}"), expected, found)))
 }
 
 #[cfg(test)]

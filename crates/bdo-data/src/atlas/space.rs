@@ -1,14 +1,13 @@
 //! The space a file says it is in.
 
+use crate::problem::Problem;
 use std::path::Path;
 
-use super::image::AtlasError;
-
 /// Refuses data whose name says another space than the atlas'. Where either is unknown there is nothing to compare.
-pub fn check_space(data: Option<&str>, atlas: Option<&str>) -> Result<(), AtlasError> {
+pub fn check_space(data: Option<&str>, atlas: Option<&str>) -> Result<(), Problem> {
     match (data, atlas) {
         (Some(data), Some(atlas)) if !data.eq_ignore_ascii_case(atlas) => {
-            Err(AtlasError::Space { atlas: atlas.to_owned(), data: data.to_owned() })
+            Err(Problem::new("space", format!("{atlas} as the atlas is in"), data))
         }
         _ => Ok(()),
     }

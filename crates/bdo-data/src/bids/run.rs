@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::{BidsFile, Tree};
+use crate::problem::Problem;
 use crate::scan::ScanId;
 
 /// What scans are read from.
@@ -75,7 +76,7 @@ pub struct Run {
     /// XCP-D's table of motion.
     pub motion: Option<PathBuf>,
     /// Why it cannot be read: what was checked, expected and found.
-    pub problem: Option<(&'static str, String, String)>,
+    pub problem: Option<Problem>,
 }
 
 /// The parcellations the tables of a tree are in.
@@ -128,10 +129,7 @@ fn run(tree: &Tree, id: ScanId, files: &[&BidsFile], wanted: &Wanted) -> Run {
 }
 
 /// One of the files of a scan: the wanted space and resolution, or the only one there is.
-fn choose<'a>(
-    files: &[&'a BidsFile],
-    wish: Option<&SpaceWish>,
-) -> (&'a BidsFile, Option<(&'static str, String, String)>) {
+fn choose<'a>(files: &[&'a BidsFile], wish: Option<&SpaceWish>) -> (&'a BidsFile, Option<Problem>) {
     let space = |f: &BidsFile| f.name.get("space").unwrap_or("none").to_owned();
     let resolution = |f: &BidsFile| f.name.get("res").unwrap_or("none").to_owned();
     let listed = |of: &dyn Fn(&BidsFile) -> String, files: &[&BidsFile]| {
@@ -141,29 +139,40 @@ fn choose<'a>(
     if let Some(wish) = wish {
         left.retain(|f| f.name.get("space").is_none_or(|s| s.eq_ignore_ascii_case(&wish.space)));
         if left.is_empty() {
-            return (files[0], Some(("space", wish.space.clone(), listed(&space, files))));
+            return (files[0], Some(Problem::new("space", &wish.space, listed(&space, files))));
         }
         if let Some(res) = &wish.resolution {
             let before = left.clone();
             left.retain(|f| f.name.get("res") == Some(res));
             if left.is_empty() {
-                return (files[0], Some(("resolution", format!("res-{res}"), listed(&resolution, &before))));
+                return (
+                    files[0],
+                    Some(Problem::new("resolution", format!("res-{res}"), listed(&resolution, &before))),
+                );
             }
         }
     }
     match left.as_slice() {
         [one] => (one, None),
         [first, ..] if left.iter().any(|f| f.name.get("space") != first.name.get("space")) => {
-            (first, Some(("space", "one space, or --space NAME".into(), listed(&space, &left))))
+            (first, Some(Problem::new("space", "one space, or --space NAME", listed(&space, &left))))
         }
-        [first, ..] if left.iter().any(|f| f.name.get("res") != first.name.get("res")) => {
-            (first, Some(("resolution", "one resolution, or --space NAME:res-R".into(), listed(&resolution, &left))))
-        }
+        [first, ..] if left.iter().any(|f| f.name.get("res") != first.name.get("res")) => (
+            first,
+            Some(Problem::new("resolution", "one resolution, or --space NAME:res-R", listed(&resolution, &left))),
+        ),
         [first, second, ..] => {
             let name = |f: &BidsFile| f.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            (first, Some(("duplicate scan", "one file a scan".into(), format!("{} and {}", name(first), name(second)))))
+            (
+                first,
+                Some(Problem::new(
+                    "duplicate scan",
+                    "one file a scan",
+                    format!("{} and {}", name(first), name(second)),
+                )),
+            )
         }
-        [] => (files[0], Some(("file", "at least one".into(), "none".into()))),
+        [] => (files[0], Some(Problem::new("file", "at least one", "none"))),
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::axis::Axis;
 use super::xml::{Axes, axes};
-use crate::nifti::{ByteStream, Header, ImageError, Limits, Problem, for_each_value, open_header};
+use crate::nifti::{ByteStream, Header, Limits, for_each_value, open_header};
+use crate::problem::{Problem, ReadError};
 
 /// The NIfTI extension code of CIFTI.
 const CIFTI_CODE: i32 = 32;
@@ -20,9 +21,9 @@ pub struct CiftiFile {
 
 impl CiftiFile {
     /// Opens a file and checks header and XML against each other.
-    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ImageError> {
+    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let (header, extensions, stream, _) = open_header(path, limits)?;
-        let problem = |p| ImageError::content(path, p);
+        let problem = |p| ReadError::content(path, p);
         let xml = extensions.iter().find(|e| e.code == CIFTI_CODE);
         let xml = xml.ok_or_else(|| problem(Problem::new("extension", "the XML of CIFTI-2", "none")))?;
         let axes = axes(&xml.bytes).map_err(problem)?;
@@ -55,7 +56,7 @@ impl CiftiFile {
     }
 
     /// The next row, scaled; false when there is none left.
-    pub fn next_row(&mut self, out: &mut Vec<f64>) -> Result<bool, ImageError> {
+    pub fn next_row(&mut self, out: &mut Vec<f64>) -> Result<bool, ReadError> {
         if self.rows_read == self.axes[1].len() {
             return Ok(false);
         }
@@ -75,12 +76,12 @@ impl CiftiFile {
     }
 
     /// Reads the file to its end; returns its BLAKE3.
-    pub fn finish(self) -> Result<String, ImageError> {
+    pub fn finish(self) -> Result<String, ReadError> {
         Ok(self.stream.finish()?.0)
     }
 
     /// Ties a problem to the file.
-    pub(super) fn problem(&self, problem: Problem) -> ImageError {
+    pub(super) fn problem(&self, problem: Problem) -> ReadError {
         self.stream.problem(problem)
     }
 }

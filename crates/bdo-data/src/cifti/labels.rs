@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::axis::{Axis, BrainModel, Places, VolumeGrid};
 use super::file::CiftiFile;
 use crate::atlas::{Hemisphere, schaefer400_tian3, side_of_name};
-use crate::nifti::{ImageError, Limits, Problem};
+use crate::nifti::Limits;
+use crate::problem::{Problem, ReadError};
 use crate::region::{Region, repeated_name};
 
 /// Most regions: columns are kept in sixteen bits.
@@ -37,7 +38,7 @@ pub struct CiftiLabels {
 
 impl CiftiLabels {
     /// Reads the first map of a label file. Sides in names are checked against the structures the points are in.
-    pub fn read(path: &Path, limits: &Limits) -> Result<Self, ImageError> {
+    pub fn read(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let mut file = CiftiFile::open(path, limits)?;
         let [Axis::Labels(maps), Axis::BrainModels { models, volume }] = file.axes().clone() else {
             let found = format!("{} and {}", file.axes()[0].kind(), file.axes()[1].kind());

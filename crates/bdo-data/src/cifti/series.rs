@@ -5,8 +5,9 @@ use std::path::Path;
 use super::axis::Axis;
 use super::file::CiftiFile;
 use super::labels::CiftiLabels;
-use crate::nifti::{ImageError, Limits, Problem};
+use crate::nifti::Limits;
 use crate::parcellate::{MaskerOptions, NonFinite, RoiSeries};
+use crate::problem::{Problem, ReadError};
 use crate::region::{Region, repeated_name};
 
 /// Series of named regions.
@@ -24,7 +25,7 @@ pub fn read_series(
     atlas: Option<&CiftiLabels>,
     options: &MaskerOptions,
     limits: &Limits,
-) -> Result<CiftiSeries, ImageError> {
+) -> Result<CiftiSeries, ReadError> {
     let file = CiftiFile::open(path, limits)?;
     let axes = file.axes().clone();
     let kinds = format!("{} and {}", axes[0].kind(), axes[1].kind());
@@ -77,7 +78,7 @@ impl Sums {
     }
 
     /// Adds up the whole file; `columns` are those of the axis across time, counted from 1. Returns the file's BLAKE3.
-    fn read(&mut self, mut file: CiftiFile, columns: &[u32], time_first: bool) -> Result<String, ImageError> {
+    fn read(&mut self, mut file: CiftiFile, columns: &[u32], time_first: bool) -> Result<String, ReadError> {
         let mut row = vec![];
         let mut index = 0;
         while file.next_row(&mut row)? {

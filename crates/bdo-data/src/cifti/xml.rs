@@ -3,7 +3,7 @@
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::axis::{Axis, BrainModel, LabelMap, Places, VolumeGrid};
-use crate::nifti::Problem;
+use crate::problem::Problem;
 
 /// Most nodes of the XML. Real files have a few per structure or parcel, a thousand in all.
 const MOST_NODES: u32 = 500_000;

@@ -1,8 +1,7 @@
 //! A Butterworth filter of fifth order, run forwards and backwards so that it shifts no phase.
 
+use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
-
-use super::CleanError;
 
 const ORDER: usize = 5;
 
@@ -32,21 +31,21 @@ struct Section {
 
 impl Filter {
     /// Designs the filter for frames every `tr_seconds`.
-    pub(super) fn design(band: Band, tr_seconds: f64) -> Result<Self, CleanError> {
+    pub(super) fn design(band: Band, tr_seconds: f64) -> Result<Self, Problem> {
         let nyquist_hz = 0.5 / tr_seconds;
         // At or above the Nyquist frequency there is nothing to remove; nilearn moves such a limit just below it.
         let below = |hz: f64| if hz >= nyquist_hz { nyquist_hz * (1.0 - 10.0 * f64::from(f32::EPSILON)) } else { hz };
         let limits = [band.high_pass_hz, band.low_pass_hz];
         if let Some(hz) = limits.into_iter().flatten().find(|hz| !(hz.is_finite() && *hz > 0.0)) {
-            return Err(CleanError::new("band-pass", "limits above 0 Hz", hz));
+            return Err(Problem::new("band-pass", "limits above 0 Hz", hz));
         }
         // Analogue limits that the bilinear transform maps onto the wanted ones.
         let warped = |hz: f64| 4.0 * (std::f64::consts::PI * below(hz) / nyquist_hz / 2.0).tan();
         let design = match limits {
-            [None, None] => return Err(CleanError::new("band-pass", "a limit", "none")),
+            [None, None] => return Err(Problem::new("band-pass", "a limit", "none")),
             [Some(high), Some(low)] if below(high) >= below(low) => {
                 let expected = format!("a lower limit below the upper one (and below {nyquist_hz} Hz)");
-                return Err(CleanError::new("band-pass", expected, format!("{high} to {low} Hz")));
+                return Err(Problem::new("band-pass", expected, format!("{high} to {low} Hz")));
             }
             [None, Some(low)] => lowpass(warped(low)),
             [Some(high), None] => highpass(warped(high)),
@@ -56,10 +55,10 @@ impl Filter {
     }
 
     /// Filters both ways over an odd extension of the ends, starting in the steady state of the first value.
-    pub(super) fn forwards_and_backwards(&self, x: &[f64]) -> Result<Vec<f64>, CleanError> {
+    pub(super) fn forwards_and_backwards(&self, x: &[f64]) -> Result<Vec<f64>, Problem> {
         let (n, edge) = (x.len(), self.edge);
         if n <= edge {
-            return Err(CleanError::new("length for the band-pass", format!("more than {edge} frames"), n));
+            return Err(Problem::new("length for the band-pass", format!("more than {edge} frames"), n));
         }
         let mut extended = Vec::with_capacity(n + 2 * edge);
         extended.extend((1..=edge).rev().map(|i| 2.0 * x[0] - x[i]));

@@ -18,6 +18,7 @@ mod spline;
 pub use butterworth::Band;
 
 use crate::confound::Confounds;
+use crate::problem::Problem;
 
 /// What is done to a series.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -27,26 +28,6 @@ pub struct Cleaning {
     pub detrend: bool,
     /// The frequencies that stay; off in the paper.
     pub band_pass: Option<Band>,
-}
-
-/// Why a series could not be cleaned.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: expected {expected}, found {found}")]
-pub struct CleanError {
-    /// What was looked at.
-    pub what: &'static str,
-    /// What it should be.
-    pub expected: String,
-    /// What it is.
-    pub found: String,
-}
-
-impl CleanError {
-    // Callers pass texts and numbers as they have them.
-    #[allow(clippy::needless_pass_by_value)]
-    fn new(what: &'static str, expected: impl ToString, found: impl ToString) -> Self {
-        Self { what, expected: expected.to_string(), found: found.to_string() }
-    }
 }
 
 /// A cleaned series and the frames that are left of it.
@@ -65,18 +46,14 @@ pub fn clean(
     tr_seconds: f64,
     confounds: Option<&Confounds>,
     cleaning: &Cleaning,
-) -> Result<CleanSeries, CleanError> {
+) -> Result<CleanSeries, Problem> {
     let frames = series.len().checked_div(regions).unwrap_or(0);
     if let Some(c) = confounds.filter(|c| c.frames != frames) {
-        return Err(CleanError::new("confounds", format!("{frames} frames as in the series"), c.frames));
+        return Err(Problem::new("confounds", format!("{frames} frames as in the series"), c.frames));
     }
     let kept: Vec<usize> = confounds.and_then(|c| c.kept.clone()).unwrap_or_else(|| (0..frames).collect());
     if kept.len() < 2 {
-        return Err(CleanError::new(
-            "frames left after censoring",
-            "at least 2",
-            format!("{} of {frames}", kept.len()),
-        ));
+        return Err(Problem::new("frames left after censoring", "at least 2", format!("{} of {frames}", kept.len())));
     }
     let mut columns = columns_of(series, regions, frames);
     let mut nuisance = confounds.map(confound_columns).unwrap_or_default();

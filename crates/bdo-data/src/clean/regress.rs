@@ -1,6 +1,6 @@
 //! Projection onto what the confounds cannot explain.
 
-use super::CleanError;
+use crate::problem::Problem;
 
 /// Below this a direction is rounding, not a confound (nilearn: 100 times the machine precision).
 const SMALLEST_DIRECTION: f64 = f64::EPSILON * 100.0;
@@ -10,11 +10,11 @@ pub(super) fn project_out(
     columns: &mut [Option<Vec<f64>>],
     confounds: Vec<Vec<f64>>,
     frames: usize,
-) -> Result<(), CleanError> {
+) -> Result<(), Problem> {
     let basis = orthonormal(standardised(confounds));
     if basis.len() + 2 > frames {
         let expected = format!("more kept frames than the {} independent confounds, and a mean", basis.len());
-        return Err(CleanError::new("degrees of freedom", expected, frames));
+        return Err(Problem::new("degrees of freedom", expected, frames));
     }
     for column in columns.iter_mut().flatten() {
         // All inner products first, then one subtraction: the same as the product with Q Q'.

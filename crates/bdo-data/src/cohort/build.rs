@@ -19,6 +19,7 @@ use super::part::PartWriter;
 use super::{Cohort, CohortError, batch};
 use crate::durable::{self, InFile};
 use crate::participants::Participants;
+use crate::problem::Problem;
 use crate::region::Region;
 use crate::scan::Scan;
 
@@ -48,6 +49,13 @@ pub struct Rejection {
     pub expected: String,
     /// What it was.
     pub found: String,
+}
+
+impl Rejection {
+    /// The row of a file.
+    pub fn of(file: &str, problem: Problem) -> Self {
+        Self { file: file.to_owned(), reason: problem.what, expected: problem.expected, found: problem.found }
+    }
 }
 
 /// A produced item.
@@ -95,16 +103,24 @@ struct Checkpoint {
     next_item: usize,
 }
 
-/// The cohort already at `out` if the same settings made it; an error if something else lies there.
-pub fn existing(out: &Path, provenance: &Provenance) -> Result<Option<Cohort>, CohortError> {
+/// The cohort at `out`; an error if something else lies there.
+pub(crate) fn at(out: &Path) -> Result<Option<Cohort>, CohortError> {
     if !out.exists() {
         return Ok(None);
     }
-    let exists = |reason: String| CohortError::Exists { path: out.to_path_buf(), reason };
     let cohort = Cohort::open(out).map_err(|e| match e {
-        CohortError::NotACohort { .. } => exists("is not a cohort".into()),
+        CohortError::NotACohort { .. } => {
+            CohortError::Exists { path: out.to_path_buf(), reason: "is not a cohort".into() }
+        }
         other => other,
-    })?;
+    });
+    cohort.map(Some)
+}
+
+/// The cohort already at `out` if the same settings made it; an error if something else lies there.
+pub fn existing(out: &Path, provenance: &Provenance) -> Result<Option<Cohort>, CohortError> {
+    let Some(cohort) = at(out)? else { return Ok(None) };
+    let exists = |reason: String| CohortError::Exists { path: out.to_path_buf(), reason };
     match cohort.manifest().provenance.last() {
         Some(p) if p.settings_blake3 == provenance.settings_blake3 && p.verb == provenance.verb => Ok(Some(cohort)),
         Some(p) if p.verb != provenance.verb => Err(exists(format!("is a cohort made by bdo {}", p.verb))),
@@ -351,12 +367,10 @@ impl Builder {
     /// A scan that breaks the rules, or repeats another one, is a rejection like any other.
     fn admit(&mut self, scan: Scan, plan: &Plan) -> Item {
         let file = if scan.source.name.is_empty() { scan.id.to_string() } else { scan.source.name.clone() };
-        if let Err(e) = scan.validate(plan.regions.len()) {
-            return Err(Rejection { file, reason: e.what.into(), expected: e.expected, found: e.found });
-        }
+        scan.validate(plan.regions.len()).map_err(|problem| Rejection::of(&file, problem))?;
         if !self.seen.insert(scan.id.clone()) {
             let found = format!("a second {}", scan.id);
-            return Err(Rejection { file, reason: "duplicate scan".into(), expected: "one file a scan".into(), found });
+            return Err(Rejection::of(&file, Problem::new("duplicate scan", "one file a scan", found)));
         }
         Ok(scan)
     }

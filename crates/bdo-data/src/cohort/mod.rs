@@ -10,6 +10,7 @@ mod merge;
 mod part;
 mod verify;
 
+pub(crate) use build::at;
 pub use build::{
     BuildReport, Item, Observer, Plan, Rejection, Tables, Unpublished, build, build_beside, discard, existing,
     lock_beside, publish, resumable, tidy_up,
@@ -29,8 +30,9 @@ use serde::de::DeserializeOwned;
 
 use crate::durable::{self, FileError, InFile};
 use crate::participants::{Participants, ParticipantsError};
+use crate::problem::Problem;
 use crate::region::Region;
-use crate::scan::{Scan, ScanError};
+use crate::scan::Scan;
 use manifest::{
     CHECKSUMS_FILE, COHORT_FILE, Checksums, FORMAT, INDEX_FILE, PARTICIPANTS_FILE, PARTICIPANTS_NOTES_FILE,
     REGIONS_FILE,
@@ -71,7 +73,7 @@ pub enum CohortError {
         /// Its identifier.
         scan: String,
         /// What is wrong with it.
-        source: ScanError,
+        source: Problem,
     },
     /// The folder to write exists and holds something else.
     #[error("{} exists and {reason}; give another name, or remove it", .path.display())]

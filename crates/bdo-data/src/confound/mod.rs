@@ -17,27 +17,7 @@ pub use scrub::Scrub;
 pub use strategy::{AromaKind, CompCorKind, Expansion, Preset, Strategy};
 pub use table::ConfoundTable;
 
-use crate::durable::FileError;
-
-/// Why the confounds of a scan cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfoundError {
-    /// The table could not be read.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The table is malformed, or lacks what the strategy needs.
-    #[error("{path}: {what}: expected {expected}, found {found}")]
-    Content {
-        /// The table.
-        path: String,
-        /// What was looked at.
-        what: &'static str,
-        /// What it should be.
-        expected: String,
-        /// What it is.
-        found: String,
-    },
-}
+use crate::problem::ReadError;
 
 /// What is to be regressed out of a scan and which of its frames stay.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +46,7 @@ impl Confounds {
 }
 
 /// Selects a strategy's confounds from a table.
-pub fn load(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, ConfoundError> {
+pub fn load(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, ReadError> {
     let names = select::columns(table, strategy)?;
     let frames = table.frames();
     let kept = censored(table, strategy)?;
@@ -82,7 +62,7 @@ pub fn load(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, Con
 }
 
 /// The frames that stay: neither unsteady nor, where scrubbing is asked for, of high motion.
-fn censored(table: &ConfoundTable, strategy: &Strategy) -> Result<Option<Vec<usize>>, ConfoundError> {
+fn censored(table: &ConfoundTable, strategy: &Strategy) -> Result<Option<Vec<usize>>, ReadError> {
     let frames = table.frames();
     let mut out = vec![false; frames];
     let mut any_column = false;

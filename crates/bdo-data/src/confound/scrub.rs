@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfoundError, ConfoundTable};
+use super::ConfoundTable;
+use crate::problem::ReadError;
 
 /// When a frame is left out. A comparison with a missing value is false: the first frame has neither measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ impl Default for Scrub {
 
 impl Scrub {
     /// The frames to leave out, in order.
-    pub(super) fn outliers(&self, table: &ConfoundTable) -> Result<Vec<usize>, ConfoundError> {
+    pub(super) fn outliers(&self, table: &ConfoundTable) -> Result<Vec<usize>, ReadError> {
         let measure = |name: &str| table.column(name).ok_or_else(|| table.lacks(&format!("{name} (for scrubbing)")));
         let (fd, dvars) = (measure("framewise_displacement")?, measure("std_dvars")?);
         let high = |t: &usize| fd[*t] > self.fd_threshold_mm || dvars[*t] > self.std_dvars_threshold;

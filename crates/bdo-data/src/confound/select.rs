@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::strategy::{AromaKind, CompCorKind, Expansion};
-use super::{ConfoundError, ConfoundTable, Strategy};
+use super::{ConfoundTable, Strategy};
+use crate::problem::ReadError;
 
 const MOTION: [&str; 6] = ["trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z"];
 
 /// Names of the regressors, sorted and without repetition. Everything the strategy needs must be there.
-pub(super) fn columns(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>, ConfoundError> {
+pub(super) fn columns(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>, ReadError> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let families = [
         (&MOTION[..], strategy.motion),
@@ -50,7 +51,7 @@ fn containing<'a>(table: &'a ConfoundTable, keyword: &'a str) -> impl Iterator<I
 }
 
 /// Components are numbered within their kind; the JSON says how many there are and which mask each one is of.
-fn components(table: &ConfoundTable, kind: CompCorKind, most: Option<usize>) -> Result<Vec<String>, ConfoundError> {
+fn components(table: &ConfoundTable, kind: CompCorKind, most: Option<usize>) -> Result<Vec<String>, ReadError> {
     let (prefixes, masks): (&[char], &[&str]) = match kind {
         CompCorKind::AnatCombined => (&['a'], &["combined"]),
         CompCorKind::AnatSeparated => (&['a', 'w', 'c'], &["WM", "CSF"]),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::ConfoundError;
 use crate::durable::{self, FileError, InFile};
+use crate::problem::{Problem, ReadError};
 
 /// Largest table read; real ones are a few MiB.
 const MOST_BYTES: u64 = 256 << 20;
@@ -24,7 +24,7 @@ pub struct ConfoundTable {
 
 impl ConfoundTable {
     /// Reads the table, and the JSON of the same name where there is one.
-    pub fn read(path: &Path) -> Result<Self, ConfoundError> {
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
         let size = std::fs::metadata(path).in_file("read", path)?.len();
         let name = path.display().to_string();
         if size > MOST_BYTES {
@@ -40,7 +40,7 @@ impl ConfoundTable {
     }
 
     /// Parses the table and its JSON; `path` is for messages.
-    pub fn parse(path: &str, tsv: &[u8], json: Option<&[u8]>) -> Result<Self, ConfoundError> {
+    pub fn parse(path: &str, tsv: &[u8], json: Option<&[u8]>) -> Result<Self, ReadError> {
         let text = std::str::from_utf8(tsv)
             .map_err(|e| content(path, "text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
         let mut lines = text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
@@ -97,7 +97,7 @@ impl ConfoundTable {
     }
 
     /// A column without missing values: the first row's is replaced by the second row's, any other is an error.
-    pub(super) fn filled(&self, name: &str) -> Result<Vec<f64>, ConfoundError> {
+    pub(super) fn filled(&self, name: &str) -> Result<Vec<f64>, ReadError> {
         let column = self.column(name).ok_or_else(|| self.lacks(name))?;
         let mut column = column.to_vec();
         if column[0].is_nan() {
@@ -111,23 +111,21 @@ impl ConfoundTable {
         }
     }
 
-    pub(super) fn lacks(&self, what: &str) -> ConfoundError {
+    pub(super) fn lacks(&self, what: &str) -> ReadError {
         self.content("columns", what, "none")
     }
 
-    pub(super) fn content(&self, what: &'static str, expected: impl ToString, found: impl ToString) -> ConfoundError {
+    pub(super) fn content(&self, what: &str, expected: impl ToString, found: impl ToString) -> ReadError {
         content(&self.path, what, expected, found)
     }
 }
 
-// Callers pass texts and numbers as they have them.
-#[allow(clippy::needless_pass_by_value)]
-fn content(path: &str, what: &'static str, expected: impl ToString, found: impl ToString) -> ConfoundError {
-    ConfoundError::Content { path: path.into(), what, expected: expected.to_string(), found: found.to_string() }
+fn content(path: &str, what: &str, expected: impl ToString, found: impl ToString) -> ReadError {
+    ReadError::content(path.as_ref(), Problem::new(what, expected, found))
 }
 
 /// Names and masks of the `CompCor` components, in the order of the JSON.
-fn components(path: &str, bytes: &[u8]) -> Result<Vec<(String, Option<String>)>, ConfoundError> {
+fn components(path: &str, bytes: &[u8]) -> Result<Vec<(String, Option<String>)>, ReadError> {
     let json: serde_json::Map<String, serde_json::Value> =
         serde_json::from_slice(bytes).map_err(|e| content(path, "JSON beside the table", "an object", e))?;
     let mask = |v: &serde_json::Value| v.get("Mask").and_then(|m| m.as_str()).map(str::to_owned);

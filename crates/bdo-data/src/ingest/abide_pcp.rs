@@ -11,6 +11,7 @@ use super::table_run::TableCompanions;
 use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, read_series};
 use crate::cohort::Rejection;
 use crate::participants::{ColumnNote, Participants};
+use crate::problem::Problem;
 use crate::region::Region;
 use crate::scan::ScanId;
 
@@ -124,20 +125,15 @@ fn repetition_time(
     name: &str,
     given: Option<f64>,
 ) -> Result<f64, Rejection> {
-    let reject = |expected: String, found: String| Rejection {
-        file: name.to_owned(),
-        reason: "repetition time".into(),
-        expected,
-        found,
-    };
+    let reject = |expected: &str, found: &str| Rejection::of(name, Problem::new("repetition time", expected, found));
     let stated = row.and_then(|r| people.get(r, "TR"));
     let Some(stated) = stated else {
-        return given.ok_or_else(|| reject("TR in the phenotypic table, or --tr".into(), "neither".into()));
+        return given.ok_or_else(|| reject("TR in the phenotypic table, or --tr", "neither"));
     };
     match (stated.parse::<f64>().ok().filter(|tr| tr.is_finite() && *tr > 0.0), given) {
-        (None, _) => Err(reject("a positive number of seconds".into(), stated.to_owned())),
+        (None, _) => Err(reject("a positive number of seconds", stated)),
         (Some(tr), Some(given)) if (tr - given).abs() > 1e-6 * given => {
-            Err(reject(format!("{given} s as given by --tr"), format!("{tr} s in the phenotypic table")))
+            Err(reject(&format!("{given} s as given by --tr"), &format!("{tr} s in the phenotypic table")))
         }
         (Some(tr), _) => Ok(tr),
     }

@@ -14,6 +14,7 @@ use crate::cifti::CiftiLabels;
 use crate::cohort::Rejection;
 use crate::nifti::Limits;
 use crate::participants::Participants;
+use crate::problem::Problem;
 use crate::region::Region;
 
 /// Whether a source is a BIDS tree with something to read.
@@ -179,16 +180,11 @@ fn people(source: &Path, options: &IngestOptions) -> Result<Participants, Ingest
 fn planned(source: &Path, tree: &Tree, run: Run, kind: Kind, options: &IngestOptions) -> SourceFile {
     let path = run.file.path.clone();
     let name = path.strip_prefix(source).unwrap_or(&path).to_string_lossy().into_owned();
-    let reject = |(reason, expected, found): (&str, String, String)| Rejection {
-        file: name.clone(),
-        reason: reason.to_owned(),
-        expected,
-        found,
-    };
     let tr_seconds = match run.problem {
-        Some(problem) => Err(reject(problem)),
-        None => repetition(tree, &run.file, run.outliers.is_some(), options.tr_seconds).map_err(reject),
+        Some(problem) => Err(problem),
+        None => repetition(tree, &run.file, run.outliers.is_some(), options.tr_seconds),
     };
+    let tr_seconds = tr_seconds.map_err(|problem| Rejection::of(&name, problem));
     let image =
         ImageCompanions { mask: run.mask.or_else(|| options.mask.clone()), confounds: run.confounds, space: run.space };
     let reading = match kind {
@@ -201,21 +197,19 @@ fn planned(source: &Path, tree: &Tree, run: Run, kind: Kind, options: &IngestOpt
     SourceFile { path, name, id: run.id, site: None, tr_seconds, reading }
 }
 
-type Problem = (&'static str, String, String);
-
 /// What the sidecars say. A series its maker has scrubbed without saying which frames are left has no true times.
 fn repetition(tree: &Tree, file: &BidsFile, has_outliers: bool, given: Option<f64>) -> Result<RepetitionTime, Problem> {
-    let metadata = tree.metadata(file).map_err(|e| ("sidecar", "JSON".to_owned(), e.to_string()))?;
+    let metadata = tree.metadata(file).map_err(|e| Problem::new("sidecar", "JSON", e))?;
     let number = |key: &str| {
         let value = metadata.get(key)?;
-        Some(value.as_f64().ok_or_else(|| ("repetition time", format!("a number as {key}"), value.to_string())))
+        Some(value.as_f64().ok_or_else(|| Problem::new("repetition time", format!("a number as {key}"), value)))
     };
     if let Some(Ok(scrubbed)) = number("NumberOfVolumesDiscardedByMotionScrubbing")
         && scrubbed > 0.0
         && !has_outliers
     {
         let found = format!("{scrubbed} frames taken out and no table of them");
-        return Err(("frame times", "an outliers table beside a scrubbed series".to_owned(), found));
+        return Err(Problem::new("frame times", "an outliers table beside a scrubbed series", found));
     }
     let stated = match (number("RepetitionTime"), number("SamplingFrequency")) {
         (Some(tr), _) => Some(tr?),

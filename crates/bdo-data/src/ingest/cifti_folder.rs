@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::image_run::{ImageCompanions, Parcellation};
-use super::plan::{Reading, SourceFile};
+use super::plan::Reading;
 use super::recipe::Recipe;
-use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, nifti_folder, series_folder};
+use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, nifti_folder};
 use crate::cifti::{self, CiftiLabels};
-use crate::nifti::{ImageError, Limits};
+use crate::nifti::Limits;
 use crate::parcellate::MaskerOptions;
+use crate::problem::ReadError;
 use crate::region::Region;
 
 pub(super) fn is_scan(path: &Path) -> bool {
@@ -44,28 +45,16 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
     };
     // Parcels were extracted elsewhere, where unsteady volumes are usually taken out; dense series are images.
     let default_dropped = if dense { UNSTEADY_VOLUMES } else { 0 };
-    let planned = |path: &PathBuf| {
-        let name = path.strip_prefix(source).unwrap_or(path);
-        let name = if name.as_os_str().is_empty() { files::name(path) } else { name.to_string_lossy().into_owned() };
+    let (files, participants) = nifti_folder::planned(source, &scans, options, |path| {
         let confounds = nifti_folder::confounds_beside(path);
-        SourceFile {
-            path: path.clone(),
-            tr_seconds: series_folder::stated_time(path, &name, options.tr_seconds),
-            name,
-            id: files::image_id(path),
-            site: None,
-            reading: Reading::Surface(ImageCompanions { mask: None, confounds, space: None }),
-        }
-    };
-    let mut planned: Vec<SourceFile> = scans.into_iter().map(planned).collect();
-    let participants = series_folder::people(source, options)?;
-    series_folder::site_from_table(&mut planned, &participants);
+        Reading::Surface(ImageCompanions { mask: None, confounds, space: None })
+    })?;
     Ok(IngestPlan {
         format: Format::Cifti,
         atlas_name,
         parcellation,
         regions,
-        files: planned,
+        files,
         participants,
         recipe: Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes),
         assume_affine: options.assume_affine,
@@ -76,7 +65,7 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
 
 /// Names of the parcels of the first file that can be read; the others are compared with it when they are read.
 pub(super) fn regions_of_parcels(source: &Path, scans: &[&PathBuf]) -> Result<(String, Vec<Region>), IngestError> {
-    let mut first_error: Option<ImageError> = None;
+    let mut first_error: Option<ReadError> = None;
     for path in scans {
         match cifti::read_series(path, None, &MaskerOptions::default(), &Limits::default()) {
             Ok(read) => return Ok(("parcels".into(), read.regions)),

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::IngestPlan;
 use super::raw::RawSeries;
-use super::table_run::{Problem, problem};
 use crate::atlas::check_space;
-use crate::atlas::image::{AtlasError, AtlasImage};
+use crate::atlas::image::AtlasImage;
 use crate::cifti::{self, CiftiLabels};
-use crate::confound::{self, ConfoundError, ConfoundTable, Confounds};
-use crate::nifti::{ImageError, Limits, NiftiReader};
-use crate::parcellate::{LabelsMasker, MaskerOptions, ParcellateError, RoiSeries};
+use crate::confound::{self, ConfoundTable, Confounds};
+use crate::nifti::{Limits, NiftiReader};
+use crate::parcellate::{LabelsMasker, MaskerOptions, RoiSeries};
+use crate::problem::{Problem, ReadError};
 
 /// How images become region series.
 #[derive(Debug, Clone, Default)]
@@ -50,25 +50,25 @@ pub struct ImageCompanions {
 /// Means of every region of the atlas over a volume image.
 pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanions) -> Result<RawSeries, Problem> {
     let Parcellation::Volume(atlas, maskers) = &plan.parcellation else {
-        return Err(problem("atlas", "a label image (--atlas)", "none"));
+        return Err(Problem::new("atlas", "a label image (--atlas)", "none"));
     };
-    check_space(beside.space.as_deref(), atlas.space.as_deref()).map_err(of_atlas)?;
+    check_space(beside.space.as_deref(), atlas.space.as_deref())?;
     let limits = Limits::default();
-    let image = NiftiReader::open(path, &limits).map_err(of_image)?;
+    let image = NiftiReader::open(path, &limits).map_err(ReadError::into_problem)?;
     let options = masker_options(plan);
     let masker = if let Some(mask) = &beside.mask {
-        let volume = NiftiReader::read_single(mask, &limits).map_err(of_image)?;
-        Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(of_parcellation)?)
+        let volume = NiftiReader::read_single(mask, &limits).map_err(ReadError::into_problem)?;
+        Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(ReadError::into_problem)?)
     } else {
         let mut known = maskers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(masker) = known.iter().find(|m| m.fits(&image)) {
             masker.clone()
         } else {
-            known.push(Arc::new(LabelsMasker::new(atlas, &image, None, &options).map_err(of_parcellation)?));
+            known.push(Arc::new(LabelsMasker::new(atlas, &image, None, &options).map_err(ReadError::into_problem)?));
             known[known.len() - 1].clone()
         }
     };
-    Ok(raw(masker.extract(image).map_err(of_parcellation)?))
+    Ok(raw(masker.extract(image).map_err(ReadError::into_problem)?))
 }
 
 /// Parcels of a CIFTI series, or parcel means of a dense one.
@@ -77,12 +77,13 @@ pub(super) fn read_surface(plan: &IngestPlan, path: &Path) -> Result<RawSeries, 
         Parcellation::Surface(atlas) => Some(atlas.as_ref()),
         _ => None,
     };
-    let read = cifti::read_series(path, atlas, &masker_options(plan), &Limits::default()).map_err(of_image)?;
+    let read =
+        cifti::read_series(path, atlas, &masker_options(plan), &Limits::default()).map_err(ReadError::into_problem)?;
     let same = read.regions.len() == plan.regions.len()
         && read.regions.iter().zip(&plan.regions).all(|(a, b)| a.name == b.name);
     if !same {
         let expected = format!("the {} regions of the cohort", plan.regions.len());
-        return Err(problem("regions", expected, format!("{} others", read.regions.len())));
+        return Err(Problem::new("regions", expected, format!("{} others", read.regions.len())));
     }
     Ok(raw(read.series))
 }
@@ -94,13 +95,15 @@ pub(super) fn read_confounds(
 ) -> Result<(Option<Confounds>, Option<Vec<f32>>), Problem> {
     let Some(path) = path else {
         if plan.recipe.needs_confounds() {
-            return Err(problem("confounds", "a desc-confounds_timeseries.tsv beside the image", "none"));
+            return Err(Problem::new("confounds", "a desc-confounds_timeseries.tsv beside the image", "none"));
         }
         return Ok((None, None));
     };
-    let of_confounds = |e: ConfoundError| match e {
-        ConfoundError::Content { what, expected, found, .. } => problem(&format!("confounds: {what}"), expected, found),
-        ConfoundError::File(e) => problem("confounds", "to be readable", e.system.to_string()),
+    let of_confounds = |e: ReadError| match e {
+        ReadError::File(e) => Problem::new("confounds", "to be readable", e.system),
+        ReadError::Content { problem, .. } | ReadError::Misfit(problem) => {
+            Problem { what: format!("confounds: {}", problem.what), ..problem }
+        }
     };
     let table = ConfoundTable::read(path).map_err(of_confounds)?;
     let strategy = plan.recipe.denoise.as_ref();
@@ -125,37 +128,5 @@ fn raw(read: RoiSeries) -> RawSeries {
         coverage: read.coverage,
         header_tr_seconds: read.tr_seconds,
         blake3: read.blake3,
-    }
-}
-
-fn of_image(error: ImageError) -> Problem {
-    match error {
-        ImageError::Content { what, expected, found, .. } => (what, expected, found),
-        ImageError::File(e) => problem("file", "to be readable", e.system.to_string()),
-    }
-}
-
-fn of_atlas(error: AtlasError) -> Problem {
-    match error {
-        AtlasError::Image(e) => of_image(e),
-        AtlasError::Space { atlas, data } => problem("space", format!("{atlas} as the atlas"), data),
-        other @ AtlasError::Side { .. } => problem("sides", "names and places to agree", other.to_string()),
-    }
-}
-
-fn of_parcellation(error: ParcellateError) -> Problem {
-    match error {
-        ParcellateError::Image(e) => of_image(e),
-        ParcellateError::Atlas(e) => of_atlas(e),
-        ParcellateError::NoAffine { .. } => {
-            problem("affine", "an sform or qform in the header, or --assume-affine", "neither")
-        }
-        ParcellateError::SingularAffine { found, .. } => problem("affine", "an invertible matrix", found),
-        ParcellateError::Overlap { within, least_percent, found_percent } => problem(
-            "overlap",
-            format!("at least {least_percent:.0} % of the atlas inside the {within}"),
-            format!("{found_percent:.1} %"),
-        ),
-        ParcellateError::Grid { expected, found, .. } => problem("grid", expected, found),
     }
 }

@@ -24,17 +24,16 @@ pub use labels::read_region_names;
 pub use plan::{IngestPlan, Reading, SourceFile};
 pub use recipe::{Recipe, Wishes};
 pub use repetition::RepetitionTime;
-pub use series_file::{SeriesFileError, SeriesTable, read_series};
+pub use series_file::{SeriesTable, read_series};
 pub use store::{IngestReport, ingest};
 pub use table_run::TableCompanions;
 
 use std::path::{Path, PathBuf};
 
-use crate::atlas::image::AtlasError;
 use crate::cohort::CohortError;
 use crate::durable::FileError;
-use crate::nifti::ImageError;
 use crate::participants::ParticipantsError;
+use crate::problem::ReadError;
 
 /// A layout of source files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,15 +111,9 @@ pub enum IngestError {
     /// The cohort could not be written.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// A series that everything else depends on is malformed.
+    /// An atlas, image or series that everything else depends on cannot be used.
     #[error(transparent)]
-    Series(#[from] SeriesFileError),
-    /// The atlas cannot be used.
-    #[error(transparent)]
-    Atlas(#[from] AtlasError),
-    /// An image that everything else depends on cannot be read.
-    #[error(transparent)]
-    Image(#[from] ImageError),
+    Read(#[from] ReadError),
     /// The source is not what was expected.
     #[error("{}: expected {expected}, found {found}", .path.display())]
     Source {

@@ -10,6 +10,7 @@ use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, fi
 use crate::atlas::image::AtlasImage;
 use crate::atlas::space_of_name;
 use crate::nifti::Limits;
+use crate::participants::Participants;
 
 /// Parts of the names of images that are no series.
 const NOT_SERIES: [&str; 8] = ["_mask", "_dseg", "_probseg", "_boldref", "_T1w", "_T2w", "_sbref", "anatomical"];
@@ -41,38 +42,47 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
         return Err(IngestError::source(source, "images (.nii or .nii.gz), one a scan", "none"));
     }
     let recipe = Recipe::of(options.drop_volumes.unwrap_or(UNSTEADY_VOLUMES), &options.wishes);
-    let planned = |path: &PathBuf| {
-        let name = path.strip_prefix(source).unwrap_or(path);
-        let name = if name.as_os_str().is_empty() { files::name(path) } else { name.to_string_lossy().into_owned() };
-        let companions = ImageCompanions {
-            mask: options.mask.clone(),
-            confounds: confounds_beside(path),
-            space: space_of_name(path),
-        };
-        SourceFile {
-            path: path.clone(),
-            tr_seconds: series_folder::stated_time(path, &name, options.tr_seconds),
-            name,
-            id: files::image_id(path),
-            site: None,
-            reading: Reading::Volume(companions),
-        }
-    };
-    let mut planned: Vec<SourceFile> = scans.into_iter().map(planned).collect();
-    let participants = series_folder::people(source, options)?;
-    series_folder::site_from_table(&mut planned, &participants);
+    let (files, participants) = planned(source, &scans, options, |path| {
+        let (confounds, space) = (confounds_beside(path), space_of_name(path));
+        Reading::Volume(ImageCompanions { mask: options.mask.clone(), confounds, space })
+    })?;
     Ok(IngestPlan {
         format: Format::Nifti,
         atlas_name: files::stem_of_image(&atlas.path),
         regions: atlas.regions.clone(),
         warnings: atlas.warnings.clone(),
         parcellation: Parcellation::Volume(Arc::new(atlas), Arc::default()),
-        files: planned,
+        files,
         participants,
         recipe,
         assume_affine: options.assume_affine,
         source_dataset: None,
     })
+}
+
+/// The images below `source` as files to read, with their people and sites.
+pub(super) fn planned(
+    source: &Path,
+    scans: &[&PathBuf],
+    options: &IngestOptions,
+    reading: impl Fn(&Path) -> Reading,
+) -> Result<(Vec<SourceFile>, Participants), IngestError> {
+    let file = |path: &&PathBuf| {
+        let name = path.strip_prefix(source).unwrap_or(path);
+        let name = if name.as_os_str().is_empty() { files::name(path) } else { name.to_string_lossy().into_owned() };
+        SourceFile {
+            path: path.to_path_buf(),
+            tr_seconds: series_folder::stated_time(path, &name, options.tr_seconds),
+            name,
+            id: files::image_id(path),
+            site: None,
+            reading: reading(path),
+        }
+    };
+    let mut planned: Vec<SourceFile> = scans.iter().map(file).collect();
+    let participants = series_folder::people(source, options)?;
+    series_folder::site_from_table(&mut planned, &participants);
+    Ok((planned, participants))
 }
 
 /// A confound table of the same scan: the image's name up to its space, as fMRIPrep names them.

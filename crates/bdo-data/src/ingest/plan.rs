@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::image_run::{self, ImageCompanions, Parcellation};
-use super::recipe::{Recipe, reject};
+use super::recipe::Recipe;
 use super::repetition::RepetitionTime;
 use super::table_run::{self, TableCompanions};
 use super::{Format, IngestError};
 use crate::cohort::{self, Item, Rejection};
 use crate::durable::InFile;
 use crate::participants::Participants;
+use crate::problem::Problem;
 use crate::region::Region;
 use crate::scan::{Scan, ScanId, Source};
 
@@ -125,7 +126,7 @@ impl IngestPlan {
 
     /// Reads one scan; everything wrong with it becomes a rejection.
     pub(super) fn read(&self, file: &SourceFile) -> Item {
-        let rejected = |problem| reject(&file.name, problem);
+        let rejected = |problem| Rejection::of(&file.name, problem);
         let repetition = file.tr_seconds.clone()?;
         let raw = match &file.reading {
             Reading::Table(beside) => table_run::read(self, &file.path, beside),
@@ -133,9 +134,7 @@ impl IngestPlan {
             Reading::Surface(_) => image_run::read_surface(self, &file.path),
         };
         let mut raw = raw.map_err(rejected)?;
-        let tr_seconds = repetition
-            .resolve(raw.header_tr_seconds)
-            .map_err(|(expected, found)| rejected(("repetition time".into(), expected, found)))?;
+        let tr_seconds = repetition.resolve(raw.header_tr_seconds).map_err(rejected)?;
         let mut confounds = None;
         if let Reading::Volume(beside) | Reading::Surface(beside) = &file.reading {
             let (found, motion) = image_run::read_confounds(self, beside.confounds.as_deref()).map_err(rejected)?;
@@ -143,19 +142,14 @@ impl IngestPlan {
             let frames = raw.frame_numbers.len();
             if let Some(motion) = motion {
                 if motion.len() != frames {
-                    let found = motion.len().to_string();
-                    return Err(rejected((
-                        "confounds".into(),
-                        format!("{frames} rows as the image has volumes"),
-                        found,
-                    )));
+                    let expected = format!("{frames} rows as the image has volumes");
+                    return Err(rejected(Problem::new("confounds", expected, motion.len())));
                 }
                 raw.framewise_displacement_mm = Some(motion);
             }
         }
-        let blake3 = file
-            .blake3_with(raw.blake3.clone())
-            .map_err(|e| rejected(("file".into(), "to be readable".into(), e.to_string())))?;
+        let blake3 =
+            file.blake3_with(raw.blake3.clone()).map_err(|e| rejected(Problem::new("file", "to be readable", e)))?;
         let clean = self.recipe.apply(raw, tr_seconds, confounds).map_err(rejected)?;
         Ok(Scan {
             id: file.id.clone(),

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::raw::RawSeries;
-use crate::clean::{Band, CleanError, Cleaning, clean};
-use crate::cohort::Rejection;
+use crate::clean::{Band, Cleaning, clean};
 use crate::confound::{Confounds, Preset, Scrub, Strategy};
+use crate::problem::Problem;
 
 /// The steps, in order: drop the first volumes, censor, detrend, band-pass, regress confounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,42 +52,36 @@ impl Recipe {
         self.denoise.is_some()
     }
 
-    /// Applies the steps to a series; what is wrong becomes reason, expected and found.
+    /// Applies the steps to a series.
     pub(super) fn apply(
         &self,
         mut raw: RawSeries,
         tr_seconds: f64,
         confounds: Option<Confounds>,
-    ) -> Result<RawSeries, (String, String, String)> {
+    ) -> Result<RawSeries, Problem> {
         raw.hide_poorly_covered(self.coverage_threshold);
         let total = raw.frame_numbers.len();
         let confounds = match confounds {
             Some(c) if c.frames != total => {
-                return Err(("confounds".into(), format!("{total} frames as in the series"), c.frames.to_string()));
+                return Err(Problem::new("confounds", format!("{total} frames as in the series"), c.frames));
             }
             other => other.map(|c| c.without_first(self.drop_volumes)),
         };
         raw.drop_before(self.drop_volumes);
         if raw.frame_numbers.len() < 2 {
             let expected = format!("at least {} volumes ({} are dropped)", self.drop_volumes + 2, self.drop_volumes);
-            return Err(("length".into(), expected, total.to_string()));
+            return Err(Problem::new("length", expected, total));
         }
         if confounds.is_none() && self.cleaning == Cleaning::default() {
             return Ok(raw);
         }
         if self.cleaning.band_pass.is_some() && !raw.is_contiguous() {
-            let found = "a series with censored frames already taken out".to_owned();
-            return Err(("band-pass".into(), "evenly spaced frames".into(), found));
+            let found = "a series with censored frames already taken out";
+            return Err(Problem::new("band-pass", "evenly spaced frames", found));
         }
-        let cleaned = clean(&raw.values, raw.regions, tr_seconds, confounds.as_ref(), &self.cleaning)
-            .map_err(|CleanError { what, expected, found }| (what.to_owned(), expected, found))?;
+        let cleaned = clean(&raw.values, raw.regions, tr_seconds, confounds.as_ref(), &self.cleaning)?;
         raw.keep_rows(&cleaned.kept);
         raw.values = cleaned.series;
         Ok(raw)
     }
-}
-
-/// A rejection of a file.
-pub(super) fn reject(file: &str, (reason, expected, found): (String, String, String)) -> Rejection {
-    Rejection { file: file.to_owned(), reason, expected, found }
 }

@@ -1,6 +1,7 @@
 //! Tables with one row a region, as the UK Biobank connectome resource gives them: a column of names, then one column a frame.
 
-use super::series_file::{Problem, SeriesTable};
+use super::series_file::SeriesTable;
+use crate::problem::Problem;
 
 /// Headers of the column of names.
 const NAME_HEADERS: [&str; 4] = ["label_name", "region_name", "roi_name", "parcel_name"];
@@ -28,15 +29,11 @@ fn transposed<'a>(
         names.push(cells.next().unwrap_or_default().to_owned());
         let before = rows.len();
         for cell in cells {
-            let value = super::series_file::number(cell).ok_or_else(|| {
-                let shown: String = cell.chars().take(40).collect();
-                (format!("line {}", number + 1), "numbers".to_owned(), format!("{shown:?}"))
-            })?;
-            rows.push(value);
+            rows.push(super::series_file::number(cell, number)?);
         }
         if rows.len() - before != frames {
-            let found = (rows.len() - before).to_string();
-            return Err((format!("line {}", number + 1), format!("a name and {frames} frames"), found));
+            let expected = format!("a name and {frames} frames");
+            return Err(Problem::new(format!("line {}", number + 1), expected, rows.len() - before));
         }
     }
     let columns = names.len();
@@ -62,6 +59,6 @@ mod tests {
         assert!(table.values[3].is_nan());
         assert!(parse("a,b\n1,2\n").is_none());
         let short = parse("label_name,t0,t1\nLH,1\n").unwrap().unwrap_err();
-        assert_eq!(short.1, "a name and 2 frames");
+        assert_eq!(short.expected, "a name and 2 frames");
     }
 }

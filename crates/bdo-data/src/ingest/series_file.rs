@@ -1,35 +1,16 @@
 //! One file of region series: a table of numbers, frames down, regions across.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{files, region_rows, series_mat, series_npz};
-use crate::durable::{FileError, InFile};
+use crate::durable::InFile;
+use crate::problem::{Problem, ReadError};
 
 /// Largest file read: a day of scanning at a thousand regions as text is still far below.
 const MOST_BYTES: u64 = 1 << 30;
 /// Longest header of a .npy file; real ones have about 100 bytes.
 const MOST_NPY_HEADER: usize = 4096;
-
-/// Why a series file was refused.
-#[derive(Debug, thiserror::Error)]
-pub enum SeriesFileError {
-    /// The file could not be read.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The content is not a table of numbers.
-    #[error("{}: {what}: expected {expected}, found {found}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What was looked at.
-        what: String,
-        /// What it should be.
-        expected: String,
-        /// What it is.
-        found: String,
-    },
-}
 
 /// A table as read: perhaps with names, row-major `[frames, columns]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,16 +28,11 @@ pub struct SeriesTable {
 }
 
 /// Reads a .npy, .npz or .mat file by its ending, anything else as text, gzipped or not.
-pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
+pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     let size = std::fs::metadata(path).in_file("read", path)?.len();
-    let content = |what: &str, expected: String, found: String| SeriesFileError::Content {
-        path: path.to_path_buf(),
-        what: what.into(),
-        expected,
-        found,
-    };
+    let content = |problem: Problem| ReadError::content(path, problem);
     if size > MOST_BYTES {
-        return Err(content("size", format!("at most {MOST_BYTES} bytes"), size.to_string()));
+        return Err(content(Problem::new("size", format!("at most {MOST_BYTES} bytes"), size)));
     }
     let bytes = std::fs::read(path).in_file("read", path)?;
     let parsed = match files::ending(path).as_str() {
@@ -66,35 +42,29 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, SeriesFileError> {
         "mat" => series_mat::parse(&bytes, MOST_BYTES),
         _ => parse_text(&bytes),
     };
-    let mut table = parsed.map_err(|(what, expected, found)| content(&what, expected, found))?;
+    let mut table = parsed.map_err(content)?;
     table.blake3 = blake3::hash(&bytes).to_hex().to_string();
     if table.frames == 0 || table.columns == 0 {
-        return Err(content(
-            "table",
-            "rows of numbers".into(),
-            format!("{} rows of {} columns", table.frames, table.columns),
-        ));
+        let found = format!("{} rows of {} columns", table.frames, table.columns);
+        return Err(content(Problem::new("table", "rows of numbers", found)));
     }
     Ok(table)
 }
-
-/// What was looked at, what it should be, what it is.
-pub(super) type Problem = (String, String, String);
 
 /// The content of a gzipped table, its checksum verified; a bomb ends at the limit.
 fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
     let mut text = vec![];
     let mut reader = flate2::read::MultiGzDecoder::new(bytes).take(MOST_BYTES + 1);
-    reader.read_to_end(&mut text).map_err(|e| ("gzip".into(), "a whole, undamaged file".into(), e.to_string()))?;
+    reader.read_to_end(&mut text).map_err(|e| Problem::new("gzip", "a whole, undamaged file", e))?;
     if text.len() as u64 > MOST_BYTES {
-        return Err(("size".into(), format!("at most {MOST_BYTES} bytes"), "more".into()));
+        return Err(Problem::new("size", format!("at most {MOST_BYTES} bytes"), "more"));
     }
     Ok(text)
 }
 
 fn parse_text(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let text = std::str::from_utf8(bytes)
-        .map_err(|e| ("text".into(), "UTF-8".into(), format!("other bytes at offset {}", e.valid_up_to())))?;
+        .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
     let text = text.trim_start_matches('\u{feff}');
     if let Some(table) = region_rows::parse(text) {
         return table;
@@ -109,7 +79,7 @@ fn parse_text(bytes: &[u8]) -> Result<SeriesTable, Problem> {
         None
     };
     let mut names = None;
-    if cells(first, delimiter).any(|c| number(c).is_none()) {
+    if cells(first, delimiter).any(|c| number(c, 0).is_err()) {
         names = Some(
             cells(first, delimiter)
                 .map(|c| c.trim_matches('"').trim_start_matches('#').trim().to_owned())
@@ -123,16 +93,12 @@ fn parse_text(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     for (number_of_line, line) in lines {
         let before = values.len();
         for cell in cells(line, delimiter) {
-            let value = number(cell).ok_or_else(|| {
-                let shown: String = cell.chars().take(40).collect();
-                (format!("line {}", number_of_line + 1), "numbers".to_owned(), format!("{shown:?}"))
-            })?;
-            values.push(value);
+            values.push(number(cell, number_of_line)?);
         }
         let found = values.len() - before;
         let expected = *columns.get_or_insert(found);
         if found != expected {
-            return Err((format!("line {}", number_of_line + 1), format!("{expected} columns"), found.to_string()));
+            return Err(Problem::new(format!("line {}", number_of_line + 1), format!("{expected} columns"), found));
         }
         frames += 1;
     }
@@ -147,54 +113,57 @@ fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Item = &str> +
     }
 }
 
-pub(super) fn number(cell: &str) -> Option<f32> {
+/// The number in a cell of a line, counted from 0; NaN for a missing value.
+pub(super) fn number(cell: &str, line: usize) -> Result<f32, Problem> {
     match cell {
-        "n/a" | "N/A" | "NA" | "nan" | "NaN" | "" => Some(f32::NAN),
-        _ => cell.parse().ok(),
+        "n/a" | "N/A" | "NA" | "nan" | "NaN" | "" => Ok(f32::NAN),
+        _ => cell.parse().map_err(|_| {
+            let shown: String = cell.chars().take(40).collect();
+            Problem::new(format!("line {}", line + 1), "numbers", format!("{shown:?}"))
+        }),
     }
 }
 
 /// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
 pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
-    let problem = |what: &str, expected: &str, found: String| (what.to_owned(), expected.to_owned(), found);
-    let truncated = || problem("header", "a .npy file", "too few bytes".into());
+    let truncated = || Problem::new("header", "a .npy file", "too few bytes");
     if bytes.get(..6) != Some(b"\x93NUMPY") {
-        return Err(problem("first bytes", "a .npy file", "others".into()));
+        return Err(Problem::new("first bytes", "a .npy file", "others"));
     }
     let (length, start) = match bytes.get(6).ok_or_else(truncated)? {
         1 => (u16::from_le_bytes(bytes.get(8..10).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 10),
         2 | 3 => {
             (u32::from_le_bytes(bytes.get(8..12).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 12)
         }
-        other => return Err(problem("version", "1, 2 or 3", other.to_string())),
+        other => return Err(Problem::new("version", "1, 2 or 3", other)),
     };
     if length > MOST_NPY_HEADER {
-        return Err(problem("header", "at most 4096 bytes", length.to_string()));
+        return Err(Problem::new("header", "at most 4096 bytes", length));
     }
     let header = bytes.get(start..start + length).ok_or_else(truncated)?;
-    let header = std::str::from_utf8(header).map_err(|_| problem("header", "text", "other bytes".into()))?;
+    let header = std::str::from_utf8(header).map_err(|_| Problem::new("header", "text", "other bytes"))?;
     let value_of = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
     let kind = value_of("descr").and_then(|v| v.split('\'').nth(1)).unwrap_or("none");
     if value_of("fortran_order").is_some_and(|v| v.starts_with("True")) {
-        return Err(problem("order", "rows in order (C)", "columns in order (Fortran)".into()));
+        return Err(Problem::new("order", "rows in order (C)", "columns in order (Fortran)"));
     }
     let shape = value_of("shape").and_then(|v| v.strip_prefix('(')?.split_once(')')).map_or("none", |(s, _)| s);
     let sizes: Option<Vec<usize>> =
         shape.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| s.parse().ok()).collect();
     let [frames, columns] = sizes.as_deref().unwrap_or_default() else {
-        return Err(problem("shape", "two sizes, frames and regions", format!("({shape})")));
+        return Err(Problem::new("shape", "two sizes, frames and regions", format!("({shape})")));
     };
     let width = match kind {
         "<f4" => 4,
         "<f8" => 8,
-        other => return Err(problem("type of number", "<f4 or <f8", other.to_owned())),
+        other => return Err(Problem::new("type of number", "<f4 or <f8", other)),
     };
     let data = &bytes[start + length..];
     let expected = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width));
     if expected != Some(data.len()) {
-        return Err(problem(
+        return Err(Problem::new(
             "size",
-            &format!("{frames} x {columns} numbers of {width} bytes"),
+            format!("{frames} x {columns} numbers of {width} bytes"),
             format!("{} bytes", data.len()),
         ));
     }

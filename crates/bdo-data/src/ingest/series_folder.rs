@@ -11,6 +11,7 @@ use super::{Format, IngestError, IngestOptions, IngestPlan, files, read_region_n
 use crate::cohort::Rejection;
 use crate::durable;
 use crate::participants::Participants;
+use crate::problem::Problem;
 use crate::region::{Region, repeated_name};
 use crate::scan::ScanId;
 
@@ -174,17 +175,12 @@ fn biobank_id(path: &Path) -> Option<ScanId> {
 /// What the JSON beside the file and `--tr` say; both, but different, is a rejection.
 pub(super) fn stated_time(path: &Path, name: &str, given: Option<f64>) -> Result<RepetitionTime, Rejection> {
     let sidecar = path.with_file_name(files::stem_of_table(path) + ".json");
-    let reject = |expected: String, found: String| Rejection {
-        file: name.to_owned(),
-        reason: "repetition time".into(),
-        expected,
-        found,
-    };
+    let reject = |expected: &str, found: String| Rejection::of(name, Problem::new("repetition time", expected, found));
     let json = durable::read(&sidecar).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
     let stated = json.as_ref().and_then(|json| json.get("RepetitionTime"));
     let stated = match stated.map(|v| v.as_f64().filter(|tr| tr.is_finite() && *tr > 0.0).ok_or(v)) {
         Some(Err(value)) => {
-            return Err(reject("a positive number of seconds in the sidecar".into(), value.to_string()));
+            return Err(reject("a positive number of seconds in the sidecar", value.to_string()));
         }
         Some(Ok(tr)) => Some(tr),
         None => None,
@@ -192,7 +188,7 @@ pub(super) fn stated_time(path: &Path, name: &str, given: Option<f64>) -> Result
     if let (Some(tr), Some(given)) = (stated, given)
         && (tr - given).abs() > 1e-6 * given
     {
-        return Err(reject(format!("{given} s as given by --tr"), format!("{tr} s in {}", sidecar.display())));
+        return Err(reject(&format!("{given} s as given by --tr"), format!("{tr} s in {}", sidecar.display())));
     }
     Ok(RepetitionTime { stated, given, assumed: None })
 }

@@ -2,7 +2,8 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::series_file::{Problem, SeriesTable};
+use super::series_file::SeriesTable;
+use crate::problem::Problem;
 
 /// Variables of a file that are looked at.
 const MOST_VARIABLES: usize = 1000;
@@ -13,14 +14,14 @@ const COMPLEX_FLAG: u32 = 0x800;
 
 /// Reads the one real matrix with more than one row and column; scalars, texts and cells beside it are passed over.
 pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Problem> {
-    let header = bytes.get(..128).ok_or_else(|| problem("header", "128 bytes", bytes.len()))?;
+    let header = bytes.get(..128).ok_or_else(|| Problem::new("header", "128 bytes", bytes.len()))?;
     if header.starts_with(b"MATLAB 7.3") {
-        return Err(problem("version", "5 to 7", "7.3 (HDF5): save with '-v7'"));
+        return Err(Problem::new("version", "5 to 7", "7.3 (HDF5): save with '-v7'"));
     }
     let big_endian = match &header[124..128] {
         [0x00, 0x01, b'I', b'M'] => false,
         [0x01, 0x00, b'M', b'I'] => true,
-        _ => return Err(problem("first bytes", "a MATLAB version 5 file", "others")),
+        _ => return Err(Problem::new("first bytes", "a MATLAB version 5 file", "others")),
     };
     let mut found: Option<Matrix> = None;
     let mut rest = Elements { bytes: &bytes[128..], big_endian };
@@ -42,22 +43,16 @@ pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Proble
         }
         if let Some(matrix) = matrix(content, big_endian)? {
             if let Some(other) = &found {
-                return Err(problem("variables", "one matrix", format!("{} and {}", other.name, matrix.name)));
+                return Err(Problem::new("variables", "one matrix", format!("{} and {}", other.name, matrix.name)));
             }
             found = Some(matrix);
         }
     }
     let Matrix { frames, columns, values, .. } =
-        found.ok_or_else(|| problem("variables", "one matrix of real numbers", "none"))?;
+        found.ok_or_else(|| Problem::new("variables", "one matrix of real numbers", "none"))?;
     // MATLAB keeps columns together; series keep frames together.
     let values = (0..frames).flat_map(|t| (0..columns).map(move |c| (t, c))).map(|(t, c)| values[c * frames + t]);
     Ok(SeriesTable { names: None, frames, columns, values: values.collect(), blake3: String::new() })
-}
-
-// Taken by value so that callers can pass what they have at hand, a number or a text.
-#[allow(clippy::needless_pass_by_value)]
-fn problem(what: &str, expected: &str, found: impl ToString) -> Problem {
-    (what.to_owned(), expected.to_owned(), found.to_string())
 }
 
 struct Matrix {
@@ -79,7 +74,7 @@ impl<'a> Elements<'a> {
         if self.bytes.is_empty() {
             return Ok(None);
         }
-        let truncated = || problem("element", "its bytes", "the end of the file");
+        let truncated = || Problem::new("element", "its bytes", "the end of the file");
         let tag = self.bytes.first_chunk::<4>().ok_or_else(truncated)?;
         let first = number(*tag, self.big_endian);
         // Short pieces keep their size in the upper half of the type and their content in the tag.
@@ -98,7 +93,7 @@ impl<'a> Elements<'a> {
 
     /// The next piece of an array, which must be there.
     fn expect(&mut self) -> Result<(u32, &'a [u8]), Problem> {
-        self.next()?.ok_or_else(|| problem("array", "flags, sizes, name and values", "fewer pieces"))
+        self.next()?.ok_or_else(|| Problem::new("array", "flags, sizes, name and values", "fewer pieces"))
     }
 }
 
@@ -120,12 +115,13 @@ fn matrix(content: &[u8], big_endian: bool) -> Result<Option<Matrix>, Problem> {
         return Ok(None);
     }
     if flags & COMPLEX_FLAG != 0 {
-        return Err(problem(&name, "real numbers", "complex numbers"));
+        return Err(Problem::new(&name, "real numbers", "complex numbers"));
     }
     let (kind, values) = pieces.expect()?;
-    let values = numbers(kind, values, big_endian).ok_or_else(|| problem(&name, "numbers", format!("type {kind}")))?;
+    let values =
+        numbers(kind, values, big_endian).ok_or_else(|| Problem::new(&name, "numbers", format!("type {kind}")))?;
     if frames.checked_mul(columns) != Some(values.len()) {
-        return Err(problem(&name, &format!("{frames} x {columns} numbers"), values.len()));
+        return Err(Problem::new(&name, format!("{frames} x {columns} numbers"), values.len()));
     }
     Ok(Some(Matrix { name, frames, columns, values }))
 }
@@ -159,7 +155,7 @@ fn numbers(kind: u32, bytes: &[u8], big_endian: bool) -> Option<Vec<f32>> {
 fn inflate(bytes: &[u8], budget: &mut u64) -> Result<Vec<u8>, Problem> {
     // Series are noise and hardly compress; a small file that claims much is not one.
     let most = (*budget).min((64 << 20).max(200 * bytes.len() as u64));
-    let damaged = || problem("variable", "compressed data", "other bytes");
+    let damaged = || Problem::new("variable", "compressed data", "other bytes");
     let mut inflate = Decompress::new(true);
     let mut out: Vec<u8> = vec![];
     loop {
@@ -168,7 +164,7 @@ fn inflate(bytes: &[u8], budget: &mut u64) -> Result<Vec<u8>, Problem> {
         let input = &bytes[before.0 as usize..];
         let status = inflate.decompress_vec(input, &mut out, FlushDecompress::None).map_err(|_| damaged())?;
         if out.len() as u64 > most {
-            return Err(problem("variable", &format!("at most {most} bytes"), "more"));
+            return Err(Problem::new("variable", format!("at most {most} bytes"), "more"));
         }
         if status == Status::StreamEnd {
             *budget -= out.len() as u64;

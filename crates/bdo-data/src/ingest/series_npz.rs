@@ -2,7 +2,8 @@
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use super::series_file::{Problem, SeriesTable, parse_npy};
+use super::series_file::{SeriesTable, parse_npy};
+use crate::problem::Problem;
 
 /// Most arrays of an archive; real ones have a handful.
 const MOST_ENTRIES: u16 = 1000;
@@ -19,23 +20,21 @@ pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Proble
         match parse_npy(&array) {
             Ok(table) => {
                 if let Some((name, _)) = &found {
-                    return Err(problem("arrays", "one of two dimensions", format!("{name} and {}", entry.name)));
+                    return Err(Problem::new("arrays", "one of two dimensions", format!("{name} and {}", entry.name)));
                 }
                 found = Some((entry.name, table));
             }
-            Err((what, ..)) => passed_over.push(format!("{} ({what})", entry.name)),
+            Err(problem) => passed_over.push(format!("{} ({})", entry.name, problem.what)),
         }
     }
     found.map(|(_, table)| table).ok_or_else(|| {
         let others = passed_over.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-        problem("arrays", "one of <f4 or <f8 in two dimensions", if others.is_empty() { "none".into() } else { others })
+        Problem::new(
+            "arrays",
+            "one of <f4 or <f8 in two dimensions",
+            if others.is_empty() { "none".into() } else { others },
+        )
     })
-}
-
-// Taken by value so that callers can pass what they have at hand, a number or a text.
-#[allow(clippy::needless_pass_by_value)]
-fn problem(what: &str, expected: &str, found: impl ToString) -> Problem {
-    (what.to_owned(), expected.to_owned(), found.to_string())
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -58,13 +57,13 @@ struct Entry {
 
 /// The files in the order of the archive's directory.
 fn entries(bytes: &[u8]) -> Result<Vec<Entry>, Problem> {
-    let malformed = || problem("archive", "a zip directory", "other bytes");
+    let malformed = || Problem::new("archive", "a zip directory", "other bytes");
     let earliest = bytes.len().saturating_sub(22 + LONGEST_COMMENT);
     let end = (earliest..bytes.len().saturating_sub(21)).rev().find(|at| bytes[*at..].starts_with(b"PK\x05\x06"));
-    let end = end.ok_or_else(|| problem("archive", "the end of a zip directory", "none"))?;
+    let end = end.ok_or_else(|| Problem::new("archive", "the end of a zip directory", "none"))?;
     let count = u16_at(bytes, end + 10).ok_or_else(malformed)?;
     if count > MOST_ENTRIES {
-        return Err(problem("archive", "at most 1000 arrays", count));
+        return Err(Problem::new("archive", "at most 1000 arrays", count));
     }
     let mut at = u32_at(bytes, end + 16).ok_or_else(malformed)? as usize;
     let mut found = vec![];
@@ -90,7 +89,7 @@ fn entries(bytes: &[u8]) -> Result<Vec<Entry>, Problem> {
 impl Entry {
     /// The file's bytes, with their checksum verified. Never allocates more than is left of `budget`.
     fn read(&self, archive: &[u8], budget: &mut u64) -> Result<Vec<u8>, Problem> {
-        let malformed = || problem(&self.name, "the bytes its directory entry promises", "fewer or others");
+        let malformed = || Problem::new(&self.name, "the bytes its directory entry promises", "fewer or others");
         let header = archive.get(self.header_at..).filter(|h| h.starts_with(b"PK\x03\x04")).ok_or_else(malformed)?;
         let skip = |at: usize| u16_at(header, at).map(usize::from).ok_or_else(malformed);
         let start = 30 + skip(26)? + skip(28)?;
@@ -99,19 +98,19 @@ impl Entry {
         // Series are noise and hardly compress; a small file that claims much is not one.
         let most = (*budget).min((64 << 20).max(200 * self.stored_bytes as u64));
         if self.bytes as u64 > most {
-            return Err(problem(&self.name, &format!("at most {most} bytes"), self.bytes));
+            return Err(Problem::new(&self.name, format!("at most {most} bytes"), self.bytes));
         }
         *budget -= self.bytes as u64;
         let out = match self.method {
             0 if self.bytes == self.stored_bytes => stored.to_vec(),
             8 => inflate(stored, self.bytes).ok_or_else(malformed)?,
             0 => return Err(malformed()),
-            other => return Err(problem(&self.name, "stored or deflated", format!("method {other}"))),
+            other => return Err(Problem::new(&self.name, "stored or deflated", format!("method {other}"))),
         };
         let mut crc = Crc::new();
         crc.update(&out);
         if crc.sum() != self.crc {
-            return Err(problem(&self.name, &format!("checksum {:08x}", self.crc), format!("{:08x}", crc.sum())));
+            return Err(Problem::new(&self.name, format!("checksum {:08x}", self.crc), format!("{:08x}", crc.sum())));
         }
         Ok(out)
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{IngestError, IngestPlan, SourceFile};
 use crate::cohort::{self, Cohort, CohortError, Observer, Plan, Provenance, Rejection, Tables};
+use crate::problem::Problem;
 use crate::scan::ScanId;
 
 /// A part is closed at this size: small enough that a kill costs seconds of reading.
@@ -119,12 +120,8 @@ fn outstanding<'a>(
         if **hash == found {
             report.skipped += 1;
         } else {
-            report.rejected.push(Rejection {
-                file: file.name.clone(),
-                reason: "changed since it was ingested".into(),
-                expected: format!("BLAKE3 {hash}"),
-                found,
-            });
+            let problem = Problem::new("changed since it was ingested", format!("BLAKE3 {hash}"), found);
+            report.rejected.push(Rejection::of(&file.name, problem));
         }
     }
     Ok(todo)
@@ -145,14 +142,8 @@ fn identity(settings: &serde_json::Value, files: &[&SourceFile]) -> Provenance {
 
 /// The cohort at `out`, if there is one and an ingest under the same settings made it.
 fn existing(out: &Path, settings: &serde_json::Value) -> Result<Option<Cohort>, IngestError> {
-    if !out.exists() {
-        return Ok(None);
-    }
+    let Some(cohort) = cohort::at(out)? else { return Ok(None) };
     let exists = |reason: String| CohortError::Exists { path: out.to_path_buf(), reason };
-    let cohort = Cohort::open(out).map_err(|e| match e {
-        CohortError::NotACohort { .. } => exists("is not a cohort".into()),
-        other => other,
-    })?;
     let last = cohort.manifest().provenance.last().filter(|p| p.verb == "ingest");
     let made_with =
         last.map(|p| p.settings.clone()).ok_or_else(|| exists("is a cohort that bdo ingest did not make".into()))?;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::raw::RawSeries;
-use super::{IngestPlan, SeriesFileError, SeriesTable, read_series};
+use super::{IngestPlan, SeriesTable, read_series};
+use crate::problem::{Problem, ReadError};
 use crate::region::Region;
 
 /// Columns of an outliers table that say which frames were taken out of, or interpolated in, the series, surest first.
@@ -19,13 +20,6 @@ pub struct TableCompanions {
     pub coverage: Option<PathBuf>,
     /// Motion per frame.
     pub motion: Option<PathBuf>,
-}
-
-/// Reason, expected, found.
-pub(super) type Problem = (String, String, String);
-
-pub(super) fn problem(reason: &str, expected: impl Into<String>, found: impl Into<String>) -> Problem {
-    (reason.to_owned(), expected.into(), found.into())
 }
 
 pub(super) fn read(plan: &IngestPlan, path: &Path, beside: &TableCompanions) -> Result<RawSeries, Problem> {
@@ -67,8 +61,8 @@ pub(super) fn read(plan: &IngestPlan, path: &Path, beside: &TableCompanions) -> 
 fn read_table(path: &Path) -> Result<SeriesTable, Problem> {
     let name = || path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     read_series(path).map_err(|e| match e {
-        SeriesFileError::Content { what, expected, found, .. } => problem(&what, expected, found),
-        SeriesFileError::File(e) => problem("file", format!("{} to be readable", name()), e.system.to_string()),
+        ReadError::File(e) => Problem::new("file", format!("{} to be readable", name()), e.system),
+        other => other.into_problem(),
     })
 }
 
@@ -99,7 +93,7 @@ fn kept_frames(outliers: &SeriesTable, rows: usize) -> Result<Kept, Problem> {
         .collect();
     let Some((_, first)) = candidates.first() else {
         let found = outliers.names.as_ref().map_or_else(|| "no header".into(), |n| n.join(", "));
-        return Err(problem("outliers table", format!("a column {}", CENSORED.join(" or ")), found));
+        return Err(Problem::new("outliers table", format!("a column {}", CENSORED.join(" or ")), found));
     };
     if rows == frames_of_run {
         return Ok(Kept { frames: first.clone(), frames_of_run, series_is_whole: true });
@@ -108,20 +102,22 @@ fn kept_frames(outliers: &SeriesTable, rows: usize) -> Result<Kept, Problem> {
     match fitting.as_slice() {
         [] => {
             let expected = format!("{frames_of_run} frames of the run or {} that are not censored", first.len());
-            Err(problem("length", expected, rows.to_string()))
+            Err(Problem::new("length", expected, rows))
         }
         [one, rest @ ..] if rest.iter().all(|other| other == one) => {
             Ok(Kept { frames: (*one).clone(), frames_of_run, series_is_whole: false })
         }
-        _ => Err(problem("outliers table", "one column that tells which frames are left", "several that disagree")),
+        _ => {
+            Err(Problem::new("outliers table", "one column that tells which frames are left", "several that disagree"))
+        }
     }
 }
 
 /// Coverage in the order of the regions; a table of one row, or of a name and a share a row.
 fn coverage(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec<f32>, Problem> {
-    let order = column_order(plan, table).map_err(|(_, e, f)| problem("coverage table", e, f))?;
+    let order = column_order(plan, table).map_err(|problem| Problem { what: "coverage table".into(), ..problem })?;
     if table.frames != 1 {
-        return Err(problem("coverage table", "one row", table.frames.to_string()));
+        return Err(Problem::new("coverage table", "one row", table.frames));
     }
     Ok(order.iter().map(|i| table.values[*i]).collect())
 }
@@ -139,7 +135,7 @@ pub(super) fn column_order(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec
             ""
         };
         let found = format!("{}{hint}", table.columns);
-        return Err(problem("regions", format!("{} columns", regions.len()), found));
+        return Err(Problem::new("regions", format!("{} columns", regions.len()), found));
     };
     let position: HashMap<&str, usize> = names.iter().enumerate().map(|(i, n)| (n.as_str(), i)).collect();
     let missing: Vec<&str> = regions.iter().map(|r| bare_name(plan, r)).filter(|n| !position.contains_key(n)).collect();
@@ -150,7 +146,7 @@ pub(super) fn column_order(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec
             format!(" without {}", missing[..missing.len().min(5)].join(", "))
         };
         let expected = format!("the {} regions of the cohort", regions.len());
-        return Err(problem("regions", expected, format!("{} named columns{missing}", names.len())));
+        return Err(Problem::new("regions", expected, format!("{} named columns{missing}", names.len())));
     }
     Ok(regions.iter().map(|r| position[bare_name(plan, r)]).collect())
 }

@@ -1,7 +1,7 @@
 //! Where a voxel lies in the world, as nibabel computes it.
 
-use super::error::Problem;
 use super::header::{Header, Version};
+use crate::problem::Problem;
 
 /// Which part of the header an affine came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

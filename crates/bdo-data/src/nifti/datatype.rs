@@ -1,6 +1,6 @@
 //! The types of number a voxel can have.
 
-use super::error::Problem;
+use crate::problem::Problem;
 
 /// A scalar type of voxel. Complex and colour images have no region mean and are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

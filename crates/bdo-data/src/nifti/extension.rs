@@ -1,7 +1,7 @@
 //! Extensions between the header and the data.
 
-use super::error::Problem;
 use super::header::ByteOrder;
+use crate::problem::Problem;
 
 /// One extension: a code that says what it is, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]

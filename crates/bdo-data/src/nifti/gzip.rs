@@ -4,9 +4,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 
+use crate::problem::Problem;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
-
-use super::error::Problem;
 
 /// Input is taken in pieces of this size: large enough that calls do not matter, small enough to stay in the cache.
 const INPUT_BYTES: usize = 256 << 10;

@@ -1,7 +1,7 @@
 //! The fixed part of a NIfTI file.
 
 use super::datatype::Datatype;
-use super::error::Problem;
+use crate::problem::Problem;
 
 /// The two versions of the format; they differ in the width and place of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

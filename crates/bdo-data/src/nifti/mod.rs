@@ -5,7 +5,6 @@
 
 mod affine;
 mod datatype;
-mod error;
 mod extension;
 mod grid;
 mod gzip;
@@ -16,7 +15,6 @@ mod stream;
 
 pub use affine::{Affine, AffineSource};
 pub use datatype::Datatype;
-pub use error::ImageError;
 pub use extension::Extension;
 pub use grid::{Grid, resample_nearest};
 pub use header::{ByteOrder, Header, Scaling, Version};
@@ -24,6 +22,5 @@ pub use limits::Limits;
 pub use reader::{ImageSummary, NiftiReader, Volume};
 
 pub(crate) use datatype::for_each_value;
-pub(crate) use error::Problem;
 pub(crate) use reader::open_header;
 pub(crate) use stream::ByteStream;

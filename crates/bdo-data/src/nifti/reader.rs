@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::affine::{Affine, AffineSource};
 use super::datatype::for_each_value;
-use super::error::{ImageError, Problem};
 use super::extension::{self, Extension};
 use super::header::{self, Header};
 use super::limits::Limits;
 use super::stream::ByteStream;
+use crate::problem::{Problem, ReadError};
 
 /// The longest repetition time that is believed without a word.
 const LONGEST_PLAUSIBLE_TR_SECONDS: f64 = 30.0;
@@ -56,9 +56,9 @@ pub struct Volume {
 
 impl NiftiReader {
     /// Opens an image and checks its header against the file and the limits.
-    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ImageError> {
+    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let (header, extensions, stream, mut warnings) = open_header(path, limits)?;
-        let problem = |p| ImageError::content(path, p);
+        let problem = |p| ReadError::content(path, p);
         let volume_bytes = header.voxels() as u64 * header.datatype.bytes().max(4) as u64;
         if volume_bytes > limits.volume_bytes {
             return Err(problem(Problem::new(
@@ -125,7 +125,7 @@ impl NiftiReader {
     }
 
     /// Decodes the next volume into `out` (x fastest, scaled); false when there is none left. NaN and infinity stay.
-    pub fn next_volume(&mut self, out: &mut [f32]) -> Result<bool, ImageError> {
+    pub fn next_volume(&mut self, out: &mut [f32]) -> Result<bool, ReadError> {
         if self.volumes_read == self.header.volumes() {
             return Ok(false);
         }
@@ -143,29 +143,29 @@ impl NiftiReader {
     }
 
     /// The next stored bytes of the data.
-    pub(crate) fn next_bytes(&mut self, out: &mut [u8]) -> Result<(), ImageError> {
+    pub(crate) fn next_bytes(&mut self, out: &mut [u8]) -> Result<(), ReadError> {
         self.stream.read_exact("image data", out)
     }
 
     /// Reads what follows the data, so that checksums are verified. Values must not be used before this has succeeded.
-    pub fn finish(mut self) -> Result<ImageSummary, ImageError> {
+    pub fn finish(mut self) -> Result<ImageSummary, ReadError> {
         let mut skipped = vec![0.0; if self.volumes_read < self.volumes() { self.header.voxels() } else { 0 }];
         while self.next_volume(&mut skipped)? {}
         self.end()
     }
 
     /// As [`NiftiReader::finish`], where the data has been taken as bytes.
-    pub(crate) fn end(self) -> Result<ImageSummary, ImageError> {
+    pub(crate) fn end(self) -> Result<ImageSummary, ReadError> {
         let (blake3, trailing_bytes) = self.stream.finish()?;
         Ok(ImageSummary { blake3, non_finite: self.non_finite, trailing_bytes })
     }
 
     /// Reads an image of a single volume, such as an atlas or a mask.
-    pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ImageError> {
+    pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ReadError> {
         let mut reader = Self::open(path, limits)?;
         if reader.volumes() != 1 {
             let found = format!("{} volumes", reader.volumes());
-            return Err(ImageError::content(path, Problem::new("image", "a single volume", found)));
+            return Err(ReadError::content(path, Problem::new("image", "a single volume", found)));
         }
         let mut values = vec![0.0; reader.header.voxels()];
         reader.next_volume(&mut values)?;
@@ -180,11 +180,11 @@ impl NiftiReader {
 pub(crate) fn open_header(
     path: &Path,
     limits: &Limits,
-) -> Result<(Header, Vec<Extension>, ByteStream, Vec<String>), ImageError> {
+) -> Result<(Header, Vec<Extension>, ByteStream, Vec<String>), ReadError> {
     let mut stream = ByteStream::open(path, limits)?;
     let mut bytes = vec![0; 12];
     stream.read_exact("header", &mut bytes)?;
-    let problem = |p| ImageError::content(path, p);
+    let problem = |p| ReadError::content(path, p);
     let (version, order) = header::recognise(&bytes).map_err(problem)?;
     bytes.resize(version.header_bytes(), 0);
     stream.read_exact("header", &mut bytes[12..])?;

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use super::error::{ImageError, Problem};
 use super::gzip::{Gzip, GzipError};
 use super::limits::Limits;
 use crate::durable::{FileError, InFile};
+use crate::problem::{Problem, ReadError};
 
 /// Plain files are read in pieces of this size.
 const PLAIN_BUFFER_BYTES: usize = 256 << 10;
@@ -43,12 +43,12 @@ impl<R: Read> Read for Hashed<R> {
 
 impl ByteStream {
     /// Opens a file; whether it is gzipped is told by its first bytes, not by its name.
-    pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Self, ImageError> {
+    pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let mut file = File::open(path).in_file("read", path)?;
         let metadata = file.metadata().in_file("read", path)?;
         if !metadata.is_file() {
             // A pipe has no size to check a header against, and opening a folder only fails later.
-            return Err(ImageError::content(path, Problem::new("kind", "a regular file", "another kind")));
+            return Err(ReadError::content(path, Problem::new("kind", "a regular file", "another kind")));
         }
         let mut start = [0; 2];
         let read = file.read(&mut start).in_file("read", path)?;
@@ -68,7 +68,7 @@ impl ByteStream {
     }
 
     /// Checks a claimed number of decompressed bytes against the file and the limits, before anything is allocated.
-    pub(crate) fn check_claim(&self, claimed: u64) -> Result<(), ImageError> {
+    pub(crate) fn check_claim(&self, claimed: u64) -> Result<(), ReadError> {
         let limits = &self.limits;
         let refuse = |what, expected, found| Err(self.problem(Problem::new(what, expected, found)));
         if claimed > limits.scan_bytes {
@@ -89,11 +89,11 @@ impl ByteStream {
     }
 
     /// Fills as much of `out` as there is.
-    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, ImageError> {
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, ReadError> {
         match &mut self.bytes {
             Bytes::Gzip(gzip) => gzip.read(out).map_err(|e| match e {
                 GzipError::Io(source) => FileError::new("read", &self.path, source).into(),
-                GzipError::Problem(problem) => ImageError::content(&self.path, problem),
+                GzipError::Problem(problem) => ReadError::content(&self.path, problem),
             }),
             Bytes::Plain(file) => {
                 let mut filled = 0;
@@ -111,7 +111,7 @@ impl ByteStream {
     }
 
     /// Fills all of `out`, or says of what (`what`) there was too little.
-    pub(crate) fn read_exact(&mut self, what: &str, out: &mut [u8]) -> Result<(), ImageError> {
+    pub(crate) fn read_exact(&mut self, what: &str, out: &mut [u8]) -> Result<(), ReadError> {
         let read = self.read(out)?;
         if read < out.len() {
             return Err(self.problem(Problem::new(what, format!("{} bytes", out.len()), format!("{read} at the end"))));
@@ -120,7 +120,7 @@ impl ByteStream {
     }
 
     /// Passes over bytes.
-    pub(crate) fn skip(&mut self, what: &str, mut count: u64) -> Result<(), ImageError> {
+    pub(crate) fn skip(&mut self, what: &str, mut count: u64) -> Result<(), ReadError> {
         let mut buffer = vec![0; SKIP_BYTES];
         while count > 0 {
             let piece = count.min(SKIP_BYTES as u64) as usize;
@@ -131,7 +131,7 @@ impl ByteStream {
     }
 
     /// Reads what is left after the data, so that checksums are verified; returns the file's BLAKE3 and how much was left.
-    pub(crate) fn finish(mut self) -> Result<(String, u64), ImageError> {
+    pub(crate) fn finish(mut self) -> Result<(String, u64), ReadError> {
         let mut buffer = vec![0; SKIP_BYTES];
         let mut trailing = 0;
         loop {
@@ -153,7 +153,7 @@ impl ByteStream {
     }
 
     /// Ties a problem to the file.
-    pub(crate) fn problem(&self, problem: Problem) -> ImageError {
-        ImageError::content(&self.path, problem)
+    pub(crate) fn problem(&self, problem: Problem) -> ReadError {
+        ReadError::content(&self.path, problem)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
-use super::error::ParcellateError;
 use super::masker::{LabelsMasker, NonFinite, listed};
 use super::runs::{PIECE_VOXELS, Sums};
-use crate::nifti::{Grid, Header, ImageError, ImageSummary, NiftiReader};
+use crate::nifti::{Grid, Header, ImageSummary, NiftiReader};
+use crate::problem::{Problem, ReadError};
 
 /// Region series of one image, with what is known about them.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,13 +33,11 @@ const PIECES_IN_FLIGHT: usize = 4;
 
 impl LabelsMasker {
     /// Reads an image to its end, one thread decompressing and one summing, and returns the mean of every region.
-    pub fn extract(&self, image: NiftiReader) -> Result<RoiSeries, ParcellateError> {
+    pub fn extract(&self, image: NiftiReader) -> Result<RoiSeries, ReadError> {
         if !self.fits(&image) {
-            return Err(ParcellateError::Grid {
-                path: image.path().to_path_buf(),
-                expected: format!("{:?}", self.grid),
-                found: format!("{:?}", Grid { shape: image.shape(), affine: image.affine() }),
-            });
+            let found = Grid { shape: image.shape(), affine: image.affine() };
+            let problem = Problem::new("grid", format!("{:?}", self.grid), format!("{found:?}"));
+            return Err(ReadError::content(image.path(), problem));
         }
         let header = image.header().clone();
         let (frames, tr_seconds) = (image.volumes(), image.tr_seconds());
@@ -104,7 +102,7 @@ fn read_pieces(
     mut image: NiftiReader,
     filled: &SyncSender<Vec<u8>>,
     emptied: &Receiver<Vec<u8>>,
-) -> Result<ImageSummary, ImageError> {
+) -> Result<ImageSummary, ReadError> {
     let (voxels, width) = (image.header().voxels(), image.header().datatype.bytes());
     for _ in 0..image.volumes() {
         let mut left = voxels;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::error::ParcellateError;
 use super::runs::{Run, runs_of};
 use crate::atlas::image::AtlasImage;
 use crate::nifti::{AffineSource, Grid, NiftiReader, Volume, resample_nearest};
+use crate::problem::{Problem, ReadError};
 
 /// What becomes of voxels that are NaN or infinite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,14 +56,10 @@ impl LabelsMasker {
         image: &NiftiReader,
         mask: Option<(&Path, &Volume)>,
         options: &MaskerOptions,
-    ) -> Result<Self, ParcellateError> {
+    ) -> Result<Self, ReadError> {
         let grid = Grid { shape: image.shape(), affine: image.affine() };
         check_affine(image.path(), &grid, image.affine_source(), options)?;
         check_affine(&atlas.path, &atlas.grid, atlas.affine_source, options)?;
-        let singular = |path: &Path, grid: &Grid| ParcellateError::SingularAffine {
-            path: path.to_path_buf(),
-            found: format!("{:?}", grid.affine.0),
-        };
         let mut columns =
             resample_nearest(&atlas.columns, &atlas.grid, &grid).ok_or_else(|| singular(&atlas.path, &atlas.grid))?;
         let inside = mask.map(|(path, mask)| {
@@ -114,7 +110,7 @@ impl LabelsMasker {
         covered: &[u32],
         masked: bool,
         options: &MaskerOptions,
-    ) -> Result<(), ParcellateError> {
+    ) -> Result<(), ReadError> {
         let sum = |counts: &[u32]| counts.iter().map(|n| u64::from(*n)).sum::<u64>();
         let share = sum(covered) as f64 / sum(&atlas.voxels).max(1) as f64;
         let within = if masked { "mask" } else { "field of view" };
@@ -122,7 +118,8 @@ impl LabelsMasker {
         let least = if masked { options.least_mask_overlap } else { f64::MIN_POSITIVE };
         if share < least {
             let least_percent = if masked { 100.0 * least } else { 1.0 };
-            return Err(ParcellateError::Overlap { within, least_percent, found_percent: 100.0 * share });
+            let expected = format!("at least {least_percent:.0} % of the atlas inside the {within}");
+            return Err(Problem::new("overlap", expected, format!("{:.1} %", 100.0 * share)).into());
         }
         if share < options.least_mask_overlap {
             self.warnings.push(format!("only {:.1} % of the atlas lies inside the {within}", 100.0 * share));
@@ -164,20 +161,19 @@ pub(super) fn listed(items: impl ExactSizeIterator<Item = String>) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-fn check_affine(
-    path: &Path,
-    grid: &Grid,
-    source: AffineSource,
-    options: &MaskerOptions,
-) -> Result<(), ParcellateError> {
-    let path = path.to_path_buf();
+fn check_affine(path: &Path, grid: &Grid, source: AffineSource, options: &MaskerOptions) -> Result<(), ReadError> {
     if source == AffineSource::Assumed && !options.assume_affine {
-        return Err(ParcellateError::NoAffine { path });
+        let expected = "an sform or qform in the header, or --assume-affine";
+        return Err(ReadError::content(path, Problem::new("affine", expected, "neither")));
     }
     if grid.affine.inverse().is_none() {
-        return Err(ParcellateError::SingularAffine { path, found: format!("{:?}", grid.affine.0) });
+        return Err(singular(path, grid));
     }
     Ok(())
+}
+
+fn singular(path: &Path, grid: &Grid) -> ReadError {
+    ReadError::content(path, Problem::new("affine", "an invertible matrix", format!("{:?}", grid.affine.0)))
 }
 
 /// How many of each region's atlas voxels fall into the image and its mask.

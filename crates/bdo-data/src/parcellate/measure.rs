@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::error::ParcellateError;
 use super::masker::{LabelsMasker, MaskerOptions};
 use crate::atlas::image::AtlasImage;
 use crate::nifti::{Limits, NiftiReader};
+use crate::problem::ReadError;
 
 /// Times of one image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ pub struct SpeedMeasurement {
 }
 
 /// Parcellates `image` once, then decompresses it once more for comparison.
-pub fn measure_speed(image: &Path, atlas: &AtlasImage, limits: &Limits) -> Result<SpeedMeasurement, ParcellateError> {
+pub fn measure_speed(image: &Path, atlas: &AtlasImage, limits: &Limits) -> Result<SpeedMeasurement, ReadError> {
     let started = Instant::now();
     let reader = NiftiReader::open(image, limits)?;
     let options = MaskerOptions { assume_affine: true, ..MaskerOptions::default() };

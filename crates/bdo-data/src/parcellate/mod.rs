@@ -3,13 +3,11 @@
 //! The atlas is brought to the grid of the data by nearest neighbour, every region's mean is taken over its voxels, and the
 //! columns are always those of the atlas, in its order: a region the image does not cover is NaN and reported, not dropped.
 
-mod error;
 mod extract;
 mod masker;
 mod measure;
 mod runs;
 
-pub use error::ParcellateError;
 pub use extract::RoiSeries;
 pub use masker::{LabelsMasker, MaskerOptions, NonFinite};
 pub use measure::{SpeedMeasurement, measure_speed};

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod corruption;
+mod division;
 mod fixture;
 mod goldens;
+mod images;
 mod merge;
 mod resume;
 mod scaler;
-mod division;
+mod source;

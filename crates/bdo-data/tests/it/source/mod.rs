@@ -1,5 +1,4 @@
 //! From source files to clean series: confounds, cleaning and BIDS trees, against references nobody here wrote.
-#![allow(clippy::unwrap_used)]
 
 mod cleaning;
 mod confounds;

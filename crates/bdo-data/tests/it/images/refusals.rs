@@ -11,7 +11,7 @@ use super::builder::{Builder, gzip};
 use super::{golden, within};
 
 fn read_all(path: &Path) -> Result<(), String> {
-    let tail = |e: bdo_data::nifti::ImageError| format!("a.nii{}", e.to_string().split_once("/a.nii").unwrap().1);
+    let tail = |e: bdo_data::problem::ReadError| format!("a.nii{}", e.to_string().split_once("/a.nii").unwrap().1);
     let mut reader = NiftiReader::open(path, &Limits::default()).map_err(tail)?;
     let mut volume = vec![0.0; reader.header().voxels()];
     while reader.next_volume(&mut volume).map_err(tail)? {}
@@ -113,7 +113,8 @@ fn an_image_without_an_affine_needs_a_word() {
     let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
     let open = || NiftiReader::open(&golden("no_affine.nii"), &Limits::default()).unwrap();
     let message = LabelsMasker::new(&atlas, &open(), None, &MaskerOptions::default()).unwrap_err().to_string();
-    assert!(message.ends_with("found neither; --assume-affine takes the grid as centred on the origin"), "{message}");
+    let expected = "affine: expected an sform or qform in the header, or --assume-affine, found neither";
+    assert!(message.ends_with(expected), "{message}");
     let options = MaskerOptions { assume_affine: true, ..MaskerOptions::default() };
     LabelsMasker::new(&atlas, &open(), None, &options).unwrap();
 }

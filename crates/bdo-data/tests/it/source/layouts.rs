@@ -5,7 +5,7 @@ use std::process::Command;
 
 use bdo_data::bids::{Kind, SpaceWish, Tree, Wanted, runs};
 
-use crate::golden::real_data;
+use super::golden::real_data;
 
 fn unpacked(dir: &Path) -> Option<PathBuf> {
     let archive = real_data("bids/bids_layouts.tar.xz")?;
@@ -64,7 +64,7 @@ fn fmriprep_derivatives_pair_images_masks_confounds_and_sidecars() {
     let aroma = Wanted { aroma: true, ..images(None) };
     assert!(runs(&tree, &aroma).iter().all(|r| r.space.as_deref() == Some("MNI152NLin6Asym")));
     let finer = runs(&tree, &images(Some("MNI152NLin2009cAsym:res-1")));
-    assert!(finer.iter().all(|r| r.problem.as_ref().is_some_and(|p| p.0 == "resolution")));
+    assert!(finer.iter().all(|r| r.problem.as_ref().is_some_and(|p| p.what == "resolution")));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn sidecars_of_the_raw_dataset_are_inherited_by_its_derivatives() {
     // Five people, two sessions, a resting run and two of a task, each in two spaces.
     let undecided = runs(&tree, &images(None));
     assert_eq!(undecided.len(), 30);
-    assert!(undecided.iter().all(|r| r.problem.as_ref().is_some_and(|p| p.0 == "space")));
+    assert!(undecided.iter().all(|r| r.problem.as_ref().is_some_and(|p| p.what == "space")));
     let decided = runs(&tree, &images(Some("MNI152NLin2009cAsym")));
     assert!(decided.iter().all(|r| r.problem.is_none() && r.mask.is_some()));
     for run in &decided {

@@ -2,7 +2,7 @@
 
 use bdo_data::confound::{AromaKind, CompCorKind, ConfoundTable, Confounds, Expansion, Preset, Scrub, Strategy, load};
 
-use crate::golden::{golden, indices, numbers, real_data, texts};
+use super::golden::{golden, indices, numbers, real_data, texts};
 
 fn strategy(case: &str) -> Strategy {
     let nothing = Strategy::nothing();

@@ -3,8 +3,8 @@
 use bdo_data::clean::{Band, Cleaning, clean};
 use bdo_data::confound::{Confounds, Preset, load};
 
-use crate::confounds::generated_table;
-use crate::golden::{golden, indices, numbers};
+use super::confounds::generated_table;
+use super::golden::{golden, indices, numbers};
 
 /// Relative to the spread of the cleaned series: f32 keeps 6e-8 of values near 1000, that is 6e-6 of a spread near 10.
 const TOLERANCE: f64 = 2e-5;

@@ -1,23 +1,13 @@
 //! Images from the outside: equal to nibabel and nilearn where they are sound, refused where they are not.
-#![allow(clippy::unwrap_used)]
 
-#[path = "images/builder.rs"]
 mod builder;
-#[path = "images/golden_cifti.rs"]
 mod golden_cifti;
-#[path = "images/golden_nifti.rs"]
 mod golden_nifti;
-#[path = "images/golden_parcellate.rs"]
 mod golden_parcellate;
-#[path = "images/hostile.rs"]
 mod hostile;
-#[path = "images/mutation.rs"]
 mod mutation;
-#[path = "images/real.rs"]
 mod real;
-#[path = "images/refusals.rs"]
 mod refusals;
-#[path = "images/tables.rs"]
 mod tables;
 
 use std::path::PathBuf;

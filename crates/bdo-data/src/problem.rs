@@ -1,0 +1,58 @@
+//! What is wrong with a value or a file: what was looked at, what was expected, what was found.
+
+use std::path::{Path, PathBuf};
+
+use crate::durable::FileError;
+
+/// A value that is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: expected {expected}, found {found}")]
+pub struct Problem {
+    /// What was looked at.
+    pub what: String,
+    /// What it should be.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+}
+
+impl Problem {
+    /// Builds a problem from anything printable.
+    pub fn new(what: impl ToString, expected: impl ToString, found: impl ToString) -> Self {
+        Self { what: what.to_string(), expected: expected.to_string(), found: found.to_string() }
+    }
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file could not be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The content is not what it should be.
+    #[error("{}: {problem}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        problem: Problem,
+    },
+    /// Files that are sound in themselves do not fit each other.
+    #[error(transparent)]
+    Misfit(#[from] Problem),
+}
+
+impl ReadError {
+    /// Ties a problem to its file.
+    pub(crate) fn content(path: &Path, problem: Problem) -> Self {
+        Self::Content { path: path.to_path_buf(), problem }
+    }
+
+    /// The problem alone, for a table that names the file itself.
+    pub(crate) fn into_problem(self) -> Problem {
+        match self {
+            Self::Content { problem, .. } | Self::Misfit(problem) => problem,
+            Self::File(e) => Problem::new("file", "to be readable", e.system),
+        }
+    }
+}
