@@ -1,10 +1,12 @@
 //! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs,
-//! `cargo xtask bench` for BDO and PyTorch side by side, `cargo xtask devices` for the model off the CPU.
+//! `cargo xtask bench` for BDO and PyTorch side by side, `cargo xtask devices` for the model off the CPU,
+//! `cargo xtask house` for the size of the code.
 
 mod bench;
 mod browser;
 mod check;
 mod devices;
+mod house;
 mod packages;
 mod python;
 mod torture;
@@ -19,7 +21,8 @@ fn main() -> ExitCode {
         "torture" => torture::run(),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
-        other => Err(anyhow::anyhow!("expected check, torture, bench or devices, found {other:?}")),
+        "house" => house::run(),
+        other => Err(anyhow::anyhow!("expected check, torture, bench, devices or house, found {other:?}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
