@@ -55,6 +55,13 @@ pub struct Prediction {
     pub predicted: Vec<f64>,
 }
 
+impl Prediction {
+    /// The number, or the probability of the last class.
+    pub fn said(&self) -> f64 {
+        self.predicted.last().copied().unwrap_or(f64::NAN)
+    }
+}
+
 /// What a method hands back for a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {

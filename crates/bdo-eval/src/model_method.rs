@@ -5,11 +5,10 @@ use crate::features::FeatureTable;
 use crate::finetune::tuned::trained_table;
 use crate::finetune::{TuneObserver, TuneSettings, TuneWork};
 use crate::folder::WorkFolder;
-use crate::method::{Method, MethodError, Outcome, Prediction, Task};
+use crate::method::{Method, MethodError, Outcome, Task};
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
 use bdo_data::cohort::Observer;
-use bdo_data::target::TargetKind;
 use bdo_model::frozen::model_blake3;
 use bdo_model::weights::ModelDirectory;
 use std::collections::BTreeMap;
@@ -46,7 +45,7 @@ impl Method for GridProbe {
         let (found, member) = probe_features(&self.table, task.target, task.split, &self.settings).map_err(other)?;
         let fitted_on = format!("{} {}", self.table.origin_blake3(), task.split.blake3);
         let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
-        Ok(shared_outcome(&found, &task.target.kind, member.parameters.len(), fitted_on_blake3))
+        Ok(shared_outcome(found, member.parameters.len(), fitted_on_blake3))
     }
 }
 
@@ -87,7 +86,7 @@ impl FineTuning {
             .map(|spec| spec.shape.iter().product::<usize>())
             .sum();
         let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
-        Ok(shared_outcome(&found, &task.target.kind, trained, hash))
+        Ok(shared_outcome(found, trained, hash))
     }
 }
 
@@ -122,20 +121,12 @@ impl TuneObserver for Unwatched {
 }
 
 /// What one seed found, in the words of a comparison.
-pub fn shared_outcome(found: &SeedOutcome, kind: &TargetKind, parameters: usize, fitted_on_blake3: String) -> Outcome {
-    let predictions = found.predictions.iter().map(|person| Prediction {
-        subject: person.subject.clone(),
-        truth: person.truth,
-        predicted: match kind {
-            TargetKind::Regression => vec![person.prediction],
-            TargetKind::Classification { .. } => vec![1.0 - person.prediction, person.prediction],
-        },
-    });
+pub fn shared_outcome(found: SeedOutcome, parameters: usize, fitted_on_blake3: String) -> Outcome {
     let point = found.chosen.get("point").and_then(|p| p.as_object()).into_iter().flatten();
     let mut chosen: BTreeMap<String, f64> =
         point.filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect();
     chosen.extend(found.chosen.get("epoch").and_then(serde_json::Value::as_f64).map(|e| ("epoch".to_owned(), e)));
-    Outcome { predictions: predictions.collect(), parameters, fitted_on_blake3, chosen, flags: Vec::new() }
+    Outcome { predictions: found.predictions, parameters, fitted_on_blake3, chosen, flags: Vec::new() }
 }
 
 fn other(error: EvalError) -> MethodError {

@@ -3,6 +3,7 @@
 use crate::error::EvalError;
 use crate::fitted::FittedHead;
 use crate::folder::WorkFolder;
+use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::predict::PeopleScore;
 use crate::score::{Summary, summarise};
@@ -11,17 +12,6 @@ use bdo_data::target::TargetKind;
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
 use std::path::PathBuf;
-
-/// What was said of one test person.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PersonPrediction {
-    /// Who.
-    pub subject: String,
-    /// The label, or 0 and 1.
-    pub truth: f64,
-    /// The predicted label, or the probability of the second class.
-    pub prediction: f64,
-}
 
 /// One seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +32,7 @@ pub struct SeedOutcome {
     pub tried: serde_json::Value,
     /// Predictions for the test people.
     #[serde(skip)]
-    pub predictions: Vec<PersonPrediction>,
+    pub predictions: Vec<Prediction>,
 }
 
 /// Further people, scored with the fitted head.
@@ -65,7 +55,7 @@ pub struct TestData {
 
 /// `result.json`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct HeadResult {
     /// Version of the software.
     pub version: String,
     /// What was done.
@@ -88,7 +78,7 @@ pub struct Outcome {
     pub test_data: Option<TestData>,
 }
 
-impl Outcome {
+impl HeadResult {
     pub(crate) fn new(
         verb: &'static str,
         head: &FittedHead,
@@ -137,7 +127,7 @@ impl Outcome {
                     TargetKind::Regression => person.truth.to_string(),
                     TargetKind::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
                 };
-                out.push_str(&format!("{}\t{}\t{truth}\t{}\n", seed.seed, person.subject, person.prediction));
+                out.push_str(&format!("{}\t{}\t{truth}\t{}\n", seed.seed, person.subject, person.said()));
             }
         }
         out

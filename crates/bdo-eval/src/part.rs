@@ -4,6 +4,7 @@ use crate::error::EvalError;
 use crate::features::ScanRow;
 use crate::fit::{Examples, Loss};
 use crate::head::Head;
+use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::score::score;
 use bdo_data::target::{LabelScale, Target, TargetKind};
@@ -65,6 +66,19 @@ impl<'a, I: ?Sized> Part<'a, I> {
     pub fn predict<H: Head<Input = I>>(&self, head: &H, parameters: &[f64], loss: Loss) -> Vec<f64> {
         let one = |input: &&I| loss.prediction(head.output(parameters, input));
         self.scans.iter().map(|scans| scans.iter().map(one).sum::<f64>() / scans.len() as f64).collect()
+    }
+
+    /// What is said of each person: numbers in units of the label, or probabilities of the second class.
+    pub fn predictions(&self, kind: &TargetKind, said: &[f64]) -> Vec<Prediction> {
+        let one = |((subject, &truth), &said): ((&String, &f64), &f64)| Prediction {
+            subject: subject.clone(),
+            truth,
+            predicted: match kind {
+                TargetKind::Regression => vec![said],
+                TargetKind::Classification { .. } => vec![1.0 - said, said],
+            },
+        };
+        self.people.iter().zip(&self.labels).zip(said).map(one).collect()
     }
 
     /// Scores predictions in units of the loss.

@@ -8,7 +8,7 @@ use crate::fit::ProbePoint;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, Head, LinearHead};
-use crate::outcome::{Outcome, PersonPrediction, SeedOutcome, TestData};
+use crate::outcome::{HeadResult, SeedOutcome, TestData};
 use crate::part::Part;
 use crate::predict::predict;
 use crate::score::score;
@@ -97,7 +97,7 @@ pub struct ProbeRequest {
 }
 
 /// Probes a model and leaves results, predictions, splits and the fitted head in the folder.
-pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome, EvalError> {
+pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     settings.check()?;
     let frozen = FrozenModel::read(&request.model)?;
@@ -149,7 +149,7 @@ pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<Outcome,
     let mut head = FittedHead::new(facts, members);
     head.write(folder.path())?;
     let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
-    let outcome = Outcome::new("probe", &head, seeds, test_data, &frozen.people, settings);
+    let outcome = HeadResult::new("probe", &head, seeds, test_data, &frozen.people, settings);
     outcome.write(&folder)?;
     Ok(outcome)
 }
@@ -213,13 +213,7 @@ fn probe_split<H: Head>(
     test.check(target, seed, "test")?;
     let said = test.predict(head, &widened(&selected.parameters), loss_of(&target.kind));
     let chosen = selected.tried[selected.chosen].clone();
-    let predictions = (test.people.iter().zip(&test.labels).zip(&said))
-        .map(|((person, &truth), &said)| PersonPrediction {
-            subject: person.clone(),
-            truth,
-            prediction: units.to_label(said),
-        })
-        .collect();
+    let labels: Vec<f64> = said.iter().map(|said| units.to_label(*said)).collect();
     let outcome = SeedOutcome {
         seed,
         split_blake3: split.blake3.clone(),
@@ -228,7 +222,7 @@ fn probe_split<H: Head>(
         validation: chosen.validation,
         test: test.score(&target.kind, &said, units),
         tried: serde_json::json!(selected.tried),
-        predictions,
+        predictions: test.predictions(&target.kind, &labels),
     };
     let member = Member {
         seed,
@@ -271,11 +265,6 @@ pub fn probe_closed_form(
     };
     let said = says(&test);
     let chosen = serde_json::json!({"penalty": fit.penalty});
-    let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
-        subject: subject.clone(),
-        truth,
-        prediction,
-    };
     let outcome = SeedOutcome {
         seed,
         split_blake3: split.blake3.clone(),
@@ -284,7 +273,7 @@ pub fn probe_closed_form(
         validation: score(&target.kind, &says(&validation), &validation.labels, units),
         test: score(&target.kind, &said, &test.labels, units),
         tried: serde_json::json!(fit.tried),
-        predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
+        predictions: test.predictions(&target.kind, &said),
     };
     let member = Member {
         seed,

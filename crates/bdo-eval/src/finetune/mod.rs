@@ -14,7 +14,7 @@ use crate::features::ScanRow;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
 use crate::folder::WorkFolder;
 use crate::metric::Metrics;
-use crate::outcome::{Outcome, PersonPrediction, SeedOutcome};
+use crate::outcome::{HeadResult, SeedOutcome};
 use crate::part::Part;
 use crate::predict::predict_scans;
 use crate::probe::score_further;
@@ -78,7 +78,7 @@ pub trait TuneObserver: Observer {
 
 /// Fine-tunes a model and leaves results, predictions, splits, models and heads in the folder. Run again, it goes on
 /// after the last finished epoch.
-pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Outcome, EvalError> {
+pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     check(settings)?;
     let directory = ModelDirectory::read(&request.model)?;
@@ -98,7 +98,7 @@ pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<Ou
     let mut head = FittedHead::new(work.facts, members);
     head.write(folder.path())?;
     let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
-    let outcome = Outcome::new("finetune", &head, outcomes, test_data, &directory.people, settings);
+    let outcome = HeadResult::new("finetune", &head, outcomes, test_data, &directory.people, settings);
     outcome.write(&folder)?;
     Ok(outcome)
 }
@@ -197,11 +197,6 @@ impl<'a> TuneWork<'a> {
         publish(folder, &member, tuned, self.cohort, split, &target.name)?;
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
         let (said, test_scores) = self.test_once(folder, &member, &test, observer)?;
-        let person = |((subject, &truth), &prediction): ((&String, &f64), &f64)| PersonPrediction {
-            subject: subject.clone(),
-            truth,
-            prediction,
-        };
         let outcome = SeedOutcome {
             seed,
             split_blake3: split.blake3.clone(),
@@ -210,7 +205,7 @@ impl<'a> TuneWork<'a> {
             validation: tried[chosen].validation,
             test: test_scores,
             tried: serde_json::json!(tried),
-            predictions: test.people.iter().zip(&test.labels).zip(&said).map(person).collect(),
+            predictions: test.predictions(&target.kind, &said),
         };
         Ok((outcome, member))
     }

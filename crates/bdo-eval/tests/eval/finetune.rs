@@ -69,7 +69,7 @@ fn the_loss_falls_and_predictions_can_be_repeated() {
         let said = predict(&request.out, &head, &cohort, &Silent).unwrap();
         for person in &seed.predictions {
             let scan = said.scans.iter().find(|s| s.row.subject == person.subject).unwrap();
-            assert_eq!(scan.members[0], person.prediction);
+            assert_eq!(scan.members[0], person.said());
         }
         // Encoder and control moved; what nothing downstream reads did not. Whom it was tuned on is remembered.
         let tuned = bdo_model::weights::ModelDirectory::read(&request.out.join("seed0/model")).unwrap();

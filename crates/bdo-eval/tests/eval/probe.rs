@@ -79,7 +79,7 @@ fn a_number_is_predicted_in_its_own_units() {
         probe_features(&table, &target, &split(&people, "age", 1), &ProbeSettings::protocol("age")).unwrap();
     let (rho, mse) = (found.test.get("rho").unwrap(), found.test.get("mse").unwrap());
     assert!(rho > 0.99 && mse < 0.05, "{rho} {mse}");
-    let errors: Vec<f64> = found.predictions.iter().map(|p| (p.prediction - p.truth).abs()).collect();
+    let errors: Vec<f64> = found.predictions.iter().map(|p| (p.said() - p.truth).abs()).collect();
     assert!(errors.iter().all(|e| *e < 12.0), "{errors:?}");
     assert!((member.label_mean - 36.8).abs() < 3.0, "{}", member.label_mean);
 }
@@ -143,7 +143,7 @@ fn a_head_read_back_says_the_very_same() {
             assert_eq!(seed.predictions.len(), 8);
             for person in &seed.predictions {
                 let scan = said.scans.iter().find(|s| s.row.subject == person.subject).unwrap();
-                assert!(scan.members[m] == person.prediction, "{target}: {} {}", scan.members[m], person.prediction);
+                assert!(scan.members[m] == person.said(), "{target}: {} {}", scan.members[m], person.said());
             }
         }
         let seen = said.scans.iter().filter(|s| s.seen_by_model).map(|s| s.row.subject.as_str()).collect::<Vec<_>>();

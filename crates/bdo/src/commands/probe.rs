@@ -3,7 +3,7 @@
 use bdo_data::cohort::Cohort;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::HeadKind;
-use bdo_eval::outcome::Outcome as Found;
+use bdo_eval::outcome::HeadResult as Found;
 use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe};
 use bdo_model::pooling::Pooling;
 use clap::Args;
