@@ -33,31 +33,31 @@ fn inner(chart: &Chart, x: f64, y: f64) -> (String, (f64, f64)) {
     let frame = Frame::of(chart, chart.size.unwrap_or((WIDTH, HEIGHT)));
     let mut svg = format!(
         r#"<svg class="chart" x="{x:.1}" y="{y:.1}" width="{0:.1}" height="{1:.1}" viewBox="0 0 {0:.1} {1:.1}">"#,
-        frame.width, frame.height
+        frame.size.0, frame.size.1
     );
     frame.draw_axes(&mut svg, chart);
     references(&mut svg, chart, &frame);
     // Points outside given ends are clipped. The name follows from the place, so that equal names are equal plots.
-    let place = format!("{:.1} {:.1} {:.1} {:.1}", frame.left, frame.top, frame.plot_width, frame.plot_height);
+    let place = format!("{:.1} {:.1} {:.1} {:.1}", frame.left, frame.top, frame.plot.0, frame.plot.1);
     let clip = format!("c{}", &blake3::hash(place.as_bytes()).to_hex()[..10]);
     let _ = write!(
         svg,
         r#"<clipPath id="{clip}"><rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"/></clipPath><g clip-path="url(#{clip})">"#,
         frame.left - 5.0,
         frame.top - 5.0,
-        frame.plot_width + 10.0,
-        frame.plot_height + 10.0
+        frame.plot.0 + 10.0,
+        frame.plot.1 + 10.0
     );
     for number in 0..chart.series.len() {
         draw_series(&mut svg, chart, number, &frame);
     }
     svg += "</g>";
     frame.draw_legend(&mut svg, chart);
-    (svg + "</svg>", (frame.width, frame.height))
+    (svg + "</svg>", frame.size)
 }
 
 fn references(svg: &mut String, chart: &Chart, frame: &Frame) {
-    let (left, right, bottom) = (frame.left, frame.left + frame.plot_width, frame.top + frame.plot_height);
+    let (left, right, bottom) = (frame.left, frame.left + frame.plot.0, frame.top + frame.plot.1);
     for reference in &chart.references {
         let drawn = match reference {
             // The name stands above the line, or below where above would leave the plot.

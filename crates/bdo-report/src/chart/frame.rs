@@ -20,12 +20,12 @@ pub(super) fn width_of(text: &str) -> f64 {
 
 /// The plot inside its chart, and the scales along it.
 pub(super) struct Frame {
-    pub(super) width: f64,
-    pub(super) height: f64,
+    /// Width and height of the chart.
+    pub(super) size: (f64, f64),
     pub(super) left: f64,
     pub(super) top: f64,
-    pub(super) plot_width: f64,
-    pub(super) plot_height: f64,
+    /// Width and height of the plot.
+    pub(super) plot: (f64, f64),
     x: Span,
     y: Span,
     x_ticks: Vec<(f64, String)>,
@@ -66,35 +66,23 @@ impl Frame {
         let plot_height = (height - top - below).max(40.0);
         // A long legend or long names make the chart taller instead of its plot flat.
         let plot_height = plot_height.max(height * 0.45);
-        Self {
-            width,
-            height: top + plot_height + below,
-            left,
-            top,
-            plot_width,
-            plot_height,
-            x,
-            y,
-            x_ticks,
-            y_ticks,
-            slanted,
-            legend,
-        }
+        let (size, plot) = ((width, top + plot_height + below), (plot_width, plot_height));
+        Self { size, left, top, plot, x, y, x_ticks, y_ticks, slanted, legend }
     }
 
     pub(super) fn x(&self, value: f64) -> Option<f64> {
-        Some(self.left + self.plot_width * self.x.place(value)?)
+        Some(self.left + self.plot.0 * self.x.place(value)?)
     }
 
     pub(super) fn y(&self, value: f64) -> Option<f64> {
-        Some(self.top + self.plot_height * (1.0 - self.y.place(value)?))
+        Some(self.top + self.plot.1 * (1.0 - self.y.place(value)?))
     }
 
     /// Title, grid, ticks and names.
     pub(super) fn draw_axes(&self, svg: &mut String, chart: &Chart) {
-        let (right, bottom) = (self.left + self.plot_width, self.top + self.plot_height);
+        let (right, bottom) = (self.left + self.plot.0, self.top + self.plot.1);
         if !chart.title.is_empty() {
-            let most = (self.width / (LETTER * LETTER_WIDTH)) as usize;
+            let most = (self.size.0 / (LETTER * LETTER_WIDTH)) as usize;
             svg::text(svg, (4.0, 18.0), r#"font-weight="bold""#, &escape::shortened(&chart.title, most));
         }
         for (value, text) in &self.y_ticks {
@@ -112,9 +100,9 @@ impl Frame {
             }
         }
         svg::axis(svg, "", &format!("M{:.1} {:.1}V{bottom:.1}H{right:.1}", self.left, self.top));
-        let middle = (self.left + self.plot_width / 2.0, self.top + self.plot_height / 2.0);
+        let middle = (self.left + self.plot.0 / 2.0, self.top + self.plot.1 / 2.0);
         if !chart.x.label.is_empty() {
-            svg::text(svg, (middle.0, self.height - 6.0), r#"text-anchor="middle""#, &chart.x.label);
+            svg::text(svg, (middle.0, self.size.1 - 6.0), r#"text-anchor="middle""#, &chart.x.label);
         }
         if !chart.y.label.is_empty() {
             svg::turned_text(svg, (14.0, middle.1), -90.0, r#"text-anchor="middle""#, &chart.y.label);

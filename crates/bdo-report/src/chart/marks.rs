@@ -140,7 +140,7 @@ fn bars(
     (colour, opacity): (&str, f64),
     ends: impl Fn(&Point) -> (f64, f64),
 ) {
-    let ground = frame.y(0.0).unwrap_or(frame.top + frame.plot_height);
+    let ground = frame.y(0.0).unwrap_or(frame.top + frame.plot.1);
     let mut written = String::new();
     let _ = write!(svg, r#"<g fill="{colour}" fill-opacity="{opacity}">"#);
     for point in &series.points {

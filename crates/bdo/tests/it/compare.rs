@@ -76,7 +76,7 @@ fn what_was_cut_is_said_with_the_command_that_cuts_nothing() {
         assert!(text.contains(full) && text.contains("--baseline-epochs"), "{file}");
     }
     let page = std::fs::read_to_string(dir.path().join("o/report.html")).unwrap();
-    assert!(page.contains("What was cut of the full protocol") && page.contains(">MiB"));
+    assert!(page.contains("What was cut from the full protocol") && page.contains(">MiB"));
     // Nothing cut is said too.
     let said = transcript(dir.path(), "compare --data c --targets sex --out whole");
     assert!(said.contains("Nothing. The command was:\n\n    bdo compare --data c --targets sex --out whole"), "{said}");

@@ -111,6 +111,11 @@ fn a_token_model_is_described_probed_and_tuned() {
     let described = run_json(dir.path(), "inspect r");
     assert_eq!(described["model_kind"], "brainlm");
     assert!(described["last_step"]["loss"]["total"].as_f64().unwrap().is_finite());
+    let watched = run_json(dir.path(), "watch r --once");
+    assert!(watched["steps"].as_u64().unwrap() > 0 && watched["loss"].as_f64().unwrap().is_finite(), "{watched}");
+    run_json(dir.path(), "report r --out r.html");
+    let page = std::fs::read_to_string(dir.path().join("r.html")).unwrap();
+    assert!(page.contains("data-name=\"training-loss\"") && page.contains("BrainLM: A Foundation Model"));
 
     let probed = run_json(dir.path(), "baseline brainlm --data c --target age --out p --seeds 0 --model r/model");
     // Four of twenty people are tested; the model has seen four fifths of everybody.
