@@ -104,7 +104,6 @@ pub fn parent(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -153,7 +153,6 @@ pub fn valid_regions(series: &[f32], frames: usize) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn scan() -> Scan {

@@ -203,7 +203,6 @@ impl LabelScale {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn people() -> Participants {

@@ -137,7 +137,6 @@ fn colour_lines(lines: &[&str]) -> Option<Vec<LabelRow>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

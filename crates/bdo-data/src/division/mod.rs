@@ -183,7 +183,6 @@ pub fn site_column(people: &Participants) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn content(subject: &str, series: &str) -> ScanContent {

@@ -46,7 +46,6 @@ fn colour_pairs(lines: &[&str]) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

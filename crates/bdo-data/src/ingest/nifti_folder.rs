@@ -71,7 +71,7 @@ pub(super) fn planned(
         let name = path.strip_prefix(source).unwrap_or(path);
         let name = if name.as_os_str().is_empty() { files::name(path) } else { name.to_string_lossy().into_owned() };
         SourceFile {
-            path: path.to_path_buf(),
+            path: (*path).clone(),
             tr_seconds: series_folder::stated_time(path, &name, options.tr_seconds),
             name,
             id: files::image_id(path),

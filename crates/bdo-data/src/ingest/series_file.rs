@@ -177,7 +177,6 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn read(name: &str, bytes: &[u8]) -> Result<SeriesTable, String> {

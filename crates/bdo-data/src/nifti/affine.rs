@@ -180,7 +180,6 @@ fn invert4(mut m: [[f64; 4]; 4]) -> Option<[[f64; 4]; 4]> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -79,7 +79,6 @@ fn nearest_index(coordinate: f64, size: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

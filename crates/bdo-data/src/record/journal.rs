@@ -325,7 +325,6 @@ fn comes_before(line: &str, step: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

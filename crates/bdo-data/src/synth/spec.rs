@@ -181,7 +181,6 @@ fn within(name: &'static str, low: f64, high: f64, found: f64) -> Result<(), Syn
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
