@@ -8,13 +8,14 @@ use crate::fit::Loss;
 use crate::head::{AttentionHead, Head, LinearHead};
 use crate::select::{loss_of, widened};
 use crate::transform::FittedTransform;
+use bdo_data::division::Split;
 use bdo_data::durable;
 use bdo_data::target::LabelScale;
 use bdo_data::target::TargetKind;
 use bdo_model::control::Encoded;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::{read_parameters, write_parameters};
+use bdo_model::weights::{TrainingPeople, read_parameters, write_parameters};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -175,6 +176,11 @@ impl FittedHead {
         if head.format != FORMAT {
             return Err(EvalError::refused(&path, FORMAT, &head.format));
         }
+        if let TargetKind::Classification { classes } = &head.task
+            && classes.len() != 2
+        {
+            return Err(EvalError::refused(&path, "two classes", classes.len()));
+        }
         let numbers = folder.join(head.kind.numbers_file());
         let bytes = durable::read(&numbers)?;
         let found = blake3::hash(&bytes).to_hex().to_string();
@@ -265,6 +271,29 @@ pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> f64 {
 }
 
 impl Member {
+    /// A member without its numbers, whose model is in a folder below that of the head.
+    pub fn new(
+        model: &str,
+        split: &Split,
+        train_people: &[String],
+        units: LabelScale,
+        chosen: serde_json::Value,
+    ) -> Self {
+        Self {
+            seed: split.seed(),
+            model: model.to_owned(),
+            model_blake3: String::new(),
+            label_mean: units.mean,
+            label_spread: units.spread,
+            split_blake3: split.blake3.clone(),
+            train_people: train_people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+            chosen,
+            transform: FittedTransform::default(),
+            parameters: Vec::new(),
+            closed_form: None,
+        }
+    }
+
     /// Units of the label.
     pub fn units(&self) -> LabelScale {
         LabelScale { mean: self.label_mean, spread: self.label_spread }

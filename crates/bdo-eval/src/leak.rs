@@ -109,20 +109,15 @@ mod tests {
     use super::*;
     use bdo_data::participants::Participants;
 
-    fn content(subject: &str, series: &str) -> ScanContent {
-        ScanContent {
-            subject: subject.into(),
-            scan: subject.into(),
-            series_blake3: series.into(),
-            source_blake3: String::new(),
-            batch_blake3: format!("batch of {subject}"),
-        }
-    }
-
     #[test]
     fn each_kind_of_overlap_is_named() {
         let table = Participants::parse("p", b"id\tfamily\na\t1\nb\t2\nc\t1\nd\tn/a\ne\tn/a\n", &[]).unwrap();
-        let contents = [content("a", "x"), content("b", "y"), content("c", "z"), content("d", "y"), content("e", "q")];
+        let contents = [("a", "x"), ("b", "y"), ("c", "z"), ("d", "y"), ("e", "q")].map(|(name, series)| ScanContent {
+            subject: name.into(),
+            scan: name.into(),
+            series_blake3: series.into(),
+            ..ScanContent::default()
+        });
         let division = Division::of_people(&table).with_contents(contents.to_vec());
         let clean = LeakReport::between(&["a", "c"], &["d", "e"], &division);
         assert_eq!(clean.refuse(), Ok(()));

@@ -21,7 +21,6 @@ use bdo_data::target::{Target, TargetKind};
 use bdo_model::control::{ControlSequence, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::TrainingPeople;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -224,20 +223,8 @@ fn probe_split<H: Head>(
         tried: serde_json::json!(selected.tried),
         predictions: test.predictions(&target.kind, &labels),
     };
-    let member = Member {
-        seed,
-        model: MODEL_FOLDER.to_owned(),
-        model_blake3: String::new(),
-        label_mean: units.mean,
-        label_spread: units.spread,
-        split_blake3: split.blake3.clone(),
-        train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
-        chosen: serde_json::json!(chosen),
-        transform,
-        parameters: selected.parameters,
-        closed_form: None,
-    };
-    Ok((outcome, member))
+    let member = Member::new(MODEL_FOLDER, split, &train.people, units, outcome.chosen.clone());
+    Ok((outcome, Member { transform, parameters: selected.parameters, ..member }))
 }
 
 /// One seed in closed form: the penalty is chosen inside the training people, so validation people only report.
@@ -275,20 +262,8 @@ pub fn probe_closed_form(
         tried: serde_json::json!(fit.tried),
         predictions: test.predictions(&target.kind, &said),
     };
-    let member = Member {
-        seed,
-        model: MODEL_FOLDER.to_owned(),
-        model_blake3: String::new(),
-        label_mean: units.mean,
-        label_spread: units.spread,
-        split_blake3: split.blake3.clone(),
-        train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
-        chosen,
-        transform: FittedTransform::default(),
-        parameters: Vec::new(),
-        closed_form: Some(fit),
-    };
-    Ok((outcome, member))
+    let member = Member::new(MODEL_FOLDER, split, &train.people, units, chosen);
+    Ok((outcome, Member { closed_form: Some(fit), ..member }))
 }
 
 /// Ridge or logistic regression on the training scans; scans of one person stay together in the inner folds.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::cohort::{Cohort, CohortError};
 
 /// A scan by its content, whatever it is called.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScanContent {
     /// The person.
     pub subject: String,

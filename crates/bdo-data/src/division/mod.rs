@@ -186,13 +186,8 @@ mod tests {
     use super::*;
 
     fn content(subject: &str, series: &str) -> ScanContent {
-        ScanContent {
-            subject: subject.into(),
-            scan: subject.into(),
-            series_blake3: series.into(),
-            source_blake3: String::new(),
-            batch_blake3: format!("batch of {subject}"),
-        }
+        let (subject, scan) = (subject.to_owned(), subject.to_owned());
+        ScanContent { subject, scan, series_blake3: series.into(), ..ScanContent::default() }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use bdo_model::intake::Centre;
 use bdo_model::intake::Intake;
 use bdo_model::intake::Windows;
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::{CardFacts, ModelDirectory, TrainingPeople, input_words};
+use bdo_model::weights::{CardFacts, ModelDirectory, input_words};
 use checkpoint::TuneCheckpoints;
 use rayon::prelude::*;
 use seed::SeedTuning;
@@ -180,19 +180,10 @@ impl<'a> TuneWork<'a> {
             },
         };
         let (tried, chosen, parameters) = tuning.run(&self.settings.points, observer)?;
-        let mut member = Member {
-            seed,
-            model: format!("seed{seed}/model"),
-            model_blake3: String::new(),
-            label_mean: tuning.units.mean,
-            label_spread: tuning.units.spread,
-            split_blake3: split.blake3.clone(),
-            train_people: train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
-            chosen: serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch}),
-            transform: crate::transform::FittedTransform::default(),
-            parameters: head_parameters(&parameters, self.settings.head, directory.config.width),
-            closed_form: None,
-        };
+        let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
+        let model = format!("seed{seed}/model");
+        let mut member = Member::new(&model, split, &train.people, tuning.units, chosen_point);
+        member.parameters = head_parameters(&parameters, self.settings.head, directory.config.width);
         let tuned = ModelDirectory { parameters: without_head(parameters), ..directory.clone() };
         publish(folder, &member, tuned, self.cohort, split, &target.name)?;
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
