@@ -1,65 +1,116 @@
-//! Every choice the method leaves open, as keys with the values the specification settles on. Read once, checked
-//! once with [`ModelConfig::check`]; unknown keys are errors.
+//! The configuration of a model: the keys of `[model]`, `[dynamics]` and `[loss]` with the values of the published method,
+//! checked once with [`ModelConfig::check`]. Presets change them (`configs/`); unknown keys are errors.
 
+use crate::key::{self, BDO, BELOW_ONE, NOT_NEGATIVE, POSITIVE, RangeError, SHARE, STORED, between};
+use crate::{keys, words};
 use serde::{Deserialize, Serialize};
 
-/// The whole model configuration, stored as `config.json` beside the weights.
-// Each flag is a key of its own in the file; grouping them would only hide that.
-#[allow(clippy::struct_excessive_bools)]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ModelConfig {
-    /// Always `bdo`: tells other tools what the folder holds.
-    pub model_type: ModelType,
-    /// Number of regions in the parcellation, N.
-    pub regions: usize,
-    /// Latent width, d.
-    pub width: usize,
-    /// Transformer blocks.
-    pub blocks: usize,
-    /// Attention heads; the default is one per 64 latent dimensions.
-    pub heads: usize,
-    /// Width of the feed-forward layer as a multiple of `width`.
-    pub ffn_ratio: usize,
-    /// Number of basis rate vectors, L.
-    pub basis_count: usize,
-    /// Added to the variance inside every layer norm.
-    pub layer_norm_eps: f64,
-    /// Layer norm after the last block.
-    pub final_norm: bool,
-    /// The extra layer norm between attention and its output projection.
-    pub attention_norm: bool,
-    /// Bias of the query, key and value projections.
-    pub qkv_bias: bool,
-    /// Dropout of attention probabilities and in the decoder, training only.
-    pub dropout: f64,
-    /// Which time the sinusoid sees.
-    pub time_encoding: TimeEncoding,
-    /// Radians of the fastest sinusoid per unit of its clock; above 1 lets attention tell neighbouring frames apart.
-    pub time_encoding_rate: f64,
-    /// Whether the last quarter of the time code tells how far away the visible frames before and after are. Attention can
-    /// only compare times; how much a neighbour is worth depends on the gap to it.
-    pub gap_code: bool,
-    /// Scaled time per second.
-    pub time_scale: f64,
-    /// How the matrices of attention begin.
-    pub attention_start: AttentionStart,
-    /// Factor on the initial weights of the output projections of attention. At 1 the norm before that projection
-    /// starts every block with a vector as large as the token and nearly the same for all frames, which buries the data.
-    pub attention_output_init: f64,
-    /// Whether a scan is divided by the root mean square of what is visible of it before the model looks, and predictions
-    /// are multiplied by it again. Scanners differ in gain, and a loss of raw squares is that of the loudest scans.
-    pub unit_input: bool,
-    /// How the layers that read region values begin.
-    pub embed_start: EmbedStart,
-    /// Whether training draws the context latents around the encoder output.
-    pub sample_latent: bool,
-    /// How frames become one feature vector.
-    pub pooling: Pooling,
-    /// The latent stochastic process.
-    pub dynamics: DynamicsConfig,
-    /// The training objective.
-    pub loss: LossConfig,
+/// Latent dimensions per attention head, where the number of heads is not given.
+const WIDTH_PER_HEAD: usize = 64;
+
+keys! {
+    /// The whole model configuration, stored as `config.json` beside the weights.
+    // Each flag is a key of its own in the file; grouping them would only hide that.
+    #[allow(clippy::struct_excessive_bools)]
+    pub struct ModelConfig in "model", once [pooling] {
+        /// Always `bdo`: tells other tools what the folder holds.
+        model_type: ModelType = ModelType::Bdo, SHARE, STORED;
+        /// Number of regions in the parcellation; that of the cohort.
+        regions: usize = 450, between(1, 1 << 17), STORED;
+        /// Latent width. `auto` is that of the size.
+        width: usize = 192, between(1, 1 << 14), BDO;
+        /// Transformer blocks of the encoder; the paper has 12 at every size.
+        blocks: usize = 12, between(1, 1 << 10), BDO;
+        /// Attention heads. `auto` is one per 64 latent dimensions, as in vision transformers of these sizes.
+        heads: usize = 3, between(1, 1 << 10), BDO;
+        /// Width of the feed-forward layer as a multiple of `width`; agrees with the paper's parameter counts.
+        ffn_ratio: usize = 4, between(1, 64), STORED;
+        /// Number of basis rate vectors of the latent process; the paper's value.
+        basis_count: usize = 100, between(1, 1 << 14), BDO;
+        /// Added to the variance inside every layer norm, against division by zero.
+        layer_norm_eps: f64 = 1e-6, POSITIVE, STORED;
+        /// Layer norm after the last block, as in vision transformers: it fixes the scale of the latent target.
+        final_norm: bool = true, SHARE, BDO;
+        /// The extra layer norm between attention and its output projection, as the paper draws it.
+        attention_norm: bool = true, SHARE, BDO;
+        /// Bias of the query, key and value projections; the paper does not say, vision transformers have it.
+        qkv_bias: bool = true, SHARE, BDO;
+        /// Dropout in training: BDO's attention probabilities and decoder, BrainLM's tokens. BDO's paper does not mention any.
+        dropout: f64 = 0.0, BELOW_ONE, &["bdo", "brainlm"];
+        /// Clock of the sinusoidal time code: `scaled` by `time_scale`, as the latent process is, or `unscaled` seconds.
+        time_encoding: TimeEncoding = TimeEncoding::Scaled, SHARE, BDO;
+        /// Radians of the fastest sinusoid per unit of its clock. 1 is the usual code; above 1 attention can tell
+        /// neighbouring frames apart.
+        time_encoding_rate: f64 = 1.0, POSITIVE, BDO;
+        /// Whether the last quarter of the time code holds the gaps to the visible frames before and after. Attention only
+        /// compares times, while how much a neighbour is worth depends on the gap to it.
+        gap_code: bool = false, SHARE, BDO;
+        /// Scaled time per second: the clock of the latent process.
+        time_scale: f64 = 0.1, POSITIVE, BDO;
+        /// Initial attention matrices: drawn `independent`ly, or `local`, each head beginning at the frames around one lag.
+        attention_start: AttentionStart = AttentionStart::Independent, SHARE, BDO;
+        /// Factor on the initial weights of the output projections of attention. At 1 the norm before that projection
+        /// starts every block with a vector as large as the token and nearly the same for all frames, which buries the data.
+        attention_output_init: f64 = 1.0, NOT_NEGATIVE, BDO;
+        /// Whether a scan is divided by the root mean square of its visible values before it is encoded, and predictions are
+        /// multiplied by it again. Scanners differ in gain, and a loss of raw squares is that of the loudest scans.
+        unit_input: bool = false, SHARE, BDO;
+        /// Initial layers that read region values: drawn `independent`ly, or `affine`, nearly linear at first.
+        embed_start: EmbedStart = EmbedStart::Independent, SHARE, BDO;
+        /// Whether training draws the context latents around the encoder output, as the paper's objective says.
+        sample_latent: bool = true, SHARE, BDO;
+    }
+    parts {
+        /// The latent stochastic process.
+        dynamics: DynamicsConfig;
+        /// The training objective.
+        loss: LossConfig;
+    }
+}
+
+keys! {
+    /// Keys of the latent process.
+    pub struct DynamicsConfig in "dynamics", once [] {
+        /// Standard deviation of the driving noise per square root of scaled time. 1 is the paper's unit diffusion.
+        diffusion: f64 = 1.0, NOT_NEGATIVE, BDO;
+        /// Added to every basis rate so that none can reach zero.
+        rate_floor: f64 = 1e-6, NOT_NEGATIVE, BDO;
+        /// Added to the learned initial variance so that it cannot reach zero.
+        variance_floor: f64 = 1e-6, NOT_NEGATIVE, BDO;
+        /// Whether the eigenbasis is trained, as in the paper; if not it stays at its random start.
+        learn_basis: bool = true, SHARE, BDO;
+        /// Driver of the state before the first context frame: the `first_context` token carried backward, which adds no
+        /// parameters, or a `learned_token` shared by all scans.
+        lead: Lead = Lead::FirstContext, SHARE, BDO;
+    }
+}
+
+keys! {
+    /// Keys of the objective.
+    pub struct LossConfig in "loss", once [] {
+        /// Share of the reconstruction in the mixture of the two targets; the latent target has the rest. Our choice, since it makes
+        /// tau 0.03, the best value of the paper's ablation.
+        lambda: f64 = 0.97, SHARE, BDO;
+        /// Weight of the latent target distance. `auto` is (1 - lambda) sigma_g^2 / sigma_q^2: 0.03 at the
+        /// defaults.
+        tau: Option<f64> = None, NOT_NEGATIVE, BDO;
+        /// Weight of the reconstruction; 0 trains on the latent target alone, an ablation of the paper.
+        reconstruction_weight: f64 = 1.0, NOT_NEGATIVE, BDO;
+        /// Standard deviation of the context latents around the encoder output. The paper gives none; 0.1 is small beside
+        /// latents of unit size.
+        sigma_q: f64 = 0.1, NOT_NEGATIVE, BDO;
+        /// Standard deviation of a predicted latent around the state; as `sigma_q`. Above 0, since the draw takes a square
+        /// root, whose slope at 0 is infinite.
+        sigma_p: f64 = 0.1, POSITIVE, BDO;
+        /// Standard deviation of the observation likelihood; as `sigma_q`.
+        sigma_g: f64 = 0.1, NOT_NEGATIVE, BDO;
+        /// Weight of the control energy. `auto` is `sigma_g` squared, which the paper's bound gives.
+        energy_weight: Option<f64> = None, NOT_NEGATIVE, BDO;
+        /// Whether the latent term is evaluated on the draw that is decoded (`sampled`) or in expectation (`analytic`).
+        latent_term: LatentTerm = LatentTerm::Sampled, SHARE, BDO;
+        /// State draws per training step; one is the cheapest unbiased choice.
+        monte_carlo_samples: usize = 1, between(1, 1 << 10), BDO;
+    }
 }
 
 /// The one architecture this crate reads and writes.
@@ -107,31 +158,6 @@ pub enum EmbedStart {
     Affine,
 }
 
-/// Reduction of per-frame controls to one vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pooling {
-    /// The mean over frames.
-    #[default]
-    Mean,
-}
-
-/// Keys of the latent process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DynamicsConfig {
-    /// Standard deviation of the driving noise per square root of scaled time.
-    pub diffusion: f64,
-    /// Added to every basis rate so that none can reach zero.
-    pub rate_floor: f64,
-    /// Added to the learned initial variance.
-    pub variance_floor: f64,
-    /// Whether the eigenbasis is trained; if not it stays at its random start.
-    pub learn_basis: bool,
-    /// What drives the state before the first context frame.
-    pub lead: Lead,
-}
-
 /// The driver of the gap before the first context frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -141,28 +167,6 @@ pub enum Lead {
     FirstContext,
     /// A learned latent shared by all scans.
     LearnedToken,
-}
-
-/// Keys of the objective.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LossConfig {
-    /// Weight of the latent target distance.
-    pub tau: f64,
-    /// Weight of the reconstruction; 0 trains on the latent target alone.
-    pub reconstruction_weight: f64,
-    /// Standard deviation of the context latents around the encoder output.
-    pub sigma_q: f64,
-    /// Standard deviation of a predicted latent around the state.
-    pub sigma_p: f64,
-    /// Standard deviation of the observation likelihood.
-    pub sigma_g: f64,
-    /// Weight of the control energy; `null` means `sigma_g` squared.
-    pub energy_weight: Option<f64>,
-    /// Whether the latent term is evaluated on the draw or in expectation.
-    pub latent_term: LatentTerm,
-    /// State draws per training step.
-    pub monte_carlo_samples: usize,
 }
 
 /// How the distance to the latent target is evaluated.
@@ -176,17 +180,20 @@ pub enum LatentTerm {
     Analytic,
 }
 
+words! {
+    ModelType: "bdo";
+    TimeEncoding: "scaled", "unscaled";
+    AttentionStart: "independent", "local";
+    EmbedStart: "independent", "affine";
+    Lead: "first_context", "learned_token";
+    LatentTerm: "sampled", "analytic";
+}
+
 /// A configuration that cannot describe a model.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum ConfigError {
-    /// A count that must be positive is zero.
-    #[error("`{key}` must be at least 1, found 0")]
-    Zero {
-        /// The offending key.
-        key: &'static str,
-    },
     /// Heads do not divide the width.
-    #[error("`heads` must divide `width`: width {width}, heads {heads}")]
+    #[error("`model.heads`: expected a divisor of the width {width}, found {heads}")]
     Heads {
         /// The width found.
         width: usize,
@@ -194,31 +201,14 @@ pub enum ConfigError {
         heads: usize,
     },
     /// The sinusoid pairs components, so the width must be even.
-    #[error("`width` must be even, found {width}")]
+    #[error("`model.width`: expected an even number, found {width}")]
     OddWidth {
         /// The width found.
         width: usize,
     },
-    /// A size no real model has; refused before memory is asked for.
-    #[error("`{key}` must be at most {limit}, found {found}")]
-    TooLarge {
-        /// The offending key.
-        key: &'static str,
-        /// The largest accepted value.
-        limit: usize,
-        /// The value found.
-        found: usize,
-    },
     /// A number outside its range.
-    #[error("`{key}` must be {expected}, found {found}")]
-    Range {
-        /// The offending key.
-        key: &'static str,
-        /// The accepted range in words.
-        expected: &'static str,
-        /// The value found.
-        found: f64,
-    },
+    #[error(transparent)]
+    Range(#[from] RangeError),
 }
 
 impl ModelConfig {
@@ -238,79 +228,27 @@ impl ModelConfig {
     }
 
     fn of_width(width: usize) -> Self {
-        Self { width, heads: width / 64, ..Self::default() }
+        Self { width, heads: Self::heads_of(width), ..Self::default() }
+    }
+
+    /// Attention heads of a width, where they are not given.
+    pub fn heads_of(width: usize) -> usize {
+        (width / WIDTH_PER_HEAD).max(1)
     }
 
     /// Accepts the configuration or says what is wrong with it.
     pub fn check(&self) -> Result<(), ConfigError> {
-        for (key, found, limit) in [
-            ("regions", self.regions, 1 << 17),
-            ("width", self.width, 1 << 14),
-            ("blocks", self.blocks, 1 << 10),
-            ("heads", self.heads, 1 << 10),
-            ("ffn_ratio", self.ffn_ratio, 64),
-            ("basis_count", self.basis_count, 1 << 14),
-            ("loss.monte_carlo_samples", self.loss.monte_carlo_samples, 1 << 10),
-        ] {
-            if found == 0 {
-                return Err(ConfigError::Zero { key });
-            }
-            if found > limit {
-                return Err(ConfigError::TooLarge { key, limit, found });
-            }
-        }
+        key::check(self.numbers().chain(self.dynamics.numbers()).chain(self.loss.numbers()))?;
         if !self.width.is_multiple_of(self.heads) {
             return Err(ConfigError::Heads { width: self.width, heads: self.heads });
         }
         if !self.width.is_multiple_of(2) {
             return Err(ConfigError::OddWidth { width: self.width });
         }
-        self.check_numbers()
-    }
-
-    fn check_numbers(&self) -> Result<(), ConfigError> {
-        const POSITIVE: &str = "finite and above 0";
-        const NOT_NEGATIVE: &str = "finite and at least 0";
-        let positive = |x: f64| x > 0.0 && x.is_finite();
-        let not_negative = |x: f64| x >= 0.0 && x.is_finite();
-        let energy_weight = self.energy_weight();
-        for (key, found, expected, accepted) in [
-            ("layer_norm_eps", self.layer_norm_eps, POSITIVE, positive(self.layer_norm_eps)),
-            ("time_encoding_rate", self.time_encoding_rate, POSITIVE, positive(self.time_encoding_rate)),
-            (
-                "attention_output_init",
-                self.attention_output_init,
-                NOT_NEGATIVE,
-                not_negative(self.attention_output_init),
-            ),
-            ("time_scale", self.time_scale, POSITIVE, positive(self.time_scale)),
-            ("dropout", self.dropout, "in [0, 1)", (0.0..1.0).contains(&self.dropout)),
-            ("dynamics.diffusion", self.dynamics.diffusion, NOT_NEGATIVE, not_negative(self.dynamics.diffusion)),
-            ("dynamics.rate_floor", self.dynamics.rate_floor, NOT_NEGATIVE, not_negative(self.dynamics.rate_floor)),
-            (
-                "dynamics.variance_floor",
-                self.dynamics.variance_floor,
-                NOT_NEGATIVE,
-                not_negative(self.dynamics.variance_floor),
-            ),
-            ("loss.tau", self.loss.tau, NOT_NEGATIVE, not_negative(self.loss.tau)),
-            (
-                "loss.reconstruction_weight",
-                self.loss.reconstruction_weight,
-                NOT_NEGATIVE,
-                not_negative(self.loss.reconstruction_weight),
-            ),
-            ("loss.sigma_q", self.loss.sigma_q, NOT_NEGATIVE, not_negative(self.loss.sigma_q)),
-            // The draw takes a square root of the variance plus sigma_p squared; zero would make its slope infinite.
-            ("loss.sigma_p", self.loss.sigma_p, POSITIVE, positive(self.loss.sigma_p)),
-            ("loss.sigma_g", self.loss.sigma_g, NOT_NEGATIVE, not_negative(self.loss.sigma_g)),
-            ("loss.energy_weight", energy_weight, NOT_NEGATIVE, not_negative(energy_weight)),
-        ] {
-            if !accepted {
-                return Err(ConfigError::Range { key, expected, found });
-            }
-        }
-        Ok(())
+        // A weight that follows from other keys can overflow where they are in range.
+        let effective =
+            LossConfig { tau: Some(self.tau()), energy_weight: Some(self.energy_weight()), ..self.loss.clone() };
+        Ok(key::check(effective.numbers())?)
     }
 
     /// Radians of the fastest sinusoid of the time code per second.
@@ -322,60 +260,19 @@ impl ModelConfig {
         clock * self.time_encoding_rate
     }
 
+    /// The weight of the latent target in the objective.
+    pub fn tau(&self) -> f64 {
+        let LossConfig { lambda, sigma_q, sigma_g, .. } = self.loss;
+        self.loss.tau.unwrap_or_else(|| decimal((1.0 - lambda) * (sigma_g * sigma_g) / (sigma_q * sigma_q)))
+    }
+
     /// The weight of the control energy in the objective.
     pub fn energy_weight(&self) -> f64 {
         self.loss.energy_weight.unwrap_or(self.loss.sigma_g * self.loss.sigma_g)
     }
 }
 
-impl Default for ModelConfig {
-    fn default() -> Self {
-        Self {
-            model_type: ModelType::Bdo,
-            regions: 450,
-            width: 192,
-            blocks: 12,
-            heads: 3,
-            ffn_ratio: 4,
-            basis_count: 100,
-            layer_norm_eps: 1e-6,
-            final_norm: true,
-            attention_norm: true,
-            qkv_bias: true,
-            dropout: 0.0,
-            time_encoding: TimeEncoding::Scaled,
-            time_encoding_rate: 1.0,
-            gap_code: false,
-            time_scale: 0.1,
-            attention_start: AttentionStart::Independent,
-            attention_output_init: 1.0,
-            unit_input: false,
-            embed_start: EmbedStart::Independent,
-            sample_latent: true,
-            pooling: Pooling::Mean,
-            dynamics: DynamicsConfig::default(),
-            loss: LossConfig::default(),
-        }
-    }
-}
-
-impl Default for DynamicsConfig {
-    fn default() -> Self {
-        Self { diffusion: 1.0, rate_floor: 1e-6, variance_floor: 1e-6, learn_basis: true, lead: Lead::FirstContext }
-    }
-}
-
-impl Default for LossConfig {
-    fn default() -> Self {
-        Self {
-            tau: 0.03,
-            reconstruction_weight: 1.0,
-            sigma_q: 0.1,
-            sigma_p: 0.1,
-            sigma_g: 0.1,
-            energy_weight: None,
-            latent_term: LatentTerm::Sampled,
-            monte_carlo_samples: 1,
-        }
-    }
+/// Rounded to twelve decimals: 1 - 0.97 is then 0.03, as it is on paper.
+pub fn decimal(x: f64) -> f64 {
+    (x * 1e12).round() / 1e12
 }

@@ -1,6 +1,6 @@
 //! The slowly moving copy of the encoder that provides latent targets.
 
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, decimal};
 use crate::encoder::Encoder;
 use crate::ops::{self, Kernels};
 use crate::parameters::{ParameterError, Parameters};
@@ -59,10 +59,10 @@ pub fn blended<M: Module>(slow: M, online: &M, momentum: f64, kernels: Kernels) 
     slow.map(&mut Blend { online: collect.0, momentum, kernels })
 }
 
-/// Linear from 0.996 at the first step to 1 at the last.
-pub fn ema_momentum(step: u64, total_steps: u64) -> f64 {
+/// Linear from the first momentum at the first step to the second at the last.
+pub fn ema_momentum(step: u64, total_steps: u64, [start, end]: [f64; 2]) -> f64 {
     let last = total_steps.saturating_sub(1).max(1);
-    0.996 + 0.004 * (step.min(last) as f64 / last as f64)
+    start + decimal(end - start) * (step.min(last) as f64 / last as f64)
 }
 
 /// Online values in visiting order, flattened because a list holds one rank only.

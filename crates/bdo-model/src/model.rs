@@ -119,7 +119,11 @@ impl Bdo {
     /// The configured weights of the objective.
     pub fn loss_weights(&self) -> LossWeights {
         let loss = &self.config.loss;
-        LossWeights { tau: loss.tau, energy: self.config.energy_weight(), reconstruction: loss.reconstruction_weight }
+        LossWeights {
+            tau: self.config.tau(),
+            energy: self.config.energy_weight(),
+            reconstruction: loss.reconstruction_weight,
+        }
     }
 
     /// One training pass: encode the context, propagate, draw states at the targets, decode, compare.

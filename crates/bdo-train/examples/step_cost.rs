@@ -9,7 +9,7 @@ use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::gradient::NamedGradients;
 use bdo_train::optimiser::AdamState;
-use bdo_train::settings::Settings;
+use bdo_train::settings::{Preset, Settings};
 use burn::tensor::Device;
 use std::time::Instant;
 
@@ -19,7 +19,8 @@ fn main() {
     let (width, batch) = (arguments.first().copied().unwrap_or(192), arguments.get(1).copied().unwrap_or(32));
     let config = ModelConfig { width, heads: width / 64, ..ModelConfig::default() };
     let device = Device::flex().autodiff();
-    let learner = BdoLearner::fresh(&config, &Settings::default(), 1, &device).expect("a valid configuration");
+    let learner =
+        BdoLearner::fresh(&config, &Settings::preset(Preset::Paper), 1, &device).expect("a valid configuration");
     let BdoLearner { mut model, mut teacher, .. } = learner;
     let mut adam = AdamState::default();
     let settings = Adam {

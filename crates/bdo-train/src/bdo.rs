@@ -6,7 +6,7 @@ use crate::gradient::NamedGradients;
 use crate::learner::{At, Batches, Contribution, Learner, WeightFiles};
 use crate::optimiser::AdamState;
 use crate::publish::{PublishError, Publisher};
-use crate::schedule::{ramp, ramp_from};
+use crate::schedule::ramp_from;
 use crate::settings::Settings;
 use crate::source::{ScanSource, SourceError};
 use crate::step::number;
@@ -107,7 +107,7 @@ impl Batches for BdoData {
         let (epoch, place) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
         let order = self.source.order(seed, epoch);
         let scans = &order[self.source.batch_range(place, self.batch_size)];
-        self.source.batch(scans, seed, epoch, &self.mask.of_step(seed, step), self.noise)
+        self.source.batch(scans, seed, epoch, &self.mask, self.noise)
     }
 
     fn scans(batch: &HostBatch) -> usize {
@@ -152,7 +152,7 @@ impl BdoLearner {
     fn weights(&self, at: &At) -> LossWeights {
         let train = &self.settings.train;
         LossWeights {
-            tau: self.settings.loss.tau * ramp_from(&at.plan, at.step, train.tau_start, train.tau_warmup),
+            tau: self.model.config().tau() * ramp_from(&at.plan, at.step, train.tau_start, train.tau_warmup),
             ..self.model.loss_weights()
         }
     }
@@ -188,19 +188,11 @@ impl Learner for BdoLearner {
         Ok(Self { model, teacher, ..self })
     }
 
-    fn pieces(&self, batch: HostBatch, at: &At) -> Vec<BdoPiece> {
+    fn pieces(&self, batch: HostBatch, _: &At) -> Vec<BdoPiece> {
         let (scans, mean_square) = (batch.scans() as f64, batch.target_mean_square());
-        let noise_scale = ramp(&at.plan, at.step, self.settings.train.noise_warmup);
-        let quieter = |mut batch: MaskedBatch| {
-            if noise_scale < 1.0 {
-                batch.latent_noise = batch.latent_noise * noise_scale;
-                batch.process_noise = batch.process_noise.into_iter().map(|noise| noise * noise_scale).collect();
-            }
-            batch
-        };
         let piece = |batch: HostBatch| {
             let share = batch.scans() as f64 / scans;
-            BdoPiece { batch: quieter(batch.into_masked(&self.device)), share, mean_square }
+            BdoPiece { batch: batch.into_masked(&self.device), share, mean_square }
         };
         batch.micro_batches(self.settings.train.micro_batch_size).into_iter().map(piece).collect()
     }
@@ -244,7 +236,8 @@ impl Learner for BdoLearner {
             weight_decay: WeightDecay::None,
             gradient_scale: 1.0,
         };
-        let momentum = ema_momentum(at.plan.counted(at.step), at.plan.total_steps);
+        let range = [train.ema_start, train.ema_end];
+        let momentum = ema_momentum(at.plan.counted(at.step), at.plan.total_steps, range);
         let model = adam.apply(self.model, gradients, &settings, scale);
         let mut teacher = self.teacher;
         teacher.update(&model.encoder, momentum);

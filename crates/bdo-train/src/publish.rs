@@ -53,7 +53,7 @@ impl Publisher {
     /// Collects the contract and the people of a run.
     pub fn new(source: &ScanSource, identity: &Identity, settings: &Settings) -> Result<Self, PublishError> {
         let manifest = source.cohort().manifest();
-        let preprocessor = contract(source, settings.model_config(1).time_scale)?;
+        let preprocessor = contract(source, settings.model.time_scale)?;
         let trained = &source.split().train;
         let people = people_of(source, |subject| trained.contains(subject));
         let validation_people =

@@ -4,7 +4,7 @@ use crate::bdo::{BdoData, BdoLearner, RunError};
 use crate::fit::{Course, Fitted, Keep, RunObserver, fit};
 use crate::folder::{RunFolder, settings_of};
 use crate::publish::Publisher;
-use crate::settings::Settings;
+use crate::settings::{Preset, Settings};
 use crate::source::{ScanSource, Shares, SourceError};
 use crate::timer::Length;
 use crate::validate::ValidationPlan;
@@ -25,7 +25,7 @@ pub struct Request {
     pub data: PathBuf,
     /// The run folder.
     pub out: PathBuf,
-    /// The configuration; `None` takes that of the run that is resumed, or the defaults.
+    /// The configuration; `None` takes that of the run that is resumed, or the preset `default`.
     pub settings: Option<Settings>,
     /// Seed of everything random.
     pub seed: u64,
@@ -130,7 +130,7 @@ impl OpenedRun {
         let settings = match (&request.settings, &there) {
             (Some(settings), _) => settings.clone(),
             (None, Some(record)) => settings_of(record)?,
-            (None, None) => Settings::default(),
+            (None, None) => Settings::preset(Preset::Default),
         };
         let identity = Identity {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -139,11 +139,14 @@ impl OpenedRun {
             instruction_set: Isa::current().to_string(),
             settings_blake3: settings.blake3(),
             split_blake3: request.people.as_ref().map(|split| split.blake3.clone()),
-            settings: serde_json::to_value(&settings).expect("settings are tables of words and finite numbers"),
+            settings: stored(&settings),
         };
         let record = match there {
             Some(record) => {
-                folder.refuse_other(&record, &identity)?;
+                // In the keys of this version: those that were removed or added since are no difference.
+                let settings = stored(&settings_of(&record)?);
+                let known = RunRecord { identity: Identity { settings, ..record.identity.clone() }, ..record.clone() };
+                folder.refuse_other(&known, &identity)?;
                 record
             }
             None => RunRecord { identity, cohort: request.data.clone(), plan: None },
@@ -167,6 +170,10 @@ impl OpenedRun {
     }
 }
 
+fn stored(settings: &Settings) -> serde_json::Value {
+    serde_json::to_value(settings).expect("settings are tables of words and finite numbers")
+}
+
 /// The course of a pre-training as configured, without clipping.
 pub fn course_of(settings: &Settings, seed: u64, length: Length, started: Instant) -> Course {
     let train = &settings.train;
@@ -187,7 +194,7 @@ pub fn course_of(settings: &Settings, seed: u64, length: Length, started: Instan
 /// How much longer the mean step of the run takes than the timed ones, which had no latent target if it enters later: it is
 /// one pass over the targets, beside three over the context.
 fn later_cost(settings: &Settings) -> f64 {
-    if settings.loss.tau == 0.0 || settings.train.tau_start == 0.0 {
+    if settings.model.tau() == 0.0 || settings.train.tau_start == 0.0 {
         return 1.0;
     }
     let ratio = settings.mask.ratio;

@@ -1,6 +1,7 @@
 //! The configuration of a run in sentences, for model cards and the methods of reports.
 
 use crate::settings::{Kind, Settings};
+use bdo_model::config::decimal;
 use bdo_model::weights::input_words;
 
 /// How a model is trained. Every sentence follows from the settings.
@@ -23,7 +24,7 @@ impl Words {
         let rates = format!("from {} to {}", train.learning_rate_start, train.learning_rate);
         let (batch, end, held_out) = (train.batch_size, train.learning_rate_end, train.held_out_percent);
         let people = format!("{held_out} % of the people are held out for validation and as many for testing.");
-        let kind = settings.model.kind;
+        let kind = settings.method.kind;
         if kind != Kind::Bdo {
             let visits = match kind {
                 Kind::BrainLm => format!("{} of the tokens are hidden.", percent(settings.mask.ratio)),
@@ -38,7 +39,7 @@ impl Words {
             "Adam with batches of {batch} scans; the learning rate rises linearly {rates} over ten epochs or 5 % of the steps, whichever is shorter, and falls to {end} along a cosine; gradients are clipped at norm {}. {people}",
             train.clip_norm
         );
-        let input = input_words(&settings.model_config(1), settings.mask.centre);
+        let input = input_words(&settings.model, settings.mask.centre);
         Self { input, visits: visits(settings), objective: objective(settings), optimiser }
     }
 
@@ -70,8 +71,8 @@ fn visits(settings: &Settings) -> String {
 }
 
 fn objective(settings: &Settings) -> String {
-    let (model, train) = (settings.model_config(1), &settings.train);
-    let (loss, tau) = (&model.loss, model.loss.tau);
+    let (model, train) = (&settings.model, &settings.train);
+    let (loss, tau) = (&model.loss, model.tau());
     let weight = if loss.reconstruction_weight == 1.0 {
         String::new()
     } else {
@@ -101,7 +102,7 @@ fn objective(settings: &Settings) -> String {
     };
     format!(
         "The loss is {weight}the squared error at hidden frames, plus {} times the energy of the control{target}. Latents of visible frames are {latents}; the state is decoded from {draws} per step.",
-        (model.energy_weight() * 1e12).round() / 1e12
+        decimal(model.energy_weight())
     )
 }
 

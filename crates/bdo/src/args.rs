@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use bdo_data::confound::Preset;
+use anyhow::{Context, bail};
+use bdo_data::confound::Preset as Regression;
+use bdo_data::durable;
 use bdo_data::ingest::Format;
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::FitOn;
 use bdo_kernels::Precision;
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::spread::Uncertainty;
-use bdo_train::settings::Size;
+use bdo_train::settings::{Kind, Preset, Resolved, Settings, Size};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Command};
 use serde::{Serialize, Serializer};
@@ -67,12 +69,37 @@ pub(crate) struct Labelled {
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct Configuration {
-    /// Configuration (TOML) [default: the default preset]
+    /// Configuration to start from; `bdo inspect --preset NAME` prints it [default: default, or that of model.kind]
+    #[arg(long, value_name = "NAME", value_parser = one_of::<Preset>(), hide_possible_values = true)]
+    pub(crate) preset: Option<Preset>,
+    /// Configuration (TOML) that changes the preset
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// One key of the configuration, e.g. `loss.tau=0`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+impl Configuration {
+    /// Preset, then file, then `--set`, then further keys.
+    pub(crate) fn resolve(&self, more: &[String]) -> anyhow::Result<Resolved> {
+        let text = match &self.config {
+            Some(path) => {
+                String::from_utf8(durable::read(path)?).with_context(|| format!("{}: expected text", path.display()))?
+            }
+            None => String::new(),
+        };
+        Ok(Settings::resolve(self.preset, &text, &[self.set.as_slice(), more].concat())?)
+    }
+
+    /// The same where only BDO can be trained.
+    pub(crate) fn resolve_bdo(&self, more: &[String]) -> anyhow::Result<Settings> {
+        let settings = self.resolve(more)?.settings;
+        if settings.method.kind != Kind::Bdo {
+            bail!("model.kind: expected bdo, found {}", settings.method.kind.name());
+        }
+        Ok(settings)
+    }
 }
 
 /// Seeds of the protocol.
@@ -180,13 +207,22 @@ impl Choice for Format {
     ];
 }
 
-impl Choice for Option<Preset> {
+impl Choice for Option<Regression> {
     const CHOICES: Choices<Self> = &[
         (None, "none", "Nothing is regressed out"),
-        (Some(Preset::Simple), "simple", "Cosines, 24 motion parameters, white matter and fluid"),
-        (Some(Preset::Scrubbing), "scrubbing", "The same with all terms of white matter and fluid, and scrubbing"),
-        (Some(Preset::Compcor), "compcor", "Cosines, 24 motion parameters, anatomical CompCor"),
-        (Some(Preset::IcaAroma), "ica_aroma", "White matter and fluid, on images cleaned by ICA-AROMA"),
+        (Some(Regression::Simple), "simple", "Cosines, 24 motion parameters, white matter and fluid"),
+        (Some(Regression::Scrubbing), "scrubbing", "The same with all terms of white matter and fluid, and scrubbing"),
+        (Some(Regression::Compcor), "compcor", "Cosines, 24 motion parameters, anatomical CompCor"),
+        (Some(Regression::IcaAroma), "ica_aroma", "White matter and fluid, on images cleaned by ICA-AROMA"),
+    ];
+}
+
+impl Choice for Preset {
+    const CHOICES: Choices<Self> = &[
+        (Self::Default, "default", "BDO with settings chosen on validation people"),
+        (Self::Paper, "paper", "BDO with the values of its paper"),
+        (Self::BrainLm, "brainlm", "BrainLM as trained by its public code"),
+        (Self::BrainJepa, "brainjepa", "Brain-JEPA as trained by its public code"),
     ];
 }
 

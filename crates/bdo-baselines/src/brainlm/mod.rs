@@ -11,6 +11,7 @@ use crate::token::trunk::{Trunk, TrunkShape, WeightStart};
 use bdo_model::dropout::Dropout;
 use bdo_model::layer::{Linear, Source};
 use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
+use bdo_train::settings::{Preset, Settings};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, activation};
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,9 @@ impl BrainLmConfig {
             TrunkShape { width: 192, blocks: 4, heads: 3 }
         };
         let encoder = TrunkShape { width, blocks: 12, heads: (width / 64).max(1) };
-        Self { grid, encoder, decoder, centres, dropout: 0.1, attention_dropout: 0.0, mask_ratio: 0.75 }
+        let Settings { method, model, mask, .. } = Settings::preset(Preset::BrainLm);
+        let (dropout, attention_dropout) = (model.dropout, method.attention_dropout);
+        Self { grid, encoder, decoder, centres, dropout, attention_dropout, mask_ratio: mask.ratio }
     }
 }
 

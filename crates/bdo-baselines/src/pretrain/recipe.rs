@@ -3,7 +3,7 @@
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_train::learner::At;
 use bdo_train::schedule::{CosineEnd, LearningRate, Warmup, half_cosine, linear};
-use bdo_train::settings::{Kind, Settings};
+use bdo_train::settings::{Preset, Settings};
 use serde::{Deserialize, Serialize};
 
 /// Settings of one training.
@@ -25,50 +25,32 @@ pub struct TokenRecipe {
 }
 
 impl TokenRecipe {
-    /// BrainLM: the learning rate goes with the batch.
+    /// BrainLM as its public code trains it, with a batch of this size; the learning rate follows.
     pub fn brain_lm(batch_size: usize) -> Self {
-        let peak = 1e-3 * batch_size as f64 / 256.0;
-        Self {
-            epochs: 100,
-            batch_size,
-            rate: [0.0, peak, 0.0],
-            warmup: 0.05,
-            weight_decay: [0.05, 0.05],
-            momentum: [1.0, 1.0],
-        }
+        Self::of_preset(Preset::BrainLm, batch_size)
     }
 
-    /// Brain-JEPA: 40 of 300 epochs warm up. The moving average ends at 1, as was meant; the public code ends at 0.9965.
+    /// Brain-JEPA as its public code trains it, with a batch of this size.
     pub fn brain_jepa(batch_size: usize) -> Self {
-        Self {
-            epochs: 300,
-            batch_size,
-            rate: [5e-5, 1e-3, 1e-6],
-            warmup: 40.0 / 300.0,
-            weight_decay: [0.04, 0.4],
-            momentum: [0.996, 1.0],
-        }
+        Self::of_preset(Preset::BrainJepa, batch_size)
     }
 
-    /// The training of the public code of a method, with a batch of this size.
-    pub fn of_kind(kind: Kind, batch_size: usize) -> Self {
-        if kind == Kind::BrainJepa { Self::brain_jepa(batch_size) } else { Self::brain_lm(batch_size) }
+    fn of_preset(preset: Preset, batch_size: usize) -> Self {
+        let batch = format!("train.batch_size={}", batch_size.max(1));
+        let resolved = Settings::resolve(Some(preset), "", &[batch]).expect("a preset takes any batch size");
+        Self::of_settings(&resolved.settings)
     }
 
-    /// What a configuration says, and the public code where it is silent.
+    /// As a configuration says.
     pub fn of_settings(settings: &Settings) -> Self {
         let train = &settings.train;
-        let own = Self::of_kind(settings.model.kind, train.batch_size);
         Self {
             epochs: train.epochs.ceil() as usize,
             batch_size: train.batch_size,
             rate: [train.learning_rate_start, train.learning_rate, train.learning_rate_end],
-            warmup: train.warmup.unwrap_or(own.warmup),
-            weight_decay: [
-                train.weight_decay_start.unwrap_or(own.weight_decay[0]),
-                train.weight_decay_end.unwrap_or(own.weight_decay[1]),
-            ],
-            momentum: [train.ema_start.unwrap_or(own.momentum[0]), train.ema_end.unwrap_or(own.momentum[1])],
+            warmup: train.warmup,
+            weight_decay: [train.weight_decay_start, train.weight_decay_end],
+            momentum: [train.ema_start, train.ema_end],
         }
     }
 

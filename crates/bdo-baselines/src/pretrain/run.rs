@@ -85,7 +85,7 @@ fn shape(
     grid: Grid,
     notes: &mut Vec<String>,
 ) -> Result<(TokenConfig, Option<Places>), TokenRunError> {
-    match settings.model.kind {
+    match settings.method.kind {
         Kind::BrainLm => {
             let places = Places::of_centres(source.cohort().regions());
             if places.is_none() {

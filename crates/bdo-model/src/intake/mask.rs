@@ -1,62 +1,29 @@
 //! Which frames of a scan one visit sees, and which of them are hidden from the encoder.
 
-use bdo_data::random::{below, stream};
+use crate::key::{BDO, BELOW_ONE, NOT_NEGATIVE, SHARE, between};
+use crate::{keys, words};
+use bdo_data::random::below;
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
-/// How frames are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MaskSettings {
-    /// Share of the drawn frames that are targets.
-    pub ratio: f64,
-    /// Frames drawn a visit; a scan with fewer gives all it has.
-    pub frames: usize,
-    /// Fewest frames of a training visit: each step draws its number between this one and `frames`, short ones as often
-    /// as long ones on a scale of ratios. Among few frames attention finds a frame's neighbours sooner. 0 means `frames`.
-    pub fewest_frames: usize,
-    /// Draw frames from a random stretch of this many times as many frames, 1 for consecutive ones; 0 means the whole scan.
-    pub stretch: f64,
-    /// What a training visit is centred on. Evaluation and inference always centre on visible frames.
-    pub centre: Centre,
-    /// Draw frames from a random stretch of this length; 0 means the whole scan, or what `stretch` says.
-    pub window_seconds: f64,
-    /// Share of the regions that are hidden from the encoder in every visible frame of a training visit, others in every
-    /// visit: teaches the model to fill in regions that a scan does not cover.
-    pub region_ratio: f64,
-}
-
-impl Default for MaskSettings {
-    fn default() -> Self {
-        Self {
-            ratio: 0.75,
-            frames: 160,
-            fewest_frames: 0,
-            stretch: 0.0,
-            centre: Centre::Scan,
-            window_seconds: 0.0,
-            region_ratio: 0.0,
-        }
+keys! {
+    /// How frames are drawn.
+    #[derive(Copy)]
+    pub struct MaskSettings in "mask", once [fewest_frames, window_seconds] {
+        /// Share of the drawn frames (BDO) or tokens (BrainLM) that are hidden and predicted; both papers' value.
+        ratio: f64 = 0.75, BELOW_ONE, &["bdo", "brainlm"];
+        /// Frames drawn per visit of a scan; a scan with fewer gives all it has. The paper's value.
+        frames: usize = 160, between(2, (1 << 20) - 1), BDO;
+        /// Frames are drawn from a random stretch of this many times as many frames: 1 gives consecutive ones, 0 draws from
+        /// the whole scan, as the paper does.
+        stretch: f64 = 0.0, NOT_NEGATIVE, BDO;
+        /// The mean subtracted from each region in training: that of the whole `scan`, as in the paper, or of the `visible`
+        /// frames, all that is known where a model is used. Evaluation and inference always centre on visible frames.
+        centre: Centre = Centre::Scan, SHARE, BDO;
+        /// Share of the regions hidden from the encoder in every visible frame of a training visit, drawn anew per visit:
+        /// teaches the model to fill in regions that a scan does not cover. Off, since full coverage is the usual case.
+        region_ratio: f64 = 0.0, BELOW_ONE, BDO;
     }
-}
-
-impl MaskSettings {
-    /// The settings of one training step: its number of frames is a function of seed and step alone, and a window keeps
-    /// its density of frames.
-    pub fn of_step(&self, seed: u64, step: u64) -> Self {
-        if self.fewest_frames == 0 || self.fewest_frames >= self.frames {
-            return *self;
-        }
-        let share = uniform(&mut stream("visit length", &[seed, step]));
-        let (fewest, most) = (self.fewest_frames as f64, self.frames as f64);
-        let frames = (fewest * (most / fewest).powf(share)).round();
-        Self { frames: frames as usize, window_seconds: self.window_seconds * frames / most, ..*self }
-    }
-}
-
-/// In [0, 1).
-fn uniform(rng: &mut impl Rng) -> f64 {
-    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Whose mean is subtracted from a region.
@@ -68,6 +35,9 @@ pub enum Centre {
     Scan,
     /// The visible frames of the visit: all that is known where a model is used.
     Visible,
+}
+words! {
+    Centre: "scan", "visible";
 }
 
 /// The frames of one visit.
@@ -87,12 +57,11 @@ pub struct Visit {
 impl Visit {
     /// Draws frames and targets uniformly, without replacement. The scan has at least two frames.
     pub fn draw(settings: &MaskSettings, times_seconds: &[f64], rng: &mut impl Rng) -> Self {
-        let mut frames = stretch(settings, times_seconds, rng);
+        let mut frames = stretch(settings, times_seconds.len(), rng);
         choose(&mut frames, settings.frames.max(2), rng);
         frames.sort_unstable();
         let count = frames.len();
-        let whole = settings.stretch == 0.0 && settings.window_seconds == 0.0;
-        let origin_seconds = if whole { 0.0 } else { times_seconds[frames[0]] };
+        let origin_seconds = if settings.stretch == 0.0 { 0.0 } else { times_seconds[frames[0]] };
         Self { frames, context: draw_context(settings.ratio, count, rng), origin_seconds, centre: settings.centre }
     }
 }
@@ -112,25 +81,17 @@ fn draw_context(ratio: f64, count: usize, rng: &mut impl Rng) -> Vec<bool> {
     context
 }
 
-/// The frames of a random stretch of the scan, or all of them.
-fn stretch(settings: &MaskSettings, times_seconds: &[f64], rng: &mut impl Rng) -> Vec<usize> {
-    let all = || (0..times_seconds.len()).collect();
-    if settings.stretch > 0.0 {
-        let length = (settings.frames as f64 * settings.stretch).ceil() as usize;
-        let Some(slack) = times_seconds.len().checked_sub(length) else { return all() };
-        let from = below(rng, slack as u64 + 1) as usize;
-        return (from..from + length).collect();
+/// The frames of a random stretch of a scan of `count` frames, or all of them.
+fn stretch(settings: &MaskSettings, count: usize, rng: &mut impl Rng) -> Vec<usize> {
+    // A visit needs a frame to see and one to predict.
+    let length = ((settings.frames as f64 * settings.stretch).ceil() as usize).max(2);
+    match count.checked_sub(length) {
+        Some(slack) if settings.stretch > 0.0 => {
+            let from = below(rng, slack as u64 + 1) as usize;
+            (from..from + length).collect()
+        }
+        _ => (0..count).collect(),
     }
-    let (first, last) = (times_seconds[0], times_seconds[times_seconds.len() - 1]);
-    let slack = last - first - settings.window_seconds;
-    if settings.window_seconds <= 0.0 || slack <= 0.0 {
-        return all();
-    }
-    let from = first + uniform(rng) * slack;
-    let inside = |t: f64| t >= from && t <= from + settings.window_seconds;
-    let frames: Vec<usize> = (0..times_seconds.len()).filter(|&i| inside(times_seconds[i])).collect();
-    // A window shorter than two frames, or one that fell into a gap, has nothing to predict from.
-    if frames.len() < 2 { all() } else { frames }
 }
 
 /// Keeps `count` items at random, in random order.
@@ -146,6 +107,7 @@ fn choose(items: &mut Vec<usize>, count: usize, rng: &mut impl Rng) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bdo_data::random::stream;
 
     #[test]
     fn a_visit_has_160_frames_and_120_targets_in_order() {
@@ -168,39 +130,23 @@ mod tests {
     }
 
     #[test]
-    fn a_window_keeps_the_frames_together() {
+    fn a_stretch_keeps_the_frames_together() {
         let times: Vec<f64> = (0..1200).map(|i| f64::from(i) * 0.72).collect();
-        let settings = MaskSettings { window_seconds: 230.0, ..MaskSettings::default() };
-        let mut starts = Vec::new();
-        for sample in 0..200 {
-            let visit = Visit::draw(&settings, &times, &mut stream("t", &[sample]));
-            assert_eq!(visit.frames.len(), 160);
-            let span = times[visit.frames[159]] - times[visit.frames[0]];
-            assert!(span <= 230.0);
-            starts.push(times[visit.frames[0]]);
+        for (stretch, span) in [(1.0, 160), (2.0, 320)] {
+            let settings = MaskSettings { stretch, ..MaskSettings::default() };
+            let mut starts = Vec::new();
+            for sample in 0..200 {
+                let visit = Visit::draw(&settings, &times, &mut stream("t", &[sample]));
+                assert_eq!(visit.frames.len(), 160);
+                assert!(visit.frames[159] - visit.frames[0] < span);
+                assert!(stretch > 1.0 || visit.frames.windows(2).all(|w| w[1] == w[0] + 1));
+                assert_eq!(visit.origin_seconds, times[visit.frames[0]]);
+                starts.push(visit.frames[0] as f64);
+            }
+            // Starts are uniform over the 1040 or 880 frames that the stretch can move: standard errors 21 and 18.
+            let (mean, middle) = (starts.iter().sum::<f64>() / 200.0, (1200 - span) as f64 / 2.0);
+            assert!((mean - middle).abs() < 105.0, "{mean}");
         }
-        // Starts are uniform over the 633 s that the window can move: mean 316, standard error 13.
-        let mean = starts.iter().sum::<f64>() / 200.0;
-        assert!((mean - 318.0).abs() < 65.0, "{mean}");
-    }
-
-    #[test]
-    fn a_stretch_of_one_gives_consecutive_frames_and_steps_differ_in_length() {
-        let times: Vec<f64> = (0..1200).map(|i| f64::from(i) * 0.72).collect();
-        let settings = MaskSettings { stretch: 1.0, fewest_frames: 20, ..MaskSettings::default() };
-        let mut lengths = Vec::new();
-        for step in 0..300 {
-            let of_step = settings.of_step(7, step);
-            assert_eq!(of_step, settings.of_step(7, step));
-            let visit = Visit::draw(&of_step, &times, &mut stream("t", &[step]));
-            assert_eq!(visit.frames.len(), of_step.frames);
-            assert!(visit.frames.windows(2).all(|w| w[1] == w[0] + 1));
-            lengths.push(of_step.frames);
-        }
-        assert!(lengths.iter().all(|n| (20..=160).contains(n)));
-        // Half of a scale of ratios from 20 to 160 lies below its geometric mean, 56.6: Binomial(300, 1/2), sd 8.7.
-        let short = lengths.iter().filter(|n| **n < 57).count();
-        assert!(short.abs_diff(150) < 52, "{short}");
     }
 
     #[test]

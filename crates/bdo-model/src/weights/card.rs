@@ -83,7 +83,7 @@ pub fn model_card(
         total = trainable_count(&parameter_table(config)),
         encoder = trainable_count(&encoder_table(config)),
         diffusion = config.dynamics.diffusion,
-        tau = config.loss.tau,
+        tau = config.tau(),
         version = or_unknown(&facts.software_version),
         atlas = contract.atlas_name,
         atlas_hash = contract.atlas_hash,

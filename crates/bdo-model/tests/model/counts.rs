@@ -117,14 +117,30 @@ fn a_wrong_configuration_is_named() {
         change(&mut config);
         config.check().unwrap_err()
     };
-    assert_eq!(refused(|c| c.blocks = 0), ConfigError::Zero { key: "blocks" });
+    let out_of_range = |change: fn(&mut ModelConfig), key: &str| match refused(change) {
+        ConfigError::Range(error) => assert_eq!(error.key, key),
+        other => panic!("{key}: {other}"),
+    };
     assert_eq!(refused(|c| c.heads = 3), ConfigError::Heads { width: 8, heads: 3 });
-    assert!(matches!(refused(|c| c.dropout = 1.0), ConfigError::Range { key: "dropout", .. }));
-    assert!(matches!(
-        refused(|c| c.dynamics.diffusion = f64::NAN),
-        ConfigError::Range { key: "dynamics.diffusion", .. }
-    ));
-    assert!(matches!(refused(|c| c.width = 1 << 20), ConfigError::TooLarge { key: "width", .. }));
+    out_of_range(|c| c.blocks = 0, "model.blocks");
+    out_of_range(|c| c.dropout = 1.0, "model.dropout");
+    out_of_range(|c| c.dynamics.diffusion = f64::NAN, "dynamics.diffusion");
+    out_of_range(|c| c.width = 1 << 20, "model.width");
+    // tau follows from sigma_q, and a division by zero is no weight.
+    out_of_range(|c| c.loss.sigma_q = 0.0, "loss.tau");
     let unknown = serde_json::from_str::<ModelConfig>(r#"{"widht": 8}"#).unwrap_err();
     assert!(unknown.to_string().contains("widht"));
+    // What earlier versions stored is read.
+    let old = serde_json::from_str::<ModelConfig>(r#"{"pooling": "mean", "loss": {"tau": 0.5}}"#).unwrap();
+    assert_eq!(old.tau(), 0.5);
+}
+
+#[test]
+fn tau_follows_from_lambda_unless_given() {
+    let mut config = toy::config();
+    assert_eq!(config.tau(), 0.03);
+    config.loss.sigma_g = 0.2;
+    assert_eq!(config.tau(), 0.12);
+    config.loss.tau = Some(0.0);
+    assert_eq!(config.tau(), 0.0);
 }

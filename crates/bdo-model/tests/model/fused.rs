@@ -70,7 +70,7 @@ fn single_precision_differs_by_rounding_only() {
 fn the_analytic_latent_term_and_a_frozen_basis_too() {
     let mut config = config();
     config.loss.latent_term = LatentTerm::Analytic;
-    config.loss.tau = 0.5;
+    config.loss.tau = Some(0.5);
     config.loss.monte_carlo_samples = 2;
     config.dynamics.learn_basis = false;
     compare(&config, Precision::F32, 3e-6, 1e-5);

@@ -232,7 +232,7 @@ fn translate(twin: &serde_json::Value) -> ModelConfig {
     }
     config.dynamics.diffusion = number("diffusion").sqrt();
     config.dynamics.learn_basis = flag("learn_basis");
-    config.loss.tau = number("tau");
+    config.loss.tau = Some(number("tau"));
     config.loss.sigma_q = number("sigma_q");
     config.loss.sigma_p = number("sigma_p");
     config.loss.sigma_g = number("sigma_g");
@@ -342,7 +342,7 @@ fn check_on(case: &str, kernels: Kernels, device: &Device) {
     golden.compare("out.var", &pass.moments.variance, &frames);
     golden.compare("out.latent", &pass.states[0], &targets);
     golden.compare("out.recon", &pass.predicted[0], &targets);
-    if config.loss.tau > 0.0 {
+    if config.tau() > 0.0 {
         golden.compare("out.target", pass.target.as_ref().unwrap(), &targets);
     }
     for (name, term) in [

@@ -73,7 +73,7 @@ fn the_whole_loss_and_each_parameter_on_a_small_toy() {
         config.loss.latent_term = term;
         config.loss.monte_carlo_samples = 2;
         // Large enough weights that no term hides behind another.
-        config.loss.tau = 0.5;
+        config.loss.tau = Some(0.5);
         config.loss.energy_weight = Some(0.7);
         config.dynamics.lead = lead;
         config.dropout = 0.2;
@@ -86,7 +86,7 @@ fn the_whole_loss_and_each_parameter_under_the_default_preset() {
     let config = toy::small_preset();
     check_each_parameter(&config);
     // Also where no term hides behind another.
-    let loss = LossConfig { tau: 0.5, energy_weight: Some(0.7), ..config.loss.clone() };
+    let loss = LossConfig { tau: Some(0.5), energy_weight: Some(0.7), ..config.loss.clone() };
     check_each_parameter(&ModelConfig { loss, ..config });
 }
 

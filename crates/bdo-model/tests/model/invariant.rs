@@ -135,7 +135,12 @@ fn the_moving_average_moves_by_its_momentum() {
             online.0.iter().filter(|(name, _)| name.starts_with("encoder.")).map(|(_, array)| array).collect();
         encoder
     });
-    assert_eq!((ema_momentum(0, 100), ema_momentum(99, 100)), (0.996, 1.0));
+    let range = [0.996, 1.0];
+    assert_eq!((ema_momentum(0, 100, range), ema_momentum(99, 100, range)), (0.996, 1.0));
+    // The published schedule to the last bit.
+    for step in 0..100 {
+        assert_eq!(ema_momentum(step, 100, range), 0.996 + 0.004 * (step as f64 / 99.0));
+    }
 }
 
 #[test]

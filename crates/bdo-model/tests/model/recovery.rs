@@ -151,7 +151,7 @@ fn a_trained_model_beats_interpolation_and_hold() {
         adam.step += 1;
         adam.rate = 6e-3 * (1.0 - 0.9 * f64::from(step) / f64::from(steps));
         model = model.map(&mut adam);
-        teacher.update(&model.encoder, ema_momentum(step as u64, steps as u64));
+        teacher.update(&model.encoder, ema_momentum(step as u64, steps as u64, [0.996, 1.0]));
     }
 
     let unseen = draw_scans(64, &mut Stream::named(23, "unseen"));

@@ -3,7 +3,7 @@
 use crate::fixture::{Names, compare_folder, everything, run_folder, token_run_folder};
 use bdo_report::kind::Kind;
 use bdo_report::report::{add_splits, page_of};
-use bdo_train::settings::Settings;
+use bdo_train::settings::{Preset, Settings};
 use bdo_train::words::Words;
 
 /// A page without its style, script, coordinates and data, a line an element: what a reader would read.
@@ -47,13 +47,9 @@ fn the_page_of_a_brainlm_run_says_this() {
 
 #[test]
 fn the_configuration_of_every_preset_reads_like_this() {
-    let presets = [
-        ("default", include_str!("../../../../configs/default.toml")),
-        ("paper", include_str!("../../../../configs/paper.toml")),
-    ];
     let mut text = String::new();
-    for (name, file) in presets {
-        let Words { input, visits, objective, optimiser } = Words::of(&Settings::resolve(file, &[]).unwrap());
+    for name in [Preset::Default, Preset::Paper] {
+        let Words { input, visits, objective, optimiser } = Words::of(&Settings::preset(name));
         text += &format!("# {name}\n{input}\n{visits}\n{objective}\n{optimiser}\n\n");
     }
     insta::assert_snapshot!(text);

@@ -9,7 +9,7 @@ use bdo_train::bdo::BdoLearner;
 use bdo_train::checkpoint::{CheckpointSets, Progress, StoredState};
 use bdo_train::learner::Learner;
 use bdo_train::optimiser::AdamState;
-use bdo_train::settings::Settings;
+use bdo_train::settings::{Preset, Settings};
 use burn::tensor::Device;
 
 fn config() -> ModelConfig {
@@ -17,7 +17,7 @@ fn config() -> ModelConfig {
 }
 
 fn fresh(seed: u64) -> BdoLearner {
-    BdoLearner::fresh(&config(), &Settings::default(), seed, &Device::flex().autodiff()).unwrap()
+    BdoLearner::fresh(&config(), &Settings::preset(Preset::Paper), seed, &Device::flex().autodiff()).unwrap()
 }
 
 fn state(step: u64) -> StoredState {

@@ -11,7 +11,7 @@ use bdo_model::ops::{Kernels, Precision};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
-use bdo_train::settings::Settings;
+use bdo_train::settings::{Preset, Settings};
 use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
 
@@ -60,7 +60,7 @@ struct Run {
 impl Run {
     fn new(kernels: Kernels) -> Self {
         let config = config();
-        let mut settings = Settings { loss: config.loss.clone(), ..Settings::default() };
+        let mut settings = Settings::preset(Preset::Paper);
         let train = &mut settings.train;
         (train.learning_rate_start, train.learning_rate_end) = (train.learning_rate, train.learning_rate);
         train.micro_batch_size = 16;

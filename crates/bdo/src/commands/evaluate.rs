@@ -11,7 +11,7 @@ use bdo_model::model::Bdo;
 use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingPeople};
 use bdo_model::weights::{TrainingNotes, read_notes};
 use bdo_train::evaluate::{Evaluation, RatioResult};
-use bdo_train::settings::Settings;
+use bdo_train::settings::PrecisionName;
 use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -41,9 +41,9 @@ struct Scoring {
     /// Share of hidden frames; may be given several times [default: that of the training]
     #[arg(long, value_name = "R")]
     mask_ratio: Vec<f64>,
-    /// Draw frames from a stretch of this length, 0 for the whole scan [default: that of the training]
-    #[arg(long, value_name = "S")]
-    window_seconds: Option<f64>,
+    /// Draw frames from a stretch of this many times as many frames, 0 for the whole scan [default: that of the training]
+    #[arg(long, value_name = "K")]
+    stretch: Option<f64>,
     /// Frames drawn per visit [default: that of the training]
     #[arg(long, value_name = "N")]
     frames: Option<usize>,
@@ -97,9 +97,7 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
         let mask = MaskSettings {
             ratio,
             frames: args.frames.unwrap_or(notes.mask.frames),
-            window_seconds: args.window_seconds.unwrap_or(notes.mask.window_seconds),
-            // A window that is asked for replaces a stretch in frames.
-            stretch: if args.window_seconds.is_some() { 0.0 } else { notes.mask.stretch },
+            stretch: args.stretch.unwrap_or(notes.mask.stretch),
             ..notes.mask
         };
         for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
@@ -108,7 +106,7 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
             let scores: serde_json::Map<String, serde_json::Value> =
                 result.scores.iter().map(|(name, score)| ((*name).to_owned(), json!(score))).collect();
             results.push(json!({"mask_ratio": ratio, "timing": timing.name(), "frames": mask.frames,
-                                "window_seconds": mask.window_seconds, "scans": result.scans,
+                                "stretch": mask.stretch, "scans": result.scans,
                                 "mean_square": result.mean_square, "loss": result.loss, "scores": scores}));
         }
     }
@@ -130,7 +128,7 @@ impl Trained {
         let directory = ModelDirectory::read(folder)?;
         let notes = read_notes(folder)
             .with_context(|| format!("{}: expected training.json, which kriging needs", folder.display()))?;
-        let kernels = Settings::default().kernels();
+        let kernels = PrecisionName::Auto.kernels();
         let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;
         Ok(Self { notes, model, contract: directory.preprocessor, people: directory.people })
     }

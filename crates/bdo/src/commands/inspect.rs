@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use bdo_data::cohort::{self, Cohort, IndexEntry};
 use bdo_data::ingest::read_series;
 use bdo_data::participants::Label;
 use bdo_report::kind::Kind;
+use bdo_train::settings::reference::commented;
+use bdo_train::settings::{Preset, Settings};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::inspect_run::{inspect_model, inspect_run};
 use crate::answer::{Answer, complain};
+use crate::args::one_of;
 use crate::cli::Common;
 
 /// A scan with more than this share of constant or missing regions is called badly covered.
@@ -23,31 +26,40 @@ const LISTED_LEVELS: usize = 8;
 
 /// Say what a cohort, a model, a run or a scan file is
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bdo inspect cohort --verify")]
+#[command(after_help = "Examples:\n  bdo inspect cohort --verify\n  bdo inspect --preset default")]
 pub(crate) struct InspectArgs {
     /// A cohort, model or run folder, or a series file
-    path: PathBuf,
+    #[arg(required_unless_present = "preset")]
+    path: Option<PathBuf>,
+    /// Print a preset instead: every key with its meaning, as TOML
+    #[arg(long, value_name = "NAME", value_parser = one_of::<Preset>(), conflicts_with_all = ["path", "verify"])]
+    preset: Option<Preset>,
     /// Check every byte of a cohort against its checksum
     #[arg(long, help_heading = "Input")]
     verify: bool,
 }
 
 pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Answer> {
-    match Kind::of(&args.path) {
-        Some(Kind::Run) => return inspect_run(&args.path),
-        Some(Kind::Model) => return inspect_model(&args.path),
+    if let Some(preset) = args.preset {
+        let json = json!({"kind": "preset", "name": preset, "settings": Settings::preset(preset)});
+        return Ok(Answer::new(json, commented(preset)));
+    }
+    let path = args.path.as_deref().context("expected a path or --preset")?;
+    match Kind::of(path) {
+        Some(Kind::Run) => return inspect_run(path),
+        Some(Kind::Model) => return inspect_model(path),
         Some(Kind::Cohort) => {}
         Some(kind) => bail!(
             "{}: expected a cohort, model or run folder, or a series file, found a {}; `bdo report` shows it",
-            args.path.display(),
+            path.display(),
             kind.name()
         ),
-        None if args.path.is_file() => return inspect_series(&args.path),
+        None if path.is_file() => return inspect_series(path),
         // Refused below, with what is missing.
         None => {}
     }
-    let damages = if args.verify { Some(cohort::verify(&args.path)?) } else { None };
-    let cohort = Cohort::open(&args.path)?;
+    let damages = if args.verify { Some(cohort::verify(path)?) } else { None };
+    let cohort = Cohort::open(path)?;
     let mut json = describe(&cohort)?;
     let mut text = as_text(&json);
     if let Some(damages) = &damages {
@@ -65,7 +77,7 @@ pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Answer>
     }
     answer.print(common)?;
     damages.iter().for_each(|damage| complain(&format!("damaged: {}", damage.message)));
-    bail!("{} is damaged in {} places", args.path.display(), damages.len());
+    bail!("{} is damaged in {} places", path.display(), damages.len());
 }
 
 /// Scans with too few regions, worst first.

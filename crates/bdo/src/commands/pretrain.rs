@@ -1,10 +1,7 @@
 //! `bdo pretrain`: a cohort into a model.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
-use bdo_baselines::pretrain::settings::{kind_of, resolve};
-use bdo_data::durable;
 use bdo_data::record::{RunRecord, is_run};
 use bdo_report::kind::Kind as PageKind;
 use bdo_train::folder::settings_of;
@@ -106,8 +103,8 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
 /// The method that is trained: what is asked for, or that of the run that is resumed.
 fn kind(request: &Request) -> anyhow::Result<Kind> {
     Ok(match &request.settings {
-        Some(settings) => settings.model.kind,
-        None if is_run(&request.out) => settings_of(&RunRecord::read(&request.out)?)?.model.kind,
+        Some(settings) => settings.method.kind,
+        None if is_run(&request.out) => settings_of(&RunRecord::read(&request.out)?)?.method.kind,
         None => Kind::Bdo,
     })
 }
@@ -135,33 +132,16 @@ fn tokens(request: &Request, common: &Common) -> anyhow::Result<Answer> {
     Ok(Answer::new(json, text))
 }
 
-/// File, then `--set`, then the flags; nothing given means the configuration of the run that is resumed.
+/// The keys, then the flags; nothing given means the configuration of the run that is resumed.
 fn settings(args: &PretrainArgs, common: &Common) -> anyhow::Result<Option<Settings>> {
-    let Configuration { config, set } = &args.configuration;
-    let mut sets = set.clone();
-    if let Some(minutes) = args.max_minutes {
-        sets.push(format!("train.max_minutes={minutes:?}"));
-    }
-    if args.resume && config.is_none() && sets.is_empty() {
+    if args.resume && args.configuration == Configuration::default() && args.max_minutes.is_none() {
         return Ok(None);
     }
-    // Our own preset is for our own model; a token model begins with what its authors published.
-    let ours = config.is_some() || kind_of("", &sets)? == Kind::Bdo;
-    let text = if ours { preset(config.as_deref())? } else { String::new() };
-    let resolved = resolve(&text, &sets)?;
+    let minutes: Vec<String> = args.max_minutes.iter().map(|m| format!("train.max_minutes={m:?}")).collect();
+    let resolved = args.configuration.resolve(&minutes)?;
     if !resolved.unused.is_empty() {
-        let kind = resolved.settings.model.kind.name();
+        let kind = resolved.settings.method.kind.name();
         note(common, &format!("keys that {kind} has no use for: {}", resolved.unused.join(", ")));
     }
     Ok(Some(resolved.settings))
-}
-
-/// The configuration that is given, or what is trained with where none is.
-pub(crate) fn preset(file: Option<&Path>) -> anyhow::Result<String> {
-    match file {
-        Some(path) => {
-            String::from_utf8(durable::read(path)?).with_context(|| format!("{}: expected text", path.display()))
-        }
-        None => Ok(include_str!("../../../../configs/default.toml").to_owned()),
-    }
 }

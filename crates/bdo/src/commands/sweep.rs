@@ -23,7 +23,6 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::evaluate::{People, Trained};
-use super::pretrain::preset;
 use crate::answer::{Answer, note};
 use crate::args::{Configuration, Data, SEEDS};
 use crate::cli::Common;
@@ -62,9 +61,8 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     let cohort = Cohort::open(&args.cohort.data)?;
     let targets =
         args.targets.iter().map(|t| Ok(Target::of(cohort.participants(), t)?)).collect::<anyhow::Result<Vec<_>>>()?;
-    let text = preset(args.configuration.config.as_deref())?;
     // All settings are looked at before the first run: a typing error in the last value must not cost a night.
-    let settings = varied.settings(&text, args)?;
+    let settings = varied.settings(args)?;
     durable::create_folder(&args.out)?;
     let mut rows = Vec::new();
     for (value, settings) in varied.values.iter().zip(settings) {
@@ -122,13 +120,13 @@ impl Varied {
         Ok(parsed)
     }
 
-    fn settings(&self, text: &str, args: &SweepArgs) -> anyhow::Result<Vec<Settings>> {
+    fn settings(&self, args: &SweepArgs) -> anyhow::Result<Vec<Settings>> {
         let minutes = args.max_minutes.map(|m| format!("train.max_minutes={m:?}"));
         let mut all = Vec::new();
         for row in &self.settings {
             let own = self.keys.iter().zip(row).map(|(key, value)| format!("{key}={value}"));
-            let sets: Vec<String> = args.configuration.set.iter().cloned().chain(minutes.clone()).chain(own).collect();
-            all.push(Settings::resolve(text, &sets)?);
+            let sets: Vec<String> = minutes.clone().into_iter().chain(own).collect();
+            all.push(args.configuration.resolve_bdo(&sets)?);
         }
         Ok(all)
     }

@@ -86,7 +86,7 @@ fn an_interrupted_token_run_goes_on_and_is_never_overwritten() {
     let again = transcript(dir.path(), &format!("pretrain --out stopped {long}"));
     assert!(again.contains("exit 2") && again.contains("--resume"), "{again}");
     let changed = transcript(dir.path(), &format!("pretrain --out stopped {long} --resume --set train.warmup=0.5"));
-    assert!(changed.contains("train.warmup: the run has no value, asked for 0.5"), "{changed}");
+    assert!(changed.contains("train.warmup: the run has 0.05, asked for 0.5"), "{changed}");
     // Without any key the configuration is that of the run.
     run_json(dir.path(), "pretrain --data c --out stopped --resume");
     assert!(outcome(&dir.path().join("stopped")) == outcome(&dir.path().join("whole")));

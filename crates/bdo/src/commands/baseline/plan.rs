@@ -6,7 +6,6 @@ use anyhow::{Context, bail};
 use bdo_baselines::foundation::{FoundationMethod, Tuning};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys};
 use bdo_baselines::pretrain::directory::TokenDirectory;
-use bdo_baselines::pretrain::settings::{resolve, width};
 use bdo_baselines::train::recipe::Recipe;
 use bdo_eval::finetune::TunePoint;
 use bdo_model::frozen::model_blake3;
@@ -70,7 +69,7 @@ impl Plan {
                 None => {
                     let mut sets = sets.clone();
                     sets.push(format!("model.kind={}", method.name()));
-                    let resolved = resolve("", &sets)?;
+                    let resolved = Settings::resolve(None, "", &sets)?;
                     if let Some(key) = resolved.unused.first() {
                         bail!("--set {key}: expected a key that {} has", method.name());
                     }
@@ -106,7 +105,7 @@ impl Plan {
         Ok(match self {
             Self::Connectivity { method, model, .. } => method.parameter_count(regions, model)?,
             Self::Foundation { method, pretraining: Pretraining::Own(settings), .. } => {
-                method.parameter_count(regions, width(settings.model.size))
+                method.parameter_count(regions, settings.method.size.width())
             }
             Self::Foundation { pretraining: Pretraining::Given { folder, .. }, .. } => {
                 let files = TokenDirectory::read(folder)?.config.files();

@@ -22,7 +22,6 @@ use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
-use bdo_train::settings::Size;
 use bdo_train::source::{ScanSource, Shares};
 use burn::tensor::Device;
 
@@ -59,14 +58,14 @@ impl Contestant {
             "bdo" => Self::bdo(args, grid, &scans, phase, kernels, seed),
             "brainlm" => {
                 let places = Places::of_centres(source.cohort().regions());
-                let config = BrainLmConfig::of_width(grid, width(args.size), places.is_some());
+                let config = BrainLmConfig::of_width(grid, args.size.width(), places.is_some());
                 let learner = TrainedLm::fresh(&config, places, seed, kernels)?;
                 let cost = TokenCost::of_brain_lm(&config);
                 Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_lm(args.batch), scans, phase, grid))
             }
             "brainjepa" => {
                 let places = group_gradients(source.cohort(), source.train_scans())?;
-                let config = BrainJepaConfig::of_width(grid, width(args.size));
+                let config = BrainJepaConfig::of_width(grid, args.size.width());
                 let learner = TrainedJepa::fresh(&config, places, seed, kernels)?;
                 let cost = TokenCost::of_brain_jepa(&config);
                 Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_jepa(args.batch), scans, phase, grid))
@@ -164,14 +163,6 @@ impl Contestant {
 
 /// Scans the token models encode at once, as they do for a probe.
 const EMBEDDED_AT_ONCE: usize = 4;
-
-fn width(size: Size) -> usize {
-    match size {
-        Size::Tiny => 192,
-        Size::Small => 384,
-        Size::Base => 768,
-    }
-}
 
 /// The first scans that are long enough, again from the start where there are too few, each cut to the frames of the grid in
 /// its middle.

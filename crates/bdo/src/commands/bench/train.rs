@@ -9,7 +9,7 @@ use bdo_model::ops::{Kernels, Precision};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
-use bdo_train::settings::Settings;
+use bdo_train::settings::{Preset, Settings};
 use bdo_train::step::{StepLimits, take_step};
 use burn::tensor::Device;
 
@@ -57,7 +57,7 @@ impl TrainStep {
         micro_batch: usize,
         seed: u64,
     ) -> anyhow::Result<Self> {
-        let mut settings = Settings { loss: config.loss.clone(), ..Settings::default() };
+        let mut settings = Settings::preset(Preset::Paper);
         settings.train.micro_batch_size = micro_batch;
         let learner = BdoLearner::with_kernels(config, &settings, kernels, seed, &Device::flex().autodiff())?;
         let mask = MaskSettings { frames, ..MaskSettings::default() };

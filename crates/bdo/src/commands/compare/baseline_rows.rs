@@ -9,7 +9,6 @@ use bdo_baselines::connectivity::ConnectivityKind;
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as Trained, Run};
-use bdo_baselines::pretrain::settings::{resolve, width};
 use bdo_baselines::train::example::Parts;
 use bdo_baselines::train::recipe::Recipe;
 use bdo_baselines::train::select::by_person;
@@ -59,7 +58,7 @@ impl Baselines<'_> {
         let tokens = Tokens {
             row,
             method,
-            settings: resolve("", &sets)?.settings,
+            settings: Settings::resolve(None, "", &sets)?.settings,
             tuning: tuned.then_some(tuning),
             data: args.cohort.data.clone(),
             out: args.out.join("pretraining"),
@@ -142,7 +141,7 @@ impl Tokens {
         if let Some(tuning) = &self.tuning {
             flags.push(format!("{} of 36 configurations tuned", tuning.points.len()));
         }
-        let parameters = self.method.parameter_count(task.cohort.regions().len(), width(self.settings.model.size));
+        let parameters = self.method.parameter_count(task.cohort.regions().len(), self.settings.method.size.width());
         Ok(Found { outcome: found.outcome, parts: found.parts, people: found.people, flags, parameters })
     }
 }

@@ -23,13 +23,11 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use bdo_train::folder::settings_of;
 use bdo_train::run::{Request, pretrain};
-use bdo_train::settings::Settings;
 
 use super::row::{BdoRow, Row};
 use super::{CompareArgs, pretraining};
 use crate::args::Choice;
 use crate::cli::Common;
-use crate::commands::pretrain::preset;
 use crate::progress::Progress;
 
 /// One model for each split, by the hash of the split.
@@ -111,9 +109,8 @@ impl Models {
 
 fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
     let out = pretraining::folder(&args.out, split);
-    let mut sets = args.training.configuration.set.clone();
-    sets.push(format!("train.max_minutes={:?}", args.training.pretrain_minutes));
-    let settings = Settings::resolve(&preset(args.training.configuration.config.as_deref())?, &sets)?;
+    let minutes = format!("train.max_minutes={:?}", args.training.pretrain_minutes);
+    let settings = args.training.configuration.resolve_bdo(&[minutes])?;
     // A finished pre-training has a readout. One that the clock ended has steps left, which a second look at the
     // comparison must not take: other weights would be other results.
     let model = out.join("model");

@@ -1,14 +1,12 @@
 //! What a comparison leaves out of the full protocol, by options or by their defaults, and the command that leaves out nothing.
 
 use bdo_eval::comparison::{Cut, Protocol};
-use bdo_train::settings::Settings;
 
 use super::CompareArgs;
 use super::pretraining::{self, Run};
 use super::request::{Statistics, Training};
 use super::row::{BdoRow, Row};
 use crate::args::{Choice, Configuration, SEEDS};
-use crate::commands::pretrain::preset;
 
 /// Configurations of the protocol's fine-tuning.
 const TUNING_CONFIGURATIONS: usize = 36;
@@ -81,10 +79,7 @@ impl Cuts {
 
     fn pretraining(&mut self, args: &CompareArgs, runs: &[Run]) -> anyhow::Result<()> {
         let Training { configuration, pretrain_minutes: limit, .. } = &args.training;
-        let settings = |of: &Configuration| -> anyhow::Result<Settings> {
-            Ok(Settings::resolve(&preset(of.config.as_deref())?, &of.set)?)
-        };
-        let configured = settings(&uncut(configuration))?.train.epochs;
+        let configured = uncut(configuration).resolve(&[])?.settings.train.epochs;
         let (fewest, most) = pretraining::epochs(runs);
         let came_to = if most - fewest < 0.5 { format!("{fewest:.0}") } else { format!("{fewest:.0} to {most:.0}") };
         if fewest < configured - 0.5 {
@@ -93,7 +88,7 @@ impl Cuts {
             let full = format!("{configured:.0} epochs");
             self.add(option, "pre-training of BDO", format!("{came_to} epochs{why}"), full);
         }
-        let share = settings(configuration)?.train.data_fraction;
+        let share = configuration.resolve(&[])?.settings.train.data_fraction;
         if share < 1.0 {
             let here = format!("{share} of the training people");
             self.add("--set train.data_fraction", "people BDO is pre-trained on", here, "all");

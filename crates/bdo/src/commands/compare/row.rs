@@ -2,9 +2,9 @@
 
 use bdo_baselines::foundation::FoundationMethod;
 use bdo_baselines::method::ConnectivityMethod;
-use bdo_baselines::pretrain::settings::resolve;
 use bdo_eval::reference::NoBrainKind;
 use bdo_model::pooling::Pooling;
+use bdo_train::settings::{Preset, Settings};
 use serde::{Serialize, Serializer};
 
 use crate::args::{Choice, Choices, as_typed};
@@ -70,9 +70,7 @@ impl Row {
     pub(crate) fn own_epochs(self) -> Option<f64> {
         match self {
             Self::Network(method) => Some(method.recipe().epochs as f64),
-            Self::Tokens { method, .. } => {
-                resolve("", &[format!("model.kind={}", method.name())]).ok().map(|own| own.settings.train.epochs)
-            }
+            Self::Tokens { method, .. } => Some(Settings::preset(Preset::of_kind(method.kind())).train.epochs),
             _ => None,
         }
     }
