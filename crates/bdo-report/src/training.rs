@@ -12,6 +12,9 @@ use crate::scale::ends;
 /// Longer journals are drawn as means of equal groups of steps, with the range of each group as a band.
 const MOST_POINTS: usize = 500;
 
+/// A quantity of steps: name, title, axis, colour, caption and value.
+type Quantity<'a> = (&'a str, &'a str, Axis, usize, &'a str, fn(&StepEntry) -> f64);
+
 /// The figures of a journal; `clip_norm` is where gradients are clipped, `units` those of the validation error.
 pub(crate) fn training_figures(journal: &JournalText, clip_norm: Option<f64>, units: &str) -> Vec<Figure> {
     let steps = &journal.steps;
@@ -38,7 +41,6 @@ pub(crate) fn training_figures(journal: &JournalText, clip_norm: Option<f64>, un
     if !journal.validations.is_empty() {
         figures.push(validation(journal, units));
     }
-    type Quantity<'a> = (&'a str, &'a str, Axis, usize, &'a str, fn(&StepEntry) -> f64);
     let quantities: [Quantity<'_>; 4] = [
         ("learning-rate", "Learning rate", Axis::linear("learning rate"), 0, "Of each step.", |s| s.learning_rate),
         (

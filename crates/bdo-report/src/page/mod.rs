@@ -158,7 +158,8 @@ impl Page {
             self.paragraph(&text);
         }
         self.section("References");
-        let list: String = citations.iter().map(|c| format!("<li>{}</li>", escape::html(c.text()))).collect();
+        let list: String =
+            citations.iter().fold(String::new(), |all, c| all + "<li>" + &escape::html(c.text()) + "</li>");
         self.add(&format!("<ol>{list}</ol>"));
         let (command, figures) = (self.command.clone(), self.figures.to_string());
         self.section("How to make it again")
