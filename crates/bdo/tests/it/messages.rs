@@ -251,10 +251,9 @@ fn completions_and_man_pages_are_written() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let said = transcript(dir.path(), &format!("completions {shell}"));
-        assert!(
-            said.starts_with("exit 0\n") && said.contains("pretrain") && said.contains("log-covariance"),
-            "{shell}"
-        );
+        assert!(said.starts_with("exit 0\n") && said.contains("pretrain"), "{shell}");
+        // Not every generator lists values.
+        assert!(["elvish", "powershell"].contains(&shell) || said.contains("log-covariance"), "{shell}");
     }
     assert!(transcript(dir.path(), "completions man --out man").starts_with("exit 0\n"));
     let pages = names(&dir.path().join("man"));
