@@ -7,7 +7,7 @@ use crate::ops::{Kernels, Precision};
 use crate::pooling::Pooling;
 use crate::readout::{READOUT_FILE, Readout};
 use crate::weights::{
-    CONFIG_FILE, ModelDirectory, PREPROCESSOR_FILE, PreprocessorConfig, TrainingPeople, WEIGHTS_FILE, read_notes,
+    CONFIG_FILE, ModelDirectory, PREPROCESSOR_FILE, PreprocessorConfig, TrainingNotes, TrainingPeople, WEIGHTS_FILE,
 };
 use bdo_data::durable::{self, FileError};
 use burn::tensor::Device;
@@ -22,6 +22,8 @@ pub struct FrozenModel {
     pub contract: PreprocessorConfig,
     /// Whom it was pre-trained on.
     pub people: TrainingPeople,
+    /// How it was trained, where that is known.
+    pub notes: Option<TrainingNotes>,
     /// How scans are cut for it.
     pub windows: Windows,
     /// BLAKE3 of configuration, contract and weights.
@@ -46,7 +48,8 @@ impl FrozenModel {
             model,
             contract: directory.preprocessor,
             people: directory.people,
-            windows: read_notes(folder).map_or(Windows::WHOLE_SCANS, |notes| Windows::of_training(&notes.mask)),
+            windows: directory.notes.as_ref().map_or(Windows::WHOLE_SCANS, |notes| Windows::of_training(&notes.mask)),
+            notes: directory.notes,
             blake3: model_blake3(folder)?,
             folder: folder.to_path_buf(),
             readout,

@@ -4,12 +4,12 @@ use crate::settings::Settings;
 use crate::source::ScanSource;
 use crate::words::Words;
 use bdo_data::cohort::CohortError;
-use bdo_data::durable::{self, FileError};
+use bdo_data::durable::FileError;
 use bdo_data::record::{Identity, ValidationEntry};
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::model::Bdo;
 use bdo_model::weights::{
-    CardFacts, ModelDirectory, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError,
+    CardFacts, ModelDirectory, PreprocessorConfig, Problem, TrainingNotes, TrainingPeople, WeightsError,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -85,13 +85,6 @@ impl Publisher {
             input: words.input,
             results: validation.map(card_line).into_iter().collect(),
         };
-        let directory = ModelDirectory {
-            config: model.config().clone(),
-            parameters: model.parameters(),
-            preprocessor: self.preprocessor.clone(),
-            people: self.people.clone(),
-        };
-        directory.write(folder, &facts)?;
         let notes = TrainingNotes {
             mask: settings.mask,
             autocorrelation: self.autocorrelation.clone(),
@@ -101,9 +94,14 @@ impl Publisher {
             steps,
             validation_people: self.validation_people.clone(),
         };
-        let text = serde_json::to_string_pretty(&notes).expect("notes hold only words and numbers") + "\n";
-        durable::write(&folder.join(TRAINING_FILE), text.as_bytes())?;
-        Ok(())
+        let directory = ModelDirectory {
+            config: model.config().clone(),
+            parameters: model.parameters(),
+            preprocessor: self.preprocessor.clone(),
+            people: self.people.clone(),
+            notes: Some(notes),
+        };
+        Ok(directory.write(folder, &facts)?)
     }
 }
 

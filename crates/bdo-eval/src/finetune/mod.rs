@@ -184,7 +184,8 @@ impl<'a> TuneWork<'a> {
         let model = format!("seed{seed}/model");
         let mut member = Member::new(&model, split, &train.people, tuning.units, chosen_point);
         member.parameters = head_parameters(&parameters, self.settings.head, directory.config.width);
-        let tuned = ModelDirectory { parameters: without_head(parameters), ..directory.clone() };
+        // The notes are of the pre-training; a tuned model takes whole scans.
+        let tuned = ModelDirectory { parameters: without_head(parameters), notes: None, ..directory.clone() };
         publish(folder, &member, tuned, self.cohort, split, &target.name)?;
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
         let (said, test_scores) = self.test_once(folder, &member, &test, observer)?;

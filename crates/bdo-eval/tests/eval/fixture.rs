@@ -108,6 +108,7 @@ pub(crate) fn small_config() -> ModelConfig {
 pub(crate) fn model(folder: &Path, name: &str) -> (PathBuf, FrozenModel) {
     let config = small_config();
     let directory = ModelDirectory {
+        notes: None,
         parameters: initial_parameters(&config, 5),
         preprocessor: PreprocessorConfig {
             roi_names: (0..REGIONS).map(|r| format!("r{r}")).collect(),

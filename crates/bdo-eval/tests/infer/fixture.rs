@@ -29,6 +29,7 @@ pub(crate) fn model(folder: &Path, windows: Windows, change: impl FnOnce(&mut Pa
     let mut parameters = initial_parameters(&config, 11);
     change(&mut parameters);
     let directory = ModelDirectory {
+        notes: None,
         parameters,
         preprocessor: PreprocessorConfig {
             roi_names: (0..REGIONS).map(|r| format!("r{r}")).collect(),

@@ -1,6 +1,6 @@
 //! A model directory in the layout model hubs use.
 
-use super::{CardFacts, PreprocessorConfig, Problem, TrainingPeople, WeightsError};
+use super::{CardFacts, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError};
 use super::{model_card, read_parameters, write_atomically, write_parameters};
 use crate::config::ModelConfig;
 use crate::parameters::{Parameters, parameter_table};
@@ -35,6 +35,8 @@ pub struct ModelDirectory {
     pub preprocessor: PreprocessorConfig,
     /// `training_people.json`.
     pub people: TrainingPeople,
+    /// `training.json`, where there is one.
+    pub notes: Option<TrainingNotes>,
 }
 
 impl ModelDirectory {
@@ -50,7 +52,9 @@ impl ModelDirectory {
         let people: TrainingPeople = read_json(&path)?;
         people.check().map_err(|error| Problem::from(error).at(path))?;
         let parameters = read_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&config))?;
-        Ok(Self { config, parameters, preprocessor, people })
+        let path = folder.join(TRAINING_FILE);
+        let notes = if path.is_file() { Some(read_json(&path)?) } else { None };
+        Ok(Self { config, parameters, preprocessor, people, notes })
     }
 
     /// Checks and writes every file and the model card; each file appears whole or not at all.
@@ -64,6 +68,9 @@ impl ModelDirectory {
         write_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&self.config), &self.parameters)?;
         write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
         write_json(&folder.join(PEOPLE_FILE), &self.people)?;
+        if let Some(notes) = &self.notes {
+            write_json(&folder.join(TRAINING_FILE), notes)?;
+        }
         let card = model_card(&self.config, &self.preprocessor, &self.people, facts);
         write_atomically(&folder.join(README_FILE), card.as_bytes())?;
         // Last, because a reader starts with it: a folder whose configuration is there is complete.

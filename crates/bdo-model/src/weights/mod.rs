@@ -13,7 +13,7 @@ mod write;
 pub use card::{CardFacts, input_words, model_card};
 pub use contract::{ContractError, PreprocessorConfig};
 pub use directory::{CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
-pub use notes::{TRAINING_FILE, TrainingNotes, read_notes};
+pub use notes::{TRAINING_FILE, TrainingNotes};
 pub use people::{PeopleError, TrainingPeople};
 pub use read::read_parameters;
 pub use write::{write_atomically, write_parameters};

@@ -2,10 +2,9 @@
 
 use crate::autocorrelation::Autocorrelation;
 use crate::intake::MaskSettings;
-use bdo_data::durable;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// How the model was trained, and what evaluation compares it with.
 pub const TRAINING_FILE: &str = "training.json";
@@ -14,6 +13,7 @@ pub const TRAINING_FILE: &str = "training.json";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingNotes {
     /// How frames were drawn.
+    #[serde(deserialize_with = "known_keys")]
     pub mask: MaskSettings,
     /// Of the training people; what kriging uses.
     pub autocorrelation: Autocorrelation,
@@ -30,8 +30,24 @@ pub struct TrainingNotes {
     pub validation_people: BTreeSet<String>,
 }
 
-/// Reads `training.json`, where there is one.
-pub fn read_notes(folder: &Path) -> Option<TrainingNotes> {
-    let bytes = durable::read(&folder.join(TRAINING_FILE)).ok()?;
-    serde_json::from_slice(&bytes).ok()
+/// Leaves out keys that only earlier versions had, so that their models are read as before.
+fn known_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MaskSettings, D::Error> {
+    let mut found = serde_json::Map::deserialize(deserializer)?;
+    let known = serde_json::to_value(MaskSettings::default()).map_err(D::Error::custom)?;
+    found.retain(|key, _| known.get(key).is_some());
+    MaskSettings::deserialize(serde_json::Value::Object(found)).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_an_earlier_version_are_read() {
+        let text = r#"{"mask": {"ratio": 0.5, "frames": 24, "stretch": 1.0, "centre": "visible", "a_key_of_old": 7.0},
+                       "autocorrelation": {"lag_seconds": 1.0, "values": [1.0]}, "settings_blake3": "", "cohort_blake3": "",
+                       "seed": 1, "steps": 2}"#;
+        let notes: TrainingNotes = serde_json::from_str(text).expect("notes with a key that is gone");
+        assert_eq!((notes.mask.frames, notes.mask.stretch), (24, 1.0));
+    }
 }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 fn directory() -> ModelDirectory {
     let config = toy::config();
     ModelDirectory {
+        notes: None,
         parameters: initial_parameters(&config, 1),
         preprocessor: PreprocessorConfig {
             roi_names: ["a", "b", "c", "d"].map(String::from).to_vec(),

@@ -8,8 +8,8 @@ use bdo_data::cohort::Cohort;
 use bdo_model::intake::MaskSettings;
 use bdo_model::intake::Timing;
 use bdo_model::model::Bdo;
+use bdo_model::weights::TrainingNotes;
 use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingPeople};
-use bdo_model::weights::{TrainingNotes, read_notes};
 use bdo_train::evaluate::{Evaluation, RatioResult};
 use bdo_train::settings::PrecisionName;
 use burn::tensor::Device;
@@ -126,7 +126,8 @@ pub(crate) struct Trained {
 impl Trained {
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let directory = ModelDirectory::read(folder)?;
-        let notes = read_notes(folder)
+        let notes = directory
+            .notes
             .with_context(|| format!("{}: expected training.json, which kriging needs", folder.display()))?;
         let kernels = PrecisionName::Auto.kernels();
         let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;

@@ -15,7 +15,6 @@ use bdo_model::intake::Windows;
 use bdo_model::intake::{Intake, MaskSettings};
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::engine::Engine;
-use bdo_model::weights::read_notes;
 use bdo_report::chart::{Axis, Chart, Marks, Point};
 use bdo_report::figure::Figure;
 use bdo_report::network::{NO_COORDINATES, RegionValues, network_figures};
@@ -58,7 +57,7 @@ impl Look {
         let frozen = FrozenModel::read(folder)?;
         let intake = Intake::new(&frozen.contract, cohort)?;
         let regions: Vec<Region> = intake.columns().iter().map(|c| cohort.regions()[*c].clone()).collect();
-        let notes = read_notes(folder);
+        let notes = frozen.notes.as_ref();
         let mask = notes.as_ref().map_or_else(MaskSettings::default, |n| n.mask);
         let index = cohort.index();
         let usable = |i: &usize| index[*i].frames >= 4;

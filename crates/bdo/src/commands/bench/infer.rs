@@ -41,6 +41,7 @@ pub(super) fn run(args: &Workload, seed: u64) -> anyhow::Result<Answer> {
             scan_list_hash: String::new(),
         },
         people: TrainingPeople::default(),
+        notes: None,
         // As models of the default preset are used.
         windows: Windows { longest_whole: 160, frames: 160, own_clock: true },
         blake3: String::new(),

@@ -14,7 +14,7 @@ use bdo_model::intake::Masked;
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::spread::Uncertainty;
-use bdo_model::weights::{TrainingNotes, read_notes};
+use bdo_model::weights::TrainingNotes;
 use serde_json::json;
 
 use super::super::evaluate::{People, scans_of};
@@ -33,7 +33,7 @@ const MOST_KNOWN: usize = 300;
 
 pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Answer> {
     let frozen = FrozenModel::read(&args.from.model)?;
-    let notes = read_notes(&args.from.model).context("expected a model with training.json")?;
+    let notes = frozen.notes.clone().context("expected a model with training.json")?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
     if !has_people(&frozen, &notes, &cohort) {
         bail!(

@@ -20,7 +20,7 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Intake;
 use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::spread::Uncertainty;
-use bdo_model::weights::{TrainingNotes, read_notes};
+use bdo_model::weights::TrainingNotes;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -197,7 +197,7 @@ struct Setup {
 impl Setup {
     fn new(asked: &Asked, verb: &str, details: &serde_json::Value, common: &Common) -> anyhow::Result<Self> {
         let frozen = FrozenModel::read(&asked.from.model)?;
-        let notes = read_notes(&asked.from.model);
+        let notes = frozen.notes.clone();
         let request = json!({
             "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.cohort.data, "people": format!("{:?}", asked.people),
             "calibration": asked.calibration, "uncertainty": asked.spread.uncertainty(),
