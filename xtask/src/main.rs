@@ -9,6 +9,7 @@ mod devices;
 mod house;
 mod packages;
 mod python;
+mod tests;
 mod torture;
 
 use std::path::PathBuf;

@@ -118,17 +118,17 @@ fn brainnettf_overfits_eight_scans() {
 fn generalises<N: Network>(config: &N::Config, edges: bool, rate: f64) {
     let parts = |label: fn(usize) -> f32| {
         let part = |range| people(range, edges, label, |i| if i % 2 == 0 { 0.2 } else { 1.2 });
-        Parts { train: part(0..48), validation: part(48..64), test: part(64..124) }
+        Parts { train: part(0..48), validation: part(48..64), test: part(64..464) }
     };
     let test = |parts: &Parts| {
         let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), 15, rate), Loss::CrossEntropy, parts);
         Score::of(Loss::CrossEntropy, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
     };
-    // Of 60 people, guessing is right for 30 with a standard deviation of 3.9: three of them each way.
+    // Of 400 people, guessing is right for half with a standard deviation of 2.5 %: three of them each way.
     let planted = test(&parts(|i| (i % 2) as f32));
     assert!(planted > 0.8, "planted effect: {planted}");
     let shuffled = test(&parts(|i| ((i * 2_654_435_761) >> 7 & 1) as f32));
-    assert!((shuffled - 0.5).abs() < 0.2, "shuffled labels: {shuffled}");
+    assert!((shuffled - 0.5).abs() < 0.075, "shuffled labels: {shuffled}");
 }
 
 #[test]

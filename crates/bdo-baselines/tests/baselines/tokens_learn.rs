@@ -31,7 +31,7 @@ use std::sync::Arc;
 const GRID: Grid = Grid { regions: 8, windows: 4 };
 const TRUNK: TrunkShape = TrunkShape { width: 32, blocks: 2, heads: 2 };
 /// Trained on, selected with, tested.
-const PEOPLE: [usize; 3] = [48, 16, 60];
+const PEOPLE: [usize; 3] = [48, 16, 400];
 const STEPS: u64 = 60;
 
 /// Noise over a rhythm that is slow in every second person; where in it the scan begins is left to chance.
@@ -116,10 +116,10 @@ fn shuffled(person: usize) -> f32 {
     ((person * 2_654_435_761) >> 7 & 1) as f32
 }
 
-/// Of 60 people, guessing is right for 30 with a standard deviation of 3.9: three of them each way.
+/// Of 400 people, guessing is right for half with a standard deviation of 2.5 %: three of them each way.
 fn check(what: &str, planted: f64, shuffled: f64) {
     assert!(planted > 0.8, "{what}, planted effect: {planted}");
-    assert!((shuffled - 0.5).abs() < 0.2, "{what}, shuffled labels: {shuffled}");
+    assert!((shuffled - 0.5).abs() < 0.075, "{what}, shuffled labels: {shuffled}");
 }
 
 /// Columns with mean 0 and variance 1 over the people who are fitted on: features of a network this young hardly differ.
@@ -175,30 +175,34 @@ fn brain_jepa_finds_a_planted_effect_only() {
     tuned::<TunedJepa>("fine-tuned", &TuneStart { config, places: Some(places), values }, &patches);
 }
 
-/// The gradient of a batch does not depend on how many scans are held at once.
+/// The loss of a batch does not depend on how many scans are held at once, also where the last piece is smaller: pieces count
+/// by their scans.
 #[test]
 fn a_step_in_pieces_is_a_step() {
     let scans: Vec<TokenScan> = (0..8).map(scan).collect();
     let (config, recipe) = brain_lm();
-    // Half of the tokens are hidden, whichever: with all of them alike the loss does not depend on the draw of the mask.
-    let constant = TokenScan {
+    let constant = |value: f32| TokenScan {
         scan: ScaledScan {
             times_seconds: scans[0].scan.times_seconds.clone(),
-            values: vec![1.0; GRID.frames() * GRID.regions],
+            values: vec![value; GRID.frames() * GRID.regions],
             region_valid: vec![true; GRID.regions],
         },
         tr_seconds: 2.0,
     };
-    let step = |scans: &[TokenScan], at_once: usize| {
+    let step = |scans: &[TokenScan], at_once: usize, seed: u64| {
         let model = TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap();
-        let at = At { plan: Plan::of_epochs(60.0, 1), step: 30, seed: 7 };
+        let at = At { plan: Plan::of_epochs(60.0, 1), step: 30, seed };
         let learner = TokenLearner::of(model, &config, &recipe, at_once);
         learner.step(scans.to_vec(), &mut AdamState::default(), &at).unwrap()
     };
-    let alike = vec![constant; 8];
-    let (whole, pieces) = (step(&alike, 8).1, step(&alike, 4).1);
-    assert!((whole.loss.total - pieces.loss.total).abs() < 0.2 * whole.loss.total, "{whole:?} {pieces:?}");
-    let again = step(&scans, 3);
-    assert_eq!(again.1, step(&scans, 3).1);
-    assert_eq!(again.0.model.parameters(), step(&scans, 3).0.model.parameters());
+    // The last two scans cost about nine times as much. Pieces of three, three and two that all counted the same would
+    // give 22 % more than the whole. Frames are constant, so that the draw of the masks matters
+    // little: some 4 % of a step, half a percent of the mean of sixty.
+    let batch: Vec<TokenScan> = (0..8).map(|i| constant(if i < 6 { 1.0 } else { 3.0 })).collect();
+    let mean = |at_once: usize| (0..60).map(|seed| step(&batch, at_once, seed).1.loss.total).sum::<f64>() / 60.0;
+    let (whole, pieces) = (mean(8), mean(3));
+    assert!((whole - pieces).abs() < 0.05 * whole, "{whole} {pieces}");
+    let again = step(&scans, 3, 7);
+    assert_eq!(again.1, step(&scans, 3, 7).1);
+    assert_eq!(again.0.model.parameters(), step(&scans, 3, 7).0.model.parameters());
 }

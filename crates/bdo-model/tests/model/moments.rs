@@ -82,6 +82,66 @@ fn splitting_an_interval_changes_nothing() {
     assert!((one.0 - two.0).abs() < 3e-7 && (one.1 - two.1).abs() < 3e-7);
 }
 
+/// Slope of log error over log step, by least squares.
+fn order(errors: &[(f64, f64)]) -> f64 {
+    let points: Vec<(f64, f64)> = errors.iter().map(|(h, e)| (h.ln(), e.ln())).collect();
+    let n = points.len() as f64;
+    let (mx, my) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
+    let (xy, xx) = points.iter().fold((0.0, 0.0), |(a, b), p| (a + (p.0 - mx) * (p.1 - my), b + (p.0 - mx).powi(2)));
+    xy / xx
+}
+
+/// The state is linear in the draws, so a path without noise and one path for each draw give exact expectations: no number
+/// here is estimated. Noise is additive, so the scheme is of order one in the strong sense as in the weak one.
+#[test]
+fn euler_maruyama_converges_with_order_one() {
+    let steps = [HeldStep { rate: 1.3, control: 0.7, delta: 0.8 }, HeldStep { rate: 0.4, control: -1.1, delta: 0.6 }];
+    let (start, diffusion) = (0.9, 0.5);
+    let last = |substeps: usize, draws: &[f64]| {
+        let mut draws = draws.iter().copied();
+        *euler_maruyama(&steps, start, diffusion, substeps, || draws.next().unwrap()).last().unwrap()
+    };
+    let unit =
+        |count: usize, at: Option<usize>| (0..count).map(|i| f64::from(u8::from(Some(i) == at))).collect::<Vec<_>>();
+
+    // Weak: mean and variance of the last state against the closed form.
+    let (mean, variance) = exact_moments(&steps, start, 0.0, diffusion)[1];
+    let (mut of_mean, mut of_variance) = (Vec::new(), Vec::new());
+    for substeps in [16, 32, 64, 128] {
+        let count = 2 * substeps;
+        let quiet = last(substeps, &unit(count, None));
+        let spread: f64 = (0..count).map(|i| (last(substeps, &unit(count, Some(i))) - quiet).powi(2)).sum();
+        of_mean.push((1.0 / substeps as f64, (quiet - mean).abs()));
+        of_variance.push((1.0 / substeps as f64, (spread - variance).abs()));
+    }
+    for (what, errors) in [("mean", of_mean), ("variance", of_variance)] {
+        let found = order(&errors);
+        assert!((found - 1.0).abs() < 0.05, "weak order of the {what}: {found}, {errors:?}");
+    }
+
+    // Strong: against a path of 2,048 steps over the same Brownian motion, whose increments are summed for longer steps.
+    let finest = 1024;
+    let coarse = |substeps: usize, draws: &[f64]| {
+        let ratio = finest / substeps;
+        let summed = draws.chunks_exact(ratio).map(|some| some.iter().sum::<f64>() / (ratio as f64).sqrt());
+        last(substeps, &summed.collect::<Vec<_>>())
+    };
+    let error = |substeps: usize| {
+        let off = |at: Option<usize>| {
+            let draws = unit(2 * finest, at);
+            coarse(substeps, &draws) - last(finest, &draws)
+        };
+        let quiet = off(None);
+        let random: f64 = (0..2 * finest).map(|i| (off(Some(i)) - quiet).powi(2)).sum();
+        (1.0 / substeps as f64, (quiet * quiet + random).sqrt(), random.sqrt())
+    };
+    let errors = [8, 16, 32, 64].map(error);
+    for (what, pick) in [("whole", 1), ("noise", 2)] {
+        let found = order(&errors.map(|(h, all, noise)| (h, if pick == 1 { all } else { noise })));
+        assert!((found - 1.0).abs() < 0.06, "strong order, {what}: {found}, {errors:?}");
+    }
+}
+
 #[test]
 fn a_simulation_finds_the_same_moments() {
     let steps = [(0.7, 0.5, 0.4), (2.0, -1.0, 0.3), (0.1, 0.8, 0.6)].map(|(rate, control, delta)| HeldStep {

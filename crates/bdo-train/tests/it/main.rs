@@ -4,4 +4,5 @@
 mod checkpoint;
 mod golden;
 mod learning;
+mod preset;
 mod step;
