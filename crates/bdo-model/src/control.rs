@@ -41,7 +41,7 @@ pub struct Encoded<'a> {
     pub control: ControlSequence,
     /// The scan as the model saw it.
     pub scan: &'a ScaledScan,
-    /// What the model brings to read regions out of a control.
+    /// Linear map from the control to regions, where the model has one.
     pub readout: Option<&'a Readout>,
 }
 

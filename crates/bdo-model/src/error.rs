@@ -34,9 +34,9 @@ pub enum ModelError {
     Refused {
         /// The file or folder.
         path: PathBuf,
-        /// What it should be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The value found.
         found: String,
     },
     /// Stopped by request.

@@ -30,7 +30,7 @@ pub struct FrozenModel {
     pub blake3: String,
     /// Where it lies.
     pub folder: PathBuf,
-    /// What its control says of the regions, if that was fitted.
+    /// Linear map from the control to regions, if it was fitted.
     pub readout: Option<Readout>,
 }
 

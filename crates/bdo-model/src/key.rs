@@ -92,9 +92,9 @@ impl fmt::Display for Range {
 pub struct RangeError {
     /// The key.
     pub key: String,
-    /// What is accepted.
+    /// The accepted values.
     pub expected: Range,
-    /// What was found.
+    /// The value found.
     pub found: f64,
 }
 

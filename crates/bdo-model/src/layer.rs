@@ -35,7 +35,7 @@ pub struct Source<'a> {
     pub parameters: &'a mut Parameters,
     /// Where they go.
     pub device: &'a Device,
-    /// What the layers run.
+    /// Kernels of the layers.
     pub kernels: Kernels,
 }
 

@@ -48,7 +48,7 @@ pub struct TrainPass {
     pub grid: UnionGrid,
     /// [B, C, d] encoder output at context slots, before noise.
     pub encoded: Tensor<3>,
-    /// What drives the process.
+    /// Controls and rates of the process.
     pub latents: Latents,
     /// Moments at every frame, in the eigenbasis.
     pub moments: Moments,
@@ -71,7 +71,7 @@ pub struct Reconstruction {
     pub state: Tensor<3>,
     /// Moments in the eigenbasis.
     pub moments: Moments,
-    /// What drives the process.
+    /// Controls and rates of the process.
     pub latents: Latents,
     /// Which token drives which row, for how long.
     pub grid: UnionGrid,
@@ -291,9 +291,9 @@ impl Bdo {
 /// Which frames an encoder sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// What the online encoder may look at.
+    /// Frames visible to the online encoder.
     Context,
-    /// What the teacher looks at.
+    /// Frames visible to the teacher.
     Target,
 }
 

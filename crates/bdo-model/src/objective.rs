@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The objective and its parts, each a single number; `total` is the sum of the others, weights included.
 #[derive(Clone, Debug)]
 pub struct LossTerms {
-    /// What training minimises.
+    /// The loss that training minimises.
     pub total: Tensor<1>,
     /// Weighted control energy.
     pub energy: Tensor<1>,

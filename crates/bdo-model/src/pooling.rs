@@ -48,7 +48,7 @@ impl Pooling {
         }
     }
 
-    /// What of it a single scan decides: the table to embed into.
+    /// The part that depends on a single scan alone: the pooling of the stored table.
     pub fn per_scan(self) -> Self {
         if self == Self::Tangent { Self::LogCovariance } else { self }
     }

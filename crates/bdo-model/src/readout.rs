@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a readout was fitted on.
+/// Description of a readout: the people and scans it was fitted on.
 pub const READOUT_FILE: &str = "readout.json";
 /// Its numbers.
 pub const READOUT_NUMBERS_FILE: &str = "readout.safetensors";
@@ -37,7 +37,7 @@ pub struct Readout {
     note: ReadoutNote,
 }
 
-/// What lies beside the numbers.
+/// Contents of [`READOUT_FILE`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadoutNote {
@@ -116,7 +116,7 @@ impl Readout {
         Ok(durable::write(&folder.join(READOUT_FILE), text.as_bytes())?)
     }
 
-    /// What it was fitted on.
+    /// Its description.
     pub fn note(&self) -> &ReadoutNote {
         &self.note
     }

@@ -90,7 +90,7 @@ pub struct BdoData {
     pub noise: NoiseShape,
     /// How the model is validated.
     pub validation: ValidationPlan,
-    /// What does not change in the model directory.
+    /// The parts of the model directory that do not change.
     pub publisher: Publisher,
     /// The model directory.
     pub model: PathBuf,

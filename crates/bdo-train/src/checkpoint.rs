@@ -36,7 +36,7 @@ pub struct CheckpointSets {
 pub struct Progress {
     /// The step to take next.
     pub step: u64,
-    /// What watches over the loss.
+    /// Guard against losses that are not finite or far too large.
     pub guard: Guard,
     /// Length of the run, once that is known.
     #[serde(default)]
@@ -79,9 +79,9 @@ pub enum CheckpointError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The value found.
         found: String,
     },
 }
@@ -105,7 +105,7 @@ pub struct RestoredSet {
     pub damaged: Vec<String>,
 }
 
-/// What a set says about itself.
+/// Manifest of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Manifest {
     format: String,

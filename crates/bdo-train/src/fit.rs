@@ -60,7 +60,7 @@ impl Course {
     }
 }
 
-/// What is kept on the disk.
+/// Files that are kept on disk.
 #[derive(Debug)]
 pub enum Keep<'a> {
     /// Nothing.

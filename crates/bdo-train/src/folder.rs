@@ -40,7 +40,7 @@ pub enum FolderError {
     Different {
         /// The folder.
         path: PathBuf,
-        /// What differs.
+        /// The differences, one sentence each.
         differences: Vec<String>,
     },
 }

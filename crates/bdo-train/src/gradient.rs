@@ -45,7 +45,7 @@ impl NamedGradients {
     }
 }
 
-/// What gradients are multiplied by so that their norm does not exceed `largest`, as PyTorch clips.
+/// Factor that keeps the norm of the gradients at most `largest`, as PyTorch clips.
 pub fn clip_scale(norm: f64, largest: f64) -> f64 {
     (largest / (norm + 1e-6)).min(1.0)
 }

@@ -66,12 +66,12 @@ impl Gradients for NamedGradients {
     }
 }
 
-/// What the pass over one micro-batch contributes to a step: its share of every mean, so that contributions are added up.
+/// Contribution of one micro-batch to a step: its share of every mean, so that contributions are added up.
 #[derive(Clone, Debug, Default)]
 pub struct Contribution<G> {
     /// Loss and terms.
     pub loss: Loss,
-    /// What else is measured.
+    /// Further measures.
     pub measures: Terms,
     /// Gradient of the loss; none are needed if the loss is not finite.
     pub gradients: G,
@@ -121,7 +121,7 @@ pub trait Learner: Sized + Sync {
         Ok(None)
     }
 
-    /// What a reader should be warned of after a validation.
+    /// Warnings to show after a validation.
     fn warnings(&self, _entry: &ValidationEntry) -> Vec<String> {
         Vec::new()
     }

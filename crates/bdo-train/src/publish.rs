@@ -37,7 +37,7 @@ impl From<WeightsError> for PublishError {
     }
 }
 
-/// What does not change during a run.
+/// The parts of a model directory that do not change during a run.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     preprocessor: PreprocessorConfig,

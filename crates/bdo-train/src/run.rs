@@ -18,7 +18,7 @@ use burn::tensor::Device;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What to train, and where.
+/// A pre-training: data, run folder, settings and seed.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The cohort.
@@ -55,7 +55,7 @@ pub struct Summary {
     pub loss: Option<f64>,
     /// How well regions can be read out of the control; BDO only.
     pub readout: Option<ReadoutNote>,
-    /// What a reader must know.
+    /// Notes for the reader of the results.
     pub notes: Vec<String>,
     /// Duration of this process's part.
     pub seconds: f64,

@@ -17,12 +17,12 @@ pub struct StepLimits {
     pub loss: f64,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepReport {
     /// Mean over the scans of the batch.
     pub loss: Loss,
-    /// What else was measured.
+    /// Further measures.
     pub measures: Terms,
     /// Before clipping.
     pub gradient_norm: f64,

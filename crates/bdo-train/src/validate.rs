@@ -15,7 +15,7 @@ use burn::tensor::Device;
 /// The epoch that validation visits are keyed by: no training epoch ever has this number.
 const VALIDATION_EPOCH: u64 = u64::MAX;
 
-/// What decides a validation.
+/// Settings of a validation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValidationPlan {
     /// Seed of the run.

@@ -11,7 +11,7 @@ pub struct Words {
     pub input: String,
     /// Which frames are drawn and hidden.
     pub visits: String,
-    /// What is minimised.
+    /// The loss.
     pub objective: String,
     /// How it is minimised, and on whom.
     pub optimiser: String,

@@ -43,7 +43,7 @@ pub struct Dynamics {
     kernels: Kernels,
 }
 
-/// What the context says about the dynamics, one row per context token (and one for a learned lead).
+/// Parameters of the dynamics from the context, one row per context token (and one for a learned lead).
 #[derive(Clone, Debug)]
 pub struct Latents {
     /// [B, C, d] latents, drawn in training.

@@ -44,7 +44,7 @@ pub struct FeedForward {
     pub linear2: Linear,
 }
 
-/// What decides a block besides its values.
+/// Shape and options of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockShape {
     /// Width of a token, d.

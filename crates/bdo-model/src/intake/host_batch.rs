@@ -10,7 +10,7 @@ use bdo_data::scaler::ScaledScan;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
-/// What decides the random numbers of a visit, besides the scan.
+/// Position of the random stream of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VisitKey {
     /// Seed of the run.
@@ -50,7 +50,7 @@ pub struct NoiseShape {
 }
 
 impl NoiseShape {
-    /// What a model asks for.
+    /// The noise of a model.
     pub fn of(config: &ModelConfig) -> Self {
         Self {
             width: config.width,
@@ -219,7 +219,7 @@ impl HostBatch {
     }
 }
 
-/// What is subtracted from each region; missing regions are 0 and stay so.
+/// Mean to subtract from each region; missing regions are 0 and stay so.
 fn visible_means(sample: &Sample, visit: &Visit) -> Vec<f32> {
     let n = sample.scan.region_valid.len();
     let mut sums = vec![0.0f64; n];

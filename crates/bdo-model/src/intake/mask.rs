@@ -50,7 +50,7 @@ pub struct Visit {
     /// Where the model's clock starts. A visit to a stretch is a scan of its own, or its first frame would own all the
     /// time before it.
     pub origin_seconds: f64,
-    /// What its values are centred on.
+    /// Mean that is subtracted from its values.
     pub centre: Centre,
 }
 

@@ -5,7 +5,7 @@ use super::fused::{self, Activation, FusedOps};
 use burn::backend::Dispatch;
 use burn::tensor::{Tensor, activation};
 
-/// What follows the affine map in the same pass.
+/// Operation fused after the affine map.
 // The tensor is moved once per layer; a box would cost more than the bytes it saves.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use super::fused::{self, FusedOps, Plan};
 use burn::backend::Dispatch;
 use burn::tensor::{Int, Tensor, activation};
 
-/// What drives the process: per-token controls and rates, and which token acts on which step for how long.
+/// Drivers of the process: controls and rates per token, and which token acts on which step for how long.
 #[derive(Clone, Debug)]
 pub struct Drive {
     /// [B, C, d] control of each token, in the eigenbasis.

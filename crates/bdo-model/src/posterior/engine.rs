@@ -17,9 +17,9 @@ pub struct Piece {
     pub rows: Range<usize>,
     /// Row-major [rows, regions], decoded from the mean state, in the units of the model.
     pub decoded: Vec<f32>,
-    /// What was subtracted from every region of the window before the model looked; to be added to any decoded value.
+    /// Mean of every region that was subtracted from the window; to be added to any decoded value.
     pub centre: Vec<f32>,
-    /// What the decoder's own values are multiplied by in this window; 1 for models that take scans as they are.
+    /// Factor on the decoder's output in this window; 1 for models without `unit_input`.
     pub size: f32,
     /// Row-major [rows, d] mean of the state in the eigenbasis.
     pub mean: Vec<f32>,

@@ -3,7 +3,7 @@
 use crate::intake::{Intake, Masked, Units};
 use bdo_data::scan::Scan;
 
-/// What a row of the answer is.
+/// Kind of a row of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
     /// A frame the model looked at.
@@ -33,7 +33,7 @@ impl RowKind {
 pub struct Rows {
     /// Since the first frame of the scan, increasing.
     pub times_seconds: Vec<f64>,
-    /// What each row is.
+    /// Kind of each row.
     pub kinds: Vec<RowKind>,
     /// Row-major [rows, regions]; 0 wherever the model may not look.
     pub values: Vec<f32>,

@@ -19,7 +19,7 @@ pub struct SimulationScore {
     pub mean_difference: f64,
     /// Mean ratio of simulated to exact variance.
     pub variance_ratio: f64,
-    /// What the difference of the means would be if only the number of paths limited it.
+    /// Expected difference of the means from the finite number of paths alone.
     pub sampling_error: f64,
     /// Time of the simulation.
     pub seconds: f64,

@@ -4,7 +4,7 @@ use crate::posterior::engine::{Engine, Piece};
 use crate::posterior::spread::Slopes;
 use bdo_data::region::Region;
 
-/// What the state does at one row.
+/// The state at one row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathRow {
     /// Half the squared control that acts on the step to this row.

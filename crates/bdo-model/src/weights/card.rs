@@ -5,7 +5,7 @@ use crate::config::ModelConfig;
 use crate::intake::Centre;
 use crate::parameters::{encoder_table, parameter_table, trainable_count};
 
-/// What only the training run knows.
+/// Facts for the model card that come from the training run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CardFacts {
     /// Name shown as the title.

@@ -5,7 +5,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What the header says about one tensor.
+/// Header entry of one tensor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {

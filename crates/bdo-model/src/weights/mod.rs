@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 pub struct WeightsError {
     /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -39,7 +39,7 @@ fn said(path: &Path, problem: &Problem) -> String {
     }
 }
 
-/// What is wrong with a file.
+/// A problem with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// The system refused.

@@ -21,7 +21,7 @@ use burn::tensor::{Device, Tensor};
 use score::Tally;
 use serde::Serialize;
 
-/// What is evaluated on whom.
+/// A model, and the scans it is evaluated on.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
     /// The model, outside any gradient tape.
@@ -40,7 +40,7 @@ pub struct Evaluation<'a> {
     pub timing: Timing,
 }
 
-/// What was found at one mask ratio.
+/// Scores at one mask ratio.
 #[derive(Clone, Debug, Serialize)]
 pub struct RatioResult {
     /// Share of hidden frames.

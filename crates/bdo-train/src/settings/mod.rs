@@ -64,7 +64,7 @@ pub enum SettingsError {
         "--set: expected TABLE.KEY=VALUE with one of the tables {}, found {found:?}{near}", TABLES.join(", ")
     )]
     Set {
-        /// What was given.
+        /// The text given.
         found: String,
         /// A key that may have been meant.
         near: String,
@@ -74,7 +74,7 @@ pub enum SettingsError {
     Unknown {
         /// The key.
         key: String,
-        /// What could have been meant.
+        /// The keys or tables that exist.
         expected: String,
     },
     /// A key that existed once.
@@ -82,7 +82,7 @@ pub enum SettingsError {
     Retired {
         /// The key.
         key: String,
-        /// What takes its place.
+        /// Its successor, in words.
         instead: &'static str,
     },
     /// A word that is not among the accepted ones, or a word for a number.
@@ -90,9 +90,9 @@ pub enum SettingsError {
     Value {
         /// The key.
         key: String,
-        /// What is accepted.
+        /// The accepted values.
         expected: String,
-        /// What was found.
+        /// The value found.
         found: String,
     },
     /// A preset of another method.

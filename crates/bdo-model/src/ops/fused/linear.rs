@@ -21,7 +21,7 @@ pub(in crate::ops) enum Activation {
     Gelu,
 }
 
-/// What follows the product and the bias.
+/// Operation after the product and the bias.
 pub(super) enum Follow {
     Activation(Activation),
     Residual(FlexTensor),
@@ -66,7 +66,7 @@ fn shape_of(x: &FlexTensor, w: &FlexTensor) -> LinearShape {
     LinearShape { rows: x.shape().num_elements() / last(x).max(1), inputs, outputs }
 }
 
-/// What the backward pass needs.
+/// Values saved for the backward pass.
 #[derive(Clone, Debug)]
 struct Saved {
     x: FlexTensor,
