@@ -1,8 +1,9 @@
 //! BrainNetCNN: edge-to-edge, edge-to-node and node-to-graph layers over a connectivity matrix.
 
-use crate::network::{Batch, Network, Pass, Training};
+use crate::connectivity::{Batch, Connectome};
 use crate::pairwise::pair_sum;
 use crate::table::Table;
+use bdo_eval::supervised::network::{Network, Pass, Training};
 use bdo_model::dropout::Dropout;
 use bdo_model::layer::{Linear, Source};
 use bdo_model::ops::Kernels;
@@ -94,6 +95,7 @@ pub struct Sum {
 
 impl Network for BrainNetCnn {
     type Config = BrainNetCnnConfig;
+    type Input = Connectome;
 
     fn table(config: &Self::Config) -> Vec<ParameterSpec> {
         let n = config.regions;

@@ -1,9 +1,9 @@
 //! The connectomes of a cohort: computed once, shared by every split and seed.
 
 use crate::connectivity::{ConnectivityKind, Connectome};
-use crate::train::example::{Example, Parts};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::Split;
+use bdo_eval::supervised::learner::{Example, Parts};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -52,13 +52,13 @@ impl ConnectomeSet {
     }
 
     /// Deals the scans out to the parts of a split; `label` gives a person's label in units of the loss.
-    pub fn parts(&self, split: &Split, label: impl Fn(&str) -> Option<f32>) -> Parts {
-        let select = |chosen: &dyn Fn(&str) -> bool| -> Vec<Example> {
+    pub fn parts(&self, split: &Split, label: impl Fn(&str) -> Option<f32>) -> Parts<Arc<Connectome>> {
+        let select = |chosen: &dyn Fn(&str) -> bool| -> Vec<Example<Arc<Connectome>>> {
             let scans = self.subjects.iter().zip(&self.connectomes).filter(|(subject, _)| chosen(subject));
             scans
                 .filter_map(|(subject, inputs)| {
                     let person = self.people.partition_point(|name| name < subject);
-                    Some(Example { inputs: inputs.clone(), label: label(subject)?, person })
+                    Some(Example { scan: inputs.clone(), label: label(subject)?, person })
                 })
                 .collect()
         };

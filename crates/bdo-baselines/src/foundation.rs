@@ -3,19 +3,13 @@
 
 use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
-use crate::connectivity::Connectome;
-use crate::head::{LinearHead, probe_recipes};
+use crate::head::{Feature, LinearHead, probe_recipes};
 use crate::method::Outcome;
-use crate::network::Network;
 use crate::pretrain::directory::{DirectoryError, TokenConfig, TokenDirectory, TrainedTokens};
 use crate::pretrain::features::{TokenScan, feature_patches, features};
 use crate::pretrain::scans::taken_in;
 use crate::token::grid::{Grid, WINDOWS};
-use crate::train::checkpoint::Checkpoints;
-use crate::train::example::{Example, Parts};
-use crate::train::fit::{EpochRecord, FitError, Fitted, Request, fit};
-use crate::train::recipe::{Recipe, Selection};
-use crate::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
+use crate::tune::{Patches, TuneStart, TunedJepa, TunedLm};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::Split;
 use bdo_data::durable::FileError;
@@ -24,12 +18,16 @@ use bdo_eval::error::EvalError;
 use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
+use bdo_eval::supervised::learner::{Example, FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::network::{InMemory, Network};
+use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters, trainable_count};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ContractError;
+use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::settings::Kind;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -83,9 +81,7 @@ pub struct FoundationRun<'a> {
 pub struct FoundationOutcome {
     /// Predictions of the probe, or of the tuned model.
     pub outcome: Outcome,
-    /// Labelled scans by part; persons are numbers of [`people`](Self::people).
-    pub parts: Parts,
-    /// Names by number.
+    /// Names of the people by their number.
     pub people: Vec<String>,
     /// What a reader of the result must know.
     pub notes: Vec<String>,
@@ -119,7 +115,7 @@ pub enum FoundationError {
     Contract(#[from] ContractError),
     /// Training failed.
     #[error(transparent)]
-    Fit(#[from] FitError),
+    Fit(#[from] SupervisedError),
     /// The model cannot be put together.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
@@ -152,14 +148,14 @@ impl FoundationMethod {
     }
 
     /// Fits with the labels of training people, chooses with validation people, predicts test people once. `label` gives a
-    /// person's label in units of the loss; `watch` sees the epochs of a fine-tuning.
+    /// person's label in units of the loss; `observer` follows a fine-tuning.
     pub fn run(
         self,
         cohort: &Cohort,
         split: &Split,
         run: &FoundationRun,
         label: &dyn Fn(&str) -> Option<f32>,
-        watch: &mut dyn FnMut(&EpochRecord) -> bool,
+        observer: &dyn RunObserver,
     ) -> Result<FoundationOutcome, FoundationError> {
         let directory = TokenDirectory::read(run.model)?;
         if directory.config.kind() != self.kind() {
@@ -173,16 +169,21 @@ impl FoundationMethod {
             notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
         }
         let learner = directory.learner(run.kernels)?;
-        let (rows, inputs) = match run.tuning {
-            None => (1, embedded(&learner, &scans, cohort, run)?),
-            Some(_) => (directory.config.grid().tokens(), patches_of(&learner, &scans)),
+        let (outcome, people) = match run.tuning {
+            None => {
+                let features = embedded(&learner, &scans, cohort, run)?;
+                let width = features.first().map_or(0, |(_, feature)| feature.len());
+                let inputs = features.into_iter().map(|(i, feature)| (i, Feature(feature))).collect();
+                let Labelled { parts, people } = Labelled::of(cohort, split, inputs, label);
+                let fitted = best::<LinearHead>(&width, &probe_recipes(), &parts, run, None, &Unobserved)?;
+                (Outcome::of(&fitted, run.loss, &InMemory::new(), &parts)?, people)
+            }
+            Some(tuning) => {
+                let Labelled { parts, people } = Labelled::of(cohort, split, patches_of(&learner, &scans), label);
+                (tuned(&directory, &parts, run, tuning, observer)?, people)
+            }
         };
-        let labelled = Labelled::of(cohort, split, rows, inputs, label);
-        let outcome = match run.tuning {
-            None => probed(&labelled.parts, run)?,
-            Some(tuning) => tuned(&directory, &labelled.parts, run, tuning, watch)?,
-        };
-        Ok(FoundationOutcome { outcome, parts: labelled.parts, people: labelled.people, notes })
+        Ok(FoundationOutcome { outcome, people, notes })
     }
 }
 
@@ -221,35 +222,29 @@ fn names(scans: &[(usize, TokenScan)], cohort: &Cohort) -> Vec<String> {
 }
 
 /// What an encoder looks at, for training it further.
-fn patches_of(learner: &TrainedTokens, scans: &[(usize, TokenScan)]) -> Vec<(usize, Vec<f32>)> {
+fn patches_of(learner: &TrainedTokens, scans: &[(usize, TokenScan)]) -> Vec<(usize, Patches)> {
     let of = |scan: &TokenScan| match learner {
         TrainedTokens::BrainLm(learner) => feature_patches(learner, scan),
         TrainedTokens::BrainJepa(learner) => feature_patches(learner, scan),
     };
-    scans.iter().map(|(i, scan)| (*i, of(scan))).collect()
+    scans.iter().map(|(i, scan)| (*i, Patches(of(scan)))).collect()
 }
 
-/// Inputs with labels, by part.
-struct Labelled {
-    parts: Parts,
+/// Inputs with labels, by part; persons are numbers of `people`.
+struct Labelled<I> {
+    parts: Parts<Arc<I>>,
     people: Vec<String>,
 }
 
-impl Labelled {
-    /// Inputs are so many rows of numbers each, by the number of their scan.
-    fn of(
-        cohort: &Cohort,
-        split: &Split,
-        rows: usize,
-        inputs: Vec<(usize, Vec<f32>)>,
-        label: &dyn Fn(&str) -> Option<f32>,
-    ) -> Self {
+impl<I> Labelled<I> {
+    /// Inputs are given by the number of their scan.
+    fn of(cohort: &Cohort, split: &Split, inputs: Vec<(usize, I)>, label: &dyn Fn(&str) -> Option<f32>) -> Self {
         let subject = |i: usize| &cohort.index()[i].id.subject;
         let mut people: Vec<String> = inputs.iter().map(|(i, _)| subject(*i).clone()).collect();
         people.sort();
         people.dedup();
         let mut parts = Parts { train: Vec::new(), validation: Vec::new(), test: Vec::new() };
-        for (i, nodes) in inputs {
+        for (i, input) in inputs {
             let name = subject(i);
             let part = if split.train.contains(name) {
                 &mut parts.train
@@ -262,51 +257,40 @@ impl Labelled {
             };
             if let Some(label) = label(name) {
                 let person = people.partition_point(|other| other < name);
-                let inputs = Arc::new(Connectome { regions: rows, nodes, edges: None });
-                part.push(Example { inputs, label, person });
+                part.push(Example { scan: Arc::new(input), label, person });
             }
         }
         Self { parts, people }
     }
 }
 
-fn probed(parts: &Parts, run: &FoundationRun) -> Result<Outcome, FitError> {
-    let width = parts.train.first().map_or(0, |example| example.inputs.nodes.len());
-    let fitted = best::<LinearHead>(&width, &probe_recipes(), parts, run, None, &mut |_| true)?;
-    Ok(outcome(fitted, parts))
-}
-
 fn tuned(
     directory: &TokenDirectory,
-    parts: &Parts,
+    parts: &Parts<Arc<Patches>>,
     run: &FoundationRun,
     tuning: &Tuning,
-    watch: &mut dyn FnMut(&EpochRecord) -> bool,
-) -> Result<Outcome, FitError> {
-    let recipe = |point: &TunePoint| tuning_recipe(point, tuning.epochs, tuning.max_minutes);
+    observer: &dyn RunObserver,
+) -> Result<Outcome, SupervisedError> {
+    let recipe = |point: &TunePoint| {
+        let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
+        Recipe { rate, max_minutes: tuning.max_minutes, order: BASELINE_ORDER, ..point.recipe(tuning.epochs) }
+    };
     let recipes: Vec<Recipe> = tuning.points.iter().map(recipe).collect();
     let places = directory.places.clone();
     // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
     let values: Arc<Parameters> = Arc::new(directory.weights.last().cloned().unwrap_or_default());
-    Ok(match &directory.config {
+    let scans = &InMemory::new();
+    match &directory.config {
         TokenConfig::BrainLm(config) => {
             let start = TuneStart { config: config.clone(), places, values };
-            outcome(best::<TunedLm>(&start, &recipes, parts, run, run.states, watch)?, parts)
+            let fitted = best::<TunedLm>(&start, &recipes, parts, run, run.states, observer)?;
+            Outcome::of(&fitted, run.loss, scans, parts)
         }
         TokenConfig::BrainJepa(config) => {
             let start = TuneStart { config: config.clone(), places, values };
-            outcome(best::<TunedJepa>(&start, &recipes, parts, run, run.states, watch)?, parts)
+            let fitted = best::<TunedJepa>(&start, &recipes, parts, run, run.states, observer)?;
+            Outcome::of(&fitted, run.loss, scans, parts)
         }
-    })
-}
-
-fn outcome<N: Network>(fitted: Fitted<N>, parts: &Parts) -> Outcome {
-    Outcome {
-        validation: fitted.predict(&parts.validation),
-        test: fitted.predict(&parts.test),
-        epoch: fitted.epoch,
-        score: fitted.score,
-        history: fitted.history,
     }
 }
 
@@ -314,27 +298,28 @@ fn outcome<N: Network>(fitted: Fitted<N>, parts: &Parts) -> Outcome {
 fn best<N: Network>(
     config: &N::Config,
     recipes: &[Recipe],
-    parts: &Parts,
+    parts: &Parts<Arc<N::Input>>,
     run: &FoundationRun,
     states: Option<(&Path, &str)>,
-    watch: &mut dyn FnMut(&EpochRecord) -> bool,
-) -> Result<Fitted<N>, FitError> {
-    let mut best: Option<Fitted<N>> = None;
+    observer: &dyn RunObserver,
+) -> Result<FittedNetwork<N>, SupervisedError> {
+    let mut best: Option<FittedNetwork<N>> = None;
     for (i, recipe) in recipes.iter().enumerate() {
-        let kept = states.map(|(folder, name)| Checkpoints::new(&folder.join(format!("point-{i}")), name));
+        let folder = states.map(|(folder, name)| (folder.join(format!("point-{i}")), name));
         let request = Request {
             config,
             recipe,
             loss: run.loss,
+            scans: &InMemory::new(),
             parts,
             seed: run.seed,
             kernels: run.kernels,
-            checkpoints: kept.as_ref(),
+            states: folder.as_ref().map(|(folder, name)| (folder.as_path(), *name)),
         };
-        let fitted = fit::<N>(&request, watch)?;
+        let fitted = fit_network::<N, _>(&request, observer)?;
         if best.as_ref().is_none_or(|best| fitted.score.beats(&best.score, Selection::Protocol)) {
             best = Some(fitted);
         }
     }
-    best.ok_or(FitError::TooFew { train: parts.train.len(), validation: parts.validation.len() })
+    best.ok_or(SupervisedError::TooFew { train: parts.train.len(), validation: parts.validation.len() })
 }

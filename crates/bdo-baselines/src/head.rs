@@ -1,12 +1,44 @@
-//! A linear head on a feature vector, as a network of the supervised loop.
+//! A linear head on a feature vector, as a network trained with labels.
 
-use crate::network::{Batch, Network, Pass, Training};
 use crate::table::Table;
-use crate::train::objective::Reduction;
-use crate::train::recipe::{Rate, Recipe, Selection};
+use bdo_eval::fit::ProbePoint;
+use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training};
+use bdo_eval::supervised::objective::Reduction;
+use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
 use bdo_model::layer::{Linear, Source};
 use bdo_model::parameters::{ParameterError, ParameterSpec};
 use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use std::sync::Arc;
+
+/// The feature vector of a scan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feature(pub Vec<f32>);
+
+impl Input for Feature {
+    /// [B, 1, d].
+    type Batch = Tensor<3>;
+
+    fn on(inputs: &[Arc<Self>], mix: Option<&Mix>, device: &Device) -> Tensor<3> {
+        rows_on(inputs.iter().map(|input| &input.0), 1, mix, device)
+    }
+}
+
+/// Rows of several scans, `rows` of each, as one tensor [B, rows, width].
+pub(crate) fn rows_on<'a>(
+    inputs: impl ExactSizeIterator<Item = &'a Vec<f32>>,
+    rows: usize,
+    mix: Option<&Mix>,
+    device: &Device,
+) -> Tensor<3> {
+    let count = inputs.len();
+    let mut values: Vec<f32> = inputs.flatten().copied().collect();
+    let width = values.len() / (count * rows).max(1);
+    if let Some(mix) = mix {
+        values = mix.blend(&values, rows * width);
+    }
+    Tensor::from_data(TensorData::new(values, [count, rows, width]), device)
+}
 
 /// Feature to one number.
 #[derive(Module, Debug)]
@@ -18,6 +50,7 @@ pub struct LinearHead {
 impl Network for LinearHead {
     /// Width of the feature.
     type Config = usize;
+    type Input = Feature;
 
     fn table(config: &usize) -> Vec<ParameterSpec> {
         let mut table = Table::default();
@@ -29,33 +62,26 @@ impl Network for LinearHead {
         Ok(Self { linear: source.linear("linear", *config, 1, true)? })
     }
 
-    fn pass(&self, batch: &Batch, _: Option<&Training>) -> Pass {
-        let samples = batch.nodes.dims()[0];
-        let output = self.linear.forward(batch.nodes.clone()).reshape([samples, 1]);
-        Pass { output, penalty: None, statistics: Vec::new() }
+    fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
+        let samples = batch.dims()[0];
+        self.linear.forward(batch.clone()).reshape([samples, 1]).into()
     }
 }
 
 /// The twelve settings of the protocol's linear probe.
 pub fn probe_recipes() -> Vec<Recipe> {
-    let mut recipes = Vec::new();
-    for batch_size in [16, 32, 64] {
-        for from in [1e-2, 5e-3] {
-            for to in [1e-3, 5e-3] {
-                recipes.push(Recipe {
-                    epochs: 50,
-                    batch_size,
-                    drop_last: false,
-                    rate: Rate::Cosine { from, to },
-                    weight_decay: 0.0,
-                    mixup: false,
-                    reduction: Reduction::Mean,
-                    selection: Selection::Protocol,
-                    layer_decay: None,
-                    max_minutes: 0.0,
-                });
-            }
-        }
-    }
-    recipes
+    let recipe = |point: ProbePoint| Recipe {
+        epochs: 50,
+        batch_size: point.batch_size,
+        drop_last: false,
+        rate: Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate },
+        weight_decay: 0.0,
+        mixup: false,
+        reduction: Reduction::Mean,
+        selection: Selection::Protocol,
+        layer_decay: None,
+        max_minutes: 0.0,
+        order: BASELINE_ORDER,
+    };
+    ProbePoint::grid().into_iter().map(recipe).collect()
 }

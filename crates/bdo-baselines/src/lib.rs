@@ -6,7 +6,6 @@
 
 pub mod connectivity;
 
-pub mod network;
 pub mod table;
 
 pub mod pairwise;
@@ -24,8 +23,6 @@ pub mod brainlm;
 pub mod brainjepa;
 
 pub mod pretrain;
-
-pub mod train;
 
 pub mod head;
 

@@ -3,19 +3,20 @@
 use crate::braingnn::{BrainGnn, BrainGnnConfig};
 use crate::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use crate::brainnettf::{BrainNetTf, BrainNetTfConfig};
-use crate::connectivity::ConnectivityKind;
-use crate::network::Network;
-use crate::train::checkpoint::Checkpoints;
-use crate::train::example::Parts;
-use crate::train::fit::{EpochRecord, FitError, Request, fit};
-use crate::train::recipe::Recipe;
-use crate::train::select::Score;
+use crate::connectivity::{ConnectivityKind, Connectome};
 use bdo_eval::fit::Loss;
+use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::network::{InMemory, Network, Scans};
+use bdo_eval::supervised::recipe::Recipe;
+use bdo_eval::supervised::select::{Score, by_person};
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::trainable_count;
+use bdo_train::fit::RunObserver;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 /// A network over connectomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,16 +59,35 @@ pub enum NetworkKeyError {
 /// What training and predicting gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The chosen epoch.
+    /// The chosen epoch, counted from 0.
     pub epoch: usize,
-    /// Its score on the validation people.
-    pub score: Score,
-    /// Every epoch.
-    pub history: Vec<EpochRecord>,
-    /// One prediction a validation scan: probability of class 1, or z-scored number.
-    pub validation: Vec<f32>,
-    /// One a test scan.
-    pub test: Vec<f32>,
+    /// Epochs that were run.
+    pub epochs: usize,
+    /// Score of the chosen epoch on the validation people.
+    pub validation: Score,
+    /// Score on the test people.
+    pub test: Score,
+    /// Mean prediction for each test person, by number: probability of class 1, or z-scored number.
+    pub said: BTreeMap<usize, f64>,
+}
+
+impl Outcome {
+    /// Predicts the test people with a trained network.
+    pub fn of<N: Network, S: Scans<Input = N::Input>>(
+        fitted: &FittedNetwork<N>,
+        loss: Loss,
+        scans: &S,
+        parts: &Parts<S::Handle>,
+    ) -> Result<Self, SupervisedError> {
+        let test = fitted.predict(scans, &parts.test)?;
+        Ok(Self {
+            epoch: fitted.epoch,
+            epochs: fitted.train_losses.len(),
+            validation: fitted.score,
+            test: Score::of(loss, &parts.test, &test),
+            said: by_person(&parts.test, &test).into_iter().map(|(person, (_, said))| (person, said)).collect(),
+        })
+    }
 }
 
 /// Everything besides method and data that decides a result.
@@ -81,8 +101,8 @@ pub struct Run<'a> {
     pub seed: u64,
     /// What the layers run.
     pub kernels: Kernels,
-    /// Where states are kept, if anywhere.
-    pub checkpoints: Option<&'a Checkpoints>,
+    /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
+    pub states: Option<(&'a Path, &'a str)>,
 }
 
 impl ConnectivityMethod {
@@ -139,17 +159,19 @@ impl ConnectivityMethod {
         self,
         regions: usize,
         keys: &NetworkKeys,
-        parts: &Parts,
+        parts: &Parts<Arc<Connectome>>,
         run: &Run,
-        watch: &mut dyn FnMut(&EpochRecord) -> bool,
+        observer: &dyn RunObserver,
     ) -> Result<Outcome, MethodError> {
         Ok(match self {
             Self::BrainNetCnn => {
-                outcome::<BrainNetCnn>(&changed(&BrainNetCnnConfig::new(regions), keys)?, parts, run, watch)?
+                outcome::<BrainNetCnn>(&changed(&BrainNetCnnConfig::new(regions), keys)?, parts, run, observer)?
             }
-            Self::BrainGnn => outcome::<BrainGnn>(&changed(&BrainGnnConfig::new(regions), keys)?, parts, run, watch)?,
+            Self::BrainGnn => {
+                outcome::<BrainGnn>(&changed(&BrainGnnConfig::new(regions), keys)?, parts, run, observer)?
+            }
             Self::BrainNetTf => {
-                outcome::<BrainNetTf>(&changed(&BrainNetTfConfig::new(regions), keys)?, parts, run, watch)?
+                outcome::<BrainNetTf>(&changed(&BrainNetTfConfig::new(regions), keys)?, parts, run, observer)?
             }
         })
     }
@@ -163,7 +185,7 @@ pub enum MethodError {
     Key(#[from] NetworkKeyError),
     /// Training failed.
     #[error(transparent)]
-    Fit(#[from] FitError),
+    Fit(#[from] SupervisedError),
 }
 
 /// A configuration with some of its keys changed. Regions and outputs follow from the data.
@@ -189,21 +211,16 @@ fn changed<C: Serialize + DeserializeOwned>(config: &C, keys: &NetworkKeys) -> R
         .map_err(|error| NetworkKeyError::Unknown { key: error.to_string(), known: Vec::new() })
 }
 
-fn outcome<N: Network>(
+fn outcome<N: Network<Input = Connectome>>(
     config: &N::Config,
-    parts: &Parts,
+    parts: &Parts<Arc<Connectome>>,
     run: &Run,
-    watch: &mut dyn FnMut(&EpochRecord) -> bool,
-) -> Result<Outcome, FitError> {
-    let Run { recipe, loss, seed, kernels, checkpoints } = *run;
-    let fitted = fit::<N>(&Request { config, recipe, loss, parts, seed, kernels, checkpoints }, watch)?;
-    Ok(Outcome {
-        validation: fitted.predict(&parts.validation),
-        test: fitted.predict(&parts.test),
-        epoch: fitted.epoch,
-        score: fitted.score,
-        history: fitted.history,
-    })
+    observer: &dyn RunObserver,
+) -> Result<Outcome, SupervisedError> {
+    let Run { recipe, loss, seed, kernels, states } = *run;
+    let scans = &InMemory::new();
+    let request = Request { config, recipe, loss, scans, parts, seed, kernels, states };
+    Outcome::of(&fit_network::<N, _>(&request, observer)?, loss, scans, parts)
 }
 
 #[cfg(test)]

@@ -1,23 +1,35 @@
-//! The encoders of the token models with a linear head, as networks of the supervised loop: fine-tuning end to end. A batch
-//! of theirs holds patches, [B, N * W, 16], where that of a connectivity network holds rows of connectivity.
+//! The encoders of the token models with a linear head, as networks trained with labels: fine-tuning end to end.
 
 use crate::brainjepa::{BrainJepaConfig, JepaEncoder};
 use crate::brainlm::{BrainLm, BrainLmConfig};
-use crate::network::{Batch, Network, Pass, Training};
+use crate::head::rows_on;
 use crate::table::Table;
+use crate::token::grid::PATCH;
 use crate::token::place::Places;
-use crate::train::objective::Reduction;
-use crate::train::recipe::{Rate, Recipe, Selection};
-use bdo_eval::finetune::TunePoint;
+use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training, below, depth_in_blocks};
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::{Linear, Source};
 use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
 use burn::module::Module;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use std::sync::Arc;
 
 /// Scans whose activations are held at once: every token of them is seen, unlike in pre-training.
 const SCANS_AT_ONCE: usize = 4;
+
+/// The patches of a scan, row-major [tokens, 16].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patches(pub Vec<f32>);
+
+impl Input for Patches {
+    /// [B, N * W, 16].
+    type Batch = Tensor<3>;
+
+    fn on(inputs: &[Arc<Self>], mix: Option<&Mix>, device: &Device) -> Tensor<3> {
+        let tokens = inputs.first().map_or(0, |input| input.0.len() / PATCH);
+        rows_on(inputs.iter().map(|input| &input.0), tokens, mix, device)
+    }
+}
 
 /// A trunk to begin with.
 #[derive(Clone, Debug)]
@@ -59,22 +71,6 @@ pub struct TunedJepaEncoder {
     pub encoder: JepaEncoder,
 }
 
-/// The recipe of the protocol's fine-tuning at one point of its grid.
-pub fn tuning_recipe(point: &TunePoint, epochs: usize, max_minutes: f64) -> Recipe {
-    Recipe {
-        epochs,
-        batch_size: point.batch_size,
-        drop_last: false,
-        rate: Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate },
-        weight_decay: point.weight_decay,
-        mixup: false,
-        reduction: Reduction::Mean,
-        selection: Selection::Protocol,
-        layer_decay: Some(point.layer_decay),
-        max_minutes,
-    }
-}
-
 fn with_head(below: Vec<ParameterSpec>, prefix: &str, width: usize) -> Vec<ParameterSpec> {
     let named = |spec: ParameterSpec| ParameterSpec { name: format!("{prefix}.{}", spec.name), ..spec };
     let mut table = Table::default();
@@ -91,36 +87,20 @@ fn started(values: &Parameters, prefix: &str, width: usize, seed: u64) -> Parame
     all
 }
 
-/// The trunk's values without the prefix, for a builder that knows its own names.
-fn below(source: &mut Source, prefix: &str) -> Parameters {
-    let prefix = format!("{prefix}.");
-    let own: Vec<String> = source.parameters.0.keys().filter(|name| name.starts_with(&prefix)).cloned().collect();
-    let taken = own.into_iter().filter_map(|name| {
-        let array = source.parameters.0.remove(&name)?;
-        Some((name[prefix.len()..].to_owned(), array))
-    });
-    Parameters(taken.collect())
-}
-
-/// Layers between a parameter and the head: 0 for the head and the last norm, one more for each block below, most for what
-/// patches go through first.
+/// Layers between a parameter and the head: none for the head and the last norm, most for what patches go through first.
 fn depth(name: &str, blocks: usize) -> usize {
-    let block = name.split_once("encoder.trunk.blocks.").and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
-    match block {
-        Some(block) => blocks - usize::min(block, blocks),
-        None if name.contains("encoder.trunk.norm") || name.starts_with("head.") => 0,
-        None => blocks + 1,
-    }
+    let first = |name: &str| !name.contains("encoder.trunk.norm") && !name.starts_with("head.");
+    depth_in_blocks(name, "encoder.trunk.blocks.", first, blocks)
 }
 
 fn headed(head: &Linear, feature: Tensor<2>) -> Pass {
     let [samples, width] = feature.dims();
-    let output = head.forward(feature.reshape([samples, 1, width])).reshape([samples, 1]);
-    Pass { output, penalty: None, statistics: Vec::new() }
+    head.forward(feature.reshape([samples, 1, width])).reshape([samples, 1]).into()
 }
 
 impl Network for TunedLm {
     type Config = TuneStart<BrainLmConfig>;
+    type Input = Patches;
     const SCANS_AT_ONCE: usize = SCANS_AT_ONCE;
 
     fn table(start: &Self::Config) -> Vec<ParameterSpec> {
@@ -140,8 +120,8 @@ impl Network for TunedLm {
         Ok(Self { lm, head, places: start.places.clone() })
     }
 
-    fn pass(&self, batch: &Batch, _: Option<&Training>) -> Pass {
-        headed(&self.head, self.lm.feature(batch.nodes.clone(), self.places.as_ref()))
+    fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
+        headed(&self.head, self.lm.feature(batch.clone(), self.places.as_ref()))
     }
 
     fn depth(start: &Self::Config, name: &str) -> usize {
@@ -151,6 +131,7 @@ impl Network for TunedLm {
 
 impl Network for TunedJepa {
     type Config = TuneStart<BrainJepaConfig>;
+    type Input = Patches;
     const SCANS_AT_ONCE: usize = SCANS_AT_ONCE;
 
     fn table(start: &Self::Config) -> Vec<ParameterSpec> {
@@ -170,9 +151,9 @@ impl Network for TunedJepa {
         Ok(Self { jepa: TunedJepaEncoder { encoder }, head, places: start.places.clone() })
     }
 
-    fn pass(&self, batch: &Batch, _: Option<&Training>) -> Pass {
+    fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
         let places = self.places.as_ref().expect("a Brain-JEPA is never without places");
-        headed(&self.head, self.jepa.encoder.feature(batch.nodes.clone(), places))
+        headed(&self.head, self.jepa.encoder.feature(batch.clone(), places))
     }
 
     fn depth(start: &Self::Config, name: &str) -> usize {

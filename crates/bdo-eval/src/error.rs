@@ -1,5 +1,6 @@
 //! The one error of features, probes, fine-tuning, predictions and inference.
 
+use crate::supervised::learner::SupervisedError;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::SplitError;
 use bdo_data::durable::FileError;
@@ -101,9 +102,22 @@ pub enum EvalError {
         /// How many there are.
         found: usize,
     },
+    /// Training with labels.
+    #[error(transparent)]
+    Training(SupervisedError),
     /// Stopped by request.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
+}
+
+impl From<SupervisedError> for EvalError {
+    fn from(error: SupervisedError) -> Self {
+        match error {
+            SupervisedError::Interrupted { .. } => Self::Interrupted,
+            SupervisedError::Cohort(error) => Self::Cohort(error),
+            error => Self::Training(error),
+        }
+    }
 }
 
 impl From<ModelError> for EvalError {

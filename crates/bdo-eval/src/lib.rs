@@ -35,6 +35,7 @@ pub mod fit;
 pub mod score;
 pub mod part;
 pub mod select;
+pub mod supervised;
 pub mod fitted;
 pub mod predict;
 pub mod folder;

@@ -117,7 +117,7 @@ impl Observer for Unwatched {
 }
 
 impl TuneObserver for Unwatched {
-    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _losses: &[f64]) {}
+    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _loss: f64) {}
 }
 
 /// What one seed found, in the words of a comparison.

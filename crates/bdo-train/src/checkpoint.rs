@@ -74,6 +74,19 @@ pub enum CheckpointError {
     /// Weights could not be laid out or read.
     #[error(transparent)]
     Weights(WeightsError),
+    /// The folder belongs to another training.
+    #[error(
+        "{}: expected the checkpoints of run {expected}, found those of {found}; remove the folder to begin anew",
+        .path.display()
+    )]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// What would be taken up.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
     /// The bytes are not what was written.
     #[error("{} is damaged: expected {expected}, found {found}", .path.display())]
     Damaged {
@@ -158,6 +171,7 @@ impl CheckpointSets {
         for set in self.sets()?.into_iter().rev() {
             match self.read_set(&set) {
                 Ok(state) => return Ok(RestoredSet { state: Some(state), damaged }),
+                Err(error @ CheckpointError::Foreign { .. }) => return Err(error),
                 Err(error) => {
                     damaged.push(error.to_string());
                     let aside = set
@@ -226,11 +240,13 @@ impl CheckpointSets {
 
     fn read_set(&self, folder: &Path) -> Result<StoredState, CheckpointError> {
         let path = folder.join(MANIFEST_FILE);
-        let manifest: Manifest = unsealed(&path, &durable::read(&path)?)?;
-        if (manifest.format.as_str(), manifest.run_blake3.as_str()) != (FORMAT, self.run_blake3.as_str()) {
-            let expected = format!("{FORMAT} of run {}", self.run_blake3);
-            let found = format!("{} of run {}", manifest.format, manifest.run_blake3);
-            return Err(CheckpointError::Damaged { path, expected, found });
+        let manifest = unsealed(&path, &durable::read(&path)?)?;
+        if manifest.format != FORMAT {
+            return Err(CheckpointError::Damaged { path, expected: FORMAT.to_owned(), found: manifest.format });
+        }
+        if manifest.run_blake3 != self.run_blake3 {
+            let (expected, found) = (self.run_blake3.clone(), manifest.run_blake3);
+            return Err(CheckpointError::Foreign { path: self.folder.clone(), expected, found });
         }
         let with_best = manifest.progress.best.is_some();
         let mut sets = Vec::new();
@@ -282,14 +298,14 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 /// A manifest as one line of JSON and a line with its BLAKE3: nothing else covers this file.
-pub fn sealed(manifest: &impl Serialize) -> String {
+fn sealed(manifest: &Manifest) -> String {
     let json = serde_json::to_string(manifest).expect("a manifest holds only words and numbers");
     let seal = hash(json.as_bytes());
     format!("{json}\n{seal}\n")
 }
 
 /// Reads a sealed manifest back, or says how it is damaged.
-pub fn unsealed<T: serde::de::DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, CheckpointError> {
+fn unsealed(path: &Path, bytes: &[u8]) -> Result<Manifest, CheckpointError> {
     let damaged = |found: String| CheckpointError::Damaged {
         path: path.to_path_buf(),
         expected: "a manifest with its BLAKE3".into(),

@@ -55,7 +55,7 @@ impl Course {
             checkpoint_steps: 0,
             checkpoint_minutes: f64::INFINITY,
             checkpoint_epochs: true,
-            keep_checkpoints: 2,
+            keep_checkpoints: 1,
         }
     }
 }

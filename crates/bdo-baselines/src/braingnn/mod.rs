@@ -11,8 +11,9 @@ pub use conv::RegionConv;
 pub use penalty::{group_consistency, top_k_separation};
 pub use pool::TopK;
 
-use crate::network::{Batch, Network, Pass, Training};
+use crate::connectivity::{Batch, Connectome};
 use crate::table::Table;
+use bdo_eval::supervised::network::{Network, Pass, Training};
 use bdo_model::layer::{Linear, Source};
 use bdo_model::ops::Epilogue;
 use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
@@ -87,6 +88,7 @@ pub struct BrainGnn {
 
 impl Network for BrainGnn {
     type Config = BrainGnnConfig;
+    type Input = Connectome;
 
     fn table(config: &Self::Config) -> Vec<ParameterSpec> {
         let mut table = Table::default();

@@ -6,8 +6,9 @@ mod ocread;
 pub use layer::PostNormLayer;
 pub use ocread::{ClusterReadout, orthonormal_centres};
 
-use crate::network::{Batch, Network, Pass, Training};
+use crate::connectivity::{Batch, Connectome};
 use crate::table::Table;
+use bdo_eval::supervised::network::{Network, Pass, Training};
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::{Linear, Source};
 use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters, Start};
@@ -87,6 +88,7 @@ pub struct BrainNetTf {
 
 impl Network for BrainNetTf {
     type Config = BrainNetTfConfig;
+    type Input = Connectome;
 
     fn table(config: &Self::Config) -> Vec<ParameterSpec> {
         let width = config.width();

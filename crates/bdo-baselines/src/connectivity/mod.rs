@@ -7,7 +7,10 @@ pub use covariance::{ShrunkCovariance, ledoit_wolf};
 
 use bdo_data::scan::Scan;
 use bdo_eval::connectivity::pearson;
+use bdo_eval::supervised::network::{Input, Mix};
+use burn::tensor::{Device, Tensor, TensorData};
 use cholesky::inverse;
+use std::sync::Arc;
 
 /// Correlations beyond this are as good as one; the inverse hyperbolic tangent must stay finite.
 const LARGEST_CORRELATION: f64 = 1.0 - 1e-7;
@@ -27,7 +30,7 @@ pub enum ConnectivityKind {
 pub struct Connectome {
     /// Regions, N.
     pub regions: usize,
-    /// Features of each region: its row. (A row of any other length serves as well: a scan's feature vector is one region.)
+    /// Features of each region: its row.
     pub nodes: Vec<f32>,
     /// Weights of edges, 0 where there is none.
     pub edges: Option<Vec<f32>>,
@@ -46,6 +49,33 @@ impl Connectome {
                 let (nodes, edges) = series.shrunk_fisher();
                 Self { regions: series.regions, nodes, edges: Some(edges) }
             }
+        }
+    }
+}
+
+/// Connectomes of several scans.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// [B, N, N] node features: one row of connectivity per region.
+    pub nodes: Tensor<3>,
+    /// B * N * N edge weights on the host, 0 where there is no edge; `None` for networks that do not use any.
+    pub edges: Option<Arc<Vec<f32>>>,
+}
+
+impl Input for Connectome {
+    type Batch = Batch;
+
+    fn on(inputs: &[Arc<Self>], mix: Option<&Mix>, device: &Device) -> Batch {
+        let n = inputs[0].regions;
+        let together = |matrix: &dyn Fn(&Self) -> Option<&Vec<f32>>| -> Option<Vec<f32>> {
+            let all: Option<Vec<&Vec<f32>>> = inputs.iter().map(|input| matrix(input)).collect();
+            let all: Vec<f32> = all?.into_iter().flatten().copied().collect();
+            Some(mix.map_or_else(|| all.clone(), |mix| mix.blend(&all, n * n)))
+        };
+        let nodes = together(&|input| Some(&input.nodes)).unwrap_or_default();
+        Batch {
+            nodes: Tensor::from_data(TensorData::new(nodes, [inputs.len(), n, n]), device),
+            edges: together(&|input| input.edges.as_ref()).map(Arc::new),
         }
     }
 }

@@ -3,7 +3,7 @@
 use bdo_baselines::braingnn::{BrainGnn, BrainGnnConfig};
 use bdo_baselines::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use bdo_baselines::brainnettf::{BrainNetTf, BrainNetTfConfig};
-use bdo_baselines::network::Network;
+use bdo_eval::supervised::network::Network;
 use bdo_model::parameters::trainable_count;
 
 #[test]

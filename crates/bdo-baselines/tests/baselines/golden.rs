@@ -4,7 +4,8 @@ use crate::reference::{Golden, gradients, numbers, relative};
 use bdo_baselines::braingnn::{BrainGnn, BrainGnnConfig};
 use bdo_baselines::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use bdo_baselines::brainnettf::{BrainNetTf, BrainNetTfConfig};
-use bdo_baselines::network::{Batch, Network, Training};
+use bdo_baselines::connectivity::{Batch, Connectome};
+use bdo_eval::supervised::network::{Network, Training};
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::Parameters;
 use burn::tensor::{Device, Tensor, activation};
@@ -37,13 +38,13 @@ fn brainnettf() {
     check::<BrainNetTf>("brainnettf", &config);
 }
 
-fn check<N: Network>(name: &str, config: &N::Config) {
+fn check<N: Network<Input = Connectome>>(name: &str, config: &N::Config) {
     for kernels in [Kernels::default(), Kernels::Composed] {
         against::<N>(&Golden::read(name), config, kernels);
     }
 }
 
-fn against<N: Network>(golden: &Golden, config: &N::Config, kernels: Kernels) {
+fn against<N: Network<Input = Connectome>>(golden: &Golden, config: &N::Config, kernels: Kernels) {
     let device = Device::flex().autodiff();
     let network = N::from_parameters(config, golden.under("param."), kernels, &device).unwrap();
     let batch = Batch {

@@ -6,8 +6,7 @@ use bdo_baselines::brainlm::BrainLmConfig;
 use bdo_baselines::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use bdo_baselines::brainnettf::{BrainNetTf, BrainNetTfConfig};
 use bdo_baselines::connectivity::{Connectome, StandardSeries};
-use bdo_baselines::head::{LinearHead, probe_recipes};
-use bdo_baselines::network::Network;
+use bdo_baselines::head::{Feature, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
@@ -15,17 +14,18 @@ use bdo_baselines::pretrain::recipe::TokenRecipe;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
-use bdo_baselines::train::checkpoint::Checkpoints;
-use bdo_baselines::train::example::{Example, Parts};
-use bdo_baselines::train::fit::{FitError, Fitted, Request, fit};
-use bdo_baselines::train::recipe::{Rate, Recipe};
-use bdo_baselines::train::select::Score;
 use bdo_data::record::Plan;
+use bdo_data::record::ValidationEntry;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::connectivity::pearson;
 use bdo_eval::fit::Loss;
+use bdo_eval::supervised::learner::{Example, FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::network::{InMemory, Network};
+use bdo_eval::supervised::recipe::{Rate, Recipe};
+use bdo_eval::supervised::select::Score;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
+use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const REGIONS: usize = 10;
 const FRAMES: usize = 60;
 
 /// A scan whose first five regions share a signal to the degree `coupling`.
-fn example(person: usize, coupling: f64, label: f32, edges: bool) -> Example {
+fn example(person: usize, coupling: f64, label: f32, edges: bool) -> Example<Arc<Connectome>> {
     let mut stream = Stream::named(person as u64, "scan");
     let series: Vec<f32> = (0..FRAMES)
         .flat_map(|_| {
@@ -50,7 +50,7 @@ fn example(person: usize, coupling: f64, label: f32, edges: bool) -> Example {
     } else {
         (pearson(&series, REGIONS), None)
     };
-    Example { inputs: Arc::new(Connectome { regions: REGIONS, nodes, edges }), label, person }
+    Example { scan: Arc::new(Connectome { regions: REGIONS, nodes, edges }), label, person }
 }
 
 fn people(
@@ -58,7 +58,7 @@ fn people(
     edges: bool,
     label: impl Fn(usize) -> f32,
     coupling: impl Fn(usize) -> f64,
-) -> Vec<Example> {
+) -> Vec<Example<Arc<Connectome>>> {
     range.map(|i| example(i, coupling(i), label(i), edges)).collect()
 }
 
@@ -74,14 +74,35 @@ fn quick(recipe: Recipe, epochs: usize, rate: f64) -> Recipe {
     }
 }
 
-fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Parts) -> Fitted<N> {
-    let request = Request { config, recipe, loss, parts, seed: 3, kernels: Kernels::default(), checkpoints: None };
-    fit::<N>(&request, &mut |_| true).unwrap()
+fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Parts<Arc<N::Input>>) -> FittedNetwork<N> {
+    let (scans, kernels) = (&InMemory::new(), Kernels::default());
+    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None };
+    fit_network::<N, _>(&request, &Unobserved).unwrap()
+}
+
+fn predict<N: Network>(fitted: &FittedNetwork<N>, examples: &[Example<Arc<N::Input>>]) -> Vec<f32> {
+    fitted.predict(&InMemory::<N::Input>::new(), examples).unwrap()
+}
+
+/// Asks to stop after so many epochs, and counts those it sees.
+struct StopAfter {
+    epochs: usize,
+    seen: std::cell::Cell<usize>,
+}
+
+impl RunObserver for StopAfter {
+    fn validated(&self, _: &ValidationEntry) {
+        self.seen.set(self.seen.get() + 1);
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.seen.get() >= self.epochs
+    }
 }
 
 /// Eight scans with labels that have nothing to do with them: only a network that can be trained learns them by heart.
 /// (Coupled regions, or shrinkage would leave nothing of some scans' matrices and make them equal.)
-fn overfits<N: Network>(config: &N::Config, edges: bool, rate: f64, epochs: usize) {
+fn overfits<N: Network<Input = Connectome>>(config: &N::Config, edges: bool, rate: f64, epochs: usize) {
     let eight = |label: fn(usize) -> f32| people(0..8, edges, label, |_| 1.2);
     for (loss, examples) in [
         (Loss::CrossEntropy, eight(|i| (i * 5 / 3 % 2) as f32)),
@@ -89,7 +110,7 @@ fn overfits<N: Network>(config: &N::Config, edges: bool, rate: f64, epochs: usiz
     ] {
         let parts = Parts { train: examples.clone(), validation: examples.clone(), test: vec![] };
         let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), epochs, rate), loss, &parts);
-        let score = Score::of(loss, &examples, &fitted.predict(&examples));
+        let score = Score::of(loss, &examples, &predict(&fitted, &examples));
         match loss {
             Loss::CrossEntropy => assert_eq!(score.accuracy, Some(1.0), "{score:?}"),
             Loss::SquaredError => assert!(score.loss < 0.05, "{score:?}"),
@@ -115,14 +136,14 @@ fn brainnettf_overfits_eight_scans() {
 }
 
 /// A planted effect is found in people not trained on; shuffled labels are not.
-fn generalises<N: Network>(config: &N::Config, edges: bool, rate: f64) {
+fn generalises<N: Network<Input = Connectome>>(config: &N::Config, edges: bool, rate: f64) {
     let parts = |label: fn(usize) -> f32| {
         let part = |range| people(range, edges, label, |i| if i % 2 == 0 { 0.2 } else { 1.2 });
         Parts { train: part(0..48), validation: part(48..64), test: part(64..464) }
     };
-    let test = |parts: &Parts| {
+    let test = |parts: &Parts<Arc<Connectome>>| {
         let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), 15, rate), Loss::CrossEntropy, parts);
-        Score::of(Loss::CrossEntropy, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
+        Score::of(Loss::CrossEntropy, &parts.test, &predict(&fitted, &parts.test)).accuracy.unwrap()
     };
     // Of 400 people, guessing is right for half with a standard deviation of 2.5 %: three of them each way.
     let planted = test(&parts(|i| (i % 2) as f32));
@@ -153,32 +174,33 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
     let part = |range| people(range, true, |i| (i % 2) as f32, |i| (i % 2) as f64);
     let parts = Parts { train: part(0..12), validation: part(12..18), test: part(18..24) };
     let recipe = Recipe { epochs: 4, batch_size: 5, ..Recipe::brain_gnn() };
-    let checkpoints = Checkpoints::new(&folder.path().join("states"), "a");
-    let request = |seed, checkpoints| Request {
+    let states = folder.path().join("states");
+    let scans = InMemory::<Connectome>::new();
+    let request = |seed, states| Request {
         config: &config,
         recipe: &recipe,
         loss: Loss::CrossEntropy,
+        scans: &scans,
         parts: &parts,
         seed,
         kernels: Kernels::default(),
-        checkpoints,
+        states,
     };
-    let predicted = |fitted: Fitted<BrainGnn>| (fitted.predict(&parts.test), fitted.history);
-    let whole = predicted(fit(&request(1, None), &mut |_| true).unwrap());
-    let stopped = fit::<BrainGnn>(&request(1, Some(&checkpoints)), &mut |record| record.epoch < 1);
-    assert!(matches!(stopped, Err(FitError::Interrupted { epochs: 2 })));
-    let mut epochs = 0;
-    let resumed = fit(&request(1, Some(&checkpoints)), &mut |_| {
-        epochs += 1;
-        true
-    });
+    let predicted =
+        |fitted: FittedNetwork<BrainGnn>| (predict(&fitted, &parts.test), fitted.score, fitted.train_losses.clone());
+    let whole = predicted(fit_network(&request(1, None), &Unobserved).unwrap());
+    let observer = |epochs| StopAfter { epochs, seen: Default::default() };
+    let stopped = fit_network::<BrainGnn, _>(&request(1, Some((&states, "a"))), &observer(2));
+    // Three steps per epoch, since a rest of one or two scans is a batch too.
+    assert!(matches!(stopped, Err(SupervisedError::Interrupted { step: 6 })));
+    let watching = observer(100);
+    let resumed = fit_network(&request(1, Some((&states, "a"))), &watching);
     assert_eq!(predicted(resumed.unwrap()), whole);
-    assert_eq!(epochs, 2);
-    let other = predicted(fit(&request(2, None), &mut |_| true).unwrap());
+    assert_eq!(watching.seen.get(), 2);
+    let other = predicted(fit_network(&request(2, None), &Unobserved).unwrap());
     assert_ne!(other, whole);
-    let foreign = Checkpoints::new(&folder.path().join("states"), "b");
-    let refused = fit::<BrainGnn>(&request(1, Some(&foreign)), &mut |_| true).unwrap_err().to_string();
-    assert!(refused.contains("expected the states of training b, found those of a"), "{refused}");
+    let refused = fit_network::<BrainGnn, _>(&request(1, Some((&states, "b"))), &Unobserved).unwrap_err().to_string();
+    assert!(refused.contains("expected the checkpoints of run b, found those of a"), "{refused}");
 }
 
 #[test]
@@ -190,12 +212,13 @@ fn too_few_people_are_refused() {
         config: &config,
         recipe: &recipe,
         loss: Loss::CrossEntropy,
+        scans: &InMemory::<Connectome>::new(),
         parts: &parts,
         seed: 0,
         kernels: Kernels::default(),
-        checkpoints: None,
+        states: None,
     };
-    let error = fit::<BrainNetCnn>(&request, &mut |_| true).unwrap_err().to_string();
+    let error = fit_network::<BrainNetCnn, _>(&request, &Unobserved).unwrap_err().to_string();
     assert_eq!(error, "expected at least two scans to train on and one to select with, found 1 and 0");
 }
 
@@ -245,11 +268,11 @@ fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &Toke
     let rows = standardised(features(&learner.model, &scans, 3));
     let width = rows[0].len();
     let example = |(i, row): (usize, Vec<f32>)| Example {
-        inputs: Arc::new(Connectome { regions: 1, nodes: row, edges: None }),
+        scan: Arc::new(Feature(row)),
         label: (i * 5 / 3 % 2) as f32,
         person: i,
     };
-    let examples: Vec<Example> = rows.into_iter().enumerate().map(example).collect();
+    let examples: Vec<Example<Arc<Feature>>> = rows.into_iter().enumerate().map(example).collect();
     let parts = Parts { train: examples.clone(), validation: examples, test: vec![] };
     let fitted = run::<LinearHead>(&width, &quick(probe_recipes()[0].clone(), 2000, 5e-2), Loss::CrossEntropy, &parts);
     assert_eq!(fitted.score.accuracy, Some(1.0), "{:?}", fitted.score);

@@ -3,9 +3,7 @@
 
 use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS};
 use bdo_baselines::brainlm::BrainLmConfig;
-use bdo_baselines::connectivity::Connectome;
-use bdo_baselines::head::{LinearHead, probe_recipes};
-use bdo_baselines::network::Network;
+use bdo_baselines::head::{Feature, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, feature_patches, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
@@ -13,17 +11,18 @@ use bdo_baselines::pretrain::recipe::TokenRecipe;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
-use bdo_baselines::train::example::{Example, Parts};
-use bdo_baselines::train::fit::{Request, fit};
-use bdo_baselines::train::recipe::{Rate, Recipe};
-use bdo_baselines::train::select::Score;
-use bdo_baselines::tune::{TuneStart, TunedJepa, TunedLm, tuning_recipe};
+use bdo_baselines::tune::{Patches, TuneStart, TunedJepa, TunedLm};
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
+use bdo_eval::supervised::learner::{Example, Parts, Request, fit_network};
+use bdo_eval::supervised::network::{InMemory, Network};
+use bdo_eval::supervised::recipe::{Rate, Recipe};
+use bdo_eval::supervised::select::Score;
 use bdo_model::init::Stream;
 use bdo_model::ops::Kernels;
+use bdo_train::fit::Unobserved;
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use std::sync::Arc;
@@ -87,12 +86,8 @@ fn pretrained<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe,
     learner.model
 }
 
-fn parts(inputs: &[Vec<f32>], rows: usize, label: fn(usize) -> f32) -> Parts {
-    let example = |person: usize| Example {
-        inputs: Arc::new(Connectome { regions: rows, nodes: inputs[person].clone(), edges: None }),
-        label: label(person),
-        person,
-    };
+fn parts<I>(input: impl Fn(usize) -> I, label: fn(usize) -> f32) -> Parts<Arc<I>> {
+    let example = |person: usize| Example { scan: Arc::new(input(person)), label: label(person), person };
     let [train, validation, test] = PEOPLE;
     Parts {
         train: (0..train).map(example).collect(),
@@ -101,11 +96,11 @@ fn parts(inputs: &[Vec<f32>], rows: usize, label: fn(usize) -> f32) -> Parts {
     }
 }
 
-fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts) -> f64 {
-    let (loss, kernels) = (Loss::CrossEntropy, Kernels::default());
-    let request = Request { config, recipe, loss, parts, seed: 3, kernels, checkpoints: None };
-    let fitted = fit::<N>(&request, &mut |_| true).unwrap();
-    Score::of(loss, &parts.test, &fitted.predict(&parts.test)).accuracy.unwrap()
+fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts<Arc<N::Input>>) -> f64 {
+    let (loss, kernels, scans) = (Loss::CrossEntropy, Kernels::default(), &InMemory::new());
+    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None };
+    let fitted = fit_network::<N, _>(&request, &Unobserved).unwrap();
+    Score::of(loss, &parts.test, &fitted.predict(scans, &parts.test).unwrap()).accuracy.unwrap()
 }
 
 fn planted(person: usize) -> f32 {
@@ -138,13 +133,13 @@ fn probed<M: TokenModel>(what: &str, learner: &M, scans: &[TokenScan]) {
     let scans: Vec<&TokenScan> = scans.iter().collect();
     let rows = standardised(features(learner, &scans, 16));
     let recipe = Recipe { epochs: 200, rate: Rate::Cosine { from: 5e-2, to: 5e-3 }, ..probe_recipes()[0].clone() };
-    let score = |label| accuracy::<LinearHead>(&TRUNK.width, &recipe, &parts(&rows, 1, label));
+    let score = |label| accuracy::<LinearHead>(&TRUNK.width, &recipe, &parts(|i| Feature(rows[i].clone()), label));
     check(what, score(planted), score(shuffled));
 }
 
-fn tuned<N: Network>(what: &str, start: &N::Config, patches: &[Vec<f32>]) {
-    let recipe = tuning_recipe(&TunePoint::subset(1)[0], 30, 0.0);
-    let score = |label| accuracy::<N>(start, &recipe, &parts(patches, GRID.tokens(), label));
+fn tuned<N: Network<Input = Patches>>(what: &str, start: &N::Config, patches: &[Vec<f32>]) {
+    let recipe = TunePoint::subset(1)[0].recipe(30);
+    let score = |label| accuracy::<N>(start, &recipe, &parts(|i| Patches(patches[i].clone()), label));
     check(what, score(planted), score(shuffled));
 }
 

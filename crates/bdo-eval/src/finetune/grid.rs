@@ -1,7 +1,8 @@
 //! The grid of fine-tuning, and which part of it is run.
 
+use crate::supervised::objective::Reduction;
+use crate::supervised::recipe::{Rate, Recipe, Selection};
 use bdo_data::random::{shuffle, stream};
-use bdo_kernels::adam::{Adam, WeightDecay};
 use serde::{Deserialize, Serialize};
 
 /// One configuration.
@@ -49,38 +50,22 @@ impl TunePoint {
         grid
     }
 
-    /// Of the last layer at step `step` out of `total`.
-    pub fn rate(&self, step: u64, total: u64) -> f64 {
-        let share = step as f64 / total as f64;
-        let (first, least) = (self.learning_rate, self.least_learning_rate);
-        least + (first - least) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
-    }
-
-    /// Settings of one parameter at a scheduled rate, given the number of blocks.
-    pub fn adam(&self, name: &str, axes: usize, rate: f64, blocks: usize) -> Adam {
-        let below = (blocks + 1 - layer_of(name, blocks)) as i32;
-        Adam {
-            learning_rate: rate * self.layer_decay.powi(below),
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: if axes > 1 && self.weight_decay > 0.0 {
-                WeightDecay::Decoupled(self.weight_decay)
-            } else {
-                WeightDecay::None
-            },
-            gradient_scale: 1.0,
+    /// As a training of so many epochs.
+    pub fn recipe(&self, epochs: usize) -> Recipe {
+        Recipe {
+            epochs,
+            batch_size: self.batch_size,
+            drop_last: false,
+            rate: Rate::OpenCosine { from: self.learning_rate, to: self.least_learning_rate },
+            weight_decay: self.weight_decay,
+            mixup: false,
+            reduction: Reduction::Mean,
+            selection: Selection::Protocol,
+            layer_decay: Some(self.layer_decay),
+            max_minutes: 0.0,
+            order: "fine-tuning order",
         }
     }
-}
-
-/// 0 for the embedder, 1 to `blocks` for the blocks, one more for what is above them.
-fn layer_of(name: &str, blocks: usize) -> usize {
-    if name.contains("encoder.embed.") {
-        return 0;
-    }
-    let block = name.split_once("encoder.blocks.").and_then(|(_, rest)| rest.split('.').next()?.parse::<usize>().ok());
-    block.map_or(blocks + 1, |block| block + 1)
 }
 
 #[cfg(test)]
@@ -96,20 +81,5 @@ mod tests {
         assert!(subset.iter().all(|p| grid.contains(p)));
         assert_eq!((subset[0].batch_size, subset[0].layer_decay), (16, 0.90));
         assert_eq!(TunePoint::subset(36).iter().filter(|p| grid.contains(p)).count(), 36);
-    }
-
-    #[test]
-    fn layers_learn_slower_the_deeper_they_are() {
-        let point = TunePoint { weight_decay: 0.01, layer_decay: 0.9, ..TunePoint::grid()[0] };
-        let rate = |name: &str| point.adam(name, 2, 1e-3, 12).learning_rate;
-        let near = |a: f64, b: f64| (a - b).abs() < 1e-15;
-        assert!(near(rate("bdo.encoder.embed.linear1.weight"), 1e-3 * 0.9f64.powi(13)));
-        assert!(near(rate("bdo.encoder.blocks.0.norm1.weight"), 1e-3 * 0.9f64.powi(12)));
-        assert!(near(rate("bdo.encoder.blocks.11.attn.qkv.weight"), 1e-3 * 0.9));
-        for top in ["bdo.encoder.norm.weight", "bdo.dynamics.control.weight", "head.weight"] {
-            assert!(near(rate(top), 1e-3), "{top}");
-        }
-        assert_eq!(point.adam("head.bias", 1, 1e-3, 12).weight_decay, WeightDecay::None);
-        assert_eq!(point.adam("head.weight", 2, 1e-3, 12).weight_decay, WeightDecay::Decoupled(0.01));
     }
 }

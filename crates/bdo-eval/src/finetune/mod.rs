@@ -1,13 +1,12 @@
-//! Fine-tuning, top to bottom: encoder, control and head end to end, a model for each seed chosen by validation, one test.
+//! Fine-tuning of encoder, control and head end to end: a model for each seed, chosen by validation and tested once.
 
-pub mod checkpoint;
 pub mod grid;
 mod seed;
 pub mod tuned;
 pub mod visit;
 
-pub use checkpoint::TuneOutcome;
 pub use grid::TunePoint;
+pub use seed::TuneOutcome;
 
 use crate::error::EvalError;
 use crate::features::ScanRow;
@@ -29,13 +28,13 @@ use bdo_model::intake::Intake;
 use bdo_model::intake::Windows;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{CardFacts, ModelDirectory, input_words};
-use checkpoint::TuneCheckpoints;
 use rayon::prelude::*;
-use seed::SeedTuning;
+use seed::{CohortScans, SeedTuning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tuned::{head_parameters, without_head};
+use std::sync::Arc;
+use tuned::{TuneStart, head_parameters, without_head};
 
 /// What decides a fine-tuning, besides model and data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,10 +69,10 @@ pub struct TuneRequest {
     pub settings: TuneSettings,
 }
 
-/// Who watches a fine-tuning.
+/// Follows a fine-tuning.
 pub trait TuneObserver: Observer {
-    /// An epoch of a configuration (counted from 0) is done; losses of its epochs so far.
-    fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, losses: &[f64]);
+    /// So many epochs of a configuration (counted from 0) are done; mean training loss of the last.
+    fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, loss: f64);
 }
 
 /// Fine-tunes a model and leaves results, predictions, splits, models and heads in the folder. Run again, it goes on
@@ -164,20 +163,18 @@ impl<'a> TuneWork<'a> {
         test.check(target, seed, "test")?;
         let tuning = SeedTuning {
             settings: self.settings,
-            cohort: self.cohort,
-            intake: &self.intake,
-            config: &directory.config,
-            start: &directory.parameters,
+            scans: CohortScans { cohort: self.cohort, intake: &self.intake, frames: self.settings.frames },
+            start: TuneStart {
+                config: directory.config.clone(),
+                kind: self.settings.head,
+                parameters: Arc::new(directory.parameters.clone()),
+            },
             task: &target.kind,
             train: &train,
             validation: &validation,
             units: LabelScale::fit(&target.kind, &train.labels),
             seed,
-            checkpoints: TuneCheckpoints {
-                folder: folder.join(&format!("seed{seed}/checkpoints")),
-                config: directory.config.clone(),
-                kind: self.settings.head,
-            },
+            checkpoints: folder.join(&format!("seed{seed}/checkpoints")),
         };
         let (tried, chosen, parameters) = tuning.run(&self.settings.points, observer)?;
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});

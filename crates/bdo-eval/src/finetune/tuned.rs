@@ -1,18 +1,21 @@
 //! Encoder, control and head as one module on a gradient tape. Basis, rates, initial state and decoder are carried along
 //! untouched: nothing downstream reads them, and the model directory stays whole.
 
-use crate::fit::Loss;
 use crate::fitted::HeadKind;
 use crate::head::{AttentionHead, Head, LinearHead};
+use crate::supervised::network::{Input, Mix, Network, Pass, Training, below, depth_in_blocks};
+use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::BatchError;
 use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;
+use bdo_model::intake::PaddedBatch;
+use bdo_model::layer::Source;
 use bdo_model::model::{Bdo, BuildError};
-use bdo_model::ops::Kernels;
 use bdo_model::parameters::{Array, ParameterError, ParameterSpec, Parameters, Start, encoder_table, parameter_table};
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
+use std::sync::Arc;
 
 /// The head: one output a scan.
 #[derive(Module, Debug)]
@@ -46,13 +49,6 @@ pub fn head_table(kind: HeadKind, width: usize) -> Vec<ParameterSpec> {
     if kind == HeadKind::Attention {
         table.push(spec("query", &[1, width]));
     }
-    table
-}
-
-/// Names and shapes of everything that is kept.
-pub fn whole_table(config: &ModelConfig, kind: HeadKind) -> Vec<ParameterSpec> {
-    let mut table = parameter_table(config);
-    table.extend(head_table(kind, config.width));
     table
 }
 
@@ -90,35 +86,78 @@ pub fn without_head(mut parameters: Parameters) -> Parameters {
     parameters
 }
 
-impl Tuned {
-    /// Puts everything onto a device.
-    pub fn from_parameters(
-        config: &ModelConfig,
-        mut parameters: Parameters,
-        kernels: Kernels,
-        device: &Device,
-    ) -> Result<Self, BuildError> {
+/// A model to begin with.
+#[derive(Clone, Debug)]
+pub struct TuneStart {
+    /// Its shape.
+    pub config: ModelConfig,
+    /// The head put on top of it.
+    pub kind: HeadKind,
+    /// Its values.
+    pub parameters: Arc<Parameters>,
+}
+
+impl Input for ScaledScan {
+    /// Series, frames and valid regions, padded to the longest scan.
+    type Batch = (Tensor<3>, Frames, Vec<bool>);
+
+    fn on(inputs: &[Arc<Self>], _: Option<&Mix>, device: &Device) -> Self::Batch {
+        let scans: Vec<&Self> = inputs.iter().map(Arc::as_ref).collect();
+        PaddedBatch::of_scans(&scans).on(device)
+    }
+}
+
+impl Network for Tuned {
+    type Config = TuneStart;
+    type Input = ScaledScan;
+
+    const SCANS_AT_ONCE: usize = 8;
+
+    fn table(start: &TuneStart) -> Vec<ParameterSpec> {
+        let named = |spec: ParameterSpec| ParameterSpec { name: format!("bdo.{}", spec.name), ..spec };
+        let model = parameter_table(&start.config).into_iter().map(named);
+        model.chain(head_table(start.kind, start.config.width)).collect()
+    }
+
+    fn initial(start: &TuneStart, seed: u64) -> Parameters {
+        let named = |(name, array): (&String, &Array)| (format!("bdo.{name}"), array.clone());
+        let model = Parameters(start.parameters.0.iter().map(named).collect());
+        with_fresh_head(model, start.kind, start.config.width, seed)
+    }
+
+    fn build(start: &TuneStart, source: &mut Source) -> Result<Self, ParameterError> {
+        let (device, kernels, width) = (source.device, source.kernels, start.config.width);
+        let bdo = Bdo::from_parameters(&start.config, below(source, "bdo"), kernels, device);
+        let bdo = bdo.map_err(|error| match error {
+            BuildError::Parameter(error) => error,
+            BuildError::Config(error) => ParameterError::Missing { name: error.to_string() },
+        })?;
+        let mut take = |name: &str| source.parameters.0.remove(name);
         let missing = |name: &str| ParameterError::Missing { name: name.to_owned() };
-        let mut take = |name: &str| parameters.0.remove(name);
-        let matrix = |array: Array| {
-            Param::from_tensor(Tensor::from_data(TensorData::new(array.values, [1, config.width]), device))
-        };
+        let matrix =
+            |array: Array| Param::from_tensor(Tensor::from_data(TensorData::new(array.values, [1, width]), device));
         let weight = take("head.weight").ok_or_else(|| missing("head.weight"))?;
         let bias = take("head.bias").ok_or_else(|| missing("head.bias"))?;
         let query = take("head.query").map(matrix);
-        let head = TunedHead {
-            weight: matrix(weight),
-            bias: Param::from_tensor(Tensor::from_data(TensorData::new(bias.values, [1]), device)),
-            query,
-        };
-        Ok(Self { bdo: Bdo::from_parameters(config, parameters, kernels, device)?, head })
+        let bias = Param::from_tensor(Tensor::from_data(TensorData::new(bias.values, [1]), device));
+        Ok(Self { bdo, head: TunedHead { weight: matrix(weight), bias, query } })
     }
 
-    /// Host copies, the model's under their own names.
-    pub fn parameters(&self) -> Parameters {
-        let mut parameters = self.bdo.parameters();
-        parameters.0.extend(Parameters::of_module(&self.head, "head").0);
-        parameters
+    fn pass(&self, (series, frames, region_valid): &<ScaledScan as Input>::Batch, _: Option<&Training>) -> Pass {
+        self.output(series, frames, region_valid).expect("scans were matched with the regions of the model").into()
+    }
+
+    fn depth(start: &TuneStart, name: &str) -> usize {
+        let first = |name: &str| name.contains("encoder.embed.");
+        depth_in_blocks(name, "encoder.blocks.", first, start.config.blocks)
+    }
+}
+
+impl Tuned {
+    /// Values under the names they have in the model and in the head.
+    pub fn model_names(parameters: Parameters) -> Parameters {
+        let named = |(name, array): (String, Array)| (name.strip_prefix("bdo.").unwrap_or(&name).to_owned(), array);
+        Parameters(parameters.0.into_iter().map(named).collect())
     }
 
     /// One output a scan: [B, 1].
@@ -143,17 +182,20 @@ impl Tuned {
     }
 }
 
-/// Sum over scans of the loss: outputs [B, 1] and labels in units of the loss.
-pub fn summed_loss(loss: Loss, output: Tensor<2>, labels: &[f64]) -> Tensor<1> {
-    let labels: Vec<f32> = labels.iter().map(|y| *y as f32).collect();
-    let place = (&output.device(), output.dtype());
-    let labels = Tensor::<2>::from_data(TensorData::new(labels, output.dims()), place);
-    match loss {
-        Loss::SquaredError => (output - labels).square().sum(),
-        // log(1 + e^x) - x y, written so that no exponential overflows.
-        Loss::CrossEntropy => {
-            let softplus = ((output.clone().abs() * -1.0).exp() + 1.0).log() + output.clone().clamp_min(0.0);
-            (softplus - output * labels).sum()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_counted_from_the_head_down() {
+        let config = ModelConfig { blocks: 12, ..ModelConfig::default() };
+        let start = TuneStart { config, kind: HeadKind::Linear, parameters: Arc::default() };
+        let depth = |name: &str| Tuned::depth(&start, name);
+        assert_eq!(depth("bdo.encoder.embed.linear1.weight"), 13);
+        assert_eq!(depth("bdo.encoder.blocks.0.norm1.weight"), 12);
+        assert_eq!(depth("bdo.encoder.blocks.11.attn.qkv.weight"), 1);
+        for top in ["bdo.encoder.norm.weight", "bdo.dynamics.control.weight", "head.weight"] {
+            assert_eq!(depth(top), 0, "{top}");
         }
     }
 }

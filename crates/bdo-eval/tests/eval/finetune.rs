@@ -30,7 +30,7 @@ impl Observer for Watcher {
 }
 
 impl TuneObserver for Watcher {
-    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _losses: &[f64]) {}
+    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _loss: f64) {}
 }
 
 fn request(dir: &Path, model: &Path, out: &str, head: HeadKind) -> TuneRequest {

@@ -92,13 +92,12 @@ impl Observer for Watcher<'_> {
 }
 
 impl TuneObserver for Watcher<'_> {
-    fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, losses: &[f64]) {
+    fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, loss: f64) {
         let place = self.args.on.repetitions.seeds.iter().position(|s| *s == seed).unwrap_or(0);
         let before = (place * self.args.training.budget as usize + configuration) * self.args.training.epochs;
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line per epoch; a terminal has the bar.
         if !std::io::stderr().is_terminal() {
-            let loss = losses.last().copied().unwrap_or(f64::NAN);
             note(
                 self.common,
                 &format!("seed {seed}, configuration {}, epoch {epochs}: loss {loss:.4}", configuration + 1),

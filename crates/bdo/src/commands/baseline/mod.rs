@@ -11,19 +11,18 @@ use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
 use bdo_baselines::pretrain::learner::TokenRunError;
 use bdo_baselines::pretrain::run::pretrain;
-use bdo_baselines::train::checkpoint::Checkpoints;
-use bdo_baselines::train::example::Parts;
-use bdo_baselines::train::recipe::Recipe;
-use bdo_baselines::train::select::{Score, by_person};
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Split, SplitManifest};
 use bdo_data::durable;
 use bdo_data::random::stream;
+use bdo_data::record::ValidationEntry;
 use bdo_data::target::{Target, TargetKind};
 use bdo_eval::fit::Loss;
 use bdo_eval::select::loss_of;
+use bdo_eval::supervised::recipe::Recipe;
+use bdo_eval::supervised::select::Score;
 use bdo_model::ops::Kernels;
-use bdo_train::fit::FitError;
+use bdo_train::fit::{FitError, RunObserver};
 use bdo_train::run::{Request, Summary};
 use bdo_train::settings::Settings;
 use clap::Args;
@@ -218,7 +217,7 @@ impl Work<'_> {
         let run_seed = stream("baseline run", &[self.common.seed, seed]).next_u64();
         let label = |subject: &str| self.labels.value(subject).map(|y| scale.to_loss(y) as f32);
         let mut pretrained_on = 0;
-        let (outcome, parts, people) = match self.plan {
+        let (outcome, people) = match self.plan {
             Plan::Connectivity { method, model, train } => {
                 self.connectivity(*method, model, train, split, run_seed, &label)?
             }
@@ -239,33 +238,33 @@ impl Work<'_> {
                     states: Some((&folder, &split.blake3)),
                     features: None,
                 };
-                let found = method.run(self.cohort, split, &run, &label, &mut |record| {
-                    self.progress.step(format!("seed {seed}, validation loss {:.4}", record.validation.loss))
-                })?;
+                let epochs = Epochs { progress: self.progress, seed };
+                let found = method.run(self.cohort, split, &run, &label, &epochs)?;
                 found.notes.iter().for_each(|text| note(self.common, text));
-                (found.outcome, found.parts, found.people)
+                (found.outcome, found.people)
             }
         };
-        let predictions = by_person(&parts.test, &outcome.test)
-            .into_iter()
-            .filter_map(|(person, (_, predicted))| {
-                let name = &people[person];
-                Some((name.clone(), self.labels.value(name)?, scale.to_label(predicted)))
-            })
-            .collect::<Vec<_>>();
+        let person = |(person, predicted): (&usize, &f64)| {
+            let name = &people[*person];
+            Some((name.clone(), self.labels.value(name)?, scale.to_label(*predicted)))
+        };
+        let predictions: Vec<_> = outcome.said.iter().filter_map(person).collect();
         let result = SeedResult {
             seed,
             split_blake3: split.blake3.clone(),
             epoch: outcome.epoch,
-            validation: outcome.score,
-            test: Score::of(loss_of(&self.labels.kind), &parts.test, &outcome.test),
+            validation: outcome.validation,
+            test: outcome.test,
             test_people: predictions.len(),
             test_people_pretrained_on: pretrained_on,
             seconds: started.elapsed().as_secs_f64(),
             predictions,
         };
         durable::write(&file, serde_json::to_string(&result)?.as_bytes())?;
-        Checkpoints::new(&self.checkpoints(seed), "").remove()?;
+        let states = self.checkpoints(seed);
+        if states.is_dir() {
+            std::fs::remove_dir_all(&states).with_context(|| format!("cannot remove {}", states.display()))?;
+        }
         Ok(result)
     }
 
@@ -296,17 +295,31 @@ impl Work<'_> {
         split: &Split,
         run_seed: u64,
         label: &dyn Fn(&str) -> Option<f32>,
-    ) -> anyhow::Result<(MethodOutcome, Parts, Vec<String>)> {
+    ) -> anyhow::Result<(MethodOutcome, Vec<String>)> {
         let set = self.set.context("connectomes are computed for methods that use them")?;
         let parts = set.parts(split, label);
         let seed = split.seed();
-        let checkpoints = Checkpoints::new(&self.checkpoints(seed), split.blake3.clone());
+        let states = self.checkpoints(seed);
         let (loss, kernels) = (loss_of(&self.labels.kind), kernels());
-        let run = Run { recipe, loss, seed: run_seed, kernels, checkpoints: Some(&checkpoints) };
-        let outcome = method.run(set.regions(), keys, &parts, &run, &mut |record| {
-            self.progress.step(format!("seed {seed}, validation loss {:.4}", record.validation.loss))
-        })?;
-        Ok((outcome, parts, set.people().to_vec()))
+        let run = Run { recipe, loss, seed: run_seed, kernels, states: Some((&states, &split.blake3)) };
+        let outcome = method.run(set.regions(), keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
+        Ok((outcome, set.people().to_vec()))
+    }
+}
+
+/// Shows the epochs of a training.
+struct Epochs<'a> {
+    progress: &'a Progress,
+    seed: u64,
+}
+
+impl RunObserver for Epochs<'_> {
+    fn validated(&self, entry: &ValidationEntry) {
+        self.progress.step(format!("seed {}, validation loss {:.4}", self.seed, entry.loss.total));
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.progress.stop_requested()
     }
 }
 

@@ -9,16 +9,15 @@ use bdo_baselines::connectivity::ConnectivityKind;
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as Trained, Run};
-use bdo_baselines::train::example::Parts;
-use bdo_baselines::train::recipe::Recipe;
-use bdo_baselines::train::select::by_person;
 use bdo_data::cohort::Cohort;
 use bdo_data::random::stream;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
 use bdo_eval::method::{Method, MethodError, Outcome, Prediction, Task};
 use bdo_eval::select::loss_of;
+use bdo_eval::supervised::recipe::Recipe;
 use bdo_model::ops::Kernels;
+use bdo_train::fit::Unobserved;
 use bdo_train::settings::Settings;
 use rand_chacha::rand_core::Rng;
 
@@ -102,7 +101,6 @@ struct BaselineRow {
 /// What a row found, before it is put into units of the label.
 struct Found {
     outcome: Trained,
-    parts: Parts,
     people: Vec<String>,
     flags: Vec<String>,
     parameters: usize,
@@ -133,7 +131,7 @@ impl Tokens {
             states: None,
             features: Some(&features),
         };
-        let found = self.method.run(task.cohort, split, &run, label, &mut |_| true).map_err(other)?;
+        let found = self.method.run(task.cohort, split, &run, label, &Unobserved).map_err(other)?;
         let mut flags = pretrained.notes;
         flags.extend(found.notes);
         let epochs = pretrained.steps as f64 / pretrained.plan.steps_per_epoch as f64;
@@ -142,7 +140,7 @@ impl Tokens {
             flags.push(format!("{} of 36 configurations tuned", tuning.points.len()));
         }
         let parameters = self.method.parameter_count(task.cohort.regions().len(), self.settings.method.size.width());
-        Ok(Found { outcome: found.outcome, parts: found.parts, people: found.people, flags, parameters })
+        Ok(Found { outcome: found.outcome, people: found.people, flags, parameters })
     }
 }
 
@@ -178,17 +176,16 @@ impl Method for BaselineRow {
             Kind::Connectivity(method, recipe, set) => {
                 let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
-                let run = Run { recipe, loss, seed, kernels, checkpoints: None };
-                let outcome = method.run(set.regions(), &keys, &parts, &run, &mut |_| true).map_err(other)?;
+                let run = Run { recipe, loss, seed, kernels, states: None };
+                let outcome = method.run(set.regions(), &keys, &parts, &run, &Unobserved).map_err(other)?;
                 let own = method.recipe().epochs as f64;
-                let flags = shorter("trained for", outcome.history.len() as f64, own).into_iter().collect();
+                let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();
                 let parameters = method.parameter_count(set.regions(), &keys).map_err(other)?;
-                Found { outcome, parts, people: set.people().to_vec(), flags, parameters }
+                Found { outcome, people: set.people().to_vec(), flags, parameters }
             }
             Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label)?,
         };
-        let said = by_person(&found.parts.test, &found.outcome.test);
-        let said = said.into_iter().filter_map(|(person, (_, predicted))| {
+        let said = found.outcome.said.iter().filter_map(|(&person, &predicted)| {
             let subject = found.people[person].clone();
             let truth = task.target.value(&subject)?;
             let predicted = match loss {

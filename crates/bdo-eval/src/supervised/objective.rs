@@ -1,6 +1,6 @@
 //! What a wrong prediction costs, on tensors.
 
-use bdo_eval::fit::Loss;
+use crate::fit::Loss;
 use burn::tensor::{Tensor, TensorData, activation};
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! How a network is trained: the settings of its public code, all of them fields.
 
 use super::objective::Reduction;
-use bdo_data::record::Plan;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_train::schedule::{CosineEnd, LearningRate, Warmup};
+use bdo_train::timer::Length;
 use serde::{Deserialize, Serialize};
 
 /// Settings of one training.
@@ -29,9 +29,37 @@ pub struct Recipe {
     /// Factor on the learning rate from each layer to the one below, as in fine-tuning; `None` for one rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer_decay: Option<f64>,
-    /// Run only as many epochs as fit into this time, judged by the first; 0 means no limit.
+    /// Run only as many epochs as fit into this time, judged by the first steps; 0 means no limit.
     #[serde(default)]
     pub max_minutes: f64,
+    /// Purpose of the random stream that orders the scans.
+    #[serde(skip, default = "baseline_order")]
+    pub order: &'static str,
+}
+
+fn baseline_order() -> &'static str {
+    BASELINE_ORDER
+}
+
+/// The order of scans in the training of a baseline.
+pub const BASELINE_ORDER: &str = "baseline order";
+
+impl Rate {
+    /// As the training loop has it.
+    pub fn schedule(self) -> LearningRate {
+        let cosine = |from, to, ends| LearningRate::Cosine {
+            start: from,
+            peak: from,
+            end: to,
+            warmup: Warmup::Share(0.0),
+            ends,
+        };
+        match self {
+            Self::Cosine { from, to } => cosine(from, to, CosineEnd::LastStep),
+            Self::OpenCosine { from, to } => cosine(from, to, CosineEnd::AfterLastStep),
+            Self::Steps { from, factor, every } => LearningRate::Steps { first: from, factor, every: every as u64 },
+        }
+    }
 }
 
 /// Step length over a training.
@@ -43,6 +71,13 @@ pub enum Rate {
         /// At the first step.
         from: f64,
         /// At the last.
+        to: f64,
+    },
+    /// The same, with its end one step after the last.
+    OpenCosine {
+        /// At the first step.
+        from: f64,
+        /// Where it would arrive.
         to: f64,
     },
     /// Multiplied by a factor every so many epochs.
@@ -80,6 +115,7 @@ impl Recipe {
             selection: Selection::Protocol,
             layer_decay: None,
             max_minutes: 0.0,
+            order: BASELINE_ORDER,
         }
     }
 
@@ -96,30 +132,28 @@ impl Recipe {
             selection: Selection::Protocol,
             layer_decay: None,
             max_minutes: 0.0,
+            order: BASELINE_ORDER,
         }
     }
 
     /// Settings of a parameter with so many axes at a scheduled rate, so many layers below the output.
-    pub(super) fn adam(&self, rate: f64, depth: usize, axes: usize) -> Adam {
+    pub(super) fn adam(&self, rate: f64, depth: usize, axes: usize, scale: f64) -> Adam {
         let plain = Adam {
             learning_rate: rate,
             beta1: 0.9,
             beta2: 0.999,
             eps: 1e-8,
             weight_decay: WeightDecay::Coupled(self.weight_decay),
-            gradient_scale: 1.0,
+            gradient_scale: scale as f32,
         };
         let Some(decay) = self.layer_decay else { return plain };
         let decoupled = if axes > 1 { WeightDecay::Decoupled(self.weight_decay) } else { WeightDecay::None };
         Adam { learning_rate: rate * decay.powi(depth as i32), weight_decay: decoupled, ..plain }
     }
 
-    /// How many epochs fit into the time, judged by one.
-    pub(super) fn epochs_in_time(&self, seconds_each: f64) -> usize {
-        if self.max_minutes <= 0.0 {
-            return self.epochs;
-        }
-        ((60.0 * self.max_minutes / seconds_each.max(1e-9)) as usize).clamp(1, self.epochs)
+    /// How long the training is.
+    pub(super) fn length(&self) -> Length {
+        Length { minutes: self.max_minutes, ..Length::of_epochs(self.epochs as f64) }
     }
 
     /// Where batches of an epoch begin and end. Batch statistics need two scans, so a rest of one is always left out; with
@@ -130,37 +164,26 @@ impl Recipe {
         let starts = (0..scans).step_by(size);
         starts.map(|from| from..(from + size).min(scans)).filter(|range| range.len() >= least).collect()
     }
-
-    /// Step length at a step of an epoch, of `total` steps.
-    pub(super) fn rate_at(&self, step: u64, epoch: usize, total: u64) -> f64 {
-        match self.rate {
-            Rate::Cosine { from, to } => {
-                let plan = Plan { total_steps: total, steps_per_epoch: total, calibration_steps: 0 };
-                let (warmup, ends) = (Warmup::Share(0.0), CosineEnd::LastStep);
-                LearningRate::Cosine { start: from, peak: from, end: to, warmup, ends }.at(&plan, step)
-            }
-            Rate::Steps { from, factor, every } => from * factor.powi((epoch / every.max(1)) as i32),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bdo_data::record::Plan;
 
     #[test]
     fn rates_and_batches_are_those_of_the_public_code() {
         let cosine = Recipe::brain_network_transformer();
-        assert_eq!(cosine.rate_at(0, 0, 101), 1e-4);
-        assert!((cosine.rate_at(50, 0, 101) - 5.5e-5).abs() < 1e-12);
-        assert!((cosine.rate_at(100, 0, 101) - 1e-5).abs() < 1e-12);
+        let plan = Plan::of_epochs(101.0, 1);
+        let rate = |step| cosine.rate.schedule().at(&plan, step);
+        assert_eq!(rate(0), 1e-4);
+        assert!((rate(50) - 5.5e-5).abs() < 1e-12);
+        assert!((rate(100) - 1e-5).abs() < 1e-12);
         let steps = Recipe::brain_gnn();
-        assert_eq!([0, 19, 20, 40].map(|e| steps.rate_at(0, e, 1)), [0.01, 0.01, 0.005, 0.0025]);
+        assert_eq!([0, 19, 20, 40].map(|e| steps.rate.schedule().at(&plan, e)), [0.01, 0.01, 0.005, 0.0025]);
         assert_eq!(cosine.batches(35), [0..16, 16..32]);
         assert_eq!(cosine.batches(9).len(), 1);
         assert_eq!(cosine.batches(9)[0], 0..9);
-        let timed = Recipe { max_minutes: 1.0, ..Recipe::brain_gnn() };
-        assert_eq!([7.0, 100.0, 1e-3].map(|s| timed.epochs_in_time(s)), [8, 1, 100]);
         assert_eq!(steps.batches(201), [0..100, 100..200]);
         assert_eq!(steps.batches(250), [0..100, 100..200, 200..250]);
     }

@@ -1,9 +1,10 @@
 //! How good an epoch is on the validation people.
 
-use super::example::Example;
+use super::learner::Example;
 use super::recipe::Selection;
-use bdo_eval::fit::Loss;
-use bdo_eval::metric::{classification, regression};
+use crate::fit::Loss;
+use crate::metric::{classification, regression};
+use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub struct Score {
 
 impl Score {
     /// Scores predictions of scans, averaged over the scans of a person.
-    pub fn of(loss: Loss, examples: &[Example], predictions: &[f32]) -> Self {
+    pub fn of<H>(loss: Loss, examples: &[Example<H>], predictions: &[f32]) -> Self {
         let (truth, said): (Vec<f64>, Vec<f64>) = by_person(examples, predictions).into_values().unzip();
         match loss {
             Loss::SquaredError => {
@@ -49,6 +50,20 @@ impl Score {
         }
     }
 
+    /// As an entry of the journal.
+    pub(super) fn entry(&self, step: u64, scans: usize) -> ValidationEntry {
+        let named = [("accuracy", self.accuracy), ("macro_f1", self.macro_f1), ("rho", self.rho)];
+        let measures = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        ValidationEntry { step, loss: LossTerms::plain(self.loss), measures: Terms(measures.collect()), scans }
+    }
+
+    /// Of an entry of the journal.
+    pub(super) fn of_entry(entry: &ValidationEntry) -> Self {
+        let value = |name: &str| entry.measures.0.get(name).copied();
+        let (accuracy, macro_f1, rho) = (value("accuracy"), value("macro_f1"), value("rho"));
+        Self { loss: entry.loss.total, accuracy, macro_f1, rho }
+    }
+
     /// Whether this epoch is to be chosen over the best one so far.
     pub fn beats(&self, best: &Self, selection: Selection) -> bool {
         let by_loss = self.loss < best.loss;
@@ -63,7 +78,7 @@ impl Score {
 }
 
 /// Label and mean prediction of each person, by number.
-pub fn by_person(examples: &[Example], predictions: &[f32]) -> BTreeMap<usize, (f64, f64)> {
+pub fn by_person<H>(examples: &[Example<H>], predictions: &[f32]) -> BTreeMap<usize, (f64, f64)> {
     let mut sums: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
     for (example, prediction) in examples.iter().zip(predictions) {
         let entry = sums.entry(example.person).or_insert((f64::from(example.label), 0.0, 0.0));
@@ -76,13 +91,10 @@ pub fn by_person(examples: &[Example], predictions: &[f32]) -> BTreeMap<usize, (
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connectivity::Connectome;
-    use std::sync::Arc;
 
     #[test]
     fn people_count_once_and_ties_go_by_f1_then_loss() {
-        let inputs = Arc::new(Connectome { regions: 0, nodes: vec![], edges: None });
-        let example = |label: f32, person: usize| Example { inputs: inputs.clone(), label, person };
+        let example = |label: f32, person: usize| Example { scan: (), label, person };
         let examples = [example(1.0, 0), example(1.0, 0), example(0.0, 1), example(0.0, 2)];
         let score = Score::of(Loss::CrossEntropy, &examples, &[0.2, 0.9, 0.1, 0.7]);
         assert!((score.accuracy.unwrap_or(0.0) - 2.0 / 3.0).abs() < 1e-12, "{score:?}");

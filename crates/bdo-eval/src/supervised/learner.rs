@@ -1,0 +1,398 @@
+//! A network with labels as a learner of the training loop: mixing, dropout, the loss of the label, layer-wise rates, and the
+//! epoch chosen on the validation people.
+
+use super::network::{Input, Mix, Network, Scans, Training};
+use super::objective::{Reduction, cost, predictions};
+use super::recipe::{Recipe, Selection};
+use super::select::Score;
+use crate::fit::Loss;
+use bdo_data::cohort::CohortError;
+use bdo_data::random::{below, shuffle, stream};
+use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
+use bdo_model::ops::Kernels;
+use bdo_model::parameters::{ParameterError, Parameters};
+use bdo_train::fit::{Course, FitError, Keep, RunObserver, fit};
+use bdo_train::gradient::NamedGradients;
+use bdo_train::learner::{At, Batches, Contribution, Gradients, Learner, WeightFiles};
+use bdo_train::optimiser::AdamState;
+use bdo_train::step::number;
+use burn::tensor::Device;
+use rand_chacha::rand_core::Rng;
+use rayon::prelude::*;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// One scan with its label.
+#[derive(Clone, Debug)]
+pub struct Example<H> {
+    /// The scan.
+    pub scan: H,
+    /// 0 or 1 for a class, the z-scored value for a number.
+    pub label: f32,
+    /// Whose scan it is: predictions of one person are averaged.
+    pub person: usize,
+}
+
+/// Who trains, who selects, who is tested.
+#[derive(Clone, Debug)]
+pub struct Parts<H> {
+    /// Learned from.
+    pub train: Vec<Example<H>>,
+    /// Chooses the epoch.
+    pub validation: Vec<Example<H>>,
+    /// Predicted once, with the chosen epoch.
+    pub test: Vec<Example<H>>,
+}
+
+/// What to train on what.
+#[derive(Clone, Debug)]
+pub struct Request<'a, N: Network, S: Scans> {
+    /// Shape of the network.
+    pub config: &'a N::Config,
+    /// How it is trained.
+    pub recipe: &'a Recipe,
+    /// What a wrong prediction costs.
+    pub loss: Loss,
+    /// Where inputs come from.
+    pub scans: &'a S,
+    /// Who trains, selects and is tested.
+    pub parts: &'a Parts<S::Handle>,
+    /// Seed of weights, order, mixing and dropout.
+    pub seed: u64,
+    /// What the layers run.
+    pub kernels: Kernels,
+    /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
+    pub states: Option<(&'a std::path::Path, &'a str)>,
+}
+
+/// A trained network at its best epoch.
+#[derive(Clone, Debug)]
+pub struct FittedNetwork<N> {
+    /// The network, outside any gradient tape.
+    pub network: N,
+    /// All its values.
+    pub parameters: Parameters,
+    /// The chosen epoch, counted from 0.
+    pub epoch: usize,
+    /// Its score.
+    pub score: Score,
+    /// Mean training loss of every epoch.
+    pub train_losses: Vec<f64>,
+    loss: Loss,
+    batch_size: usize,
+}
+
+/// Training failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisedError {
+    /// Nobody to learn from or to select with.
+    #[error("expected at least two scans to train on and one to select with, found {train} and {validation}")]
+    TooFew {
+        /// Scans to train on.
+        train: usize,
+        /// Scans to select with.
+        validation: usize,
+    },
+    /// The parameters do not fit the network.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// A scan cannot be read.
+    #[error(transparent)]
+    Cohort(#[from] CohortError),
+    /// The training loop.
+    #[error(transparent)]
+    Fit(FitError),
+    /// Stopped by request.
+    #[error("interrupted at step {step}; run the same command again to go on")]
+    Interrupted {
+        /// The step that comes next.
+        step: u64,
+    },
+}
+
+impl From<FitError> for SupervisedError {
+    fn from(error: FitError) -> Self {
+        match error {
+            FitError::Interrupted { step } => Self::Interrupted { step },
+            error => Self::Fit(error),
+        }
+    }
+}
+
+/// Trains for all epochs and returns the best one.
+pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
+    request: &Request<N, S>,
+    observer: &dyn RunObserver,
+) -> Result<FittedNetwork<N>, SupervisedError> {
+    let Request { config, recipe, loss, scans, parts, seed, kernels, states } = *request;
+    let (train, validation) = (parts.train.len(), parts.validation.len());
+    if train < 2 || validation == 0 {
+        return Err(SupervisedError::TooFew { train, validation });
+    }
+    let device = Device::flex().autodiff();
+    let network = N::from_parameters(config, N::initial(config, seed), kernels, &device)?;
+    let (config, recipe) = (config.clone(), recipe.clone());
+    let data = SupervisedData { scans, parts, batches: recipe.batches(train), order: recipe.order };
+    let course = Course::of_epochs(seed, recipe.length());
+    let keep = match states {
+        None => Keep::Nothing,
+        Some((folder, identity)) => Keep::Checkpoints { folder: folder.to_path_buf(), identity: identity.to_owned() },
+    };
+    let learner = Supervised { network, config, recipe, loss, seed, kernels, device, scans: PhantomData };
+    let fitted = fit(learner, &data, &course, keep, observer)?;
+    let best = fitted.best.and_then(|mut sets| sets.pop());
+    let (Some(epoch), Some(parameters)) = (fitted.progress.best, best) else {
+        return Err(SupervisedError::TooFew { train, validation });
+    };
+    let (validations, learner) = (fitted.progress.validations, fitted.learner);
+    Ok(FittedNetwork {
+        network: N::from_parameters(&learner.config, parameters.clone(), kernels, &Device::flex())?,
+        parameters,
+        epoch,
+        score: Score::of_entry(&validations[epoch]),
+        train_losses: validations.iter().map(|entry| entry.measures.get("train_loss")).collect(),
+        loss,
+        batch_size: learner.recipe.batch_size,
+    })
+}
+
+impl<N: Network> FittedNetwork<N> {
+    /// Probabilities of class 1, or z-scored numbers, one per scan.
+    pub fn predict<S: Scans<Input = N::Input>>(
+        &self,
+        scans: &S,
+        examples: &[Example<S::Handle>],
+    ) -> Result<Vec<f32>, CohortError> {
+        predict(&self.network, self.loss, scans, examples, self.batch_size)
+    }
+}
+
+fn predict<N: Network, S: Scans<Input = N::Input>>(
+    network: &N,
+    loss: Loss,
+    scans: &S,
+    examples: &[Example<S::Handle>],
+    batch_size: usize,
+) -> Result<Vec<f32>, CohortError> {
+    let mut found = Vec::with_capacity(examples.len());
+    for chunk in examples.chunks(batch_size.clamp(1, N::SCANS_AT_ONCE)) {
+        let inputs = chunk.par_iter().map(|example| scans.whole(&example.scan)).collect::<Result<Vec<_>, _>>()?;
+        let batch = N::Input::on(&inputs, None, &Device::flex());
+        found.extend(predictions(loss, &network.pass(&batch, None).output));
+    }
+    Ok(found)
+}
+
+/// The scans of a training with labels.
+#[derive(Debug)]
+pub struct SupervisedData<'a, S: Scans> {
+    scans: &'a S,
+    parts: &'a Parts<S::Handle>,
+    /// Where the batches of an epoch begin and end.
+    batches: Vec<std::ops::Range<usize>>,
+    /// Purpose of the random stream that orders the scans.
+    order: &'static str,
+}
+
+/// Inputs and labels of a step, or of a part of it.
+#[derive(Debug)]
+pub struct Labelled<I> {
+    inputs: Vec<Arc<I>>,
+    labels: Vec<f32>,
+}
+
+impl<S: Scans> Batches for SupervisedData<'_, S> {
+    type Batch = Labelled<S::Input>;
+
+    fn steps_per_epoch(&self) -> u64 {
+        self.batches.len() as u64
+    }
+
+    fn draw(&self, seed: u64, step: u64) -> Result<Option<Labelled<S::Input>>, CohortError> {
+        let (epoch, place) = (step / self.steps_per_epoch(), (step % self.steps_per_epoch()) as usize);
+        let mut order: Vec<usize> = (0..self.parts.train.len()).collect();
+        shuffle(&mut order, &mut stream(self.order, &[seed, epoch]));
+        let chosen: Vec<&Example<S::Handle>> =
+            order[self.batches[place].clone()].iter().map(|i| &self.parts.train[*i]).collect();
+        let inputs = chosen
+            .par_iter()
+            .map(|example| self.scans.training(&example.scan, seed, epoch))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Some(Labelled { inputs, labels: chosen.iter().map(|example| example.label).collect() }))
+    }
+
+    fn scans(batch: &Labelled<S::Input>) -> usize {
+        batch.labels.len()
+    }
+}
+
+/// A network in training.
+#[derive(Debug)]
+struct Supervised<'a, N: Network, S> {
+    network: N,
+    config: N::Config,
+    recipe: Recipe,
+    loss: Loss,
+    seed: u64,
+    kernels: Kernels,
+    device: Device,
+    scans: PhantomData<&'a S>,
+}
+
+/// Some scans of a step with all that is random about them.
+struct Piece<I> {
+    inputs: Vec<Arc<I>>,
+    labels: Vec<f32>,
+    mix: Option<Mix>,
+    training: Training,
+    share: f64,
+}
+
+/// Gradients, and the running statistics of the last piece.
+#[derive(Default)]
+struct NetworkGradients {
+    gradients: NamedGradients,
+    statistics: Vec<Vec<f32>>,
+}
+
+impl Gradients for NetworkGradients {
+    fn plus(self, other: Self) -> Self {
+        Self { gradients: self.gradients.plus(other.gradients), statistics: other.statistics }
+    }
+
+    fn norm(&self) -> f64 {
+        self.gradients.norm()
+    }
+}
+
+impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a, N, S> {
+    type Data = SupervisedData<'a, S>;
+    type Piece = Piece<N::Input>;
+    type Gradients = NetworkGradients;
+    type Error = SupervisedError;
+
+    fn files(&self) -> WeightFiles {
+        vec![("network.safetensors", N::table(&self.config))]
+    }
+
+    fn parameters(&self) -> Vec<Parameters> {
+        vec![Parameters::of_module(&self.network, "")]
+    }
+
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, SupervisedError> {
+        let stored = weights.and_then(|mut sets| sets.pop());
+        let values = stored.unwrap_or_else(|| N::initial(&self.config, self.seed));
+        let network = N::from_parameters(&self.config, values, self.kernels, &self.device)?;
+        Ok(Self { network, ..self })
+    }
+
+    fn pieces(&self, batch: Labelled<N::Input>, at: &At) -> Vec<Self::Piece> {
+        let scans = batch.labels.len();
+        let size = N::SCANS_AT_ONCE.min(scans).max(1);
+        let piece = |(number, (inputs, labels)): (usize, (&[Arc<N::Input>], &[f32]))| {
+            let mix = self.recipe.mixup.then(|| mix(labels.len(), at));
+            let labels = mix.as_ref().map_or_else(|| labels.to_vec(), |mix| mix.blend(labels, 1));
+            let unmixed = self.loss == Loss::CrossEntropy && mix.is_none();
+            let classes = if unmixed { classes(&labels) } else { None };
+            let share = match self.recipe.reduction {
+                Reduction::Mean => inputs.len() as f64 / scans as f64,
+                Reduction::Sum => 1.0,
+            };
+            let training = Training { key: dropout_key(at, number), classes };
+            Piece { inputs: inputs.to_vec(), labels, mix, training, share }
+        };
+        batch.inputs.chunks(size).zip(batch.labels.chunks(size)).enumerate().map(piece).collect()
+    }
+
+    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NetworkGradients>, SupervisedError> {
+        let batch = N::Input::on(&piece.inputs, piece.mix.as_ref(), &self.device);
+        let pass = self.network.pass(&batch, Some(&piece.training));
+        let mut loss = cost(self.loss, pass.output, &piece.labels, self.recipe.reduction);
+        if let Some(penalty) = pass.penalty {
+            loss = loss + penalty;
+        }
+        let value = LossTerms::plain(piece.share * number(&loss.clone().inner()));
+        let gradients = if value.total.is_finite() {
+            NamedGradients::of_module(&self.network, loss.backward()).scaled(piece.share)
+        } else {
+            NamedGradients::default()
+        };
+        let gradients = NetworkGradients { gradients, statistics: pass.statistics };
+        Ok(Contribution { loss: value, measures: Terms::default(), gradients })
+    }
+
+    fn learning_rate(&self, at: &At) -> f64 {
+        self.recipe.rate.schedule().at(&at.plan, at.step)
+    }
+
+    fn updated(self, found: &NetworkGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
+        let rate = self.learning_rate(at);
+        let of_parameter = |name: &str, axes: usize| self.recipe.adam(rate, N::depth(&self.config, name), axes, scale);
+        let network = adam.apply_each(self.network, &found.gradients, &of_parameter);
+        Self { network: network.absorb(&found.statistics), ..self }
+    }
+
+    fn validate(&self, data: &Self::Data, step: u64) -> Result<Option<ValidationEntry>, SupervisedError> {
+        let examples = &data.parts.validation;
+        let said = predict(&self.network.valid(), self.loss, data.scans, examples, self.recipe.batch_size)?;
+        Ok(Some(Score::of(self.loss, examples, &said).entry(step, examples.len())))
+    }
+
+    fn prefers(&self, epoch: usize, entry: &ValidationEntry, best: Option<(usize, &ValidationEntry)>) -> bool {
+        let (Some((chosen, best)), selection) = (best, self.recipe.selection) else { return true };
+        // The first epoch that may be chosen replaces one that was only kept because there was none.
+        let (eligible, early) = match selection {
+            Selection::Protocol => (true, false),
+            Selection::LossAfter(epochs) => (epoch >= epochs, chosen < epochs),
+        };
+        eligible && (early || Score::of_entry(entry).beats(&Score::of_entry(best), selection))
+    }
+}
+
+/// Share and partners of a step. Beta(1, 1) is the uniform distribution.
+fn mix(samples: usize, at: &At) -> Mix {
+    let mut rng = stream("baseline mixup", &[at.seed, at.step]);
+    let share = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let mut partner: Vec<usize> = (0..samples).collect();
+    shuffle(&mut partner, &mut rng);
+    Mix { share, partner }
+}
+
+/// Labels as classes, where all of them are.
+fn classes(labels: &[f32]) -> Option<Vec<usize>> {
+    let class = |label: &f32| (*label == 0.0 || *label == 1.0).then_some(*label as usize);
+    labels.iter().map(class).collect()
+}
+
+/// Key of the dropout masks of a piece of a step's batch.
+fn dropout_key(at: &At, piece: usize) -> [u8; 32] {
+    let place = [at.seed, at.step, piece as u64];
+    // The first piece, which is usually the only one, is where the step is.
+    let mut rng = stream("baseline dropout", if piece == 0 { &place[..2] } else { &place });
+    std::array::from_fn(|_| below(&mut rng, 256) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixing_uses_one_share_for_inputs_and_labels() {
+        use bdo_data::record::Plan;
+        let at = At { plan: Plan::of_epochs(3.0, 1), step: 2, seed: 1 };
+        let labels: Vec<f32> = (0..9).map(|i| i as f32).collect();
+        let mixed = mix(9, &at).blend(&labels, 1);
+        let total: f32 = mixed.iter().sum();
+        assert!((total - 36.0).abs() < 1e-4, "{total}");
+        assert!(mixed.iter().enumerate().any(|(i, x)| *x != i as f32));
+        // Rows of three equal values stay equal, whatever the share and the partners.
+        let wide: Vec<f32> = labels.iter().flat_map(|x| [*x; 3]).collect();
+        assert_eq!(mix(9, &at).blend(&wide, 3), mixed.iter().flat_map(|x| [*x; 3]).collect::<Vec<f32>>());
+    }
+
+    #[test]
+    fn classes_are_only_whole_labels() {
+        assert_eq!(classes(&[0.0, 1.0]), Some(vec![0, 1]));
+        assert_eq!(classes(&[0.0, 0.4]), None);
+    }
+}

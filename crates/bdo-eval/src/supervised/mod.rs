@@ -1,0 +1,8 @@
+//! Networks trained with labels: the baselines over connectivity, and fine-tuned models. One learner for all of them, with the
+//! epoch chosen on the validation people.
+
+pub mod learner;
+pub mod network;
+pub mod objective;
+pub mod recipe;
+pub mod select;
