@@ -2,6 +2,7 @@
 
 use crate::head::Head;
 use bdo_data::random::{shuffle, stream};
+use bdo_train::schedule::half_cosine;
 use serde::{Deserialize, Serialize};
 
 /// One point of the grid.
@@ -32,9 +33,7 @@ impl ProbePoint {
 
     /// Of step `step` out of `total`, as half a cosine that would reach its end one step after the last.
     pub fn rate(&self, step: usize, total: usize) -> f64 {
-        let share = step as f64 / total as f64;
-        let (first, least) = (self.learning_rate, self.least_learning_rate);
-        least + (first - least) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
+        half_cosine(self.learning_rate, self.least_learning_rate, step as u64, total as u64)
     }
 }
 

@@ -1,6 +1,8 @@
 //! How good predictions are: what selects among heads, and how seeds are summed up.
 
 use crate::metric::{Metrics, classification, regression};
+use crate::supervised::recipe::Selection;
+use crate::supervised::select::Score;
 use bdo_data::target::LabelScale;
 use bdo_data::target::TargetKind;
 use serde::{Deserialize, Serialize};
@@ -21,13 +23,7 @@ pub fn score(task: &TargetKind, predictions: &[f64], labels: &[f64], units: Labe
 
 /// Whether the first is the better one to choose: lower squared error; or higher accuracy, then macro-F1, then lower loss.
 pub fn beats(first: &Metrics, second: &Metrics) -> bool {
-    match (first, second) {
-        (Metrics::Regression(a), Metrics::Regression(b)) => a.mse < b.mse,
-        (Metrics::Classification(a), Metrics::Classification(b)) => {
-            (a.accuracy, a.macro_f1, -a.log_loss) > (b.accuracy, b.macro_f1, -b.log_loss)
-        }
-        _ => false,
-    }
+    Score::from(first).beats(&Score::from(second), Selection::Protocol)
 }
 
 /// Mean and population spread of each score over seeds; none where a seed has none.

@@ -3,7 +3,7 @@
 use super::learner::Example;
 use super::recipe::Selection;
 use crate::fit::Loss;
-use crate::metric::{classification, regression};
+use crate::metric::{Metrics, classification, regression};
 use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,29 +25,18 @@ impl Score {
     /// Scores predictions of scans, averaged over the scans of a person.
     pub fn of<H>(loss: Loss, examples: &[Example<H>], predictions: &[f32]) -> Self {
         let (truth, said): (Vec<f64>, Vec<f64>) = by_person(examples, predictions).into_values().unzip();
-        match loss {
-            Loss::SquaredError => {
-                // Labels are z-scored already, so their spread is one.
-                let found = regression(&truth, &said, 1.0);
-                Self {
-                    loss: found.map_or(0.0, |m| m.mse),
-                    accuracy: None,
-                    macro_f1: None,
-                    rho: found.and_then(|m| m.rho),
-                }
-            }
+        let zero = (loss == Loss::CrossEntropy).then_some(0.0);
+        let nobody = Self { loss: 0.0, accuracy: zero, macro_f1: zero, rho: None };
+        let found = match loss {
+            // Labels are z-scored already, so their standard deviation is one.
+            Loss::SquaredError => regression(&truth, &said, 1.0).map(Metrics::Regression),
             Loss::CrossEntropy => {
                 let classes: Vec<usize> = truth.iter().map(|y| usize::from(*y >= 0.5)).collect();
                 let probabilities: Vec<f64> = said.iter().flat_map(|p| [1.0 - p, *p]).collect();
-                let found = classification(&classes, &probabilities, 2);
-                Self {
-                    loss: found.map_or(0.0, |m| m.log_loss),
-                    accuracy: Some(found.map_or(0.0, |m| m.accuracy)),
-                    macro_f1: Some(found.map_or(0.0, |m| m.macro_f1)),
-                    rho: None,
-                }
+                classification(&classes, &probabilities, 2).map(Metrics::Classification)
             }
-        }
+        };
+        found.map_or(nobody, |metrics| Self::from(&metrics))
     }
 
     /// As an entry of the journal.
@@ -73,6 +62,17 @@ impl Score {
                 (Some(a), Some(b), Some(f), Some(g)) => (a, f) > (b, g) || ((a, f) == (b, g) && by_loss),
                 _ => by_loss,
             },
+        }
+    }
+}
+
+impl From<&Metrics> for Score {
+    fn from(metrics: &Metrics) -> Self {
+        match metrics {
+            Metrics::Regression(m) => Self { loss: m.mse, accuracy: None, macro_f1: None, rho: m.rho },
+            Metrics::Classification(m) => {
+                Self { loss: m.log_loss, accuracy: Some(m.accuracy), macro_f1: Some(m.macro_f1), rho: None }
+            }
         }
     }
 }
