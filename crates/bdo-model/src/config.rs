@@ -91,7 +91,7 @@ keys! {
         /// Share of the reconstruction in the mixture of the two targets; the latent target has the rest. Our choice, since it makes
         /// tau 0.03, the best value of the paper's ablation.
         lambda: f64 = 0.97, SHARE, BDO;
-        /// Weight of the latent target distance. `auto` is (1 - lambda) sigma_g^2 / sigma_q^2: 0.03 at the
+        /// Weight of the latent target distance. `auto` is `(1 - lambda) sigma_g^2 / sigma_q^2`: 0.03 at the
         /// defaults.
         tau: Option<f64> = None, NOT_NEGATIVE, BDO;
         /// Weight of the reconstruction; 0 trains on the latent target alone, an ablation of the paper.

@@ -112,7 +112,8 @@ mod tests {
         for key in keys() {
             for word in key.words {
                 let set = format!("{}={word}", key.path());
-                Settings::resolve(None, "", &[set.clone()]).unwrap_or_else(|error| panic!("{set}: {error}"));
+                Settings::resolve(None, "", std::slice::from_ref(&set))
+                    .unwrap_or_else(|error| panic!("{set}: {error}"));
             }
         }
     }
