@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::{browser, python, root, tests};
+use crate::{browser, python, root, tally};
 
 /// Largest file the repository may hold.
 const MOST_BYTES: u64 = 2 << 20;
@@ -19,7 +19,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let python = python::interpreter();
     let environment: Vec<(&str, &str)> = python.as_deref().map(|p| ("BDO_PYTHON", p)).into_iter().collect();
     // Optimised tests run from one build; `--no-fail-fast` so that one failure does not hide the others' counts.
-    tests::run(&["test", "--workspace", "--no-fail-fast"], &environment)
+    tally::run(&["test", "--workspace", "--no-fail-fast"], &environment)
 }
 
 /// Runs cargo and says how long it took.

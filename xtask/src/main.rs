@@ -9,7 +9,7 @@ mod devices;
 mod house;
 mod packages;
 mod python;
-mod tests;
+mod tally;
 mod torture;
 
 use std::path::PathBuf;

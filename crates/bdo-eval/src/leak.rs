@@ -43,9 +43,17 @@ impl LeakReport {
         let (fitted, tested): (BTreeSet<&str>, BTreeSet<&str>) =
             (fitted.iter().copied().collect(), tested.iter().copied().collect());
         let people = fitted.intersection(&tested).map(|s| (*s).to_owned()).collect();
-        let family = |subject: &&str| division.family(subject).map(str::to_owned);
-        let of = |side: &BTreeSet<&str>| -> BTreeSet<String> { side.iter().filter_map(family).collect() };
-        let families = of(&fitted).intersection(&of(&tested)).cloned().collect();
+        let mut relatives: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for subject in &fitted {
+            division.family(subject).into_iter().for_each(|family| relatives.entry(family).or_default().push(subject));
+        }
+        // Somebody on both sides is named as a person; a family needs two of its members.
+        let crosses = |subject: &&str| {
+            let family = division.family(subject)?;
+            relatives.get(family)?.iter().any(|other| other != subject).then(|| family.to_owned())
+        };
+        let families: BTreeSet<String> = tested.iter().filter_map(crosses).collect();
+        let families = families.into_iter().collect();
         let mut duplicates = BTreeSet::new();
         let mut seen: BTreeMap<&str, Vec<&ScanContent>> = BTreeMap::new();
         for content in division.contents().iter().filter(|c| fitted.contains(c.subject.as_str())) {

@@ -77,7 +77,7 @@ pub enum Keep<'a> {
         /// The folder.
         folder: &'a RunFolder,
         /// Saved again once the length of the run is known.
-        record: RunRecord,
+        record: Box<RunRecord>,
     },
 }
 
@@ -191,7 +191,6 @@ struct Run<'a, L: Learner> {
     log: Option<Log>,
     timer: Timer,
     saved_at: Instant,
-    validated_at: u64,
     loss: Option<f64>,
     progress: Progress,
     adam: AdamState,
@@ -229,7 +228,6 @@ impl<'a, L: Learner> Run<'a, L> {
             log: None,
             timer: Timer::new(course.started),
             saved_at: Instant::now(),
-            validated_at: 0,
             loss: None,
             progress: Progress::default(),
             adam: AdamState::default(),
@@ -237,7 +235,6 @@ impl<'a, L: Learner> Run<'a, L> {
             learner: Some(learner),
         };
         run.restore()?;
-        run.validated_at = run.progress.step;
         if let Keep::Run { record, .. } = &run.keep {
             run.progress.plan = record.plan;
         }
@@ -322,11 +319,11 @@ impl<'a, L: Learner> Run<'a, L> {
     /// At the end of epochs and of the run.
     fn validate_if_due(&mut self) -> Result<(), L::Error> {
         let step = self.progress.step;
-        let due = self.epoch_ends() && step >= self.validated_at + self.course.validation_steps;
+        let validated_at = self.progress.validations.last().map_or(0, |entry| entry.step);
+        let due = self.epoch_ends() && step >= validated_at + self.course.validation_steps;
         if !due && step != self.plan().total_steps {
             return Ok(());
         }
-        self.validated_at = step;
         let begun = Instant::now();
         let Some(mut entry) = self.learner().validate(self.data, step)? else { return Ok(()) };
         self.timer.validation = begun.elapsed().as_secs_f64();
@@ -434,7 +431,6 @@ impl<'a, L: Learner> Run<'a, L> {
             "steps keep failing; back to step {} (return {rollbacks} of {MOST_ROLLBACKS})",
             self.progress.step
         ));
-        self.validated_at = self.validated_at.min(self.progress.step);
         self.open_log()?;
         self.save()
     }

@@ -92,7 +92,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
         later_cost: later_cost(settings),
     };
     let course = Course { clip_norm: train.clip_norm, ..course_of(settings, request.seed, length, started) };
-    let keep = Keep::Run { folder: &opened.folder, record: opened.record };
+    let keep = Keep::Run { folder: &opened.folder, record: Box::new(opened.record) };
     let fitted = fit(learner, &data, &course, keep, observer)?;
     // The readout needs the final weights; a finished run has it beside them.
     let readout = ensure_readout(&data.model, data.source.cohort(), &Unwatched)?;

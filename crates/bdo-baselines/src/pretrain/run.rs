@@ -73,7 +73,7 @@ fn train<M: TokenModel>(
     let length =
         Length { minutes: settings.train.max_minutes, whole_epochs: false, ..Length::of_epochs(settings.train.epochs) };
     let course = course_of(settings, seed, length, started);
-    let keep = Keep::Run { folder: &opened.folder, record: opened.record };
+    let keep = Keep::Run { folder: &opened.folder, record: Box::new(opened.record) };
     let fitted = fit(learner, &data, &course, keep, observer)?;
     Ok(Summary::of(fitted, data.model, data.scans.len(), notes))
 }

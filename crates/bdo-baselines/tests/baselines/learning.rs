@@ -189,7 +189,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
     let predicted =
         |fitted: FittedNetwork<BrainGnn>| (predict(&fitted, &parts.test), fitted.score, fitted.train_losses.clone());
     let whole = predicted(fit_network(&request(1, None), &Unobserved).unwrap());
-    let observer = |epochs| StopAfter { epochs, seen: Default::default() };
+    let observer = |epochs| StopAfter { epochs, seen: std::cell::Cell::default() };
     let stopped = fit_network::<BrainGnn, _>(&request(1, Some((&states, "a"))), &observer(2));
     // Three steps per epoch, since a rest of one or two scans is a batch too.
     assert!(matches!(stopped, Err(SupervisedError::Interrupted { step: 6 })));

@@ -289,7 +289,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
     fn pieces(&self, batch: Labelled<N::Input>, at: &At) -> Vec<Self::Piece> {
         let scans = batch.labels.len();
         let size = N::SCANS_AT_ONCE.min(scans).max(1);
-        let piece = |(number, (inputs, labels)): (usize, (&[Arc<N::Input>], &[f32]))| {
+        let piece = |number: usize, inputs: &[Arc<N::Input>], labels: &[f32]| {
             let mix = self.recipe.mixup.then(|| mix(labels.len(), at));
             let labels = mix.as_ref().map_or_else(|| labels.to_vec(), |mix| mix.blend(labels, 1));
             let unmixed = self.loss == Loss::CrossEntropy && mix.is_none();
@@ -301,7 +301,8 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
             let training = Training { key: dropout_key(at, number), classes };
             Piece { inputs: inputs.to_vec(), labels, mix, training, share }
         };
-        batch.inputs.chunks(size).zip(batch.labels.chunks(size)).enumerate().map(piece).collect()
+        let chunks = batch.inputs.chunks(size).zip(batch.labels.chunks(size)).enumerate();
+        chunks.map(|(number, (inputs, labels))| piece(number, inputs, labels)).collect()
     }
 
     fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NetworkGradients>, SupervisedError> {

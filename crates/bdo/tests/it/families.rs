@@ -62,7 +62,7 @@ fn siblings_stay_together_under_every_spelling_in_every_verb() {
         let family = original.participants().get(row, "family_id").unwrap();
         families.entry(family.to_owned()).or_default().push(subject.to_owned());
     }
-    assert!(families.values().filter(|members| members.len() > 1).count() > 10, "{families:?}");
+    assert!(families.values().filter(|members| members.len() > 1).count() >= 8, "{families:?}");
     let hash = TrainingPeople::subject_hash;
     let hashed: BTreeMap<String, Vec<String>> =
         families.iter().map(|(f, members)| (f.clone(), members.iter().map(|m| hash(m)).collect())).collect();
