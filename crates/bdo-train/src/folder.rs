@@ -83,8 +83,9 @@ impl RunFolder {
         if let Some(plan) = &record.plan {
             resolved.train.epochs = plan.epochs();
         }
-        durable::write(&self.path.join(CONFIG_FILE), resolved.to_toml().as_bytes())?;
+        // The record makes the folder a run: killed between the two, it is resumed and the configuration written again.
         record.write(&self.path)?;
+        durable::write(&self.path.join(CONFIG_FILE), resolved.to_toml().as_bytes())?;
         Ok(())
     }
 
