@@ -2,6 +2,7 @@
 
 use crate::config::ModelConfig;
 use crate::dynamics::{Frames, GridError, UnionGrid};
+use crate::intake::Kin;
 use burn::tensor::Tensor;
 
 /// Scans with context and target frames, and the noise of this step. All tensors live on the model's device.
@@ -19,6 +20,10 @@ pub struct MaskedBatch {
     pub process_noise: Vec<Tensor<3>>,
     /// Key of this step's dropout masks; unused at rate 0.
     pub dropout_key: [u8; 32],
+    /// Whose visit each sample is.
+    pub kin: Vec<Kin>,
+    /// [B, f] fingerprints of the samples' scans, where they are trained on.
+    pub fingerprint: Option<Tensor<2>>,
 }
 
 /// A batch that does not fit the model.

@@ -110,6 +110,18 @@ keys! {
         latent_term: LatentTerm = LatentTerm::Sampled, SHARE, BDO;
         /// State draws per training step; one is the cheapest unbiased choice.
         monte_carlo_samples: usize = 1, between(1, 1 << 10), BDO;
+        /// Weight of the identity term: two visits of one scan, disjoint in time, must give the same mean control, and other
+        /// people scanned in the same way must not. 0 is the paper.
+        identity: f64 = 0.0, NOT_NEGATIVE, BDO;
+        /// Temperature of the identity term: the smaller, the more the most similar strangers count.
+        identity_temperature: f64 = 0.1, POSITIVE, BDO;
+        /// Coordinates in which the identity term compares mean controls, behind a small network that is thrown away.
+        identity_width: usize = 128, between(1, 1 << 14), BDO;
+        /// Weight of the fingerprint term: the mean control of a visit must tell, through a linear map that is thrown away, the
+        /// connectivity of the whole scan in the principal coordinates of the training people. 0 is the paper.
+        fingerprint: f64 = 0.0, NOT_NEGATIVE, BDO;
+        /// Principal coordinates of connectivity that the fingerprint term asks for, each scaled to unit variance.
+        fingerprint_width: usize = 192, between(1, 1 << 14), BDO;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::batch::{BatchError, MaskedBatch, scan_grid};
 use crate::config::{ConfigError, LatentTerm, ModelConfig};
+use crate::control::Controls;
 use crate::decoder::Decoder;
 use crate::dropout::Dropout;
 use crate::dynamics::{Dynamics, Frames, Latents, UnionGrid};
@@ -77,6 +78,13 @@ pub struct Reconstruction {
     pub grid: UnionGrid,
     /// [B, 1, 1] what decoded values were multiplied by, where the model divides its input by the input's size.
     pub size: Option<Tensor<3>>,
+}
+
+impl TrainPass {
+    /// The mean control over the visible frames of each sample, the universal feature: [B, d].
+    pub fn mean_control(&self) -> Tensor<2> {
+        Controls { control: self.latents.control.clone(), counts: self.grid.context_count.clone() }.mean()
+    }
 }
 
 impl Bdo {

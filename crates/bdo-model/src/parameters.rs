@@ -200,7 +200,7 @@ fn push(table: &mut Vec<ParameterSpec>, name: String, shape: &[usize], start: St
     table.push(ParameterSpec { name, shape: shape.to_vec(), start, trainable: true });
 }
 
-fn push_linear(table: &mut Vec<ParameterSpec>, name: &str, inputs: usize, outputs: usize) {
+pub(crate) fn push_linear(table: &mut Vec<ParameterSpec>, name: &str, inputs: usize, outputs: usize) {
     let bound = Start::Uniform(1.0 / (inputs as f64).sqrt());
     push(table, format!("{name}.weight"), &[outputs, inputs], bound);
     push(table, format!("{name}.bias"), &[outputs], bound);

@@ -8,7 +8,7 @@ use crate::optimiser::AdamState;
 use crate::publish::{PublishError, Publisher};
 use crate::schedule::ramp_from;
 use crate::settings::Settings;
-use crate::source::{ScanSource, SourceError};
+use crate::source::{Draw, ScanSource, SourceError};
 use crate::step::number;
 use crate::validate::{ValidationPlan, validate};
 use bdo_data::cohort::CohortError;
@@ -18,6 +18,8 @@ use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::config::ModelConfig;
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::error::ModelError;
+use bdo_model::feature_heads::{FeatureHeads, FeatureTerms, head_table};
+use bdo_model::init::draw_parameters;
 use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape};
 use bdo_model::model::{Bdo, BuildError, TrainPass};
 use bdo_model::objective::LossWeights;
@@ -39,6 +41,8 @@ pub struct BdoLearner {
     pub model: Bdo,
     /// The moving average of its encoder.
     pub teacher: EmaEncoder,
+    /// The networks behind the terms on the mean control.
+    pub heads: FeatureHeads,
     settings: Settings,
     kernels: Kernels,
     seed: u64,
@@ -84,6 +88,8 @@ pub struct BdoData {
     pub source: ScanSource,
     /// Scans per step.
     pub batch_size: usize,
+    /// Most scans of a group that are told from each other, where each is visited twice.
+    pub group_size: Option<usize>,
     /// Frames and targets of a visit.
     pub mask: MaskSettings,
     /// Noise of a visit.
@@ -100,18 +106,34 @@ impl Batches for BdoData {
     type Batch = HostBatch;
 
     fn steps_per_epoch(&self) -> u64 {
-        self.source.steps_per_epoch(self.batch_size)
+        match self.group_size {
+            None => self.source.steps_per_epoch(self.batch_size),
+            Some(most) => self.source.groups(most, 0, 0).len().div_ceil(self.groups_per_step(most)) as u64,
+        }
     }
 
     fn draw(&self, seed: u64, step: u64) -> Result<Option<HostBatch>, CohortError> {
         let (epoch, place) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
-        let order = self.source.order(seed, epoch);
-        let scans = &order[self.source.batch_range(place, self.batch_size)];
-        self.source.batch(scans, seed, epoch, &self.mask, self.noise)
+        let scans = match self.group_size {
+            None => self.source.order(seed, epoch)[self.source.batch_range(place, self.batch_size)].to_vec(),
+            Some(most) => {
+                let groups = self.source.groups(most, seed, epoch);
+                let some = groups.chunks(self.groups_per_step(most)).nth(place as usize);
+                some.map(<[Vec<usize>]>::concat).unwrap_or_default()
+            }
+        };
+        let pairs = self.group_size.is_some();
+        self.source.batch(&scans, &Draw { seed, epoch, mask: self.mask, noise: self.noise, pairs })
     }
 
     fn scans(batch: &HostBatch) -> usize {
         batch.scans()
+    }
+}
+
+impl BdoData {
+    fn groups_per_step(&self, most: usize) -> usize {
+        (self.batch_size / most.max(1)).max(1)
     }
 }
 
@@ -141,12 +163,46 @@ impl BdoLearner {
     ) -> Result<Self, BuildError> {
         let model = Bdo::init(config, seed, kernels, device)?;
         let teacher = EmaEncoder::new(&model.encoder);
-        Ok(Self { model, teacher, settings: settings.clone(), seed, kernels, device: device.clone() })
+        let mut drawn = draw_parameters(&head_table(config), seed);
+        let heads = FeatureHeads::take(config, &mut drawn, kernels, device)?;
+        Ok(Self { model, teacher, heads, settings: settings.clone(), seed, kernels, device: device.clone() })
     }
 
     /// Cuts batches into micro-batches of another size than configured.
     pub fn set_micro_batch_size(&mut self, scans: usize) {
         self.settings.train.micro_batch_size = scans;
+    }
+
+    /// The weighted terms on the mean control of a pass, which are added to its loss and measures.
+    fn feature_loss(
+        &self,
+        heads: &FeatureHeads,
+        pass: &TrainPass,
+        batch: &MaskedBatch,
+        (loss, measures): (&mut Loss, &mut Terms),
+    ) -> Vec<Tensor<1>> {
+        let weights = &self.model.config().loss;
+        if weights.identity == 0.0 && weights.fingerprint == 0.0 {
+            return Vec::new();
+        }
+        let FeatureTerms { identity, fingerprint } =
+            heads.terms(&pass.mean_control(), &batch.kin, batch.fingerprint.as_ref());
+        if let Some(term) = &identity {
+            measures.0.insert("identified".to_owned(), term.found);
+        }
+        let found = [
+            ("identity", identity.map(|term| term.loss * weights.identity)),
+            ("fingerprint", fingerprint.map(|term| term * weights.fingerprint)),
+        ];
+        let terms = found.into_iter().filter_map(|(name, term)| term.map(|term| (name, term)));
+        terms
+            .map(|(name, term)| {
+                let value = number(&term);
+                loss.total += value;
+                loss.terms.0.insert(name.to_owned(), value);
+                term
+            })
+            .collect()
     }
 
     fn weights(&self, at: &At) -> LossWeights {
@@ -168,11 +224,14 @@ impl Learner for BdoLearner {
 
     fn files(&self) -> WeightFiles {
         let config = self.model.config();
-        vec![(MODEL, parameter_table(config)), (AVERAGE, encoder_table(config))]
+        let trained = [parameter_table(config), head_table(config)].concat();
+        vec![(MODEL, trained), (AVERAGE, encoder_table(config))]
     }
 
     fn parameters(&self) -> Vec<Parameters> {
-        vec![self.model.parameters(), self.teacher.parameters()]
+        let mut trained = self.model.parameters();
+        trained.0.extend(Parameters::of_module(&self.heads, "").0);
+        vec![trained, self.teacher.parameters()]
     }
 
     fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, RunError> {
@@ -181,11 +240,13 @@ impl Learner for BdoLearner {
             return Ok(Self::with_kernels(config, &self.settings, kernels, self.seed, &self.device)?);
         };
         let mut weights = weights.into_iter();
-        let (parameters, average) = (weights.next().unwrap_or_default(), weights.next().unwrap_or_default());
+        let (mut parameters, average) = (weights.next().unwrap_or_default(), weights.next().unwrap_or_default());
+        let heads =
+            FeatureHeads::take(config, &mut parameters, kernels, &self.device).map_err(BuildError::Parameter)?;
         let teacher =
             EmaEncoder::from_parameters(config, average, kernels, &self.device).map_err(BuildError::Parameter)?;
         let model = Bdo::from_parameters(config, parameters, kernels, &self.device)?;
-        Ok(Self { model, teacher, ..self })
+        Ok(Self { model, teacher, heads, ..self })
     }
 
     fn pieces(&self, batch: HostBatch, _: &At) -> Vec<BdoPiece> {
@@ -201,25 +262,36 @@ impl Learner for BdoLearner {
     /// nothing but rounding.
     fn pass(&self, piece: &BdoPiece, at: &At, alone: bool) -> Result<Contribution<NamedGradients>, RunError> {
         // Leaves of its own, so that tapes of different threads have nothing in common.
-        let twin = if alone { self.model.clone() } else { self.model.clone().fork(&self.device) };
+        let (twin, heads) = if alone {
+            (self.model.clone(), self.heads.clone())
+        } else {
+            (self.model.clone().fork(&self.device), self.heads.clone().fork(&self.device))
+        };
         let share = piece.share;
         let pass = twin.train_pass(&self.teacher, &piece.batch, self.weights(at))?;
-        let loss = loss_of(&pass).scaled(share);
+        let mut loss = loss_of(&pass);
         let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
-        let measures = Terms::of([
-            ("mean_square", share * piece.mean_square),
-            ("spread_over_time", share * spread.over_time),
-            ("spread_over_scans", share * spread.over_scans),
+        let mut measures = Terms::of([
+            ("mean_square", piece.mean_square),
+            ("spread_over_time", spread.over_time),
+            ("spread_over_scans", spread.over_scans),
         ]);
+        let on_feature = self.feature_loss(&heads, &pass, &piece.batch, (&mut loss, &mut measures));
+        let (loss, measures) = (loss.scaled(share), measures.scaled(share));
         // What is not finite here is not finite in the sum.
         if !loss.total.is_finite() {
             return Ok(Contribution { loss, measures, gradients: NamedGradients::default() });
         }
         // One number is scaled here instead of every gradient later.
-        let total = if share == 1.0 { pass.loss.total.clone() } else { pass.loss.total.clone() * share };
+        let total = on_feature.into_iter().fold(pass.loss.total.clone(), |sum, term| sum + term);
+        let total = if share == 1.0 { total } else { total * share };
         // The tape must be the only owner of what it saved; the rest of the pass would keep it alive.
         drop(pass);
-        Ok(Contribution { loss, measures, gradients: NamedGradients::of_module(&twin, total.backward()) })
+        let mut tape = total.backward();
+        let mut gradients = NamedGradients::default();
+        gradients.take(&twin, &mut tape);
+        gradients.take(&heads, &mut tape);
+        Ok(Contribution { loss, measures, gradients })
     }
 
     fn learning_rate(&self, at: &At) -> f64 {
@@ -239,9 +311,11 @@ impl Learner for BdoLearner {
         let range = [train.ema_start, train.ema_end];
         let momentum = ema_momentum(at.plan.counted(at.step), at.plan.total_steps, range);
         let model = adam.apply(self.model, gradients, &settings, scale);
+        let settings = Adam { gradient_scale: scale as f32, ..settings };
+        let heads = adam.apply_beside(self.heads, gradients, &|_, _| settings);
         let mut teacher = self.teacher;
         teacher.update(&model.encoder, momentum);
-        Self { model, teacher, ..self }
+        Self { model, teacher, heads, ..self }
     }
 
     fn measured(&self, loss: &Loss, measures: &mut Terms, at: &At) {

@@ -12,10 +12,15 @@ pub struct NamedGradients(pub BTreeMap<String, Tensor<1>>);
 
 impl NamedGradients {
     /// Takes the gradients of a module's parameters off the tape.
-    pub fn of_module<M: Module>(module: &M, gradients: Gradients) -> Self {
-        let mut collect = Collect { path: Vec::new(), gradients, found: BTreeMap::new() };
-        module.visit(&mut collect);
-        Self(collect.found)
+    pub fn of_module<M: Module>(module: &M, mut gradients: Gradients) -> Self {
+        let mut found = Self::default();
+        found.take(module, &mut gradients);
+        found
+    }
+
+    /// Takes those of one more module off the same tape.
+    pub fn take<M: Module>(&mut self, module: &M, gradients: &mut Gradients) {
+        module.visit(&mut Collect { path: Vec::new(), gradients, found: &mut self.0 });
     }
 
     /// Every gradient times a factor.
@@ -60,13 +65,13 @@ pub(crate) fn with_values<R>(tensor: &Tensor<1>, read: impl FnOnce(&[f32]) -> R)
     read(&tensor.to_data().try_to_vec::<f32>().expect("gradients are f32"))
 }
 
-struct Collect {
+struct Collect<'a> {
     path: Vec<String>,
-    gradients: Gradients,
-    found: BTreeMap<String, Tensor<1>>,
+    gradients: &'a mut Gradients,
+    found: &'a mut BTreeMap<String, Tensor<1>>,
 }
 
-impl ModuleVisitor for Collect {
+impl ModuleVisitor for Collect<'_> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -76,7 +81,7 @@ impl ModuleVisitor for Collect {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.val().grad_remove(&mut self.gradients) {
+        if let Some(gradient) = param.val().grad_remove(self.gradients) {
             let count = gradient.shape().num_elements();
             self.found.insert(self.path.join("."), gradient.reshape([count]));
         }

@@ -42,8 +42,17 @@ impl AdamState {
         adam: &dyn Fn(&str, usize) -> Adam,
     ) -> M {
         self.steps += 1;
-        let mut mapper = Apply { path: Vec::new(), state: self, gradients, adam };
-        module.map(&mut mapper)
+        self.apply_beside(module, gradients, adam)
+    }
+
+    /// A further module in the step that was applied last.
+    pub fn apply_beside<M: Module>(
+        &mut self,
+        module: M,
+        gradients: &NamedGradients,
+        adam: &dyn Fn(&str, usize) -> Adam,
+    ) -> M {
+        module.map(&mut Apply { path: Vec::new(), state: self, gradients, adam })
     }
 }
 

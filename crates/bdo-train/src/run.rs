@@ -65,19 +65,24 @@ pub struct Summary {
 pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary, RunError> {
     let started = Instant::now();
     let opened = OpenedRun::open(request)?;
-    let (settings, source) = (&opened.settings, opened.source(request)?);
+    let (settings, mut source) = (&opened.settings, opened.source(request)?);
     let config = settings.model_config(source.cohort().regions().len());
+    if config.loss.fingerprint > 0.0 {
+        source = source.with_fingerprints(config.loss.fingerprint_width, request.seed)?;
+    }
     let learner = BdoLearner::fresh(&config, settings, request.seed, &Device::flex().autodiff())?;
     let (train, noise) = (&settings.train, NoiseShape::of(&config));
     let data = BdoData {
         batch_size: train.batch_size,
+        // A group and its second visits are a micro-batch.
+        group_size: (config.loss.identity > 0.0).then_some((train.micro_batch_size / 2).max(2)),
         mask: settings.mask,
         noise,
         validation: ValidationPlan {
             seed: request.seed,
             most_scans: train.validation_scans,
             batch_size: train.micro_batch_size,
-            mask: settings.mask,
+            mask: settings.mask.at_ratio(settings.mask.ratio),
             noise,
         },
         publisher: Publisher::new(&source, &opened.record.identity, settings)?,

@@ -4,9 +4,11 @@ use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
-use bdo_model::intake::MaskSettings;
-use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
+use bdo_model::fingerprint::{FittedFingerprint, MOST_SCANS};
+use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey};
+use bdo_model::tangent::{ScanCovariance, SpectrumError};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +22,25 @@ pub struct ScanSource {
     train: Vec<usize>,
     /// Scans of the people held out for validation.
     validation: Vec<usize>,
+    /// Of every scan of the cohort.
+    kin: Vec<Kin>,
+    /// Of the scans that are trained on or validate; empty where no term asks for them.
+    fingerprints: Arc<BTreeMap<usize, Arc<[f32]>>>,
+}
+
+/// How visits of a batch are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Draw {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Pass over the data.
+    pub epoch: u64,
+    /// Frames and targets.
+    pub mask: MaskSettings,
+    /// Noise.
+    pub noise: NoiseShape,
+    /// Whether each scan is visited twice, in disjoint halves, beside others scanned in the same way.
+    pub pairs: bool,
 }
 
 /// How many people train and how many are held out.
@@ -42,6 +63,9 @@ pub enum SourceError {
     /// The people cannot be divided.
     #[error(transparent)]
     Split(#[from] SplitError),
+    /// Connectivity of a scan could not be computed.
+    #[error("fingerprints: {0}")]
+    Spectrum(#[from] SpectrumError),
     /// Nobody to train on.
     #[error("expected at least one scan with a valid region to train on, found none")]
     Empty,
@@ -73,7 +97,39 @@ impl ScanSource {
         if train.is_empty() {
             return Err(SourceError::Empty);
         }
-        Ok(Self { cohort: Arc::new(cohort), scaler: Arc::new(scaler), split, train, validation })
+        let kin = kin_of(&cohort);
+        let fingerprints = Arc::default();
+        Ok(Self { cohort: Arc::new(cohort), scaler: Arc::new(scaler), split, train, validation, kin, fingerprints })
+    }
+
+    /// With the fingerprint of every scan, whose axes are fitted on the training people alone.
+    pub fn with_fingerprints(self, width: usize, seed: u64) -> Result<Self, SourceError> {
+        let regions = self.cohort.regions().len();
+        let covariance = |i: usize| -> Result<ScanCovariance, SourceError> {
+            Ok(ScanCovariance::of(&self.cohort.scan(i)?.series, regions)?)
+        };
+        let mut chosen = self.train.clone();
+        shuffle(&mut chosen, &mut stream("fingerprint", &[seed]));
+        chosen.truncate(MOST_SCANS);
+        chosen.sort_unstable();
+        let some = chosen.par_iter().map(|&i| covariance(i)).collect::<Result<Vec<_>, _>>()?;
+        let fitted = FittedFingerprint::fit(&some.iter().collect::<Vec<_>>(), regions, width)?;
+        let all: Vec<usize> = self.train.iter().chain(&self.validation).copied().collect();
+        let of_scan = |&i: &usize| -> Result<(usize, Arc<[f32]>), SourceError> {
+            Ok((i, fitted.coordinates(&covariance(i)?)?.into()))
+        };
+        let fingerprints = Arc::new(all.par_iter().map(of_scan).collect::<Result<BTreeMap<_, _>, _>>()?);
+        Ok(Self { fingerprints, ..self })
+    }
+
+    /// Whose scan it is, and how it was scanned.
+    pub fn kin(&self, scan: usize) -> Kin {
+        self.kin[scan]
+    }
+
+    /// The fingerprint of a scan; empty where none was asked for.
+    pub fn fingerprint(&self, scan: usize) -> Arc<[f32]> {
+        self.fingerprints.get(&scan).cloned().unwrap_or_else(|| Arc::new([]))
     }
 
     /// The cohort.
@@ -108,26 +164,44 @@ impl ScanSource {
         order
     }
 
+    /// Training scans in groups of at most `most` that were scanned in the same way, in the order of one pass. How many groups
+    /// there are does not depend on seed and epoch.
+    pub fn groups(&self, most: usize, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
+        let mut alike: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for scan in self.order(seed, epoch) {
+            alike.entry(self.kin[scan].group).or_default().push(scan);
+        }
+        let cut = |scans: &Vec<usize>| -> Vec<Vec<usize>> {
+            // As even as possible: a group of one has nobody to be told from.
+            let pieces = scans.len().div_ceil(most.max(1));
+            (0..pieces).map(|i| scans[i * scans.len() / pieces..(i + 1) * scans.len() / pieces].to_vec()).collect()
+        };
+        let mut groups: Vec<Vec<usize>> = alike.values().flat_map(cut).collect();
+        shuffle(&mut groups, &mut stream("groups", &[seed, epoch]));
+        groups
+    }
+
     /// Reads, centres and scales scans and draws a batch of visits; scans the scaler leaves without a valid region are
-    /// left out, and a batch without any scan is `None`.
-    pub fn batch(
-        &self,
-        scans: &[usize],
-        seed: u64,
-        epoch: u64,
-        mask: &MaskSettings,
-        noise: NoiseShape,
-    ) -> Result<Option<HostBatch>, CohortError> {
-        let samples: Vec<Option<Sample>> = scans
+    /// left out, and a batch without any scan is `None`. In pairs, each scan is visited twice, in each of its halves.
+    pub fn batch(&self, scans: &[usize], draw: &Draw) -> Result<Option<HostBatch>, CohortError> {
+        let parts: &[Part] = if draw.pairs { &[Part::FirstHalf, Part::SecondHalf] } else { &[Part::Whole] };
+        let samples: Vec<Vec<Sample>> = scans
             .par_iter()
             .map(|&scan| {
-                let scaled = self.scaler.apply(&self.cohort.scan(scan)?);
-                let key = VisitKey { seed, epoch, scan: scan as u64 };
-                Ok(scaled.region_valid.contains(&true).then_some(Sample { scan: scaled, key }))
+                let scaled = Arc::new(self.scaler.apply(&self.cohort.scan(scan)?));
+                let visits = if scaled.region_valid.contains(&true) { parts } else { &[] };
+                let sample = |(visit, &part): (usize, &Part)| Sample {
+                    scan: scaled.clone(),
+                    key: VisitKey { seed: draw.seed, epoch: draw.epoch, scan: scan as u64, visit: visit as u64 },
+                    part,
+                    kin: if draw.pairs { self.kin[scan] } else { Kin::default() },
+                    fingerprint: self.fingerprint(scan),
+                };
+                Ok(visits.iter().enumerate().map(sample).collect())
             })
             .collect::<Result<_, CohortError>>()?;
         let samples: Vec<Sample> = samples.into_iter().flatten().collect();
-        Ok((!samples.is_empty()).then(|| HostBatch::draw(&samples, mask, noise)))
+        Ok((!samples.is_empty()).then(|| HostBatch::draw(&samples, &draw.mask, draw.noise)))
     }
 
     /// Which part of an epoch's order belongs to a step; the last batch of an epoch may be smaller.
@@ -140,4 +214,21 @@ impl ScanSource {
     pub fn steps_per_epoch(&self, batch_size: usize) -> u64 {
         self.train.len().div_ceil(batch_size) as u64
     }
+}
+
+/// Numbers of people, and of ways of scanning: site and repetition time in milliseconds.
+fn kin_of(cohort: &Cohort) -> Vec<Kin> {
+    let mut people: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ways: BTreeMap<(Option<&str>, u64), usize> = BTreeMap::new();
+    let mut kin = Vec::with_capacity(cohort.len());
+    for (scan, entry) in cohort.index().iter().enumerate() {
+        let (person, group) = (people.len(), ways.len());
+        let way = (entry.site.as_deref(), (1000.0 * entry.tr_seconds).round().max(0.0) as u64);
+        kin.push(Kin {
+            scan,
+            person: *people.entry(&entry.id.subject).or_insert(person),
+            group: *ways.entry(way).or_insert(group),
+        });
+    }
+    kin
 }

@@ -1,7 +1,7 @@
 //! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
 
 use crate::bdo::{LatentSpread, RunError, latent_spread, loss_of};
-use crate::source::ScanSource;
+use crate::source::{Draw, ScanSource};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_model::batch::{BatchError, MaskedBatch};
@@ -45,7 +45,8 @@ pub fn validate(
     let device = Device::flex();
     let mut sums = Sums::default();
     for chunk in scans.chunks(plan.batch_size) {
-        let batch = source.batch(chunk, plan.seed, VALIDATION_EPOCH, &plan.mask, plan.noise)?;
+        let draw = Draw { seed: plan.seed, epoch: VALIDATION_EPOCH, mask: plan.mask, noise: plan.noise, pairs: false };
+        let batch = source.batch(chunk, &draw)?;
         let Some(host) = batch else { continue };
         let (count, mean_square) = (host.scans(), host.target_mean_square());
         let batch = host.into_masked(&device);

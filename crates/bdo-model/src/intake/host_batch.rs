@@ -1,7 +1,7 @@
 //! A batch of visits, drawn from streams keyed by seed, epoch and scan: any batch of a run can be made at any time,
 //! on any thread, without the ones before it.
 
-use super::{Centre, MaskSettings, PaddedBatch, Visit};
+use super::{Centre, MaskSettings, PaddedBatch, Part, Visit};
 use crate::batch::MaskedBatch;
 use crate::config::ModelConfig;
 use crate::noise::fill_normal;
@@ -9,6 +9,7 @@ use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
+use std::sync::Arc;
 
 /// Position of the random stream of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,21 +20,48 @@ pub struct VisitKey {
     pub epoch: u64,
     /// Number of the scan in its cohort.
     pub scan: u64,
+    /// Tells visits of one scan in one pass apart, counted from 0.
+    pub visit: u64,
 }
 
 impl VisitKey {
-    fn position(self) -> [u64; 3] {
-        [self.seed, self.epoch, self.scan]
+    fn position(self, draw: Option<u64>) -> Vec<u64> {
+        let visit = (self.visit > 0).then_some(self.visit);
+        [self.seed, self.epoch, self.scan].into_iter().chain(draw).chain(visit).collect()
     }
+}
+
+/// Whose visit a sample is, for terms that compare samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kin {
+    /// Number of the scan.
+    pub scan: usize,
+    /// Number of the person.
+    pub person: usize,
+    /// Number of the way of scanning: site and repetition time. Samples of a group lie side by side.
+    pub group: usize,
 }
 
 /// One scan of a batch and the key of its random numbers.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Centred and scaled.
-    pub scan: ScaledScan,
+    pub scan: Arc<ScaledScan>,
     /// Where its random numbers come from.
     pub key: VisitKey,
+    /// Frames it may see.
+    pub part: Part,
+    /// Whose it is.
+    pub kin: Kin,
+    /// Connectivity of the whole scan in the coordinates of the fingerprint term; empty without that term.
+    pub fingerprint: Arc<[f32]>,
+}
+
+impl Sample {
+    /// A visit to the whole of a scan that is compared with no other.
+    pub fn alone(scan: ScaledScan, key: VisitKey) -> Self {
+        Self { scan: Arc::new(scan), key, part: Part::Whole, kin: Kin::default(), fingerprint: Arc::new([]) }
+    }
 }
 
 /// Sizes the tensors of a batch depend on.
@@ -70,6 +98,8 @@ pub struct HostBatch {
     process_noise: Vec<Vec<f32>>,
     dropout_key: [u8; 32],
     target_mean_square: f64,
+    kin: Vec<Kin>,
+    fingerprint: Vec<f32>,
 }
 
 impl HostBatch {
@@ -78,7 +108,7 @@ impl HostBatch {
     pub fn draw(samples: &[Sample], mask: &MaskSettings, noise: NoiseShape) -> Self {
         let visits: Vec<Visit> = samples
             .iter()
-            .map(|s| Visit::draw(mask, &s.scan.times_seconds, &mut stream("visit", &s.key.position())))
+            .map(|s| Visit::draw_part(mask, &s.scan.times_seconds, s.part, &mut stream("visit", &s.key.position(None))))
             .collect();
         let mut host = Self::of_visits(samples, &visits, noise);
         if mask.region_ratio > 0.0 {
@@ -93,7 +123,7 @@ impl HostBatch {
         let (k, n) = (self.padded.frames.frames, self.padded.regions());
         for (b, sample) in samples.iter().enumerate() {
             let mut regions: Vec<usize> = (0..n).filter(|&r| sample.scan.region_valid[r]).collect();
-            shuffle(&mut regions, &mut stream("hidden regions", &sample.key.position()));
+            shuffle(&mut regions, &mut stream("hidden regions", &sample.key.position(None)));
             let hidden = ((ratio * regions.len() as f64).round() as usize).min(regions.len().saturating_sub(1));
             for row in (b * k..(b + 1) * k).filter(|&row| self.padded.frames.context[row]) {
                 regions[..hidden].iter().for_each(|region| self.padded.series[row * n + region] = 0.0);
@@ -114,6 +144,8 @@ impl HostBatch {
             process_noise: vec![vec![0.0; size]; noise.draws],
             dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.key)),
             target_mean_square: 0.0,
+            kin: samples.iter().map(|sample| sample.kin).collect(),
+            fingerprint: samples.iter().flat_map(|sample| sample.fingerprint.iter().copied()).collect(),
         };
         host.fill_series(samples, visits, noise.unit_input);
         host.fill_noise(samples, visits, noise);
@@ -152,8 +184,7 @@ impl HostBatch {
     fn fill_noise(&mut self, samples: &[Sample], visits: &[Visit], noise: NoiseShape) {
         let (size, width) = (self.padded.frames.frames * self.width, self.width);
         let fill = |out: &mut [f32], purpose: &str, b: usize, draw: u64, wanted: bool| {
-            let VisitKey { seed, epoch, scan } = samples[b].key;
-            let mut rng = stream(purpose, &[seed, epoch, scan, draw]);
+            let mut rng = stream(purpose, &samples[b].key.position(Some(draw)));
             for (row, _) in visits[b].context.iter().enumerate().filter(|(_, context)| **context == wanted) {
                 fill_normal(&mut rng, &mut out[row * width..(row + 1) * width]);
             }
@@ -183,12 +214,16 @@ impl HostBatch {
         &mut self.padded.series
     }
 
-    /// Cuts the batch into pieces of at most `scans` scans, for gradient accumulation.
+    /// Cuts the batch into pieces of at most `scans` samples of one group, for gradient accumulation.
     pub fn micro_batches(self, scans: usize) -> Vec<Self> {
-        let (batch, k) = (self.padded.frames.batch, self.padded.frames.frames);
-        if batch <= scans {
+        let k = self.padded.frames.frames;
+        let pieces: Vec<usize> = (self.kin.chunk_by(|a, b| a.group == b.group))
+            .flat_map(|group| group.chunks(scans.max(1)).map(<[Kin]>::len))
+            .collect();
+        if pieces.len() < 2 {
             return vec![self];
         }
+        let fingerprint = self.fingerprint.len() / self.kin.len();
         let cut = |from: usize, to: usize| {
             let wide = from * k * self.width..to * k * self.width;
             Self {
@@ -198,15 +233,25 @@ impl HostBatch {
                 process_noise: self.process_noise.iter().map(|draw| draw[wide.clone()].to_vec()).collect(),
                 dropout_key: *blake3::keyed_hash(&self.dropout_key, &(from as u64).to_le_bytes()).as_bytes(),
                 target_mean_square: self.target_mean_square,
+                kin: self.kin[from..to].to_vec(),
+                fingerprint: self.fingerprint[from * fingerprint..to * fingerprint].to_vec(),
             }
         };
-        (0..batch).step_by(scans).map(|from| cut(from, (from + scans).min(batch))).collect()
+        let ends = pieces.iter().scan(0, |end, piece| {
+            *end += piece;
+            Some(*end)
+        });
+        ends.zip(&pieces).map(|(end, piece)| cut(end - piece, end)).collect()
     }
 
     /// Moves the batch onto a device.
     pub fn into_masked(self, device: &Device) -> MaskedBatch {
         let shape = [self.padded.frames.batch, self.padded.frames.frames, self.width];
         let tensor = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
+        let fingerprint = (!self.fingerprint.is_empty()).then(|| {
+            let width = self.fingerprint.len() / self.kin.len();
+            Tensor::from_data(TensorData::new(self.fingerprint, [self.kin.len(), width]), device)
+        });
         let (series, frames, region_valid) = self.padded.on(device);
         MaskedBatch {
             series,
@@ -215,6 +260,8 @@ impl HostBatch {
             latent_noise: tensor(self.latent_noise),
             process_noise: self.process_noise.into_iter().map(tensor).collect(),
             dropout_key: self.dropout_key,
+            kin: self.kin,
+            fingerprint,
         }
     }
 }
@@ -251,7 +298,7 @@ fn visible_size(sample: &Sample, visit: &Visit, means: &[f32]) -> f32 {
 
 fn dropout_key(key: VisitKey) -> [u8; 32] {
     let mut bytes = [0; 32];
-    rand_chacha::rand_core::Rng::fill_bytes(&mut stream("dropout", &key.position()), &mut bytes);
+    rand_chacha::rand_core::Rng::fill_bytes(&mut stream("dropout", &key.position(None)), &mut bytes);
     bytes
 }
 
@@ -267,7 +314,7 @@ mod tests {
             values: vec![1.0; 40 * regions],
             region_valid: (0..regions).map(|r| r != 3).collect(),
         };
-        let sample = |number| Sample { scan: scan.clone(), key: VisitKey { seed: 1, epoch: 2, scan: number } };
+        let sample = |number| Sample::alone(scan.clone(), VisitKey { seed: 1, epoch: 2, scan: number, visit: 0 });
         let samples = [sample(0), sample(1)];
         let mask = MaskSettings { ratio: 0.5, frames: 20, region_ratio: 1.0 / 3.0, ..MaskSettings::default() };
         let noise = NoiseShape { width: 4, draws: 1, sample_latent: false, unit_input: false };

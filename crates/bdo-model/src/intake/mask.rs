@@ -5,6 +5,7 @@ use crate::{keys, words};
 use bdo_data::random::below;
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 keys! {
     /// How frames are drawn.
@@ -12,6 +13,12 @@ keys! {
     pub struct MaskSettings in "mask", once [fewest_frames, window_seconds] {
         /// Share of the drawn frames (BDO) or tokens (BrainLM) that are hidden and predicted; both papers' value.
         ratio: f64 = 0.75, BELOW_ONE, &["bdo", "brainlm"];
+        /// Least share of hidden frames: each training visit draws its share between this and `ratio`. At or above `ratio`,
+        /// every visit hides `ratio`, as in the paper.
+        ratio_least: f64 = 1.0, SHARE, BDO;
+        /// Share of the training visits that are drawn in another way than `stretch` says: every second or third frame, or
+        /// irregularly from all there is. The feature of a scan must not depend on its clock. 0 is the paper.
+        varied: f64 = 0.0, SHARE, BDO;
         /// Frames drawn per visit of a scan; a scan with fewer gives all it has. The paper's value.
         frames: usize = 160, between(2, (1 << 20) - 1), BDO;
         /// Frames are drawn from a random stretch of this many times as many frames: 1 gives consecutive ones, 0 draws from
@@ -54,16 +61,81 @@ pub struct Visit {
     pub centre: Centre,
 }
 
+/// The part of a scan that a visit may see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All frames.
+    #[default]
+    Whole,
+    /// Frames before the middle.
+    FirstHalf,
+    /// The other frames.
+    SecondHalf,
+}
+
+impl Part {
+    /// Its frames in a scan of `count`; a scan too short to be halved is seen whole.
+    fn frames(self, count: usize) -> Range<usize> {
+        match self {
+            Self::FirstHalf if count >= 4 => 0..count / 2,
+            Self::SecondHalf if count >= 4 => count / 2..count,
+            _ => 0..count,
+        }
+    }
+}
+
+impl MaskSettings {
+    /// The same with a fixed share of hidden frames and no variation: what evaluation asks for.
+    pub fn at_ratio(self, ratio: f64) -> Self {
+        Self { ratio, ratio_least: 1.0, varied: 0.0, ..self }
+    }
+}
+
 impl Visit {
     /// Draws frames and targets uniformly, without replacement. The scan has at least two frames.
     pub fn draw(settings: &MaskSettings, times_seconds: &[f64], rng: &mut impl Rng) -> Self {
-        let mut frames = stretch(settings, times_seconds.len(), rng);
+        Self::draw_part(settings, times_seconds, Part::Whole, rng)
+    }
+
+    /// The same from a part of the scan.
+    pub fn draw_part(settings: &MaskSettings, times_seconds: &[f64], part: Part, rng: &mut impl Rng) -> Self {
+        let part = part.frames(times_seconds.len());
+        let varied = settings.varied > 0.0 && unit(rng) < settings.varied;
+        let mut frames = if varied { vary(part.len(), rng) } else { stretch(settings, part.len(), rng) };
         choose(&mut frames, settings.frames.max(2), rng);
+        frames.iter_mut().for_each(|frame| *frame += part.start);
         frames.sort_unstable();
         let count = frames.len();
-        let origin_seconds = if settings.stretch == 0.0 { 0.0 } else { times_seconds[frames[0]] };
-        Self { frames, context: draw_context(settings.ratio, count, rng), origin_seconds, centre: settings.centre }
+        let scan_clock = settings.stretch == 0.0 && settings.varied == 0.0;
+        let origin_seconds = if scan_clock { 0.0 } else { times_seconds[frames[0]] };
+        let ratio = if settings.ratio_least < settings.ratio {
+            settings.ratio_least + unit(rng) * (settings.ratio - settings.ratio_least)
+        } else {
+            settings.ratio
+        };
+        Self { frames, context: draw_context(ratio, count, rng), origin_seconds, centre: settings.centre }
     }
+}
+
+/// Uniform in [0, 1).
+fn unit(rng: &mut impl Rng) -> f64 {
+    below(rng, 1 << 32) as f64 / (1u64 << 32) as f64
+}
+
+/// Every second or third of `count` frames, or between half and all of them at random.
+fn vary(count: usize, rng: &mut impl Rng) -> Vec<usize> {
+    let every = match below(rng, 4) {
+        0 => 2,
+        1 => 3,
+        _ => 1,
+    };
+    if every > 1 && count >= 4 * every {
+        return (below(rng, every as u64) as usize..count).step_by(every).collect();
+    }
+    let mut frames: Vec<usize> = (0..count).collect();
+    let least = (count / 2).max(2).min(count);
+    choose(&mut frames, least + below(rng, (count - least) as u64 + 1) as usize, rng);
+    frames
 }
 
 /// Number of targets among `count` frames: rounded half up, at least one, and at least one context frame left.

@@ -8,8 +8,8 @@ mod padded;
 mod timing;
 mod windows;
 
-pub use host_batch::{HostBatch, NoiseShape, Sample, VisitKey};
-pub use mask::{Centre, MaskSettings, Visit, target_count};
+pub use host_batch::{HostBatch, Kin, NoiseShape, Sample, VisitKey};
+pub use mask::{Centre, MaskSettings, Part, Visit, target_count};
 pub use masked::{Masked, Units};
 pub use padded::PaddedBatch;
 pub use timing::Timing;

@@ -20,6 +20,10 @@ impl Windows {
 
     /// As the model has seen scans in training: stretches of them, if it was trained on stretches.
     pub fn of_training(mask: &MaskSettings) -> Self {
+        if mask.varied > 0.0 {
+            // Irregular visits span whole scans, on the clock of their first frame.
+            return Self { own_clock: true, ..Self::WHOLE_SCANS };
+        }
         if mask.stretch == 0.0 {
             return Self::WHOLE_SCANS;
         }

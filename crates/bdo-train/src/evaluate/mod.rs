@@ -114,6 +114,8 @@ impl Evaluation<'_> {
         let (series, frames, region_valid) = masked.batch().on(&Device::flex());
         let quiet = Tensor::<3>::zeros([1, frames.frames, self.model.config().width], &Device::flex());
         let batch = MaskedBatch {
+            kin: Vec::new(),
+            fingerprint: None,
             series,
             frames,
             region_valid,

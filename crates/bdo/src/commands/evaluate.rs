@@ -95,10 +95,9 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
             bail!("--mask-ratio: expected at least 0 and below 1, found {ratio}");
         }
         let mask = MaskSettings {
-            ratio,
             frames: args.frames.unwrap_or(notes.mask.frames),
             stretch: args.stretch.unwrap_or(notes.mask.stretch),
-            ..notes.mask
+            ..notes.mask.at_ratio(ratio)
         };
         for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
             let result = trained.score(&cohort, &scans, &mask, timing, common.seed)?;

@@ -13,7 +13,6 @@ use bdo_eval::comparison::{primary_metric, run_task};
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
 use bdo_model::frozen::FrozenModel;
-use bdo_model::intake::MaskSettings;
 use bdo_model::intake::Timing;
 use bdo_model::pooling::Pooling;
 use bdo_report::sweep::sweep_drawing;
@@ -141,7 +140,7 @@ fn folder_name(value: &str) -> String {
 /// Scores of the model and of kriging on masked frames of test people.
 fn reconstruction(model: &Path, args: &SweepArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Value> {
     let trained = Trained::open(model)?;
-    let mask = MaskSettings { ratio: args.mask_ratio, ..trained.notes.mask };
+    let mask = trained.notes.mask.at_ratio(args.mask_ratio);
     let scans = trained.scans_of(People::Test, cohort);
     let result = trained.score(cohort, &scans, &mask, Timing::AsScanned, common.seed)?;
     let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| score);

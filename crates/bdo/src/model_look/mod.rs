@@ -58,7 +58,7 @@ impl Look {
         let intake = Intake::new(&frozen.contract, cohort)?;
         let regions: Vec<Region> = intake.columns().iter().map(|c| cohort.regions()[*c].clone()).collect();
         let notes = frozen.notes.as_ref();
-        let mask = notes.as_ref().map_or_else(MaskSettings::default, |n| n.mask);
+        let mask = notes.as_ref().map_or_else(MaskSettings::default, |n| n.mask.at_ratio(n.mask.ratio));
         let index = cohort.index();
         let usable = |i: &usize| index[*i].frames >= 4;
         let validated = |subject: &str| {

@@ -106,9 +106,8 @@ impl Contestant {
             frames,
         };
         if phase == Phase::Train {
-            let sample = |(b, scan): (usize, &TokenScan)| Sample {
-                scan: scan.scan.clone(),
-                key: VisitKey { seed, epoch: 0, scan: b as u64 },
+            let sample = |(b, scan): (usize, &TokenScan)| {
+                Sample::alone(scan.scan.clone(), VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
             };
             let samples = scans.iter().enumerate().map(sample).collect();
             let mut step = TrainStep::on(&config, samples, kernels, Precision::fastest(), frames, MICRO_BATCH, seed)?;

@@ -35,13 +35,13 @@ impl TrainStep {
         let (kernels, precision) = workload::kernels(args);
         let times = workload::frames(args, seed, 0).times_seconds;
         let samples = (0..args.batch)
-            .map(|b| Sample {
-                scan: ScaledScan {
+            .map(|b| {
+                let scan = ScaledScan {
                     times_seconds: times[b * args.frames..(b + 1) * args.frames].to_vec(),
                     values: workload::noise("bench-series", &[seed, b as u64], args.frames * args.regions),
                     region_valid: vec![true; args.regions],
-                },
-                key: VisitKey { seed, epoch: 0, scan: b as u64 },
+                };
+                Sample::alone(scan, VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
             })
             .collect();
         Self::on(&workload::config(args), samples, kernels, precision, args.frames, args.micro_batch, seed)

@@ -9,7 +9,6 @@ use bdo_eval::infer::score::{FillScore, Question, visits};
 use bdo_model::control::control_of;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Intake;
-use bdo_model::intake::MaskSettings;
 use bdo_model::intake::Masked;
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::engine::Engine;
@@ -83,7 +82,7 @@ pub(super) fn fit(
     scans = scans.into_iter().step_by(step).collect();
     let mut all: Vec<(u64, Masked)> = Vec::new();
     for ratio in RATIOS {
-        let mask = MaskSettings { ratio, ..notes.mask };
+        let mask = notes.mask.at_ratio(ratio);
         all.extend(visits(cohort, &scans, &frozen.contract, &mask, common.seed)?);
     }
     all.extend(tails(frozen, notes, cohort, &scans)?);
@@ -176,7 +175,7 @@ fn check(
         seed: common.seed,
     };
     let progress = Progress::start("check", scans.len(), common.quiet)?;
-    let fill = |&ratio: &f64| question.fill(&MaskSettings { ratio, ..notes.mask }, &progress);
+    let fill = |&ratio: &f64| question.fill(&notes.mask.at_ratio(ratio), &progress);
     let scores: Result<Vec<FillScore>, EvalError> = RATIOS.iter().map(fill).collect();
     progress.finish();
     Ok(scores?)

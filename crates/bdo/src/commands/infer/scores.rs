@@ -5,7 +5,6 @@ use bdo_data::durable;
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
 use bdo_eval::infer::score::FillScore;
-use bdo_model::intake::MaskSettings;
 use serde_json::json;
 
 use super::super::evaluate::{People, scans_of};
@@ -29,7 +28,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
     let progress = Progress::start("impute", scans.len(), common.quiet)?;
-    let fill = |&ratio: &f64| question.fill(&MaskSettings { ratio, ..notes.mask }, &progress);
+    let fill = |&ratio: &f64| question.fill(&notes.mask.at_ratio(ratio), &progress);
     let scores: Result<Vec<FillScore>, EvalError> = args.missing.iter().map(fill).collect();
     progress.finish();
     let scores = scores?;

@@ -1,0 +1,134 @@
+//! Terms of the loss on the universal feature itself, the mean control of a visit, and the small networks they need. Those
+//! networks are trained with the model and thrown away: a model directory does not hold them.
+
+use crate::config::ModelConfig;
+use crate::intake::Kin;
+use crate::layer::{Linear, Source};
+use crate::ops::{Epilogue, Kernels};
+use crate::parameters::{ParameterError, ParameterSpec, Parameters, push_linear};
+use burn::module::Module;
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// Stands for minus infinity where a pair of samples is left out.
+const LEFT_OUT: f32 = -1e9;
+
+/// The networks between the mean control and the terms on it; each is there if its term has a weight.
+#[derive(Module, Debug)]
+pub struct FeatureHeads {
+    /// d -> d, for the identity term.
+    pub identity1: Option<Linear>,
+    /// d -> coordinates in which visits are compared.
+    pub identity2: Option<Linear>,
+    /// d -> coordinates of the fingerprint.
+    pub fingerprint: Option<Linear>,
+    temperature: f64,
+}
+
+/// The terms, without their weights.
+#[derive(Clone, Debug)]
+pub struct FeatureTerms {
+    /// Cross-entropy of finding the other visit of the same scan; absent without its weight or without a pair.
+    pub identity: Option<IdentityTerm>,
+    /// Mean squared error of the fingerprint's coordinates, which have unit variance.
+    pub fingerprint: Option<Tensor<1>>,
+}
+
+/// The identity term of some samples.
+#[derive(Clone, Debug)]
+pub struct IdentityTerm {
+    /// Mean over the samples that have a partner and a stranger to tell it from.
+    pub loss: Tensor<1>,
+    /// Share of them whose most similar sample is the partner.
+    pub found: f64,
+}
+
+/// Names and shapes of the parameters of the heads of a configuration.
+pub fn head_table(config: &ModelConfig) -> Vec<ParameterSpec> {
+    let (d, loss) = (config.width, &config.loss);
+    let mut table = Vec::new();
+    if loss.identity > 0.0 {
+        push_linear(&mut table, "identity1", d, d);
+        push_linear(&mut table, "identity2", d, loss.identity_width);
+    }
+    if loss.fingerprint > 0.0 {
+        push_linear(&mut table, "fingerprint", d, loss.fingerprint_width);
+    }
+    table
+}
+
+impl FeatureHeads {
+    /// Takes the heads of a configuration out of parameters.
+    pub fn take(
+        config: &ModelConfig,
+        parameters: &mut Parameters,
+        kernels: Kernels,
+        device: &Device,
+    ) -> Result<Self, ParameterError> {
+        let (d, loss) = (config.width, &config.loss);
+        let mut source = Source { parameters, device, kernels };
+        let mut linear = |wanted: bool, name: &str, outputs: usize| {
+            wanted.then(|| source.linear(name, d, outputs, true)).transpose()
+        };
+        Ok(Self {
+            identity1: linear(loss.identity > 0.0, "identity1", d)?,
+            identity2: linear(loss.identity > 0.0, "identity2", loss.identity_width)?,
+            fingerprint: linear(loss.fingerprint > 0.0, "fingerprint", loss.fingerprint_width)?,
+            temperature: loss.identity_temperature,
+        })
+    }
+
+    /// The terms of samples with mean controls [B, d]; `fingerprint` [B, f] holds those of their scans.
+    pub fn terms(&self, feature: &Tensor<2>, kin: &[Kin], fingerprint: Option<&Tensor<2>>) -> FeatureTerms {
+        let rows = feature.clone().unsqueeze_dim::<3>(0); // [1, B, d]
+        let fingerprint = self.fingerprint.as_ref().zip(fingerprint).map(|(head, known)| {
+            let told: Tensor<2> = head.forward(rows.clone()).squeeze_dim(0); // [B, f]
+            (told - known.clone()).square().mean()
+        });
+        let identity = self.identity1.as_ref().zip(self.identity2.as_ref()).and_then(|(first, second)| {
+            let code: Tensor<2> = second.forward(first.forward_then(rows, Epilogue::Gelu)).squeeze_dim(0); // [B, c]
+            identity_term(code, kin, self.temperature)
+        });
+        FeatureTerms { identity, fingerprint }
+    }
+
+    /// Coordinates of the fingerprint that features [B, d] tell.
+    pub fn told(&self, feature: &Tensor<2>) -> Option<Tensor<2>> {
+        let head = self.fingerprint.as_ref()?;
+        Some(head.forward(feature.clone().unsqueeze_dim::<3>(0)).squeeze_dim(0))
+    }
+}
+
+/// code [B, c]: each sample must be most similar, by cosine, to the other visit of its scan, among samples of its group.
+/// Other scans of the same person count neither as partners nor as strangers.
+fn identity_term(code: Tensor<2>, kin: &[Kin], temperature: f64) -> Option<IdentityTerm> {
+    let count = kin.len();
+    let partner = |i: usize| (0..count).find(|&j| j != i && kin[j].scan == kin[i].scan);
+    let stranger = |i: usize, j: usize| kin[j].person != kin[i].person && kin[j].group == kin[i].group;
+    let asked: Vec<(usize, usize)> = (0..count)
+        .filter(|&i| (0..count).any(|j| stranger(i, j)))
+        .filter_map(|i| partner(i).map(|j| (i, j)))
+        .collect();
+    if asked.is_empty() {
+        return None;
+    }
+    let mut allowed = vec![LEFT_OUT; count * count];
+    let mut wanted = vec![0.0f32; count * count];
+    for &(i, j) in &asked {
+        (0..count).filter(|&other| stranger(i, other)).for_each(|other| allowed[i * count + other] = 0.0);
+        allowed[i * count + j] = 0.0;
+        wanted[i * count + j] = -1.0 / asked.len() as f32;
+    }
+    let place = (&code.device(), code.dtype());
+    let matrix = |values: Vec<f32>| Tensor::<2>::from_data(TensorData::new(values, [count, count]), place);
+    let size = code.clone().square().sum_dim(1).sqrt().clamp_min(1e-6);
+    let code = code / size;
+    let similar = code.clone().matmul(code.transpose()) / temperature + matrix(allowed); // [B, B]
+    let best = similar.clone().into_data().try_to_vec::<f32>().unwrap_or_default();
+    let found = asked.iter().filter(|&&(i, j)| {
+        let row = &best[i * count..(i + 1) * count];
+        row.iter().enumerate().all(|(other, x)| other == j || *x < row[j])
+    });
+    let found = found.count() as f64 / asked.len() as f64;
+    Some(IdentityTerm { loss: (log_softmax(similar, 1) * matrix(wanted)).sum(), found })
+}
