@@ -36,6 +36,17 @@ pub fn leading_eigen(matrix: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
     Some((order.into_iter().map(|k| values[k]).collect(), vectors))
 }
 
+/// A function of a symmetric matrix, by way of its eigenvalues; `None` where they were not found.
+pub fn spectral(matrix: MatRef<'_, f64>, function: &dyn Fn(f64) -> f64) -> Option<Mat<f64>> {
+    let (values, vectors) = symmetric_eigen(matrix)?;
+    let mut scaled = vectors.clone();
+    for (column, value) in scaled.col_iter_mut().zip(values) {
+        let by = function(value);
+        column.iter_mut().for_each(|x| *x *= by);
+    }
+    Some(product(scaled.as_ref(), vectors.transpose()))
+}
+
 /// `a b`.
 pub fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     let mut out = Mat::zeros(a.nrows(), b.ncols());
