@@ -3,10 +3,10 @@
 use bdo_data::random;
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Design, DesignError};
+use crate::design::{Coordinates, Design, DesignError};
 use crate::features::Features;
 use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
-use crate::ridge::{left_out_residuals, ridge};
+use crate::ridge::{LinearFit, left_out_residuals, ridge};
 use crate::standardise::FittedStandardiser;
 
 /// Folds over people inside the training set that choose the penalty of a logistic fit.
@@ -26,6 +26,16 @@ pub enum Labels<'a> {
         /// How many classes there are, present in these rows or not.
         classes: usize,
     },
+}
+
+impl Labels<'_> {
+    /// Number of classes, 0 for a number.
+    pub fn classes(self) -> usize {
+        match self {
+            Self::Number(_) => 0,
+            Self::Class { classes, .. } => classes,
+        }
+    }
 }
 
 /// A linear model with everything needed to apply it to new people.
@@ -54,71 +64,14 @@ impl FittedProbe {
         seed: u64,
     ) -> Result<Self, DesignError> {
         let design = Design::new(features, rows)?;
-        // Half decades around the mean squared length of a row, strongest first, so that fits start from their neighbour's.
-        let unit = design.mean_square();
-        let penalties: Vec<f64> = (-7..=7).rev().map(|k| unit * 10f64.powf(f64::from(k) / 2.0)).collect();
-        match labels {
-            Labels::Number(values) => Ok(Self::number(&design, values, groups, &penalties)),
-            Labels::Class { codes, classes } => Ok(Self::class(&design, codes, classes, groups, &penalties, seed)),
-        }
-    }
-
-    fn number(design: &Design<'_>, values: &[f64], groups: &[usize], penalties: &[f64]) -> Self {
-        let n = values.len().max(1) as f64;
-        let score =
-            |penalty: f64| left_out_residuals(design, values, groups, penalty).iter().map(|e| e * e).sum::<f64>() / n;
-        let tried: Vec<(f64, f64)> = penalties.iter().map(|p| (*p, score(*p))).collect();
-        let penalty = best(&tried);
-        let fit = ridge(design, values, penalty);
-        let weights = design.feature_weights(&fit.weights);
-        let standardiser = design.standardiser().clone();
-        Self { standardiser, weights, intercepts: vec![fit.intercept], classes: 0, penalty, tried }
-    }
-
-    fn class(
-        design: &Design<'_>,
-        codes: &[usize],
-        classes: usize,
-        groups: &[usize],
-        penalties: &[f64],
-        seed: u64,
-    ) -> Self {
-        let folds = person_folds(codes, groups, seed);
-        let parts: Vec<(Vec<usize>, LogisticProblem<'_>)> = (0..FOLDS)
-            .map(|fold| {
-                let (held, kept): (Vec<usize>, Vec<usize>) = (0..design.rows()).partition(|i| folds[*i] == fold);
-                (held, LogisticProblem::new(design, kept, codes, classes))
-            })
-            .collect();
-        let mut fits: Vec<Option<LogisticFit>> = vec![None; FOLDS];
-        let mut tried: Vec<(f64, f64)> = vec![];
-        for &penalty in penalties {
-            let mut loss = 0.0;
-            for ((held, problem), fit) in parts.iter().zip(&mut fits) {
-                let next = problem.fit(penalty, Exactness::Selecting, fit.as_ref());
-                let own = |i: &usize| probabilities(&next, classes.max(2), design.row(*i))[codes[*i]];
-                loss -= held.iter().map(|i| own(i).max(f64::EPSILON).ln()).sum::<f64>();
-                *fit = Some(next);
-            }
-            tried.push((penalty, loss / design.rows().max(1) as f64));
-            // The loss falls and then rises as the penalty weakens; the weakest penalties cost the most and are not reached.
-            let lowest = tried.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
-            if tried.len() > PAST_THE_BEST
-                && tried[tried.len() - PAST_THE_BEST..].iter().all(|(_, loss)| *loss > lowest)
-            {
-                break;
-            }
-        }
-        let penalty = best(&tried);
-        let all = LogisticProblem::new(design, (0..design.rows()).collect(), codes, classes);
-        let fit = all.fit(penalty, Exactness::Final, None);
-        let (rank, mut weights, mut intercepts) = (design.rank(), vec![], vec![]);
-        for output in fit.weights.chunks_exact(rank + 1) {
-            weights.extend(design.feature_weights(&output[..rank]));
-            intercepts.push(output[rank]);
+        let Choice { penalty, tried, .. } = Choice::inside(&design, labels, groups, seed);
+        let (mut weights, mut intercepts) = (vec![], vec![]);
+        for output in fit(&design, labels, penalty) {
+            weights.extend(design.feature_weights(&output.weights));
+            intercepts.push(output.intercept);
         }
         let standardiser = design.standardiser().clone();
-        Self { standardiser, weights, intercepts, classes, penalty, tried }
+        Ok(Self { standardiser, weights, intercepts, classes: labels.classes(), penalty, tried })
     }
 
     /// One number a row (regression), or the probabilities of all classes, row after row.
@@ -148,9 +101,93 @@ impl FittedProbe {
     }
 }
 
-/// The penalty with the lowest score; of equal ones the strongest.
-fn best(tried: &[(f64, f64)]) -> f64 {
-    tried.iter().min_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0))).map_or(1.0, |(p, _)| *p)
+/// A penalty chosen inside the training people.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// The chosen penalty.
+    pub penalty: f64,
+    /// Its score on left-out people: mean squared error or mean log loss.
+    pub loss: f64,
+    /// Each penalty tried with its score.
+    pub tried: Vec<(f64, f64)>,
+}
+
+impl Choice {
+    /// Chooses by leaving out one person at a time (numbers) or folds of people (classes).
+    pub fn inside(coordinates: &Coordinates, labels: Labels<'_>, groups: &[usize], seed: u64) -> Self {
+        // Half decades around the mean squared length of a row, strongest first, so that fits start from their neighbour's.
+        let unit = coordinates.mean_square();
+        let penalties: Vec<f64> = (-7..=7).rev().map(|k| unit * 10f64.powf(f64::from(k) / 2.0)).collect();
+        match labels {
+            Labels::Number(values) => Self::number(coordinates, values, groups, &penalties),
+            Labels::Class { codes, classes } => Self::class(coordinates, codes, classes, groups, &penalties, seed),
+        }
+    }
+
+    fn number(coordinates: &Coordinates, values: &[f64], groups: &[usize], penalties: &[f64]) -> Self {
+        let n = values.len().max(1) as f64;
+        let score = |penalty: f64| {
+            left_out_residuals(coordinates, values, groups, penalty).iter().map(|e| e * e).sum::<f64>() / n
+        };
+        let tried: Vec<(f64, f64)> = penalties.iter().map(|p| (*p, score(*p))).collect();
+        let (penalty, loss) = best(&tried);
+        Self { penalty, loss, tried }
+    }
+
+    fn class(
+        coordinates: &Coordinates,
+        codes: &[usize],
+        classes: usize,
+        groups: &[usize],
+        penalties: &[f64],
+        seed: u64,
+    ) -> Self {
+        let folds = person_folds(codes, groups, seed);
+        let parts: Vec<(Vec<usize>, LogisticProblem<'_>)> = (0..FOLDS)
+            .map(|fold| {
+                let (held, kept): (Vec<usize>, Vec<usize>) = (0..coordinates.rows()).partition(|i| folds[*i] == fold);
+                (held, LogisticProblem::new(coordinates, kept, codes, classes))
+            })
+            .collect();
+        let mut fits: Vec<Option<LogisticFit>> = vec![None; FOLDS];
+        let mut tried: Vec<(f64, f64)> = vec![];
+        for &penalty in penalties {
+            let mut loss = 0.0;
+            for ((held, problem), fit) in parts.iter().zip(&mut fits) {
+                let next = problem.fit(penalty, Exactness::Selecting, fit.as_ref());
+                let own = |i: &usize| probabilities(&next, classes.max(2), coordinates.row(*i))[codes[*i]];
+                loss -= held.iter().map(|i| own(i).max(f64::EPSILON).ln()).sum::<f64>();
+                *fit = Some(next);
+            }
+            tried.push((penalty, loss / coordinates.rows().max(1) as f64));
+            // The loss falls and then rises as the penalty weakens; the weakest penalties cost the most and are not reached.
+            let lowest = tried.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
+            if tried.len() > PAST_THE_BEST
+                && tried[tried.len() - PAST_THE_BEST..].iter().all(|(_, loss)| *loss > lowest)
+            {
+                break;
+            }
+        }
+        let (penalty, loss) = best(&tried);
+        Self { penalty, loss, tried }
+    }
+}
+
+/// The fit on all rows: one for a number or two classes, else one a class.
+pub(crate) fn fit(coordinates: &Coordinates, labels: Labels<'_>, penalty: f64) -> Vec<LinearFit> {
+    let (codes, classes) = match labels {
+        Labels::Number(values) => return vec![ridge(coordinates, values, penalty)],
+        Labels::Class { codes, classes } => (codes, classes),
+    };
+    let all = LogisticProblem::new(coordinates, (0..coordinates.rows()).collect(), codes, classes);
+    let (fit, rank) = (all.fit(penalty, Exactness::Final, None), coordinates.rank());
+    let output = |output: &[f64]| LinearFit { weights: output[..rank].to_vec(), intercept: output[rank] };
+    fit.weights.chunks_exact(rank + 1).map(output).collect()
+}
+
+/// The penalty with the lowest score, and that score; of equal ones the strongest.
+fn best(tried: &[(f64, f64)]) -> (f64, f64) {
+    tried.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0))).unwrap_or((1.0, f64::NAN))
 }
 
 /// A fold for every row: rows of one person together, classes spread evenly.

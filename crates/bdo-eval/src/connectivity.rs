@@ -68,7 +68,7 @@ pub fn connectivity_table(cohort: &Cohort, scale: Scale) -> Result<FeatureTable,
 }
 
 /// Columns as contiguous unit vectors, so that every correlation is one dot product; their length; which are not constant.
-fn unit_columns(series: &[f32], regions: usize) -> (Vec<f64>, usize, Vec<bool>) {
+pub(crate) fn unit_columns(series: &[f32], regions: usize) -> (Vec<f64>, usize, Vec<bool>) {
     let frames = series.len().checked_div(regions).unwrap_or(0);
     let mut columns = vec![0.0f64; regions * frames];
     let mut valid = vec![false; regions];

@@ -4,6 +4,8 @@
 //! as many coordinates as there are rows: the 19,900 correlations of 200 regions cost one decomposition of people x people, which
 //! then serves every penalty. Where there are fewer features than rows, the features' own covariance is decomposed instead.
 
+use std::ops::Deref;
+
 use bdo_kernels::linalg::{self, leading_eigen};
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
@@ -16,16 +18,23 @@ const BLOCK_COLUMNS: usize = 512;
 /// Rows of the result that one thread computes; fixed, so that sums do not depend on the number of threads.
 const STRIP_ROWS: usize = 96;
 
-/// The design of a fit: `[rows, rank]` scores whose columns are orthogonal.
+/// Training rows as `[rows, rank]` scores whose columns are orthogonal: all that a penalised fit needs to know of them.
+#[derive(Debug)]
+pub struct Coordinates {
+    rows: usize,
+    /// Row-major `[rows, rank]`.
+    scores: Vec<f64>,
+    /// Squared length of each column of the scores, largest first.
+    eigenvalues: Vec<f64>,
+}
+
+/// The design of a fit: coordinates of standardised features.
 #[derive(Debug)]
 pub struct Design<'a> {
     features: &'a Features,
     rows: &'a [usize],
     standardiser: FittedStandardiser,
-    /// Row-major `[rows, rank]`.
-    scores: Vec<f64>,
-    /// Squared length of each column of the scores, largest first.
-    eigenvalues: Vec<f64>,
+    coordinates: Coordinates,
     /// Features x rank where there are fewer features than rows.
     rotation: Option<Mat<f64>>,
 }
@@ -38,33 +47,20 @@ pub struct DesignError {
     pub size: usize,
 }
 
-impl<'a> Design<'a> {
-    /// Standardises on these rows and decomposes.
-    pub fn new(features: &'a Features, rows: &'a [usize]) -> Result<Self, DesignError> {
-        let standardiser = FittedStandardiser::fit(features, rows);
-        if features.width() < rows.len() {
-            let all = standardised(features, rows, &standardiser, 0, features.width());
-            let covariance = product(all.transpose());
-            let (eigenvalues, rotation) = eigen(&covariance)?;
-            let scores = row_major(linalg::product(all.as_ref(), rotation.as_ref()).as_ref());
-            return Ok(Self { features, rows, standardiser, scores, eigenvalues, rotation: Some(rotation) });
-        }
-        let mut gram = Mat::zeros(rows.len(), rows.len());
-        for start in (0..features.width()).step_by(BLOCK_COLUMNS) {
-            let end = (start + BLOCK_COLUMNS).min(features.width());
-            add_product(&mut gram, standardised(features, rows, &standardiser, start, end).as_ref());
-        }
-        let (eigenvalues, vectors) = eigen(&gram)?;
+impl Coordinates {
+    /// Of rows that are known by their products with each other.
+    pub fn of_products(products: &Mat<f64>) -> Result<Self, DesignError> {
+        let (eigenvalues, vectors) = eigen(products)?;
         let mut scores = row_major(vectors.as_ref());
         for row in scores.chunks_exact_mut(eigenvalues.len().max(1)) {
             row.iter_mut().zip(&eigenvalues).for_each(|(x, l)| *x *= l.sqrt());
         }
-        Ok(Self { features, rows, standardiser, scores, eigenvalues, rotation: None })
+        Ok(Self { rows: products.nrows(), scores, eigenvalues })
     }
 
     /// Number of training rows.
     pub fn rows(&self) -> usize {
-        self.rows.len()
+        self.rows
     }
 
     /// Number of coordinates: the rank of the standardised features.
@@ -84,8 +80,39 @@ impl<'a> Design<'a> {
 
     /// Mean squared length of a row: what a penalty is measured by. 1 where all features are constant.
     pub fn mean_square(&self) -> f64 {
-        let mean = self.eigenvalues.iter().sum::<f64>() / self.rows.len().max(1) as f64;
+        let mean = self.eigenvalues.iter().sum::<f64>() / self.rows.max(1) as f64;
         if mean > 0.0 { mean } else { 1.0 }
+    }
+
+    /// Weights of the coordinates as weights of products with the training rows.
+    pub fn row_weights(&self, weights: &[f64]) -> Vec<f64> {
+        let scaled: Vec<f64> = weights.iter().zip(&self.eigenvalues).map(|(w, l)| w / l).collect();
+        (0..self.rows).map(|i| self.row(i).iter().zip(&scaled).map(|(s, w)| s * w).sum()).collect()
+    }
+}
+
+impl Deref for Design<'_> {
+    type Target = Coordinates;
+
+    fn deref(&self) -> &Coordinates {
+        &self.coordinates
+    }
+}
+
+impl<'a> Design<'a> {
+    /// Standardises on these rows and decomposes.
+    pub fn new(features: &'a Features, rows: &'a [usize]) -> Result<Self, DesignError> {
+        let standardiser = FittedStandardiser::fit(features, rows);
+        if features.width() < rows.len() {
+            let all = standardised(features, rows, &standardiser, 0, features.width());
+            let covariance = product(all.transpose());
+            let (eigenvalues, rotation) = eigen(&covariance)?;
+            let scores = row_major(linalg::product(all.as_ref(), rotation.as_ref()).as_ref());
+            let coordinates = Coordinates { rows: rows.len(), scores, eigenvalues };
+            return Ok(Self { features, rows, standardiser, coordinates, rotation: Some(rotation) });
+        }
+        let coordinates = Coordinates::of_products(&products(features, rows, &standardiser))?;
+        Ok(Self { features, rows, standardiser, coordinates, rotation: None })
     }
 
     /// Weights in the coordinates as weights of the standardised features.
@@ -94,10 +121,8 @@ impl<'a> Design<'a> {
         if let Some(rotation) = &self.rotation {
             return (0..width).map(|j| weights.iter().enumerate().map(|(k, w)| rotation[(j, k)] * w).sum()).collect();
         }
-        let scaled: Vec<f64> = weights.iter().zip(&self.eigenvalues).map(|(w, l)| w / l).collect();
         let mut out = vec![0.0; width];
-        for (i, &row) in self.rows.iter().enumerate() {
-            let a: f64 = self.row(i).iter().zip(&scaled).map(|(s, w)| s * w).sum();
+        for (&row, a) in self.rows.iter().zip(self.row_weights(weights)) {
             for (j, (o, x)) in out.iter_mut().zip(self.features.row(row)).enumerate() {
                 *o += a * self.standardiser.value(j, *x);
             }
@@ -109,6 +134,16 @@ impl<'a> Design<'a> {
     pub fn standardiser(&self) -> &FittedStandardiser {
         &self.standardiser
     }
+}
+
+/// Products of standardised rows with each other.
+pub(crate) fn products(features: &Features, rows: &[usize], by: &FittedStandardiser) -> Mat<f64> {
+    let mut out = Mat::zeros(rows.len(), rows.len());
+    for start in (0..features.width()).step_by(BLOCK_COLUMNS) {
+        let end = (start + BLOCK_COLUMNS).min(features.width());
+        add_product(&mut out, standardised(features, rows, by, start, end).as_ref());
+    }
+    out
 }
 
 fn standardised(features: &Features, rows: &[usize], by: &FittedStandardiser, start: usize, end: usize) -> Mat<f64> {

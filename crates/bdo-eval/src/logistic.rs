@@ -1,9 +1,9 @@
 //! Logistic regression with a penalty on the weights: two classes by one logit, more by softmax.
 //!
-//! Truncated Newton: each step is solved by conjugate gradients, which need products with the data only. In the coordinates of a
-//! [`Design`] the columns are orthogonal, so the diagonal of the Hessian is a good preconditioner and few products suffice.
+//! Truncated Newton: each step is solved by conjugate gradients, which need products with the data only. In the coordinates of
+//! [`Coordinates`] the columns are orthogonal, so the diagonal of the Hessian is a good preconditioner and few products suffice.
 
-use crate::design::Design;
+use crate::design::Coordinates;
 use crate::product::{add_scaled, dot};
 
 /// Newton steps after which a fit is as good as it gets; a convex objective needs about ten.
@@ -29,7 +29,7 @@ pub enum Exactness {
 
 /// The rows and classes to fit on.
 pub struct LogisticProblem<'a> {
-    design: &'a Design<'a>,
+    design: &'a Coordinates,
     rows: Vec<usize>,
     codes: Vec<usize>,
     outputs: usize,
@@ -37,7 +37,7 @@ pub struct LogisticProblem<'a> {
 
 impl<'a> LogisticProblem<'a> {
     /// Rows of the design to fit on and the class of every row of the design, from 0 to `classes` - 1.
-    pub fn new(design: &'a Design<'a>, rows: Vec<usize>, codes: &[usize], classes: usize) -> Self {
+    pub fn new(design: &'a Coordinates, rows: Vec<usize>, codes: &[usize], classes: usize) -> Self {
         let codes = rows.iter().map(|i| codes[*i]).collect();
         Self { design, rows, codes, outputs: if classes <= 2 { 1 } else { classes } }
     }
@@ -226,6 +226,7 @@ fn log_loss_in_place(z: &mut [f64], code: usize) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::design::Design;
     use crate::features::Features;
 
     /// At the minimum the gradient vanishes; a wrong gradient would fail the comparison with differences.

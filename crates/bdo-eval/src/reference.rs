@@ -1,13 +1,14 @@
 //! The rows every table has: connectivity, and what can be said without looking at a brain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::closed_form::{FittedProbe, Labels};
+use crate::closed_form::FittedProbe;
 use crate::combat::{FittedCombat, UnseenSite};
 use crate::confound::Nuisance;
 use crate::features::{FeatureTable, Features};
-use crate::method::{FitOn, Method, MethodError, Outcome, Prediction, Task, mean_by_person};
+use crate::method::{FitOn, Method, MethodError, Outcome, Task};
+use crate::problem::{Problem, joined};
 
 /// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
 const CLOSED_FORM: &str = "closed-form/1";
@@ -140,37 +141,13 @@ impl Method for NoBrain {
 
 /// Ridge or logistic regression on a table: fitted on the task's people, the mean over scans predicted for each test person.
 pub fn closed_form(method: &str, task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, MethodError> {
-    let nobody = |what| MethodError::Nobody { method: method.to_owned(), target: task.target.name.clone(), what };
-    let known = |s: &str| task.target.value(s).is_some();
-    let fitted = table.rows_of(|s| task.fits(s) && known(s));
-    let tested = table.rows_of(|s| task.split.test.contains(s) && known(s));
-    if fitted.len() < 2 {
-        return Err(nobody("to fit on"));
-    }
-    if tested.is_empty() {
-        return Err(nobody("to test"));
-    }
-    let subjects: Vec<&str> = table.rows.iter().map(|row| row.subject.as_str()).collect();
-    let people: BTreeSet<&str> = fitted.iter().map(|i| subjects[*i]).collect();
-    let numbers: BTreeMap<&str, usize> = people.into_iter().enumerate().map(|(k, s)| (s, k)).collect();
-    let groups: Vec<usize> = fitted.iter().map(|i| numbers[subjects[*i]]).collect();
-    let (probe, width) = if let Some(classes) = task.target.classes() {
-        let codes: Vec<usize> = fitted.iter().filter_map(|i| task.target.code(subjects[*i])).collect();
-        let labels = Labels::Class { codes: &codes, classes };
-        (FittedProbe::fit(&table.features, &fitted, labels, &groups, task.seed)?, classes)
-    } else {
-        let values: Vec<f64> = fitted.iter().filter_map(|i| task.target.value(subjects[*i])).collect();
-        (FittedProbe::fit(&table.features, &fitted, Labels::Number(&values), &groups, task.seed)?, 1)
-    };
-    let rows = probe.predict(&table.features, &tested);
-    let people: Vec<&str> = tested.iter().map(|i| subjects[*i]).collect();
-    let predictions = predictions(task, mean_by_person(&people, &rows, width));
-    let missing = task.split.test.subjects().len() - predictions.len();
-    let flags = if missing == 0 { vec![] } else { vec![format!("{missing} test people have no features")] };
+    let problem = Problem::of(method, task, &table.rows)?;
+    let probe = FittedProbe::fit(&table.features, &problem.fitted, problem.labels(), &problem.groups, task.seed)?;
+    let (predictions, flags) = problem.answer(&probe.predict(&table.features, &problem.tested));
     Ok(Outcome {
         predictions,
         parameters: probe.parameters(),
-        fitted_on_blake3: table.rows_blake3(&fitted),
+        fitted_on_blake3: table.rows_blake3(&problem.fitted),
         chosen: BTreeMap::from([("penalty".to_owned(), probe.penalty)]),
         flags,
     })
@@ -202,20 +179,10 @@ fn majority(task: &Task<'_>) -> Result<Outcome, MethodError> {
         hasher.update(s.as_bytes()).update(b"\0");
     }
     Ok(Outcome {
-        predictions: predictions(task, everybody),
+        predictions: joined(task, everybody),
         parameters: said.len(),
         fitted_on_blake3: hasher.finalize().to_hex().to_string(),
         chosen: BTreeMap::new(),
         flags: vec![],
     })
-}
-
-/// Joins what was said with what is true.
-fn predictions(task: &Task<'_>, said: BTreeMap<String, Vec<f64>>) -> Vec<Prediction> {
-    said.into_iter()
-        .filter_map(|(subject, predicted)| {
-            let truth = task.target.value(&subject)?;
-            Some(Prediction { subject, truth, predicted })
-        })
-        .collect()
 }

@@ -1,10 +1,10 @@
 //! Ridge regression: every penalty from one decomposition, chosen by leaving out one person at a time.
 
-use crate::design::Design;
+use crate::design::Coordinates;
 
 /// A fit in the coordinates of a design.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RidgeFit {
+pub struct LinearFit {
     /// One weight a coordinate.
     pub weights: Vec<f64>,
     /// What is predicted at the training mean of all features.
@@ -12,21 +12,21 @@ pub struct RidgeFit {
 }
 
 /// Minimises the squared error plus `penalty` times the squared length of the weights; the intercept is free.
-pub fn ridge(design: &Design<'_>, values: &[f64], penalty: f64) -> RidgeFit {
+pub fn ridge(design: &Coordinates, values: &[f64], penalty: f64) -> LinearFit {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let mut products = vec![0.0; design.rank()];
     for (i, y) in values.iter().enumerate() {
         products.iter_mut().zip(design.row(i)).for_each(|(p, s)| *p += s * (y - mean));
     }
     let weights = products.iter().zip(design.eigenvalues()).map(|(p, l)| p / (l + penalty)).collect();
-    RidgeFit { weights, intercept: mean }
+    LinearFit { weights, intercept: mean }
 }
 
 /// Residual of every row when its whole group (person) is left out of the fit, in closed form.
 ///
 /// With the hat matrix H of the fit, the residuals of a left-out group are (I - H_gg)^-1 (y - H y)_g; the standardisation of the
 /// features stays that of all training rows.
-pub fn left_out_residuals(design: &Design<'_>, values: &[f64], groups: &[usize], penalty: f64) -> Vec<f64> {
+pub fn left_out_residuals(design: &Coordinates, values: &[f64], groups: &[usize], penalty: f64) -> Vec<f64> {
     let fit = ridge(design, values, penalty);
     let n = values.len();
     let shrink: Vec<f64> = design.eigenvalues().iter().map(|l| 1.0 / (l + penalty)).collect();
@@ -89,6 +89,7 @@ fn eliminate(matrix: &mut [f64], right: &mut [f64]) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::design::Design;
     use crate::features::Features;
 
     /// Leaving a group out in closed form equals refitting without it on the same standardised features.

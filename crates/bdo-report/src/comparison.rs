@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bdo_eval::audit::AuditRow;
-use bdo_eval::comparison::{Protocol, Row, Summary, TaskResult};
+use bdo_eval::comparison::{Against, Protocol, Row, Summary, TaskResult};
 
 use crate::chart::{Axis, Chart, Marks, Point, Reference};
 use crate::figure::Figure;
@@ -86,7 +86,13 @@ fn task(page: &mut Page, summary: &Summary, rows: &[&Row], results: &[TaskResult
         first.tested_people,
         first.repetitions.len()
     ));
-    page.table(&score_table(summary, rows)).figure(&forest(summary, rows));
+    page.table(&score_table(summary, rows));
+    for (i, footnote) in summary.footnotes.iter().enumerate() {
+        if rows.iter().any(|row| footnote.methods.contains(&row.method)) {
+            page.paragraph(&format!("[{}] {}", i + 1, footnote.text));
+        }
+    }
+    page.figure(&forest(summary, rows));
     let mut best: Vec<&&Row> = rows.iter().collect();
     best.sort_by(|a, b| score(b).total_cmp(&score(a)));
     let of_row = |row: &&&Row| {
@@ -147,12 +153,15 @@ fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
     headings.push(format!("{:.0} % interval of {}", 100.0 * summary.settings.level, first.primary));
     headings.extend(["p", "q"].map(str::to_owned));
     headings.push(format!("against {}", summary.settings.against));
-    headings.extend(["its p", "its q", "parameters", "seconds", "MiB", "notes"].map(str::to_owned));
+    headings.extend(["its p", "its q"].map(str::to_owned));
+    let has_further = rows.iter().any(|row| !row.further.is_empty());
+    headings.extend(has_further.then(|| "against others (p, q)".to_owned()));
+    headings.extend(["parameters", "seconds", "MiB", "notes"].map(str::to_owned));
     let caption =
         format!("{}: mean and population standard deviation over repetitions; click a heading to sort", first.target);
     let mut table = Table::new(caption, headings);
     for row in rows {
-        let mut cells = vec![Cell::from(row.method.as_str())];
+        let mut cells = vec![Cell::from(summary.marked(&row.method))];
         cells.extend(row.cells.iter().map(|c| match (c.mean, c.spread) {
             (Some(mean), Some(spread)) => Cell::Shown(mean, format!("{mean:.3} \u{b1} {spread:.3}")),
             _ => Cell::Empty,
@@ -165,6 +174,9 @@ fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
             row.comparison.map(|c| c.difference).into(),
             row.comparison.and_then(|c| c.p).into(),
             row.comparison_q.into(),
+        ]);
+        cells.extend(has_further.then(|| further(row)));
+        cells.extend([
             row.parameters.into(),
             row.wall_seconds.into(),
             row.peak_rss_mib.map_or(Cell::Empty, |mib| Cell::Shown(mib, format!("{mib:.0}"))),
@@ -173,6 +185,16 @@ fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// Differences from the rows a row is judged by.
+fn further(row: &Row) -> Cell {
+    let chance = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), number);
+    let one = |a: &Against| {
+        let (p, q) = (chance(a.comparison.p), chance(a.q));
+        format!("{}: {:+.3} ({p}, {q})", a.row, a.comparison.difference)
+    };
+    row.further.iter().map(one).collect::<Vec<_>>().join("; ").into()
 }
 
 fn forest(summary: &Summary, rows: &[&Row]) -> Figure {

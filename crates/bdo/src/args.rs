@@ -1,6 +1,8 @@
 //! Arguments that several verbs share, the parsers of their values, and the command line that repeats a request.
 
+use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use bdo_data::confound::Preset as Regression;
@@ -102,15 +104,73 @@ impl Configuration {
     }
 }
 
+/// One seed, or all from one to another: `3` or `0-9`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SeedSpan {
+    first: u64,
+    last: u64,
+}
+
+impl SeedSpan {
+    pub(crate) const fn one(seed: u64) -> Self {
+        Self { first: seed, last: seed }
+    }
+
+    /// All seeds of several spans, each once.
+    pub(crate) fn seeds(spans: &[Self]) -> Vec<u64> {
+        let mut seeds: Vec<u64> = vec![];
+        for seed in spans.iter().flat_map(|span| span.first..=span.last) {
+            if !seeds.contains(&seed) {
+                seeds.push(seed);
+            }
+        }
+        seeds
+    }
+}
+
+impl FromStr for SeedSpan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let span = match text.split_once('-') {
+            Some((first, last)) => number(first).zip(number(last)).map(|(first, last)| Self { first, last }),
+            None => number(text).map(Self::one),
+        };
+        match span {
+            Some(span) if span.first <= span.last && span.last - span.first < 1000 => Ok(span),
+            _ => Err("expected a seed or a span of at most 1000, for example 0-9".to_owned()),
+        }
+    }
+}
+
+impl Display for SeedSpan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}-{}", self.first, self.last) }
+    }
+}
+
+impl Serialize for SeedSpan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// Seeds of the protocol.
-pub(crate) const SEEDS: [u64; 3] = [0, 1, 2];
+pub(crate) const SEEDS: [SeedSpan; 3] = [SeedSpan::one(0), SeedSpan::one(1), SeedSpan::one(2)];
 
 #[derive(Debug, Clone, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct Seeds {
     /// One repetition per seed: it decides the split, the start and the order of training
-    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = SEEDS)]
-    pub(crate) seeds: Vec<u64>,
+    #[arg(long, value_name = "N,N-M", value_delimiter = ',', default_values_t = SEEDS)]
+    seeds: Vec<SeedSpan>,
+}
+
+impl Seeds {
+    pub(crate) fn list(&self) -> Vec<u64> {
+        SeedSpan::seeds(&self.seeds)
+    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -312,6 +372,16 @@ pub(crate) fn shard(text: &str) -> Result<(usize, usize), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seeds_are_numbers_and_spans() {
+        let spans: Vec<SeedSpan> = ["7", "0-3", "2"].iter().filter_map(|text| text.parse().ok()).collect();
+        assert_eq!(SeedSpan::seeds(&spans), [7, 0, 1, 2, 3]);
+        assert_eq!(spans.iter().map(ToString::to_string).collect::<Vec<_>>(), ["7", "0-3", "2"]);
+        for wrong in ["", "-1", "3-1", "a-b", "0-5000"] {
+            assert!(wrong.parse::<SeedSpan>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn words_are_quoted_for_a_shell() {

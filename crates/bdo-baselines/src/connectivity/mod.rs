@@ -1,12 +1,10 @@
 //! Connectivity matrices of one scan. A region without signal has no connections: its row and column are zero.
 
 mod cholesky;
-mod covariance;
-
-pub use covariance::{ShrunkCovariance, ledoit_wolf};
 
 use bdo_data::scan::Scan;
 use bdo_eval::connectivity::pearson;
+use bdo_eval::covariance::ledoit_wolf;
 use bdo_eval::supervised::network::{Input, Mix};
 use burn::tensor::{Device, Tensor, TensorData};
 use cholesky::inverse;

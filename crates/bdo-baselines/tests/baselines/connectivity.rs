@@ -1,8 +1,9 @@
 //! Shrunk covariances against scikit-learn, and regions without signal.
 
 use crate::reference::{Golden, relative};
-use bdo_baselines::connectivity::{StandardSeries, ledoit_wolf, partial_correlation};
+use bdo_baselines::connectivity::{StandardSeries, partial_correlation};
 use bdo_eval::connectivity::pearson;
+use bdo_eval::covariance::ledoit_wolf;
 
 #[test]
 fn ledoit_wolf_is_that_of_scikit_learn() {

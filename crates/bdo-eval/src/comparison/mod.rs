@@ -8,4 +8,4 @@ mod summary;
 pub use protocol::{Cut, Protocol};
 pub use render::{to_csv, to_latex, to_markdown};
 pub use result::{ResultError, ResultStore, TaskResult, run_task};
-pub use summary::{Cell, Row, Summary, SummarySettings, primary_metric, summarise};
+pub use summary::{Against, Cell, Footnote, Row, Summary, SummarySettings, primary_metric, summarise};

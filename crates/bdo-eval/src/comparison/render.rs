@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::summary::{Cell, Row, Summary};
+use super::summary::{Against, Cell, Row, Summary};
+use crate::resample::Comparison;
 
 /// What a cell without a value shows.
 const NOTHING: &str = "-";
@@ -67,14 +68,16 @@ pub fn to_markdown(summary: &Summary) -> String {
             writeln!(out, "{:.0} people fitted on, {:.0} tested a repetition.\n", row.fitted_people, row.tested_people);
         let headings: Vec<&str> = shown(row).iter().map(|(_, heading, _)| *heading).collect();
         let level = 100.0 * settings.level;
+        let has_further = table.iter().any(|row| !row.further.is_empty());
         let _ = writeln!(
             out,
-            "| method | {} | {level:.0} % interval of {} | p | q | against {} (p, q) | parameters | seconds | MiB | flags |",
+            "| method | {} | {level:.0} % interval of {} | p | q | against {} (p, q) |{} parameters | seconds | MiB | flags |",
             headings.join(" | "),
             row.primary,
-            settings.against
+            settings.against,
+            if has_further { " against others (p, q) |" } else { "" }
         );
-        let _ = writeln!(out, "|---|{}", "---|".repeat(headings.len() + 8));
+        let _ = writeln!(out, "|---|{}", "---|".repeat(headings.len() + 8 + usize::from(has_further)));
         for row in table {
             let cells: Vec<String> =
                 shown(row).iter().map(|(name, _, factor)| mean_and_spread(row.cell(name), *factor, "±")).collect();
@@ -83,17 +86,21 @@ pub fn to_markdown(summary: &Summary) -> String {
                 || NOTHING.to_owned(),
                 |i| format!("{} to {}", number(i.low, factor), number(i.high, factor)),
             );
-            let against = row.comparison.map_or_else(
-                || NOTHING.to_owned(),
-                |c| {
-                    let sign = if c.difference >= 0.0 { "+" } else { "" };
-                    format!("{sign}{} ({}, {})", number(c.difference, factor), chance(c.p), chance(row.comparison_q))
-                },
-            );
+            let difference = |c: Comparison, q: Option<f64>| {
+                let sign = if c.difference >= 0.0 { "+" } else { "" };
+                format!("{sign}{} ({}, {})", number(c.difference, factor), chance(c.p), chance(q))
+            };
+            let against = row.comparison.map_or_else(|| NOTHING.to_owned(), |c| difference(c, row.comparison_q));
+            let further = |a: &Against| format!("{}: {}", a.row, difference(a.comparison, a.q));
+            let further = match row.further.as_slice() {
+                _ if !has_further => String::new(),
+                [] => format!(" {NOTHING} |"),
+                some => format!(" {} |", escaped(&some.iter().map(further).collect::<Vec<_>>().join("; "))),
+            };
             let _ = writeln!(
                 out,
-                "| {} | {} | {interval} | {} | {} | {against} | {} | {:.1} | {} | {} |",
-                escaped(&row.method),
+                "| {} | {} | {interval} | {} | {} | {against} |{further} {} | {:.1} | {} | {} |",
+                escaped(&summary.marked(&row.method)),
                 cells.join(" | "),
                 chance(row.p),
                 chance(row.q),
@@ -108,12 +115,18 @@ pub fn to_markdown(summary: &Summary) -> String {
     let _ = writeln!(
         out,
         "Mean ± population spread over repetitions. Intervals: {} resamples of people. p: {} permutations of the tested people's \
-         labels, without refitting. Against {}: corrected t-test over repeated splits (Nadeau and Bengio). q: Benjamini and \
+         labels, without refitting. Against {}{}: corrected t-test over repeated splits (Nadeau and Bengio). q: Benjamini and \
          Hochberg over the targets of a method. Parameters: what is fitted in a repetition, weights of a frozen model not counted. \
          Seconds: fitting and predicting, all repetitions together. MiB: the most the process held, shared data \
          included; rows that train are computed alone, the others side by side, so that theirs is that of all of them.",
-        settings.bootstraps, settings.permutations, settings.against
+        settings.bootstraps,
+        settings.permutations,
+        settings.against,
+        if summary.rows.iter().any(|row| !row.further.is_empty()) { " and others" } else { "" }
     );
+    for (i, footnote) in summary.footnotes.iter().enumerate() {
+        let _ = writeln!(out, "\n[{}] {}", i + 1, footnote.text);
+    }
     out
 }
 
@@ -129,7 +142,7 @@ fn escaped(text: &str) -> String {
 pub fn to_csv(summary: &Summary) -> String {
     let mut out = String::from(
         "scheme,target,method,metric,mean,spread,values,interval_low,interval_high,p,q,difference,difference_p,difference_q,\
-         fitted_people,tested_people,parameters,wall_seconds,peak_rss_mib,flags\n",
+         fitted_people,tested_people,parameters,wall_seconds,peak_rss_mib,flags,further\n",
     );
     let text = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
     for row in &summary.rows {
@@ -158,11 +171,19 @@ pub fn to_csv(summary: &Summary) -> String {
                 row.wall_seconds.to_string(),
                 text(row.peak_rss_mib),
                 quoted(&row.flags.join("; ")),
+                if primary { quoted(&further(&row.further)) } else { String::new() },
             ];
             let _ = writeln!(out, "{}", fields.join(","));
         }
     }
     out
+}
+
+/// Differences from further rows for programs: row, difference, p and q with blanks between, semicolons between rows.
+fn further(further: &[Against]) -> String {
+    let number = |x: Option<f64>| x.map_or_else(|| NOTHING.to_owned(), |x| x.to_string());
+    let one = |a: &Against| format!("{} {} {} {}", a.row, a.comparison.difference, number(a.comparison.p), number(a.q));
+    further.iter().map(one).collect::<Vec<_>>().join(";")
 }
 
 fn quoted(text: &str) -> String {
@@ -207,9 +228,12 @@ pub fn to_latex(summary: &Summary) -> String {
                     cells.push(if cell == NOTHING { cell } else { format!("${cell}$") });
                 }
             }
-            let _ = writeln!(out, "{} & {} \\\\", latex(method), cells.join(" & "));
+            let _ = writeln!(out, "{} & {} \\\\", latex(&summary.marked(method)), cells.join(" & "));
         }
         let _ = writeln!(out, "\\hline\n\\end{{tabular}}\n");
+    }
+    for (i, footnote) in summary.footnotes.iter().enumerate() {
+        let _ = writeln!(out, "[{}] {}\n", i + 1, latex(&footnote.text));
     }
     out
 }

@@ -22,11 +22,46 @@ pub struct SummarySettings {
     pub seed: u64,
     /// The row others are compared with.
     pub against: String,
+    /// Further rows that all are compared with.
+    #[serde(default)]
+    pub more_against: Vec<String>,
+    /// The rows that each row, by name, is judged by besides.
+    #[serde(default)]
+    pub own_references: BTreeMap<String, Vec<String>>,
+}
+
+impl SummarySettings {
+    /// Compared with these rows.
+    pub fn against(mut self, rows: &[String]) -> Self {
+        if let Some((first, more)) = rows.split_first() {
+            (self.against, self.more_against) = (first.clone(), more.to_vec());
+        }
+        self
+    }
+
+    /// The rows a row is compared with besides the first.
+    fn further(&self, method: &str) -> Vec<&String> {
+        let mut out: Vec<&String> = vec![];
+        for row in self.more_against.iter().chain(self.own_references.get(method).into_iter().flatten()) {
+            if row != method && *row != self.against && !out.contains(&row) {
+                out.push(row);
+            }
+        }
+        out
+    }
 }
 
 impl Default for SummarySettings {
     fn default() -> Self {
-        Self { bootstraps: 2000, permutations: 2000, level: 0.95, seed: 0, against: "fc".into() }
+        Self {
+            bootstraps: 2000,
+            permutations: 2000,
+            level: 0.95,
+            seed: 0,
+            against: "fc".into(),
+            more_against: vec![],
+            own_references: BTreeMap::new(),
+        }
     }
 }
 
@@ -74,6 +109,9 @@ pub struct Row {
     pub comparison: Option<Comparison>,
     /// The p of it, controlled for the false discovery rate over the targets of the method.
     pub comparison_q: Option<f64>,
+    /// The same with further rows: those asked for, and those it is judged by.
+    #[serde(default)]
+    pub further: Vec<Against>,
     /// Fitted numbers.
     pub parameters: usize,
     /// Time of fitting and predicting, all repetitions together.
@@ -83,6 +121,17 @@ pub struct Row {
     pub peak_rss_mib: Option<f64>,
     /// What a reader must know.
     pub flags: Vec<String>,
+}
+
+/// Difference from a named row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    /// The row.
+    pub row: String,
+    /// The difference of the primary score.
+    pub comparison: Comparison,
+    /// Its p, controlled for the false discovery rate over the targets of the method.
+    pub q: Option<f64>,
 }
 
 impl Row {
@@ -99,6 +148,26 @@ pub struct Summary {
     pub settings: SummarySettings,
     /// One a scheme, target and method.
     pub rows: Vec<Row>,
+    /// What must be known of rows, whatever they are scored on.
+    #[serde(default)]
+    pub footnotes: Vec<Footnote>,
+}
+
+/// A sentence about some methods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footnote {
+    /// The methods.
+    pub methods: Vec<String>,
+    /// The sentence.
+    pub text: String,
+}
+
+impl Summary {
+    /// The name of a method with the numbers of its footnotes.
+    pub fn marked(&self, method: &str) -> String {
+        let numbers = self.footnotes.iter().enumerate().filter(|(_, note)| note.methods.iter().any(|m| m == method));
+        numbers.fold(method.to_owned(), |name, (i, _)| format!("{name} [{}]", i + 1))
+    }
 }
 
 /// The score that decides: correlation for a number, area under the curve for two classes, balanced accuracy for more.
@@ -121,13 +190,25 @@ pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary 
         }
         groups.entry(group).or_default().push(result);
     }
-    let against = |(scheme, target, _): &(String, String, String)| {
-        groups.get(&(scheme.clone(), target.clone(), settings.against.clone()))
+    let one = |group: &(String, String, String)| {
+        let (scheme, target, _) = group;
+        let other = |name: &str| groups.get(&(scheme.clone(), target.clone(), name.to_owned())).map(Vec::as_slice);
+        row(&groups[group], &other, settings)
     };
-    let mut rows: Vec<Row> = order.par_iter().map(|g| row(&groups[g], against(g), settings)).collect();
+    let mut rows: Vec<Row> = order.par_iter().map(one).collect();
     control(&mut rows, |r| r.p, |r, q| r.q = Some(q));
     control(&mut rows, |r| r.comparison.and_then(|c| c.p), |r, q| r.comparison_q = Some(q));
-    Summary { settings: settings.clone(), rows }
+    let mut others: Vec<String> = rows.iter().flat_map(|r| &r.further).map(|against| against.row.clone()).collect();
+    others.sort_unstable();
+    others.dedup();
+    for other in others {
+        let p = |r: &Row| r.further.iter().find(|against| against.row == other)?.comparison.p;
+        let set = |r: &mut Row, q| {
+            r.further.iter_mut().filter(|against| against.row == other).for_each(|against| against.q = Some(q));
+        };
+        control(&mut rows, p, set);
+    }
+    Summary { settings: settings.clone(), rows, footnotes: vec![] }
 }
 
 fn scheme_name(scheme: Scheme) -> &'static str {
@@ -146,7 +227,11 @@ fn repetition(result: &TaskResult) -> u64 {
     }
 }
 
-fn row(results: &[&TaskResult], against: Option<&Vec<&TaskResult>>, settings: &SummarySettings) -> Row {
+fn row<'a>(
+    results: &[&TaskResult],
+    other: &dyn Fn(&str) -> Option<&'a [&'a TaskResult]>,
+    settings: &SummarySettings,
+) -> Row {
     let first = results[0];
     let n = results.len() as f64;
     let primary = primary_metric(first.classes.len());
@@ -158,14 +243,22 @@ fn row(results: &[&TaskResult], against: Option<&Vec<&TaskResult>>, settings: &S
     let constant = results.iter().all(|r| r.outcome.predictions.windows(2).all(|w| w[0].predicted == w[1].predicted));
     let tested: f64 = results.iter().map(|r| r.outcome.predictions.len() as f64).sum::<f64>() / n;
     let fitted: f64 = results.iter().map(|r| r.fitted_people as f64).sum::<f64>() / n;
-    let comparison = against.filter(|a| a[0].method != first.method).and_then(|other| {
+    let compared = |name: &str| {
+        if name == first.method {
+            return None;
+        }
         let value = |r: &TaskResult| r.metrics.get(primary);
+        let other = other(name)?;
         let pairs = results.iter().filter_map(|r| {
             let same = other.iter().find(|o| o.split_blake3 == r.split_blake3 && o.seed == r.seed)?;
             Some(value(r)? - value(same)?)
         });
         corrected_comparison(&pairs.collect::<Vec<f64>>(), tested / fitted)
-    });
+    };
+    let further = settings
+        .further(&first.method)
+        .into_iter()
+        .filter_map(|name| Some(Against { row: name.clone(), comparison: compared(name)?, q: None }));
     let mut flags: Vec<String> = vec![];
     for flag in results.iter().flat_map(|r| &r.outcome.flags) {
         if !flags.contains(flag) {
@@ -189,8 +282,9 @@ fn row(results: &[&TaskResult], against: Option<&Vec<&TaskResult>>, settings: &S
         },
         p: if constant { None } else { permutation_p(people.count, settings.permutations, settings.seed, permuted) },
         q: None,
-        comparison,
+        comparison: compared(&settings.against),
         comparison_q: None,
+        further: further.collect(),
         parameters: results.iter().map(|r| r.outcome.parameters).max().unwrap_or(0),
         wall_seconds: results.iter().map(|r| r.wall_seconds).sum(),
         peak_rss_mib: results.iter().filter_map(|r| r.peak_rss_mib).reduce(f64::max),

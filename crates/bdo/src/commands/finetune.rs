@@ -62,13 +62,13 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
         settings: TuneSettings {
             target: args.on.target.clone(),
             head: args.training.head,
-            seeds: args.on.repetitions.seeds.clone(),
+            seeds: args.on.repetitions.list(),
             epochs: args.training.epochs,
             frames: args.training.frames,
             points,
         },
     };
-    let runs = args.on.repetitions.seeds.len() * request.settings.points.len();
+    let runs = args.on.repetitions.list().len() * request.settings.points.len();
     let watcher =
         Watcher { progress: Progress::start("finetune", runs * args.training.epochs, common.quiet)?, args, common };
     let found = finetune(&request, &watcher);
@@ -93,7 +93,7 @@ impl Observer for Watcher<'_> {
 
 impl TuneObserver for Watcher<'_> {
     fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, loss: f64) {
-        let place = self.args.on.repetitions.seeds.iter().position(|s| *s == seed).unwrap_or(0);
+        let place = self.args.on.repetitions.list().iter().position(|s| *s == seed).unwrap_or(0);
         let before = (place * self.args.training.budget as usize + configuration) * self.args.training.epochs;
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line per epoch; a terminal has the bar.

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
             pooling: training.pooling,
             head: training.head,
             standardise: training.standardise,
-            seeds: on.repetitions.seeds.clone(),
+            seeds: on.repetitions.list(),
             epochs: training.epochs,
             grid: ProbePoint::grid(),
         },

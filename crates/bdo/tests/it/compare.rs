@@ -47,6 +47,56 @@ fn rows_that_are_always_there_and_files_that_are_used_again() {
 }
 
 #[test]
+fn stacks_bring_their_members_and_are_compared_with_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let compare = |out: &str, threads: usize| {
+        run_json(
+            dir.path(),
+            &format!(
+                "compare --data c --targets sex,age --stratify-by sex --methods fc+fc-tangent,fc-power --against \
+                 fc-power,site --seeds 0-3 --out {out} {FEW} --no-audit --threads {threads}"
+            ),
+        )
+    };
+    let found = compare("one", 1);
+    // Four rows of connectivity, four without a brain, two labels, four seeds.
+    assert_eq!(found["results"], 64);
+    let names = |row: &serde_json::Value| -> Vec<String> {
+        row["further"].as_array().unwrap().iter().map(|a| a["row"].as_str().unwrap().to_owned()).collect()
+    };
+    let rows = found["summary"]["rows"].as_array().unwrap();
+    let stack = rows.iter().find(|row| row["method"] == "fc+fc-tangent").unwrap();
+    assert_eq!(names(stack), ["site", "fc-tangent"]);
+    assert!(stack["comparison"]["p"].is_number() && stack["further"][1]["comparison"]["p"].is_number(), "{stack}");
+    let power = rows.iter().find(|row| row["method"] == "fc-power").unwrap();
+    assert!(power["comparison"].is_null() && names(power) == ["site"], "{power}");
+    let table = std::fs::read_to_string(dir.path().join("one/table.md")).unwrap();
+    assert!(
+        table.contains("against fc-power (p, q) | against others (p, q)") && table.contains("; fc-tangent: "),
+        "{table}"
+    );
+    assert!(table.contains("\nTime of the whole comparison: "), "{table}");
+    for seed in 0..4 {
+        let path = dir.path().join(format!("one/results/fc+fc-tangent/age/random-{seed}.json"));
+        let result: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let chosen = &result["outcome"]["chosen"];
+        let weight = |row: &str| chosen[format!("weight of {row}")].as_f64().unwrap();
+        assert!((weight("fc") + weight("fc-tangent") - 1.0).abs() < 1e-12, "{chosen}");
+    }
+    // The number of threads decides nothing.
+    let other = compare("two", 2);
+    let scores = |found: &serde_json::Value| -> Vec<serde_json::Value> {
+        found["summary"]["rows"].as_array().unwrap().iter().map(|row| row["cells"].clone()).collect()
+    };
+    assert_eq!(scores(&found), scores(&other));
+    let said = transcript(dir.path(), "compare --data c --targets sex --methods fc+motion --out o");
+    assert!(
+        said.contains("fc+motion: expected different rows of features joined by +") && said.contains("found motion")
+    );
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     let dir = tempfile::tempdir().unwrap();
     cohort(dir.path());
@@ -54,7 +104,12 @@ fn what_is_not_there_is_named() {
     assert!(said.starts_with("exit 2\nerror: expected a label column \"iq\", found age, sex"), "{said}");
     let said = transcript(dir.path(), "compare --data c --targets sex --methods magic --out o");
     assert!(said.starts_with("exit 2\nerror: invalid value 'magic' for '--methods <M,N>'"), "{said}");
-    assert!(said.contains("[possible values: fc, motion, site, age-sex, majority, fc-combat, bdo-probe"), "{said}");
+    assert!(
+        said.contains(
+            "[possible values: fc, motion, site, age-sex, majority, fc-combat, fc-tangent, fc-power, bdo-probe"
+        ),
+        "{said}"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 
-use crate::program::{bdo, bytes, interrupted, names, run, run_json, torture};
+use crate::program::{bdo, bytes, interrupted, names, run, run_json, torture, transcript};
 
 const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
                      --set mask.frames=24 --set train.epochs=8 --set train.batch_size=4 --set train.micro_batch_size=3 \
@@ -206,8 +206,13 @@ fn a_comparison_pre_trains_for_every_split_and_never_on_its_test_people() {
             "compare --data c --targets sex --seeds 0,1 --methods bdo-mean,bdo-probe --out r --no-audit {small} --quiet"
         ),
     );
-    // Seven methods, two seeds.
-    assert_eq!(found["results"], 14);
+    // Two rows of BDO, the same untrained, five that are always there; two seeds.
+    assert_eq!(found["results"], 18);
+    let rows = found["summary"]["rows"].as_array().unwrap();
+    for name in ["mean", "probe"] {
+        let row = rows.iter().find(|row| row["method"] == format!("bdo-{name}")).unwrap();
+        assert_eq!(row["further"][0]["row"], format!("bdo-untrained-{name}"));
+    }
     let splits: serde_json::Value =
         serde_json::from_slice(&std::fs::read(dir.path().join("r/splits.json")).unwrap()).unwrap();
     for split in splits["splits"].as_array().unwrap() {
@@ -221,6 +226,29 @@ fn a_comparison_pre_trains_for_every_split_and_never_on_its_test_people() {
         assert!(hashes("train").iter().all(|hash| trained.contains(hash)));
         assert!(hashes("test").iter().all(|hash| !trained.contains(hash)));
     }
+    // A given model has its twin too, with a readout of its own, and coupling says what it holds.
+    let hash = splits["splits"][0]["blake3"].as_str().unwrap();
+    let model = format!("r/pretraining/{}/model", &hash[..16]);
+    let given = |out: &str| {
+        let few = "--bootstraps 20 --permutations 19 --no-audit";
+        transcript(
+            dir.path(),
+            &format!("compare --data c --targets sex --model {model} --methods bdo-coupling --out {out} {few}"),
+        )
+    };
+    let said = given("g");
+    assert!(said.contains("| bdo-untrained-coupling [1] |") && said.contains("\n[1] Not the control alone"), "{said}");
+    let page = std::fs::read_to_string(dir.path().join("g/report.html")).unwrap();
+    assert!(page.contains("bdo-coupling [1]") && page.contains("[1] Not the control alone"));
+    let twin = std::fs::read_dir(dir.path().join("g/untrained")).unwrap().next().unwrap().unwrap().path();
+    let read = |folder: &Path| bdo_model::weights::ModelDirectory::read(folder).unwrap();
+    let (trained, untrained) = (read(&dir.path().join(&model)), read(&twin));
+    assert_eq!(untrained.parameters, bdo_model::init::initial_parameters(&trained.config, trained.notes.unwrap().seed));
+    assert_eq!((untrained.preprocessor, untrained.people), (trained.preprocessor, trained.people));
+    assert!(untrained.parameters != trained.parameters && untrained.notes.unwrap().steps == 0);
+    std::fs::remove_file(dir.path().join(&model).join("training.json")).unwrap();
+    let said = given("h");
+    assert!(said.contains("left out: bdo-untrained-coupling: the model does not record the seed"), "{said}");
 }
 
 #[test]

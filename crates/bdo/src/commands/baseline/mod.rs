@@ -127,7 +127,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
     let plan = Plan::of(args)?;
     let cohort = Cohort::open(&args.cohort.data)?;
     let labels = Target::of_one_output(cohort.participants(), &args.target)?;
-    let splits = Division::of(&cohort)?.random(&args.target, &args.repetitions.seeds)?;
+    let splits = Division::of(&cohort)?.random(&args.target, &args.repetitions.list())?;
     let identity = json!({
         "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
     });

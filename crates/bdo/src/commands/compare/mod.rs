@@ -1,11 +1,14 @@
 //! `bdo compare`: methods x targets x repetitions under one set of splits, as one table.
 
+mod asked;
 mod baseline_rows;
+mod feature_tables;
 mod model_rows;
 mod pretraining;
 mod protocol;
 mod request;
 pub(crate) mod row;
+mod split_rows;
 
 pub(crate) use request::CompareArgs;
 
@@ -25,11 +28,9 @@ use bdo_data::target::Target;
 use bdo_eval::audit::{AuditRow, audit};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::comparison::{
-    ResultStore, SummarySettings, TaskResult, run_task, summarise, to_csv, to_latex, to_markdown,
+    Footnote, ResultStore, Summary, SummarySettings, TaskResult, run_task, summarise, to_csv, to_latex, to_markdown,
 };
 use bdo_eval::confound::Nuisance;
-use bdo_eval::connectivity::{Scale, connectivity_table};
-use bdo_eval::features::FeatureTable;
 use bdo_eval::leak::LeakReport;
 use bdo_eval::memory::forget_peak;
 use bdo_eval::method::{Method, Task};
@@ -46,61 +47,85 @@ use crate::answer::{Answer, note};
 use crate::args::Choice;
 use crate::cli::Common;
 use crate::progress::Progress;
+use asked::Asked;
 use baseline_rows::Baselines;
+use feature_tables::FeatureTables;
 use model_rows::Models;
 use pretraining::PretrainingCost;
 use request::People;
-use row::{BdoRow, Row};
+use row::{BdoRow, Connectivity, Row};
+use split_rows::Workshop;
 
-/// What methods are made of; computed once and shared.
-struct Ingredients {
-    connectivity: Arc<FeatureTable>,
-    nuisance: Arc<Nuisance>,
+/// The lines of the table: those asked for with what they bring, those others are compared with, those that are always there.
+fn rows(args: &CompareArgs) -> Vec<Asked> {
+    let asked = args.methods.iter().chain(&args.statistics.against).cloned();
+    Asked::lines(asked.chain(Row::ALWAYS.map(Asked::from)))
 }
 
-impl Ingredients {
-    fn connectivity(&self, row: Row, combat: bool) -> Box<dyn Method> {
-        let plain = ClosedForm::new(row.typed(), self.connectivity.clone(), "connectivity fisher-z");
-        Box::new(if combat { plain.harmonised(self.nuisance.clone(), UnseenSite::Pooled) } else { plain })
+/// Without the untrained twins that a given model cannot have; what was asked for by name stays and is refused.
+fn with_possible_twins(
+    rows: Vec<Asked>,
+    args: &CompareArgs,
+    model: Option<&ModelDirectory>,
+    people: &Participants,
+    common: &Common,
+) -> Vec<Asked> {
+    let Some(model) = model else { return rows };
+    let known = !model.people.overlap(people.subjects()).is_empty();
+    let impossible = |row: &Asked| {
+        let of = |row: &Row| if let Row::Bdo(of) = row { of.pooling().filter(|_| of.is_untrained()) } else { None };
+        let reads_out = row.members().iter().filter_map(of).any(|pooling| pooling.needs_readout());
+        row.is_untrained() && !args.methods.contains(row) && (model.notes.is_none() || (reads_out && !known))
+    };
+    let (left_out, kept): (Vec<Asked>, Vec<Asked>) = rows.into_iter().partition(impossible);
+    if !left_out.is_empty() {
+        let names = left_out.iter().map(Asked::name).collect::<Vec<_>>().join(", ");
+        let why = if model.notes.is_none() {
+            "the model does not record the seed it started from (training.json)"
+        } else {
+            "nobody of this cohort is among the people a readout may be fitted on"
+        };
+        note(common, &format!("left out: {names}: {why}"));
     }
+    kept
 }
 
-/// The rows asked for, then those that are always there.
-fn rows(args: &CompareArgs) -> Vec<Row> {
-    let mut rows: Vec<Row> = vec![];
-    for row in args.methods.iter().chain(&Row::ALWAYS) {
-        if !rows.contains(row) {
-            rows.push(*row);
-        }
-    }
-    rows
-}
-
-/// The rows that need no BDO model, with what they need computed.
+/// The rows that are the same under every split, with what they need computed.
 fn plain_rows(
-    rows: &[Row],
+    rows: &[Asked],
     args: &CompareArgs,
     cohort: &Cohort,
-    from: &Ingredients,
+    tables: &FeatureTables<'_>,
+    nuisance: &Arc<Nuisance>,
     common: &Common,
 ) -> anyhow::Result<Vec<Box<dyn Method>>> {
     let baselines = Baselines { args, cohort, common, sets: RefCell::default() };
-    let method = |row: &Row| -> Option<anyhow::Result<Box<dyn Method>>> {
-        Some(match *row {
-            Row::Connectivity { combat } => Ok(from.connectivity(*row, combat)),
-            Row::NoBrain(kind) => Ok(Box::new(NoBrain::new(kind, from.nuisance.clone()))),
-            Row::Network(method) => baselines.network(*row, method),
-            Row::Tokens { method, tuned } => baselines.tokens(*row, method, tuned),
+    let method = |row: Row| -> Option<anyhow::Result<Box<dyn Method>>> {
+        Some(match row {
+            Row::Connectivity { kind, combat } => tables.fixed(kind).map(|member| -> Box<dyn Method> {
+                let plain = ClosedForm::new(row.typed(), member.table().clone(), member.source());
+                Box::new(if combat { plain.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { plain })
+            }),
+            Row::NoBrain(kind) => Ok(Box::new(NoBrain::new(kind, nuisance.clone()))),
+            Row::Network(method) => baselines.network(row, method),
+            Row::Tokens { method, tuned } => baselines.tokens(row, method, tuned),
             Row::Bdo(_) => return None,
         })
     };
-    rows.iter().filter_map(method).collect()
+    rows.iter().filter(|row| !depends_on_split(row)).filter_map(Asked::single).filter_map(method).collect()
 }
 
-/// Splits whose rows look at the tables of one model, which are held no longer than that: all of them where a model is given,
-/// else each by itself.
-fn by_model<'a>(args: &CompareArgs, splits: &'a [Split]) -> Vec<&'a [Split]> {
-    splits.chunks(if args.model.is_some() { splits.len().max(1) } else { 1 }).collect()
+/// Whether a row has features of its own under each split.
+fn depends_on_split(row: &Asked) -> bool {
+    row.single().is_none_or(|row| row.needs_model() || row.is_fitted_by_split())
+}
+
+/// Splits whose rows look at the same tables, which are held no longer than that: all of them where a model is given and
+/// nothing is fitted by split, else each by itself.
+fn by_tables<'a>(args: &CompareArgs, rows: &[&Asked], splits: &'a [Split]) -> Vec<&'a [Split]> {
+    let fitted = |row: &&Asked| row.single().is_none_or(Row::is_fitted_by_split);
+    let together = args.model.is_some() && !rows.iter().any(fitted);
+    splits.chunks(if together { splits.len().max(1) } else { 1 }).collect()
 }
 
 pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer> {
@@ -127,23 +152,25 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
         everybody_has_a_value(&splits.splits, &args.targets, division.people())?;
     }
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
+    let rows = with_possible_twins(rows, args, pretrained.as_ref(), cohort.participants(), common);
     let hashes = pretrained.as_ref().map(|m| (&m.people.subjects, &m.people.scans));
     let flags = guarded(&splits.splits, &division, hashes)?;
 
-    let connectivity = Arc::new(connectivity_table(&cohort, Scale::FisherZ)?);
-    let ingredients = Ingredients { connectivity, nuisance: Arc::new(Nuisance::of(&cohort)) };
+    let nuisance = Arc::new(Nuisance::of(&cohort));
+    let tables = FeatureTables::new(&rows, args, &cohort, common)?;
     durable::create_folder(&args.out)?;
     durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
     let store = ResultStore::open(&args.out.join("results"))?;
     let mut audited = vec![];
     if !args.statistics.no_audit {
-        audited = audit("fc", &ingredients.connectivity, &cohort, &division, &ingredients.nuisance, common.seed)?;
+        let fc = tables.fixed(Connectivity::Fisher)?;
+        audited = audit("fc", fc.table(), &cohort, &division, &nuisance, common.seed)?;
     }
     let mut done = Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0 };
     let field = Field { args, common, cohort: &cohort, division: &division, splits: &splits, flags, targets: &targets };
     // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
-    audited.extend(field.run_models(&rows, &ingredients, &mut done)?);
-    field.run(&plain_rows(&rows, args, &cohort, &ingredients, common)?, &splits.splits, &mut done)?;
+    audited.extend(field.run_by_split(&rows, &tables, &nuisance, &mut done)?);
+    field.run(&plain_rows(&rows, args, &cohort, &tables, &nuisance, common)?, &splits.splits, &mut done)?;
     field.tables(&rows, done, &audited, started)
 }
 
@@ -174,40 +201,63 @@ impl Field<'_> {
         run_all(&tasks, done, self.common)
     }
 
-    /// The rows that need a model, one model after another, and the audit of the features of one.
-    fn run_models(&self, rows: &[Row], from: &Ingredients, done: &mut Done) -> anyhow::Result<Vec<AuditRow>> {
+    /// The rows that depend on the split, one after another, and the audit of the features of one model.
+    fn run_by_split(
+        &self,
+        rows: &[Asked],
+        tables: &FeatureTables<'_>,
+        nuisance: &Arc<Nuisance>,
+        done: &mut Done,
+    ) -> anyhow::Result<Vec<AuditRow>> {
         let (args, cohort, common) = (self.args, self.cohort, self.common);
-        let rows: Vec<(Row, BdoRow)> =
-            rows.iter().filter_map(|row| if let Row::Bdo(of) = row { Some((*row, *of)) } else { None }).collect();
-        let groups = if rows.is_empty() { vec![] } else { by_model(args, &self.splits.splits) };
+        let rows: Vec<&Asked> = rows.iter().filter(|row| depends_on_split(row)).collect();
+        let of_models: Vec<BdoRow> = (rows.iter().flat_map(|row| row.members()))
+            .filter_map(|row| if let Row::Bdo(of) = row { Some(*of) } else { None })
+            .collect();
+        let groups = if rows.is_empty() { vec![] } else { by_tables(args, &rows, &self.splits.splits) };
         // The features that are audited are those of the same model whatever the order of splits.
         let first = self.splits.splits.iter().map(|split| &split.blake3).min();
         let mut audited = vec![];
         for (i, group) in groups.iter().enumerate() {
             if groups.len() > 1 {
-                note(common, &format!("split {} of {}: its model, then the rows of BDO", i + 1, groups.len()));
+                let what = if of_models.is_empty() { "its features" } else { "its model, then the rows of BDO" };
+                note(common, &format!("split {} of {}: {what}", i + 1, groups.len()));
             }
-            let models = Models::ready(args, group, common)?;
-            models.embed(&rows, args, cohort, common)?;
-            let method = |(row, of): &(Row, BdoRow)| models.row(*row, *of, args, cohort, &from.nuisance, common);
-            let methods = rows.iter().map(method).collect::<anyhow::Result<Vec<_>>>()?;
+            let mut models = None;
+            if !of_models.is_empty() {
+                let ready = models.insert(Models::ready(&of_models, args, group, cohort, common)?);
+                ready.embed(&of_models, args, cohort, common)?;
+            }
+            let models = models.as_ref();
+            let workshop = Workshop { args, tables, models, nuisance };
+            let methods = rows.iter().map(|row| workshop.row(row, group)).collect::<anyhow::Result<Vec<_>>>()?;
             self.run(&methods, group, done)?;
-            if !args.statistics.no_audit && group.iter().any(|split| Some(&split.blake3) == first) {
-                // The paper's feature, and the one that says most where it is a row.
-                for pooling in [Pooling::Mean, Pooling::Coupling] {
-                    let row = row::pooled(pooling);
-                    if pooling == Pooling::Mean || rows.iter().any(|(asked, _)| *asked == row) {
-                        let table = models.audited(pooling, args, cohort, common)?;
-                        audited.extend(audit(row.typed(), &table, cohort, self.division, &from.nuisance, common.seed)?);
-                    }
-                }
+            if let Some(models) = models.filter(|_| group.iter().any(|split| Some(&split.blake3) == first)) {
+                audited.extend(self.audit(&of_models, models, nuisance)?);
+            }
+            drop(methods);
+            tables.forget_split();
+        }
+        Ok(audited)
+    }
+
+    /// What the paper's feature, and the one that says most where it is a row, know that they should not.
+    fn audit(&self, rows: &[BdoRow], models: &Models, nuisance: &Nuisance) -> anyhow::Result<Vec<AuditRow>> {
+        let (args, cohort, common) = (self.args, self.cohort, self.common);
+        let mut audited = vec![];
+        for pooling in [Pooling::Mean, Pooling::Coupling] {
+            let row = row::pooled(pooling);
+            let asked = pooling == Pooling::Mean || rows.iter().any(|of| Row::Bdo(*of) == row);
+            if asked && !args.statistics.no_audit {
+                let table = models.audited(pooling, args, cohort, common)?;
+                audited.extend(audit(row.typed(), &table, cohort, self.division, nuisance, common.seed)?);
             }
         }
         Ok(audited)
     }
 
     /// Summarises the results and writes the tables and their page.
-    fn tables(&self, rows: &[Row], done: Done, audited: &[AuditRow], started: Instant) -> anyhow::Result<Answer> {
+    fn tables(&self, rows: &[Asked], done: Done, audited: &[AuditRow], started: Instant) -> anyhow::Result<Answer> {
         let (args, common) = (self.args, self.common);
         let Done { mut results, reused, cohort_blake3, .. } = done;
         in_order(&mut results, rows, &self.splits.splits, self.targets);
@@ -218,12 +268,16 @@ impl Field<'_> {
             bootstraps: args.statistics.bootstraps,
             permutations: args.statistics.permutations,
             seed: common.seed,
+            own_references: rows.iter().map(|row| (row.name(), names(&row.references()))).collect(),
             ..SummarySettings::default()
-        };
-        let summary = summarise(&results, &settings);
+        }
+        .against(&names(&args.statistics.against));
+        let summary = Summary { footnotes: footnotes(rows), ..summarise(&results, &settings) };
         let (fit_on, splits_blake3) = (args.people.fit_on, &self.splits.blake3);
         let fitted_on = fit_on.typed().replace('-', " ");
         let mut markdown = to_markdown(&summary);
+        let seconds = started.elapsed().as_secs_f64();
+        writeln!(markdown, "\nTime of the whole comparison: {}.", duration(seconds, reused))?;
         writeln!(markdown, "\nClosed-form rows are fitted on the people: {fitted_on}. Splits: {splits_blake3}.")?;
         let runs = if args.trains(rows) { pretraining::runs(&args.out, &self.splits.splits) } else { vec![] };
         let pretraining = PretrainingCost::of(&runs);
@@ -234,7 +288,6 @@ impl Field<'_> {
         markdown += &audit_markdown(audited);
         let protocol = protocol::protocol(args, rows, &runs, common.seed)?;
         markdown = format!("{markdown}\n{}", protocol.to_markdown());
-        let seconds = started.elapsed().as_secs_f64();
         // The system's own peak was forgotten between rows.
         let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
         let json = json!({
@@ -262,6 +315,15 @@ impl Field<'_> {
     }
 }
 
+/// What a name does not say: rows of BDO that hold the measured series themselves.
+fn footnotes(rows: &[Asked]) -> Vec<Footnote> {
+    let measured = |row: &&Asked| row.members().iter().any(|row| row.holds_measured_series());
+    let methods: Vec<String> = rows.iter().filter(measured).map(Asked::name).collect();
+    let text = "Not the control alone: these features correlate what is read out of the control with the measured series, so \
+                that much of connectivity is in them whatever was learned.";
+    if methods.is_empty() { vec![] } else { vec![Footnote { methods, text: text.to_owned() }] }
+}
+
 /// Scans that are there under two names.
 fn copied(division: &Division<'_>) -> Option<String> {
     let pairs: Vec<String> = division.copies().iter().map(|(a, b)| format!("{a} = {b}")).collect();
@@ -270,10 +332,11 @@ fn copied(division: &Division<'_>) -> Option<String> {
 
 /// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
 fn splits(args: &CompareArgs, division: &Division<'_>) -> Result<SplitManifest, SplitError> {
-    let People { stratify_by, seeds, site_groups, .. } = &args.people;
+    let People { stratify_by, site_groups, .. } = &args.people;
+    let seeds = args.people.seeds();
     let mut splits = vec![];
     for target in stratify_by.as_ref().map_or(args.targets.as_slice(), std::slice::from_ref) {
-        splits.extend(division.random(target, seeds)?.splits);
+        splits.extend(division.random(target, &seeds)?.splits);
         if *site_groups {
             splits.extend(division.leave_site_out(target, seeds.first().copied().unwrap_or(0))?);
         }
@@ -307,9 +370,10 @@ fn everybody_has_a_value(splits: &[Split], targets: &[String], people: &Particip
 }
 
 /// Results as the table has them: by method, then split, then target, whatever was computed first.
-fn in_order(results: &mut [TaskResult], rows: &[Row], splits: &[Split], targets: &[Target]) {
+fn in_order(results: &mut [TaskResult], rows: &[Asked], splits: &[Split], targets: &[Target]) {
+    let names = names(rows);
     results.sort_by_key(|r| {
-        let method = rows.iter().position(|row| row.typed() == r.method);
+        let method = names.iter().position(|name| *name == r.method);
         let split = splits.iter().position(|split| split.blake3 == r.split_blake3 && split.seed() == r.seed);
         (method, split, targets.iter().position(|target| target.name == r.target))
     });
@@ -384,6 +448,16 @@ fn run_all(tasks: &[(&dyn Method, Task<'_>, &[String])], so_far: &mut Done, comm
     Ok(())
 }
 
+/// Seconds, with what they do not cover.
+fn duration(seconds: f64, reused: usize) -> String {
+    let earlier = if reused > 0 { format!(", not counting {reused} results of earlier runs") } else { String::new() };
+    format!("{seconds:.1} s{earlier}")
+}
+
+fn names(rows: &[Asked]) -> Vec<String> {
+    rows.iter().map(Asked::name).collect()
+}
+
 fn audit_markdown(rows: &[AuditRow]) -> String {
     let mut out = String::new();
     if rows.is_empty() {
@@ -447,7 +521,7 @@ mod tests {
             protocol.full_command,
             r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-frames 0 --finetune-budget 36"
         );
-        args.people.seeds = vec![5, 6, 7];
-        assert!(protocol::protocol(&args, &rows(&args), &[], 0).unwrap().full_command.contains("--seeds 5,6,7"));
+        args.people.seeds = vec!["5-7".parse().unwrap()];
+        assert!(protocol::protocol(&args, &rows(&args), &[], 0).unwrap().full_command.contains("--seeds 5-7"));
     }
 }

@@ -3,6 +3,7 @@
 use bdo_eval::comparison::{Cut, Protocol};
 
 use super::CompareArgs;
+use super::asked::Asked;
 use super::pretraining::{self, Run};
 use super::request::{Statistics, Training};
 use super::row::{BdoRow, Row};
@@ -14,20 +15,21 @@ const TUNING_CONFIGURATIONS: usize = 36;
 const KEYS: [&str; 3] = ["train.epochs", "train.max_minutes", "train.data_fraction"];
 
 /// What was cut. It is asked after everything was trained, so that it is known how far the runs came.
-pub(super) fn protocol(args: &CompareArgs, rows: &[Row], runs: &[Run], seed: u64) -> anyhow::Result<Protocol> {
+pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], seed: u64) -> anyhow::Result<Protocol> {
     let mut cuts = Cuts::default();
-    let too_few_seeds = args.people.seeds.len() < SEEDS.len();
+    let too_few_seeds = args.people.seeds().len() < SEEDS.len();
     if too_few_seeds {
-        let seeds = args.people.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let seeds = args.people.seeds().iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         cuts.add("--seeds", "repetitions with random splits", format!("seeds {seeds}"), "seeds 0, 1, 2");
     }
     let trained_here = args.trains(rows);
     if trained_here {
         cuts.pretraining(args, runs)?;
     }
+    let rows: Vec<Row> = rows.iter().filter_map(Asked::single).collect();
     let tuned = rows.iter().any(|row| row.is_finetuned());
     let bdo_tuned = rows.contains(&Row::Bdo(BdoRow::Finetune));
-    cuts.training(&args.training, rows, tuned, bdo_tuned);
+    cuts.training(&args.training, &rows, tuned, bdo_tuned);
     let (given, full) = (&args.statistics, Statistics::default());
     for (option, what, here, full) in [
         ("--bootstraps", "resamples of people behind each interval", given.bootstraps, full.bootstraps),
@@ -46,7 +48,7 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Row], runs: &[Run], seed: u64
     let mut full = CompareArgs {
         // Pre-trainings of this folder go on as they were configured, or not at all.
         out: format!("{}-full", args.out.display().to_string().trim_end_matches('/')).into(),
-        statistics: Statistics::default(),
+        statistics: Statistics { against: args.statistics.against.clone(), ..Statistics::default() },
         training: Training {
             configuration: uncut(&args.training.configuration),
             pretrain_minutes: if trained_here { 0.0 } else { default.pretrain_minutes },

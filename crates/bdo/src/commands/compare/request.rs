@@ -6,8 +6,9 @@ use bdo_eval::method::FitOn;
 use clap::Args;
 use serde::Serialize;
 
+use super::asked::{Asked, AskedParser};
 use super::row::Row;
-use crate::args::{Configuration, Data, SEEDS, as_typed, command_line, one_of, positive};
+use crate::args::{Configuration, Data, SEEDS, SeedSpan, as_typed, command_line, one_of, positive};
 
 /// Compare methods on labels of people under the same splits, beside what can be said without a brain
 #[derive(Debug, Clone, PartialEq, Args, Serialize)]
@@ -21,9 +22,10 @@ pub(crate) struct CompareArgs {
     /// Columns of the participants table to predict
     #[arg(long, value_name = "A,B", value_delimiter = ',', required = true, help_heading = "Input")]
     pub(crate) targets: Vec<String>,
-    /// Rows besides those every table has
-    #[arg(long, value_name = "M,N", value_delimiter = ',', value_parser = one_of::<Row>(), help_heading = "Input")]
-    pub(crate) methods: Vec<Row>,
+    /// Rows besides those every table has; rows of features joined by + are one row with the sum of their kernels
+    /// (bdo-mean+fc-tangent)
+    #[arg(long, value_name = "M,N", value_delimiter = ',', value_parser = AskedParser, help_heading = "Input")]
+    pub(crate) methods: Vec<Asked>,
     /// A pre-trained model for the rows of BDO; its training people among the tested are flagged [default: one is
     /// pre-trained for every split, on its training people]
     #[arg(long, value_name = "DIR", help_heading = "Input")]
@@ -87,8 +89,8 @@ impl Default for Training {
 #[command(next_help_heading = "People")]
 pub(crate) struct People {
     /// Repetitions with random splits
-    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = SEEDS)]
-    pub(crate) seeds: Vec<u64>,
+    #[arg(long, value_name = "N,N-M", value_delimiter = ',', default_values_t = SEEDS)]
+    pub(crate) seeds: Vec<SeedSpan>,
     /// Divide people once per seed, evenly by this label, and use that for every target: one pre-training per seed instead
     /// of one per seed and target [default: evenly by each target, people without it left out]
     #[arg(long, value_name = "TARGET")]
@@ -117,6 +119,11 @@ pub(crate) struct Statistics {
     /// Permutations of labels behind each p
     #[arg(long, value_name = "N", default_value_t = Statistics::default().permutations, value_parser = positive)]
     pub(crate) permutations: usize,
+    /// Rows that every other is compared with, paired over splits (besides what a row brings with it: the same untrained,
+    /// the last member of a stack)
+    #[arg(long, value_name = "M,N", value_delimiter = ',', value_parser = AskedParser, hide_possible_values = true,
+          default_value = "fc")]
+    pub(crate) against: Vec<Asked>,
     /// Do not ask how well connectivity predicts site, repetition time, scan length and head motion
     #[arg(long)]
     pub(crate) no_audit: bool,
@@ -124,7 +131,13 @@ pub(crate) struct Statistics {
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self { bootstraps: 2000, permutations: 2000, no_audit: false }
+        Self { bootstraps: 2000, permutations: 2000, against: vec![Row::ALWAYS[0].into()], no_audit: false }
+    }
+}
+
+impl People {
+    pub(crate) fn seeds(&self) -> Vec<u64> {
+        SeedSpan::seeds(&self.seeds)
     }
 }
 
@@ -134,7 +147,7 @@ impl CompareArgs {
         Self {
             cohort: Data { data: data.to_path_buf() },
             targets: targets.iter().map(|target| (*target).to_owned()).collect(),
-            methods: methods.to_vec(),
+            methods: methods.iter().map(|row| Asked::from(*row)).collect(),
             model: None,
             out: out.to_path_buf(),
             training: Training::default(),
@@ -151,8 +164,8 @@ impl CompareArgs {
     }
 
     /// Whether BDO is pre-trained for every split.
-    pub(super) fn trains(&self, rows: &[Row]) -> bool {
-        self.model.is_none() && rows.iter().any(|row| row.needs_model())
+    pub(super) fn trains(&self, rows: &[Asked]) -> bool {
+        self.model.is_none() && rows.iter().flat_map(Asked::members).any(|row| row.needs_model())
     }
 
     /// As typed.

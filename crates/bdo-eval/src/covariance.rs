@@ -10,7 +10,7 @@ pub struct ShrunkCovariance {
 }
 
 /// X^T X / frames of a centred row-major `[frames, n]` series.
-pub(super) fn empirical(series: &[f64], frames: usize, n: usize) -> Vec<f64> {
+fn empirical(series: &[f64], frames: usize, n: usize) -> Vec<f64> {
     let mut sums = vec![0.0; n * n];
     for row in series.chunks_exact(n.max(1)).take(frames) {
         for (i, x) in row.iter().enumerate() {

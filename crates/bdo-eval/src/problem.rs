@@ -1,0 +1,76 @@
+//! A task as a closed-form fit sees it: rows to fit on and to test, their labels and people.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::closed_form::Labels;
+use crate::features::ScanRow;
+use crate::method::{MethodError, Prediction, Task, mean_by_person};
+
+/// Rows of a table with their part in a task.
+pub(crate) struct Problem<'a> {
+    task: &'a Task<'a>,
+    subjects: Vec<&'a str>,
+    /// Rows that are fitted on.
+    pub(crate) fitted: Vec<usize>,
+    /// Rows that are tested.
+    pub(crate) tested: Vec<usize>,
+    /// The person of each fitted row.
+    pub(crate) groups: Vec<usize>,
+    /// Class of each fitted row; empty for a number.
+    codes: Vec<usize>,
+    /// Number of each fitted row; empty for classes.
+    values: Vec<f64>,
+}
+
+impl<'a> Problem<'a> {
+    pub(crate) fn of(method: &str, task: &'a Task<'a>, rows: &'a [ScanRow]) -> Result<Self, MethodError> {
+        let nobody = |what| MethodError::Nobody { method: method.to_owned(), target: task.target.name.clone(), what };
+        let subjects: Vec<&str> = rows.iter().map(|row| row.subject.as_str()).collect();
+        let known = |i: &usize| task.target.value(subjects[*i]).is_some();
+        let fitted: Vec<usize> = (0..rows.len()).filter(|i| task.fits(subjects[*i]) && known(i)).collect();
+        let tested: Vec<usize> =
+            (0..rows.len()).filter(|i| task.split.test.contains(subjects[*i]) && known(i)).collect();
+        if fitted.len() < 2 {
+            return Err(nobody("to fit on"));
+        }
+        if tested.is_empty() {
+            return Err(nobody("to test"));
+        }
+        let people: BTreeSet<&str> = fitted.iter().map(|i| subjects[*i]).collect();
+        let numbers: BTreeMap<&str, usize> = people.into_iter().enumerate().map(|(k, s)| (s, k)).collect();
+        let groups = fitted.iter().map(|i| numbers[subjects[*i]]).collect();
+        let (mut codes, mut values) = (vec![], vec![]);
+        if task.target.classes().is_some() {
+            codes = fitted.iter().filter_map(|i| task.target.code(subjects[*i])).collect();
+        } else {
+            values = fitted.iter().filter_map(|i| task.target.value(subjects[*i])).collect();
+        }
+        Ok(Self { task, subjects, fitted, tested, groups, codes, values })
+    }
+
+    pub(crate) fn labels(&self) -> Labels<'_> {
+        match self.task.target.classes() {
+            Some(classes) => Labels::Class { codes: &self.codes, classes },
+            None => Labels::Number(&self.values),
+        }
+    }
+
+    /// What was said of the tested rows as one prediction a person, and what a reader must know.
+    pub(crate) fn answer(&self, said: &[f64]) -> (Vec<Prediction>, Vec<String>) {
+        let people: Vec<&str> = self.tested.iter().map(|i| self.subjects[*i]).collect();
+        let predictions = joined(self.task, mean_by_person(&people, said, self.labels().classes().max(1)));
+        let missing = self.task.split.test.subjects().len() - predictions.len();
+        let flags = if missing == 0 { vec![] } else { vec![format!("{missing} test people have no features")] };
+        (predictions, flags)
+    }
+}
+
+/// Joins what was said with what is true.
+pub(crate) fn joined(task: &Task<'_>, said: BTreeMap<String, Vec<f64>>) -> Vec<Prediction> {
+    said.into_iter()
+        .filter_map(|(subject, predicted)| {
+            let truth = task.target.value(&subject)?;
+            Some(Prediction { subject, truth, predicted })
+        })
+        .collect()
+}

@@ -1,0 +1,118 @@
+//! Rows whose features depend on the split: those of models, of what is fitted on training people, and stacks of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bdo_data::division::Split;
+use bdo_eval::combat::UnseenSite;
+use bdo_eval::confound::Nuisance;
+use bdo_eval::finetune::{TunePoint, TuneSettings};
+use bdo_eval::fitted::HeadKind;
+use bdo_eval::method::{Method, MethodError, Outcome, Task};
+use bdo_eval::model_method::{FineTuning, GridProbe};
+use bdo_eval::probe::ProbeSettings;
+use bdo_eval::reference::ClosedForm;
+use bdo_eval::stack::{Member, Stack};
+
+use super::CompareArgs;
+use super::asked::Asked;
+use super::feature_tables::FeatureTables;
+use super::model_rows::Models;
+use super::row::{BdoRow, Row};
+
+/// A row with what it is under each split.
+pub(crate) struct OfSplits {
+    name: String,
+    needs_model: bool,
+    runs_alone: bool,
+    rows: BTreeMap<String, Box<dyn Method>>,
+}
+
+/// What rows are made of.
+pub(crate) struct Workshop<'a> {
+    pub(crate) args: &'a CompareArgs,
+    pub(crate) tables: &'a FeatureTables<'a>,
+    pub(crate) models: Option<&'a Models>,
+    pub(crate) nuisance: &'a Arc<Nuisance>,
+}
+
+impl Workshop<'_> {
+    /// A row under some splits.
+    pub(crate) fn row(&self, asked: &Asked, splits: &[Split]) -> anyhow::Result<Box<dyn Method>> {
+        let mut rows: BTreeMap<String, Box<dyn Method>> = BTreeMap::new();
+        for split in splits {
+            rows.insert(split.blake3.clone(), self.under(asked, split)?);
+        }
+        Ok(Box::new(OfSplits {
+            name: asked.name(),
+            needs_model: asked.members().iter().any(|row| row.needs_model()),
+            runs_alone: asked.single() == Some(Row::Bdo(BdoRow::Finetune)),
+            rows,
+        }))
+    }
+
+    fn under(&self, asked: &Asked, split: &Split) -> anyhow::Result<Box<dyn Method>> {
+        let (name, members) = (asked.name(), asked.members());
+        if let (Some(Row::Bdo(BdoRow::Finetune)), Some(models)) = (asked.single(), self.models) {
+            return fine_tuning(&name, models.folder(&split.blake3, false)?, self.args);
+        }
+        let member = |row: &Row| self.tables.under(*row, split, self.models);
+        let members = members.iter().map(member).collect::<anyhow::Result<Vec<Arc<Member>>>>()?;
+        let Some(row) = asked.single() else { return Ok(Box::new(Stack::new(&name, members))) };
+        let table = members[0].table().clone();
+        if matches!(row, Row::Bdo(BdoRow::Probe { .. })) {
+            return Ok(Box::new(GridProbe::new(&name, table, ProbeSettings::protocol(""))));
+        }
+        let plain = ClosedForm::new(&name, table, members[0].source());
+        let combat =
+            matches!(row, Row::Bdo(BdoRow::ClosedForm { combat: true, .. }) | Row::Connectivity { combat: true, .. });
+        Ok(Box::new(if combat { plain.harmonised(self.nuisance.clone(), UnseenSite::Pooled) } else { plain }))
+    }
+}
+
+fn fine_tuning(name: &str, model: &Path, args: &CompareArgs) -> anyhow::Result<Box<dyn Method>> {
+    let settings = TuneSettings {
+        target: String::new(),
+        head: HeadKind::Linear,
+        seeds: vec![0],
+        epochs: args.training.finetune_epochs,
+        frames: args.training.finetune_frames,
+        points: TunePoint::subset(args.training.finetune_budget),
+    };
+    Ok(Box::new(FineTuning::new(name, model, &args.out.join("finetuning"), settings)?))
+}
+
+impl Method for OfSplits {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for (split, row) in &self.rows {
+            hasher.update(split.as_bytes()).update(row.fingerprint().as_bytes()).update(b"\0");
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn fingerprint_for(&self, split_blake3: &str) -> String {
+        self.rows.get(split_blake3).map_or_else(|| self.fingerprint(), |row| row.fingerprint())
+    }
+
+    fn uses_pretraining(&self) -> bool {
+        self.needs_model
+    }
+
+    fn runs_alone(&self) -> bool {
+        self.runs_alone
+    }
+
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+        let Some(row) = self.rows.get(&task.split.blake3) else {
+            let known = format!("a row for each of {} splits, found none for {}", self.rows.len(), task.split.blake3);
+            return Err(MethodError::Other(format!("{}: expected {known}", self.name()).into()));
+        };
+        row.run(task)
+    }
+}
