@@ -22,7 +22,7 @@ pub struct MaskedBatch {
     pub dropout_key: [u8; 32],
     /// Whose visit each sample is.
     pub kin: Vec<Kin>,
-    /// [B, f] fingerprints of the samples' scans, where they are trained on.
+    /// [B, f] fingerprints of what is visible, where they are trained on.
     pub fingerprint: Option<Tensor<2>>,
 }
 

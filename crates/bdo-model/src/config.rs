@@ -55,6 +55,9 @@ keys! {
         /// Whether a scan is divided by the root mean square of its visible values before it is encoded, and predictions are
         /// multiplied by it again. Scanners differ in gain, and a loss of raw squares is that of the loudest scans.
         unit_input: bool = false, SHARE, BDO;
+        /// Whether every region of a scan is divided by the root mean square of its own visible values, instead of the scan by
+        /// that of all its regions: the encoder then sees how regions go together, and not how large they are.
+        unit_regions: bool = false, SHARE, BDO;
         /// Initial layers that read region values: drawn `independent`ly, or `affine`, nearly linear at first.
         embed_start: EmbedStart = EmbedStart::Independent, SHARE, BDO;
         /// Whether training draws the context latents around the encoder output, as the paper's objective says.
@@ -117,11 +120,11 @@ keys! {
         identity_temperature: f64 = 0.1, POSITIVE, BDO;
         /// Coordinates in which the identity term compares mean controls, behind a small network that is thrown away.
         identity_width: usize = 128, between(1, 1 << 14), BDO;
-        /// Weight of the fingerprint term: the mean control of a visit must tell, through a linear map that is thrown away, the
-        /// connectivity of the whole scan in the principal coordinates of the training people. 0 is the paper.
+        /// Weight of the fingerprint term: the mean control of a visit must tell, through a linear map that is thrown away, how
+        /// the regions of the visible frames go together, in the coordinates in which training people differ most. 0 is the paper.
         fingerprint: f64 = 0.0, NOT_NEGATIVE, BDO;
-        /// Principal coordinates of connectivity that the fingerprint term asks for, each scaled to unit variance.
-        fingerprint_width: usize = 192, between(1, 1 << 14), BDO;
+        /// Coordinates that the fingerprint term asks for, each scaled to unit variance among training people.
+        fingerprint_width: usize = 128, between(1, 1 << 14), BDO;
     }
 }
 

@@ -78,7 +78,7 @@ impl FeatureHeads {
         })
     }
 
-    /// The terms of samples with mean controls [B, d]; `fingerprint` [B, f] holds those of their scans.
+    /// The terms of samples with mean controls [B, d]; `fingerprint` [B, f] holds those of their visible frames.
     pub fn terms(&self, feature: &Tensor<2>, kin: &[Kin], fingerprint: Option<&Tensor<2>>) -> FeatureTerms {
         let rows = feature.clone().unsqueeze_dim::<3>(0); // [1, B, d]
         let fingerprint = self.fingerprint.as_ref().zip(fingerprint).map(|(head, known)| {

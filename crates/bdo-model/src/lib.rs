@@ -20,8 +20,6 @@ pub mod objective;
 pub mod ema;
 pub mod feature_heads;
 pub mod model;
-pub mod covariance;
-pub mod tangent;
 pub mod fingerprint;
 pub mod autocorrelation;
 pub mod error;

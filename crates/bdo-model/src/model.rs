@@ -239,30 +239,31 @@ impl Bdo {
         Ok(Reconstruction { series, state, moments, latents, grid, size })
     }
 
-    /// Divides every sample by the root mean square of its visible values, if the configuration says so, and returns
-    /// that [B, 1, 1]. The series is 0 at missing regions.
+    /// Divides every sample by the root mean square of its visible values, or each of its regions by its own, if the
+    /// configuration says so, and returns that [B, 1, 1] or [B, 1, N]. The series is 0 at missing regions.
     pub(crate) fn unit_sized(
         &self,
         series: Tensor<3>,
         grid: &UnionGrid,
         region_valid: &[bool],
     ) -> (Tensor<3>, Option<Tensor<3>>) {
-        if !self.config.unit_input {
+        let ModelConfig { unit_input, unit_regions, regions, .. } = self.config;
+        if !unit_input && !unit_regions {
             return (series, None);
         }
-        let regions = self.config.regions;
         let weights: Vec<f32> = (0..grid.batch)
             .flat_map(|sample| {
                 let valid = region_valid[sample * regions..(sample + 1) * regions].iter().filter(|v| **v).count();
                 let count = grid.context_count[sample];
-                let share = 1.0 / (count * valid).max(1) as f32;
+                let share = 1.0 / (if unit_regions { count } else { count * valid }).max(1) as f32;
                 (0..grid.context_slots).map(move |slot| if slot < count { share } else { 0.0 })
             })
             .collect();
         let place = (&series.device(), series.dtype());
         let weights = Tensor::<3>::from_data(TensorData::new(weights, [grid.batch, grid.context_slots, 1]), place);
         let visible = rows(&series, &grid.context_row, grid.context_slots); // [B, C, N]
-        let square = (visible.clone() * visible * weights).sum_dim(1).sum_dim(2); // [B, 1, 1]
+        let square = (visible.clone() * visible * weights).sum_dim(1); // [B, 1, N]
+        let square = if unit_regions { square } else { square.sum_dim(2) }; // [B, 1, 1]
         let size = square.sqrt().clamp_min(1e-6);
         (series / size.clone(), Some(size))
     }

@@ -4,9 +4,8 @@ use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
-use bdo_model::fingerprint::{FittedFingerprint, MOST_SCANS};
+use bdo_model::fingerprint::{FittedFingerprint, MOST_SCANS, correlations};
 use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey};
-use bdo_model::tangent::{ScanCovariance, SpectrumError};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,8 +23,7 @@ pub struct ScanSource {
     validation: Vec<usize>,
     /// Of every scan of the cohort.
     kin: Vec<Kin>,
-    /// Of the scans that are trained on or validate; empty where no term asks for them.
-    fingerprints: Arc<BTreeMap<usize, Arc<[f32]>>>,
+    fingerprint: Option<Arc<FittedFingerprint>>,
 }
 
 /// How visits of a batch are drawn.
@@ -63,9 +61,6 @@ pub enum SourceError {
     /// The people cannot be divided.
     #[error(transparent)]
     Split(#[from] SplitError),
-    /// Connectivity of a scan could not be computed.
-    #[error("fingerprints: {0}")]
-    Spectrum(#[from] SpectrumError),
     /// Nobody to train on.
     #[error("expected at least one scan with a valid region to train on, found none")]
     Empty,
@@ -98,28 +93,21 @@ impl ScanSource {
             return Err(SourceError::Empty);
         }
         let kin = kin_of(&cohort);
-        let fingerprints = Arc::default();
-        Ok(Self { cohort: Arc::new(cohort), scaler: Arc::new(scaler), split, train, validation, kin, fingerprints })
+        let (cohort, scaler) = (Arc::new(cohort), Arc::new(scaler));
+        Ok(Self { cohort, scaler, split, train, validation, kin, fingerprint: None })
     }
 
-    /// With the fingerprint of every scan, whose axes are fitted on the training people alone.
+    /// With fingerprints of visits, whose axes are fitted on the training people alone. Without people who differ there are none.
     pub fn with_fingerprints(self, width: usize, seed: u64) -> Result<Self, SourceError> {
         let regions = self.cohort.regions().len();
-        let covariance = |i: usize| -> Result<ScanCovariance, SourceError> {
-            Ok(ScanCovariance::of(&self.cohort.scan(i)?.series, regions)?)
-        };
         let mut chosen = self.train.clone();
         shuffle(&mut chosen, &mut stream("fingerprint", &[seed]));
         chosen.truncate(MOST_SCANS);
         chosen.sort_unstable();
-        let some = chosen.par_iter().map(|&i| covariance(i)).collect::<Result<Vec<_>, _>>()?;
-        let fitted = FittedFingerprint::fit(&some.iter().collect::<Vec<_>>(), regions, width)?;
-        let all: Vec<usize> = self.train.iter().chain(&self.validation).copied().collect();
-        let of_scan = |&i: &usize| -> Result<(usize, Arc<[f32]>), SourceError> {
-            Ok((i, fitted.coordinates(&covariance(i)?)?.into()))
-        };
-        let fingerprints = Arc::new(all.par_iter().map(of_scan).collect::<Result<BTreeMap<_, _>, _>>()?);
-        Ok(Self { fingerprints, ..self })
+        let of_scan = |&i: &usize| Ok(correlations(&self.cohort.scan(i)?.series, regions));
+        let scans = chosen.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
+        let fingerprint = FittedFingerprint::fit(scans, width).map(Arc::new);
+        Ok(Self { fingerprint, ..self })
     }
 
     /// Whose scan it is, and how it was scanned.
@@ -127,9 +115,9 @@ impl ScanSource {
         self.kin[scan]
     }
 
-    /// The fingerprint of a scan; empty where none was asked for.
-    pub fn fingerprint(&self, scan: usize) -> Arc<[f32]> {
-        self.fingerprints.get(&scan).cloned().unwrap_or_else(|| Arc::new([]))
+    /// The axes of fingerprints, where a term asks for them.
+    pub fn fingerprint(&self) -> Option<&FittedFingerprint> {
+        self.fingerprint.as_deref()
     }
 
     /// The cohort.
@@ -195,13 +183,19 @@ impl ScanSource {
                     key: VisitKey { seed: draw.seed, epoch: draw.epoch, scan: scan as u64, visit: visit as u64 },
                     part,
                     kin: if draw.pairs { self.kin[scan] } else { Kin::default() },
-                    fingerprint: self.fingerprint(scan),
                 };
                 Ok(visits.iter().enumerate().map(sample).collect())
             })
             .collect::<Result<_, CohortError>>()?;
         let samples: Vec<Sample> = samples.into_iter().flatten().collect();
-        Ok((!samples.is_empty()).then(|| HostBatch::draw(&samples, &draw.mask, draw.noise)))
+        if samples.is_empty() {
+            return Ok(None);
+        }
+        let host = HostBatch::draw(&samples, &draw.mask, draw.noise);
+        Ok(Some(match self.fingerprint() {
+            Some(fitted) => host.with_fingerprints(fitted),
+            None => host,
+        }))
     }
 
     /// Which part of an epoch's order belongs to a step; the last batch of an epoch may be smaller.

@@ -4,6 +4,7 @@
 use super::{Centre, MaskSettings, PaddedBatch, Part, Visit};
 use crate::batch::MaskedBatch;
 use crate::config::ModelConfig;
+use crate::fingerprint::FittedFingerprint;
 use crate::noise::fill_normal;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
@@ -53,14 +54,12 @@ pub struct Sample {
     pub part: Part,
     /// Whose it is.
     pub kin: Kin,
-    /// Connectivity of the whole scan in the coordinates of the fingerprint term; empty without that term.
-    pub fingerprint: Arc<[f32]>,
 }
 
 impl Sample {
     /// A visit to the whole of a scan that is compared with no other.
     pub fn alone(scan: ScaledScan, key: VisitKey) -> Self {
-        Self { scan: Arc::new(scan), key, part: Part::Whole, kin: Kin::default(), fingerprint: Arc::new([]) }
+        Self { scan: Arc::new(scan), key, part: Part::Whole, kin: Kin::default() }
     }
 }
 
@@ -75,6 +74,8 @@ pub struct NoiseShape {
     pub sample_latent: bool,
     /// Whether visits are divided by the size of what is visible of them, as the model does.
     pub unit_input: bool,
+    /// Whether each region is divided by its own.
+    pub unit_regions: bool,
 }
 
 impl NoiseShape {
@@ -85,6 +86,7 @@ impl NoiseShape {
             draws: config.loss.monte_carlo_samples,
             sample_latent: config.sample_latent,
             unit_input: config.unit_input,
+            unit_regions: config.unit_regions,
         }
     }
 }
@@ -145,14 +147,14 @@ impl HostBatch {
             dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.key)),
             target_mean_square: 0.0,
             kin: samples.iter().map(|sample| sample.kin).collect(),
-            fingerprint: samples.iter().flat_map(|sample| sample.fingerprint.iter().copied()).collect(),
+            fingerprint: Vec::new(),
         };
-        host.fill_series(samples, visits, noise.unit_input);
+        host.fill_series(samples, visits, noise);
         host.fill_noise(samples, visits, noise);
         host
     }
 
-    fn fill_series(&mut self, samples: &[Sample], visits: &[Visit], unit_input: bool) {
+    fn fill_series(&mut self, samples: &[Sample], visits: &[Visit], noise: NoiseShape) {
         let (k, n) = (self.padded.frames.frames, self.padded.regions());
         for (b, (sample, visit)) in samples.iter().zip(visits).enumerate() {
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
@@ -162,11 +164,13 @@ impl HostBatch {
         let fill = |(out, (sample, visit)): (&mut [f32], (&Sample, &Visit))| -> f64 {
             let (mut sum, mut targets) = (0.0f64, 0usize);
             let means = visible_means(sample, visit);
-            let size = if unit_input { visible_size(sample, visit, &means) } else { 1.0 };
+            let sizes = visible_sizes(sample, visit, &means, noise);
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
                 let values = &sample.scan.values[frame * n..(frame + 1) * n];
                 let row = &mut out[row * n..(row + 1) * n];
-                row.iter_mut().zip(values).zip(&means).for_each(|((x, value), mean)| *x = (value - mean) / size);
+                for (((x, value), mean), size) in row.iter_mut().zip(values).zip(&means).zip(&sizes) {
+                    *x = (value - mean) / size;
+                }
                 if !context {
                     targets += 1;
                     sum += row.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
@@ -197,6 +201,19 @@ impl HostBatch {
             let chunks = buffer.par_chunks_mut(size.max(1)).enumerate();
             chunks.for_each(|(b, out)| fill(out, "process noise", b, draw as u64, false));
         }
+    }
+
+    /// Works out the fingerprint of what is visible of every sample.
+    pub fn with_fingerprints(mut self, fitted: &FittedFingerprint) -> Self {
+        let (k, n) = (self.padded.frames.frames, self.padded.regions());
+        let of_sample = |(b, series): (usize, &[f32])| {
+            let visible = series.chunks_exact(n).zip(&self.padded.frames.context[b * k..]).filter(|(_, seen)| **seen);
+            let visible: Vec<f32> = visible.flat_map(|(row, _)| row.iter().copied()).collect();
+            fitted.coordinates(&visible, n)
+        };
+        self.fingerprint =
+            self.padded.series.par_chunks((k * n).max(1)).enumerate().map(of_sample).collect::<Vec<_>>().concat();
+        self
     }
 
     /// Number of scans.
@@ -282,18 +299,26 @@ fn visible_means(sample: &Sample, visit: &Visit) -> Vec<f32> {
     sums.iter().map(|sum| (sum / count) as f32).collect()
 }
 
-/// Root mean square of what is visible.
-fn visible_size(sample: &Sample, visit: &Visit, means: &[f32]) -> f32 {
+/// Root mean square of what is visible of each region, or of all of them, as the model divides by it.
+fn visible_sizes(sample: &Sample, visit: &Visit, means: &[f32], noise: NoiseShape) -> Vec<f32> {
     let n = sample.scan.region_valid.len();
-    let (mut sum, mut count) = (0.0f64, 0usize);
+    if !noise.unit_input && !noise.unit_regions {
+        return vec![1.0; n];
+    }
+    let (mut sums, mut frames) = (vec![0.0f64; n], 0usize);
     for (frame, _) in visit.frames.iter().zip(&visit.context).filter(|(_, context)| **context) {
         let values = &sample.scan.values[frame * n..(frame + 1) * n];
-        for ((x, mean), _) in values.iter().zip(means).zip(&sample.scan.region_valid).filter(|(_, valid)| **valid) {
-            sum += f64::from(x - mean) * f64::from(x - mean);
-            count += 1;
+        for ((sum, x), mean) in sums.iter_mut().zip(values).zip(means) {
+            *sum += f64::from(x - mean) * f64::from(x - mean);
         }
+        frames += 1;
     }
-    (sum / count.max(1) as f64).sqrt().max(1e-6) as f32
+    let size = |sum: f64, count: usize| (sum / count.max(1) as f64).sqrt().max(1e-6) as f32;
+    if noise.unit_regions {
+        return sums.iter().map(|sum| size(*sum, frames)).collect();
+    }
+    let valid = || sums.iter().zip(&sample.scan.region_valid).filter(|(_, valid)| **valid);
+    vec![size(valid().map(|(sum, _)| sum).sum(), frames * valid().count()); n]
 }
 
 fn dropout_key(key: VisitKey) -> [u8; 32] {
@@ -317,7 +342,7 @@ mod tests {
         let sample = |number| Sample::alone(scan.clone(), VisitKey { seed: 1, epoch: 2, scan: number, visit: 0 });
         let samples = [sample(0), sample(1)];
         let mask = MaskSettings { ratio: 0.5, frames: 20, region_ratio: 1.0 / 3.0, ..MaskSettings::default() };
-        let noise = NoiseShape { width: 4, draws: 1, sample_latent: false, unit_input: false };
+        let noise = NoiseShape { width: 4, draws: 1, sample_latent: false, unit_input: false, unit_regions: false };
         let (host, again) = (HostBatch::draw(&samples, &mask, noise), HostBatch::draw(&samples, &mask, noise));
         assert_eq!(host, again);
         let hidden = |row: usize| -> Vec<usize> {

@@ -19,8 +19,8 @@ pub struct Piece {
     pub decoded: Vec<f32>,
     /// Mean of every region that was subtracted from the window; to be added to any decoded value.
     pub centre: Vec<f32>,
-    /// Factor on the decoder's output in this window; 1 for models without `unit_input`.
-    pub size: f32,
+    /// Factor of each region on the decoder's output in this window; 1 for models that do not divide their input.
+    pub size: Vec<f32>,
     /// Row-major [rows, d] mean of the state in the eigenbasis.
     pub mean: Vec<f32>,
     /// Row-major [rows, d] variance of the state in the eigenbasis.
@@ -114,6 +114,7 @@ impl<'a> Engine<'a> {
         let (decoded, mean, variance) =
             (numbers(found.series), numbers(found.moments.mean), numbers(found.moments.variance));
         let sizes = found.size.map_or_else(|| vec![1.0; batch], numbers);
+        let each = sizes.len() / batch.max(1);
         let (control, rates) = (numbers(found.latents.control), numbers(found.latents.rates));
         let piece = |(b, window): (usize, &Span)| {
             let from = b * longest + (window.taken.start - window.rows.start);
@@ -130,7 +131,7 @@ impl<'a> Engine<'a> {
                 rows: window.taken.clone(),
                 decoded,
                 centre: centres[b].clone(),
-                size: sizes[b],
+                size: (0..regions).map(|region| sizes[b * each + region.min(each - 1)]).collect(),
                 mean: span(&mean, width),
                 variance: span(&variance, width),
                 control: by_driver(&control),

@@ -30,7 +30,9 @@ pub fn decoded_variance(engine: &Engine<'_>, piece: &Piece, how: Uncertainty, se
         Uncertainty::Sampled { draws } => sampled(engine, piece, &total, draws.max(2), seed),
         Uncertainty::Linearised => linearised(engine, piece, &total),
     };
-    variance.iter_mut().for_each(|v| *v *= piece.size * piece.size);
+    for row in variance.chunks_exact_mut(piece.size.len().max(1)) {
+        row.iter_mut().zip(&piece.size).for_each(|(v, size)| *v *= size * size);
+    }
     variance
 }
 
@@ -68,7 +70,9 @@ fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, s
 
 /// Decoded values as the decoder gave them, before the window's mean was added.
 fn centred(piece: &Piece, regions: usize) -> Vec<f32> {
-    let row = |row: &[f32]| row.iter().zip(&piece.centre).map(|(x, mean)| (x - mean) / piece.size).collect::<Vec<_>>();
+    let row = |row: &[f32]| -> Vec<f32> {
+        row.iter().zip(&piece.centre).zip(&piece.size).map(|((x, mean), size)| (x - mean) / size).collect()
+    };
     piece.decoded.chunks_exact(regions).flat_map(row).collect()
 }
 

@@ -29,7 +29,9 @@ pub fn input_words(config: &ModelConfig, centre: Centre) -> String {
         Centre::Visible => "its mean over the visible frames",
         Centre::Scan => "its mean over the scan (in evaluation and inference: over the visible frames)",
     };
-    let unit = if config.unit_input {
+    let unit = if config.unit_regions {
+        " Each region of a scan is divided by the root mean square of its own visible values."
+    } else if config.unit_input {
         " Each scan is then divided by the root mean square of its visible values, and predictions are multiplied by it again."
     } else {
         ""

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::evaluate::{People, Trained};
 use crate::answer::{Answer, note};
-use crate::args::{Configuration, Data, SEEDS};
+use crate::args::{Configuration, Data, SEEDS, SeedSpan};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -170,7 +170,7 @@ fn probe(
     let division = Division::of(cohort)?.with_sites(None);
     for target in targets {
         let mut sum = 0.0;
-        for seed in SEEDS {
+        for seed in SeedSpan::seeds(&SEEDS) {
             let split = division.split(Some(&target.name), Scheme::Random, seed)?;
             let task = Task { cohort, split: &split, target, seed, fit_on: FitOn::Train };
             let result = run_task(&method, &task, "", &[])?;
