@@ -34,6 +34,9 @@ const AVERAGE: &str = "ema.safetensors";
 /// Latents that spread less than this, where layer norm makes them unit size, carry nothing.
 const COLLAPSED: f64 = 0.01;
 
+/// Mean controls that move in fewer directions than this have collapsed.
+const FEWEST_DIRECTIONS: f64 = 2.0;
+
 /// BDO in training.
 #[derive(Clone, Debug)]
 pub struct BdoLearner {
@@ -325,7 +328,7 @@ impl Learner for BdoLearner {
     }
 
     fn validate(&self, data: &BdoData, step: u64) -> Result<Option<ValidationEntry>, RunError> {
-        validate(&self.model, &self.teacher, &data.source, &data.validation, step)
+        validate(&self.model, (&self.teacher, &self.heads), &data.source, &data.validation, step)
     }
 
     fn warnings(&self, entry: &ValidationEntry) -> Vec<String> {
@@ -339,7 +342,16 @@ impl Learner for BdoLearner {
                 entry.step
             ));
         }
-        if explained < 0.0 {
+        let directions = entry.measures.get("directions");
+        if directions < FEWEST_DIRECTIONS {
+            found.push(format!(
+                "warning: the mean controls of validation people move in {directions:.1} directions at step {}: they hold little \
+                 more than one number per scan",
+                entry.step
+            ));
+        }
+        // Without a reconstruction there is nothing to explain.
+        if explained < 0.0 && self.model.config().loss.reconstruction_weight > 0.0 {
             found.push(format!(
                 "warning: after {} steps the model explains nothing of unseen people's masked frames (mean squared \
                  error {mse:.4}, predicting the mean costs {mean_square:.4})",

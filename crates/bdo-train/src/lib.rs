@@ -36,6 +36,7 @@ pub mod timer;
 
 pub mod fit;
 
+mod feature_measures;
 pub mod validate;
 
 pub mod publish;

@@ -83,6 +83,7 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
             most_scans: train.validation_scans,
             batch_size: train.micro_batch_size,
             mask: settings.mask.at_ratio(settings.mask.ratio),
+            trained_mask: settings.mask,
             noise,
         },
         publisher: Publisher::new(&source, &opened.record.identity, settings)?,

@@ -1,13 +1,14 @@
 //! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
 
 use crate::bdo::{LatentSpread, RunError, latent_spread, loss_of};
+use crate::feature_measures::feature_measures;
 use crate::source::{Draw, ScanSource};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
-use bdo_model::intake::MaskSettings;
-use bdo_model::intake::NoiseShape;
+use bdo_model::feature_heads::FeatureHeads;
+use bdo_model::intake::{MaskSettings, NoiseShape, Windows};
 use bdo_model::model::Bdo;
 use burn::module::Module;
 use burn::tensor::Device;
@@ -26,6 +27,8 @@ pub struct ValidationPlan {
     pub batch_size: usize,
     /// Frames and targets.
     pub mask: MaskSettings,
+    /// Those of training, which say how whole scans are encoded.
+    pub trained_mask: MaskSettings,
     /// Noise.
     pub noise: NoiseShape,
 }
@@ -33,7 +36,7 @@ pub struct ValidationPlan {
 /// Validates; `None` where nobody is held out.
 pub fn validate(
     model: &Bdo,
-    teacher: &EmaEncoder,
+    (teacher, heads): (&EmaEncoder, &FeatureHeads),
     source: &ScanSource,
     plan: &ValidationPlan,
     step: u64,
@@ -60,7 +63,12 @@ pub fn validate(
         sums.mean_square += weight * mean_square;
         sums.mse += weight * masked_mse(&model, &batch)?;
     }
-    Ok((sums.scans > 0).then(|| sums.entry(step)))
+    if sums.scans == 0 {
+        return Ok(None);
+    }
+    let mut entry = sums.entry(step);
+    entry.measures.0.extend(feature_measures(&model, heads, source, Windows::of_training(&plan.trained_mask), &scans)?.0);
+    Ok(Some(entry))
 }
 
 /// Mean squared error at targets of the noise-free reconstruction, averaged over scans.

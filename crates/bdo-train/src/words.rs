@@ -63,10 +63,23 @@ fn visits(settings: &Settings) -> String {
     } else {
         String::new()
     };
-    format!(
-        "At each visit {} frames (or all of a shorter scan) are drawn {from}, and {} of them are hidden in all regions.{regions}",
-        mask.frames,
+    let varied = if mask.varied > 0.0 {
+        format!(
+            "; for {} of the visits every second or third frame, or frames drawn at random from the whole scan",
+            percent(mask.varied)
+        )
+    } else {
+        String::new()
+    };
+    let hidden = if mask.ratio_least < mask.ratio {
+        format!("between {} and {}", percent(mask.ratio_least), percent(mask.ratio))
+    } else {
         percent(mask.ratio)
+    };
+    let pairs = if settings.model.loss.identity > 0.0 { " Each scan is visited twice, in each of its halves." } else { "" };
+    format!(
+        "At each visit {} frames (or all of a shorter scan) are drawn {from}{varied}, and {hidden} of them are hidden in all regions.{regions}{pairs}",
+        mask.frames,
     )
 }
 
@@ -100,8 +113,21 @@ fn objective(settings: &Settings) -> String {
     } else {
         format!("{} draws", loss.monte_carlo_samples)
     };
+    let mut on_feature = String::new();
+    if loss.fingerprint > 0.0 {
+        on_feature += &format!(
+            ", plus {} times the squared error with which the mean control of a visit tells, through a linear map that is not kept, the correlations of regions over the visible frames, in the {} coordinates in which training people differ most",
+            loss.fingerprint, loss.fingerprint_width
+        );
+    }
+    if loss.identity > 0.0 {
+        on_feature += &format!(
+            ", plus {} times the cross-entropy (temperature {}) of finding the other visit of the same scan among people scanned in the same way by the mean control, through a network that is not kept",
+            loss.identity, loss.identity_temperature
+        );
+    }
     format!(
-        "The loss is {weight}the squared error at hidden frames, plus {} times the energy of the control{target}. Latents of visible frames are {latents}; the state is decoded from {draws} per step.",
+        "The loss is {weight}the squared error at hidden frames, plus {} times the energy of the control{target}{on_feature}. Latents of visible frames are {latents}; the state is decoded from {draws} per step.",
         decimal(model.energy_weight())
     )
 }
