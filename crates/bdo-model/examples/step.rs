@@ -51,6 +51,8 @@ fn random_batch(config: &ModelConfig, batch: usize, device: &Device) -> MaskedBa
         Tensor::<3>::from_data(TensorData::new(values, [batch, FRAMES, width]), device)
     };
     MaskedBatch {
+        kin: Vec::new(),
+        fingerprint: None,
         series: normal(config.regions),
         frames: Frames {
             batch,

@@ -64,5 +64,5 @@ fn sample(config: &ModelConfig, scan: u64) -> Sample {
     bdo_model::noise::fill_normal(&mut bdo_data::random::stream("example", &[scan]), &mut values);
     let times_seconds = (0..480).map(|frame| f64::from(frame) * 0.735).collect();
     let scan_values = ScaledScan { times_seconds, values, region_valid: vec![true; config.regions] };
-    Sample { scan: scan_values, key: VisitKey { seed: 0, epoch: 0, scan } }
+    Sample::alone(scan_values, VisitKey { seed: 0, epoch: 0, scan, visit: 0 })
 }

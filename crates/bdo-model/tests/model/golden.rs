@@ -129,7 +129,7 @@ fn the_start_and_the_batch_of_the_default_preset() {
             origin_seconds: 0.0,
             centre: Centre::Visible,
         });
-        scans.push(Sample { scan, key: VisitKey { seed: 1, epoch: 0, scan: b as u64 } });
+        scans.push(Sample::alone(scan, VisitKey { seed: 1, epoch: 0, scan: b as u64, visit: 0 }));
     }
     let device = Device::flex();
     let batch = HostBatch::of_visits(&scans, &visits, NoiseShape::of(&config)).into_masked(&device);
@@ -266,6 +266,8 @@ impl Golden {
         let times = &self.arrays["input.times"];
         let (batch, frames) = (times.shape[0], times.shape[1]);
         MaskedBatch {
+        kin: Vec::new(),
+        fingerprint: None,
             series: self.tensor("input.series", device),
             frames: Frames {
                 batch,

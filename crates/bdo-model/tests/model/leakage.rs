@@ -55,9 +55,9 @@ fn a_target_frame_never_reaches_the_prediction_through_the_batch() {
         region_valid: vec![true; config.regions],
     };
     let mask = MaskSettings { frames: 24, stretch: 1.0, centre: Centre::Visible, ..MaskSettings::default() };
-    let key = VisitKey { seed: 3, epoch: 1, scan: 5 };
+    let key = VisitKey { seed: 3, epoch: 1, scan: 5, visit: 0 };
     let run = |scan: ScaledScan| {
-        let batch = HostBatch::draw(&[Sample { scan, key }], &mask, NoiseShape::of(&config)).into_masked(&device);
+        let batch = HostBatch::draw(&[Sample::alone(scan, key)], &mask, NoiseShape::of(&config)).into_masked(&device);
         let context = batch.frames.context.clone();
         (model.train_pass(&teacher, &batch, model.loss_weights()).unwrap(), context, toy::values(&batch.series))
     };

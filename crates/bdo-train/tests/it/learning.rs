@@ -65,8 +65,8 @@ impl Run {
         (train.learning_rate_start, train.learning_rate_end) = (train.learning_rate, train.learning_rate);
         train.micro_batch_size = 16;
         let learner = BdoLearner::with_kernels(&config, &settings, kernels, 7, &Device::flex().autodiff()).unwrap();
-        let key = |scan| VisitKey { seed: 3, epoch: 0, scan };
-        let samples = people(16).into_iter().enumerate().map(|(i, scan)| Sample { scan, key: key(i as u64) }).collect();
+        let key = |scan| VisitKey { seed: 3, epoch: 0, scan, visit: 0 };
+        let samples = people(16).into_iter().enumerate().map(|(i, scan)| Sample::alone(scan, key(i as u64))).collect();
         Self { learner, state: AdamState::default(), samples }
     }
 

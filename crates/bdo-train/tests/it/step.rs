@@ -28,7 +28,7 @@ fn host(scans: u64) -> HostBatch {
             values,
             region_valid: vec![true; 6],
         };
-        Sample { scan: scan_values, key: VisitKey { seed: 1, epoch: 2, scan } }
+        Sample::alone(scan_values, VisitKey { seed: 1, epoch: 2, scan, visit: 0 })
     };
     let samples: Vec<Sample> = (0..scans).map(sample).collect();
     let mask = MaskSettings { frames: 24, ..MaskSettings::default() };
