@@ -9,29 +9,15 @@ use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;
 use bdo_model::weights::{ContractError, Problem, WeightsError};
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 /// Everything that can stop an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// A file operation failed.
+    /// The model or the cohort cannot be read, or one does not fit the other.
     #[error(transparent)]
-    File(#[from] FileError),
-    /// The cohort cannot be read.
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    /// The model or head was refused.
-    #[error(transparent)]
-    Weights(WeightsError),
-    /// The model cannot be put together.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// The cohort does not have the model's regions.
-    #[error(transparent)]
-    Contract(#[from] ContractError),
-    /// A scan does not fit the model.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
+    Model(ModelError),
     /// Features cannot be fitted on.
     #[error(transparent)]
     Features(#[from] crate::features::FeatureError),
@@ -41,16 +27,6 @@ pub enum EvalError {
     /// The people cannot be divided.
     #[error(transparent)]
     Split(#[from] SplitError),
-    /// A file that was made for something else, or damaged.
-    #[error("{}: expected {expected}, found {found}", .path.display())]
-    Refused {
-        /// The file or folder.
-        path: PathBuf,
-        /// What it should be.
-        expected: String,
-        /// What it is.
-        found: String,
-    },
     /// The table could not be laid out as Parquet.
     #[error("{}: cannot lay out Parquet: {source}", .path.display())]
     Parquet {
@@ -114,7 +90,7 @@ impl From<SupervisedError> for EvalError {
     fn from(error: SupervisedError) -> Self {
         match error {
             SupervisedError::Interrupted { .. } => Self::Interrupted,
-            SupervisedError::Cohort(error) => Self::Cohort(error),
+            SupervisedError::Cohort(error) => error.into(),
             error => Self::Training(error),
         }
     }
@@ -123,17 +99,24 @@ impl From<SupervisedError> for EvalError {
 impl From<ModelError> for EvalError {
     fn from(error: ModelError) -> Self {
         match error {
-            ModelError::File(error) => Self::File(error),
-            ModelError::Cohort(error) => Self::Cohort(error),
             ModelError::Weights(error) => error.into(),
-            ModelError::Build(error) => Self::Build(error),
-            ModelError::Contract(error) => Self::Contract(error),
-            ModelError::Batch(error) => Self::Batch(error),
-            ModelError::Refused { path, expected, found } => Self::Refused { path, expected, found },
             ModelError::Interrupted => Self::Interrupted,
+            error => Self::Model(error),
         }
     }
 }
+
+macro_rules! from_errors_of_models {
+    ($($error:ty),+) => {
+        $(impl From<$error> for EvalError {
+            fn from(error: $error) -> Self {
+                Self::Model(error.into())
+            }
+        })+
+    };
+}
+
+from_errors_of_models!(FileError, CohortError, BuildError, ContractError, BatchError);
 
 impl From<WeightsError> for EvalError {
     fn from(error: WeightsError) -> Self {
@@ -141,19 +124,15 @@ impl From<WeightsError> for EvalError {
             // So that a missing file or a full disk is said in the same words everywhere.
             Problem::Io(source) => {
                 let action = if source.kind() == std::io::ErrorKind::NotFound { "read" } else { "use" };
-                Self::File(FileError::new(action, &error.path, source))
+                FileError::new(action, &error.path, source).into()
             }
-            problem => Self::Weights(WeightsError { path: error.path, problem }),
+            problem => Self::Model(ModelError::Weights(WeightsError { path: error.path, problem })),
         }
     }
 }
 
 impl EvalError {
-    pub(crate) fn refused(
-        path: &std::path::Path,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Self {
-        Self::Refused { path: path.to_path_buf(), expected: expected.to_string(), found: found.to_string() }
+    pub(crate) fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
+        Self::Model(ModelError::refused(path, expected, found))
     }
 }

@@ -27,11 +27,8 @@ impl WorkFolder {
             let found: serde_json::Value = serde_json::from_slice(&durable::read(&file)?)
                 .map_err(|error| EvalError::refused(&file, "the record of a request", error))?;
             if found != *request {
-                return Err(EvalError::Refused {
-                    path: path.to_path_buf(),
-                    expected: "a new name, or the same request as before".to_owned(),
-                    found: format!("another request ({})", differences(&found, request)),
-                });
+                let other = format!("another request ({})", differences(&found, request));
+                return Err(EvalError::refused(path, "a new name, or the same request as before", other));
             }
         } else if path.is_dir() && fs::read_dir(path).in_file("read", path)?.any(|entry| entry.is_ok_and(foreign)) {
             return Err(EvalError::refused(path, "a new name or an empty folder", "something else"));

@@ -45,7 +45,8 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    pub(crate) fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
+    /// A file that was made for something else, or damaged.
+    pub fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
         Self::Refused { path: path.to_path_buf(), expected: expected.to_string(), found: found.to_string() }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::config::{Lead, ModelConfig};
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use std::collections::BTreeMap;
 
 /// One row of the parameter table.
@@ -106,21 +106,32 @@ impl Parameters {
 
     /// Copies every float parameter of a module, named by its path under `prefix`.
     pub fn of_module<M: Module>(module: &M, prefix: &str) -> Self {
-        let mut collect = Collect {
-            path: if prefix.is_empty() { Vec::new() } else { vec![prefix.to_owned()] },
-            found: BTreeMap::new(),
-        };
-        module.visit(&mut collect);
-        Self(collect.found)
+        let mut copy = Copy(BTreeMap::new());
+        let path = if prefix.is_empty() { Vec::new() } else { vec![prefix.to_owned()] };
+        module.visit(&mut Walk { path, look: &mut copy });
+        Self(copy.0)
     }
 }
 
-struct Collect {
-    path: Vec<String>,
-    found: BTreeMap<String, Array>,
+/// Takes the gradients of a module's parameters off the tape: flat, by the path of the parameter, absent where there is none.
+pub fn flat_gradients<M: Module>(module: &M, gradients: Gradients) -> BTreeMap<String, Tensor<1>> {
+    let mut take = TakeGradients { gradients, found: BTreeMap::new() };
+    module.visit(&mut Walk { path: Vec::new(), look: &mut take });
+    take.found
 }
 
-impl ModuleVisitor for Collect {
+/// What is done with each float parameter and its path.
+trait Look {
+    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>);
+}
+
+/// A walk over the parameters of a module that knows where it is.
+struct Walk<'a, L> {
+    path: Vec<String>,
+    look: &'a mut L,
+}
+
+impl<L: Look> ModuleVisitor for Walk<'_, L> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -130,10 +141,32 @@ impl ModuleVisitor for Collect {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.look.look(self.path.join("."), param);
+    }
+}
+
+struct Copy(BTreeMap<String, Array>);
+
+impl Look for Copy {
+    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
         let tensor = param.val();
         let shape = tensor.dims().to_vec();
         let values = tensor.into_data().try_to_vec::<f32>().expect("parameters are f32");
-        self.found.insert(self.path.join("."), Array { shape, values });
+        self.0.insert(name, Array { shape, values });
+    }
+}
+
+struct TakeGradients {
+    gradients: Gradients,
+    found: BTreeMap<String, Tensor<1>>,
+}
+
+impl Look for TakeGradients {
+    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
+        if let Some(gradient) = param.val().grad_remove(&mut self.gradients) {
+            let count = gradient.shape().num_elements();
+            self.found.insert(name, gradient.reshape([count]));
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Gradients by parameter name, on whatever device they are.
 
 use bdo_kernels::{Isa, adam};
+use bdo_model::parameters::flat_gradients;
 use burn::backend::Flex;
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
 use std::collections::BTreeMap;
 
@@ -13,9 +14,7 @@ pub struct NamedGradients(pub BTreeMap<String, Tensor<1>>);
 impl NamedGradients {
     /// Takes the gradients of a module's parameters off the tape.
     pub fn of_module<M: Module>(module: &M, gradients: Gradients) -> Self {
-        let mut collect = Collect { path: Vec::new(), gradients, found: BTreeMap::new() };
-        module.visit(&mut collect);
-        Self(collect.found)
+        Self(flat_gradients(module, gradients))
     }
 
     /// Every gradient times a factor.
@@ -58,27 +57,4 @@ pub(crate) fn with_values<R>(tensor: &Tensor<1>, read: impl FnOnce(&[f32]) -> R)
         return read(values);
     }
     read(&tensor.to_data().try_to_vec::<f32>().expect("gradients are f32"))
-}
-
-struct Collect {
-    path: Vec<String>,
-    gradients: Gradients,
-    found: BTreeMap<String, Tensor<1>>,
-}
-
-impl ModuleVisitor for Collect {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.val().grad_remove(&mut self.gradients) {
-            let count = gradient.shape().num_elements();
-            self.found.insert(self.path.join("."), gradient.reshape([count]));
-        }
-    }
 }

@@ -107,18 +107,20 @@ fn places(regions: usize, width: usize) -> Places {
 
 const SMALL: TrunkShape = TrunkShape { width: 16, blocks: 2, heads: 2 };
 
-fn small_lm(centres: bool, kernels: Kernels, device: &Device) -> (BrainLmConfig, BrainLm) {
-    let grid = Grid { regions: 5, windows: 4 };
-    let decoder = TrunkShape { width: 8, blocks: 1, heads: 2 };
-    let config = BrainLmConfig {
-        grid,
+fn small_lm_config(centres: bool) -> BrainLmConfig {
+    BrainLmConfig {
+        grid: Grid { regions: 5, windows: 4 },
         encoder: SMALL,
-        decoder,
+        decoder: TrunkShape { width: 8, blocks: 1, heads: 2 },
         centres,
         dropout: 0.0,
         attention_dropout: 0.0,
         mask_ratio: 0.75,
-    };
+    }
+}
+
+fn small_lm(centres: bool, kernels: Kernels, device: &Device) -> (BrainLmConfig, BrainLm) {
+    let config = small_lm_config(centres);
     let mut values = draw_parameters(&BrainLm::table(&config), 1);
     let model = BrainLm::build(&config, &mut Source { parameters: &mut values, device, kernels }).unwrap();
     values.finish().unwrap();
@@ -216,17 +218,7 @@ fn close(what: &str, found: &[f32], expected: &[f32], tolerance: f64) {
 #[test]
 fn brainlm_is_its_pytorch_twin() {
     let golden = Golden::read("brainlm");
-    let grid = Grid { regions: 5, windows: 4 };
-    let decoder = TrunkShape { width: 8, blocks: 1, heads: 2 };
-    let config = BrainLmConfig {
-        grid,
-        encoder: SMALL,
-        decoder,
-        centres: true,
-        dropout: 0.0,
-        attention_dropout: 0.0,
-        mask_ratio: 0.75,
-    };
+    let config = small_lm_config(true);
     let device = Device::flex().autodiff();
     for kernels in [Kernels::default(), Kernels::Composed] {
         let mut values = golden.under("param.");

@@ -230,11 +230,7 @@ impl Calibration {
 
     /// Reads a calibration, which must be of this model.
     pub fn read(path: &Path, model_blake3: &str, regions: usize) -> Result<Self, EvalError> {
-        let refused = |expected: &str, found: String| EvalError::Refused {
-            path: path.to_path_buf(),
-            expected: expected.to_owned(),
-            found,
-        };
+        let refused = |expected: &str, found: String| EvalError::refused(path, expected, found);
         let found: Self = serde_json::from_slice(&durable::read(path)?)
             .map_err(|error| refused("a calibration (bdo infer calibrate)", error.to_string()))?;
         if found.format != FORMAT {

@@ -10,6 +10,7 @@ use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
 use bdo_eval::predict::predict;
 use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
+use bdo_model::error::ModelError;
 use bdo_model::pooling::Pooling;
 use std::path::{Path, PathBuf};
 
@@ -221,7 +222,7 @@ fn refusals_say_what_was_expected_and_found() {
     let mut foreign = head.clone();
     foreign.members.iter_mut().for_each(|m| m.model_blake3 = "0".repeat(64));
     let said = predict(&fine.out, &foreign, &lacking, &Silent).unwrap_err();
-    assert!(matches!(said, EvalError::Refused { .. }), "{said}");
+    assert!(matches!(said, EvalError::Model(ModelError::Refused { .. })), "{said}");
     // A damaged head is not used.
     let numbers = fine.out.join("head.safetensors");
     let mut bytes = std::fs::read(&numbers).unwrap();

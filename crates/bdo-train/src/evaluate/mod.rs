@@ -5,7 +5,7 @@ mod predictor;
 mod score;
 
 pub use predictor::{Predictor, kriging_variance};
-pub use score::Score;
+pub use score::{Score, pearson};
 
 use crate::bdo::loss_of;
 use bdo_data::cohort::{Cohort, CohortError};
