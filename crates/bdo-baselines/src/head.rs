@@ -1,11 +1,10 @@
 //! A linear head on a feature vector, as a network trained with labels.
 
-use crate::table::Table;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training};
 use bdo_eval::supervised::recipe::{Rate, Recipe};
 use bdo_model::layer::{Linear, Source};
-use bdo_model::parameters::{ParameterError, ParameterSpec};
+use bdo_model::parameters::ParameterError;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
@@ -51,14 +50,8 @@ impl Network for LinearHead {
     type Config = usize;
     type Input = Feature;
 
-    fn table(config: &usize) -> Vec<ParameterSpec> {
-        let mut table = Table::default();
-        table.linear("linear", *config, 1);
-        table.rows()
-    }
-
     fn build(config: &usize, source: &mut Source) -> Result<Self, ParameterError> {
-        Ok(Self { linear: source.linear("linear", *config, 1, true)? })
+        Ok(Self { linear: source.linear("linear", *config, 1)? })
     }
 
     fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {

@@ -3,13 +3,12 @@
 use crate::brainjepa::{BrainJepaConfig, JepaEncoder};
 use crate::brainlm::{BrainLm, BrainLmConfig};
 use crate::head::rows_on;
-use crate::table::Table;
 use crate::token::grid::PATCH;
 use crate::token::place::Places;
-use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training, below, depth_in_blocks};
+use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::{Linear, Source};
-use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
+use bdo_model::parameters::{ParameterError, Parameters};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use std::sync::Arc;
@@ -71,18 +70,9 @@ pub struct TunedJepaEncoder {
     pub encoder: JepaEncoder,
 }
 
-fn with_head(below: Vec<ParameterSpec>, prefix: &str, width: usize) -> Vec<ParameterSpec> {
-    let named = |spec: ParameterSpec| ParameterSpec { name: format!("{prefix}.{}", spec.name), ..spec };
-    let mut table = Table::default();
-    table.linear("head", width, 1);
-    below.into_iter().map(named).chain(table.rows()).collect()
-}
-
 /// The values of the trunk, and a head drawn anew.
 fn started(values: &Parameters, prefix: &str, width: usize, seed: u64) -> Parameters {
-    let mut table = Table::default();
-    table.linear("head", width, 1);
-    let mut all = draw_parameters(&table.rows(), seed);
+    let mut all = draw_parameters(&Source::list(|source| source.linear("head", width, 1)), seed);
     all.0.extend(values.0.iter().map(|(name, array)| (format!("{prefix}.{name}"), array.clone())));
     all
 }
@@ -103,20 +93,13 @@ impl Network for TunedLm {
     type Input = Patches;
     const SCANS_AT_ONCE: usize = SCANS_AT_ONCE;
 
-    fn table(start: &Self::Config) -> Vec<ParameterSpec> {
-        with_head(BrainLm::table(&start.config), "lm", start.config.encoder.width)
-    }
-
     fn initial(start: &Self::Config, seed: u64) -> Parameters {
         started(&start.values, "lm", start.config.encoder.width, seed)
     }
 
     fn build(start: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
-        let mut own = below(source, "lm");
-        let (device, kernels) = (source.device, source.kernels);
-        let lm = BrainLm::build(&start.config, &mut Source { parameters: &mut own, device, kernels })?;
-        own.finish()?;
-        let head = source.linear("head", start.config.encoder.width, 1, true)?;
+        let lm = source.under("lm", |source| BrainLm::build(&start.config, source))?;
+        let head = source.linear("head", start.config.encoder.width, 1)?;
         Ok(Self { lm, head, places: start.places.clone() })
     }
 
@@ -134,20 +117,13 @@ impl Network for TunedJepa {
     type Input = Patches;
     const SCANS_AT_ONCE: usize = SCANS_AT_ONCE;
 
-    fn table(start: &Self::Config) -> Vec<ParameterSpec> {
-        with_head(JepaEncoder::table(&start.config), "jepa", start.config.encoder.width)
-    }
-
     fn initial(start: &Self::Config, seed: u64) -> Parameters {
         started(&start.values, "jepa", start.config.encoder.width, seed)
     }
 
     fn build(start: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
-        let mut own = below(source, "jepa");
-        let (device, kernels) = (source.device, source.kernels);
-        let encoder = JepaEncoder::build(&start.config, &mut Source { parameters: &mut own, device, kernels })?;
-        own.finish()?;
-        let head = source.linear("head", start.config.encoder.width, 1, true)?;
+        let encoder = source.under("jepa", |source| JepaEncoder::build(&start.config, source))?;
+        let head = source.linear("head", start.config.encoder.width, 1)?;
         Ok(Self { jepa: TunedJepaEncoder { encoder }, head, places: start.places.clone() })
     }
 

@@ -121,9 +121,8 @@ fn small_lm_config(centres: bool) -> BrainLmConfig {
 
 fn small_lm(centres: bool, kernels: Kernels, device: &Device) -> (BrainLmConfig, BrainLm) {
     let config = small_lm_config(centres);
-    let mut values = draw_parameters(&BrainLm::table(&config), 1);
-    let model = BrainLm::build(&config, &mut Source { parameters: &mut values, device, kernels }).unwrap();
-    values.finish().unwrap();
+    let values = draw_parameters(&BrainLm::table(&config), 1);
+    let model = Source::build(values, device, kernels, |source| BrainLm::build(&config, source)).unwrap();
     (config, model)
 }
 
@@ -170,10 +169,8 @@ fn every_parameter_of_brain_jepa_has_a_gradient_and_the_teacher_follows() {
     let grid = Grid { regions: 12, windows: 5 };
     let config = BrainJepaConfig { grid, encoder: SMALL, predictor: TrunkShape { width: 8, blocks: 1, heads: 2 } };
     let run = |kernels| {
-        let mut values = draw_parameters(&BrainJepa::table(&config), 1);
-        let model =
-            BrainJepa::build(&config, &mut Source { parameters: &mut values, device: &device, kernels }).unwrap();
-        values.finish().unwrap();
+        let values = draw_parameters(&BrainJepa::table(&config), 1);
+        let model = Source::build(values, &device, kernels, |source| BrainJepa::build(&config, source)).unwrap();
         let mut teacher = JepaTeacher::new(&model.encoder);
         let masks = JepaMasks::draw(grid, 2, &mut stream("m", &[3]));
         let places = places(12, GRADIENTS);
@@ -221,9 +218,8 @@ fn brainlm_is_its_pytorch_twin() {
     let config = small_lm_config(true);
     let device = Device::flex().autodiff();
     for kernels in [Kernels::default(), Kernels::Composed] {
-        let mut values = golden.under("param.");
-        let model = BrainLm::build(&config, &mut Source { parameters: &mut values, device: &device, kernels }).unwrap();
-        values.finish().unwrap();
+        let values = golden.under("param.");
+        let model = Source::build(values, &device, kernels, |source| BrainLm::build(&config, source)).unwrap();
         let (visible, masked) = (chosen(&golden, "input.visible"), chosen(&golden, "input.masked"));
         let masks: Vec<UniformMask> =
             visible.into_iter().zip(masked).map(|(visible, masked)| UniformMask { visible, masked }).collect();
@@ -245,8 +241,8 @@ fn brain_jepa_is_its_pytorch_twin() {
     let config = BrainJepaConfig { grid, encoder: SMALL, predictor: TrunkShape { width: 8, blocks: 1, heads: 2 } };
     let device = Device::flex().autodiff();
     for kernels in [Kernels::default(), Kernels::Composed] {
-        let build = |mut values: Parameters| {
-            BrainJepa::build(&config, &mut Source { parameters: &mut values, device: &device, kernels }).unwrap()
+        let build = |values: Parameters| {
+            Source::build(values, &device, kernels, |source| BrainJepa::build(&config, source)).unwrap()
         };
         let model = build(golden.under("param."));
         let mut slow = golden.under("param.");

@@ -42,13 +42,11 @@ impl Encoder {
     /// An encoder with the given values, named `encoder.*`.
     pub fn from_parameters(
         config: &ModelConfig,
-        mut parameters: Parameters,
+        parameters: Parameters,
         kernels: Kernels,
         device: &Device,
     ) -> Result<Self, ParameterError> {
-        let encoder = Self::take(config, &mut Source { parameters: &mut parameters, device, kernels })?;
-        parameters.finish()?;
-        Ok(encoder)
+        Source::build(parameters, device, kernels, |source| Self::take(config, source))
     }
 
     pub(crate) fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
