@@ -89,34 +89,23 @@ pub struct FoundationOutcome {
 
 /// There is no result.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum FoundationError {
-    /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The model cannot be read.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// It is another method's.
     #[error("expected a model of {expected}, found one of {found}")]
-    Method {
-        /// What was asked for.
-        expected: &'static str,
-        /// What is there.
-        found: &'static str,
-    },
-    /// Features cannot be kept.
+    Method { expected: &'static str, found: &'static str },
     #[error(transparent)]
     File(#[from] FileError),
-    /// The model cannot be hashed.
     #[error(transparent)]
     Model(#[from] EvalError),
-    /// The cohort has not the regions of the model.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// Training failed.
     #[error(transparent)]
     Fit(#[from] SupervisedError),
-    /// The model cannot be put together.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
 }

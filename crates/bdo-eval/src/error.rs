@@ -14,71 +14,33 @@ use std::path::{Path, PathBuf};
 
 /// Everything that can stop an evaluation.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum EvalError {
-    /// The model or the cohort cannot be read, or one does not fit the other.
     #[error(transparent)]
     Model(ModelError),
-    /// Features cannot be fitted on.
     #[error(transparent)]
     Features(#[from] crate::features::FeatureError),
-    /// A closed-form fit failed.
     #[error(transparent)]
     Design(#[from] crate::design::DesignError),
-    /// The people cannot be divided.
     #[error(transparent)]
     Split(#[from] SplitError),
     /// The table could not be laid out as Parquet.
     #[error("{}: cannot lay out Parquet: {source}", .path.display())]
-    Parquet {
-        /// The file.
-        path: PathBuf,
-        /// What the writer said.
-        source: parquet::errors::ParquetError,
-    },
-    /// A label that cannot be predicted.
+    Parquet { path: PathBuf, source: parquet::errors::ParquetError },
     #[error(transparent)]
     Target(#[from] TargetError),
     /// A part of the split without people.
     #[error("target {target:?}, seed {seed}: expected {expected} among the {part} people with features, found {found}")]
-    Part {
-        /// The column.
-        target: String,
-        /// The seed of the split.
-        seed: u64,
-        /// Train, validation or test.
-        part: &'static str,
-        /// What is needed.
-        expected: &'static str,
-        /// What there is.
-        found: String,
-    },
+    Part { target: String, seed: u64, part: &'static str, expected: &'static str, found: String },
     /// A setting outside its range.
     #[error("{name}: expected {expected}, found {found}")]
-    Setting {
-        /// The setting.
-        name: &'static str,
-        /// Its range.
-        expected: String,
-        /// The value.
-        found: String,
-    },
+    Setting { name: &'static str, expected: String, found: String },
     /// No scan could be embedded.
     #[error("{}: expected at least one scan with a usable region, found none", .cohort.display())]
-    NoScans {
-        /// The cohort.
-        cohort: PathBuf,
-    },
+    NoScans { cohort: PathBuf },
     /// Too few scans for what is asked.
     #[error("{what}: expected at least {expected} scans, found {found}")]
-    TooFew {
-        /// What needs them.
-        what: &'static str,
-        /// How many.
-        expected: usize,
-        /// How many there are.
-        found: usize,
-    },
-    /// Training with labels.
+    TooFew { what: &'static str, expected: usize, found: usize },
     #[error(transparent)]
     Training(SupervisedError),
     /// Stopped by request.

@@ -42,29 +42,17 @@ pub enum Start {
 
 /// A named parameter is missing or has another shape than the configuration asks for.
 #[derive(Debug, thiserror::Error, PartialEq)]
+#[allow(missing_docs)] // The messages say it.
 pub enum ParameterError {
     /// No such name.
     #[error("parameter `{name}` is missing")]
-    Missing {
-        /// The name looked for.
-        name: String,
-    },
+    Missing { name: String },
     /// The shape differs.
     #[error("parameter `{name}` has shape {found:?}, expected {expected:?}")]
-    Shape {
-        /// The name looked for.
-        name: String,
-        /// The shape the configuration asks for.
-        expected: Vec<usize>,
-        /// The shape found.
-        found: Vec<usize>,
-    },
+    Shape { name: String, expected: Vec<usize>, found: Vec<usize> },
     /// A name the configuration does not have.
     #[error("unknown parameter `{name}`")]
-    Unknown {
-        /// The name found.
-        name: String,
-    },
+    Unknown { name: String },
 }
 
 /// Values of one parameter on the host.

@@ -67,11 +67,10 @@ pub struct StoredState {
 
 /// A checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum CheckpointError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Weights could not be laid out or read.
     #[error(transparent)]
     Weights(WeightsError),
     /// The folder belongs to another training.
@@ -79,24 +78,10 @@ pub enum CheckpointError {
         "{}: expected the checkpoints of run {expected}, found those of {found}; remove the folder to begin anew",
         .path.display()
     )]
-    Foreign {
-        /// The folder.
-        path: PathBuf,
-        /// What would be taken up.
-        expected: String,
-        /// What is there.
-        found: String,
-    },
+    Foreign { path: PathBuf, expected: String, found: String },
     /// The bytes are not what was written.
     #[error("{} is damaged: expected {expected}, found {found}", .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The expected value.
-        expected: String,
-        /// The value found.
-        found: String,
-    },
+    Damaged { path: PathBuf, expected: String, found: String },
 }
 
 impl From<WeightsError> for CheckpointError {

@@ -61,24 +61,15 @@ struct ConfigFile {
 
 /// A model directory cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum DirectoryError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Weights cannot be laid out or read.
     #[error(transparent)]
     Weights(WeightsError),
     /// A file is not what it should be.
     #[error("{}: expected {expected}, found {found}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What it should be.
-        expected: &'static str,
-        /// What it is.
-        found: String,
-    },
-    /// The values make no model.
+    Content { path: PathBuf, expected: &'static str, found: String },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
 }

@@ -54,18 +54,13 @@ pub struct RunRecord {
 
 /// `run.json` cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum RecordError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
     /// It is not the record of a run.
     #[error("{}: expected the record of a run, found {found}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        found: String,
-    },
+    Content { path: PathBuf, found: String },
 }
 
 impl Plan {

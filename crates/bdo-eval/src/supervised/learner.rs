@@ -84,30 +84,20 @@ pub struct FittedNetwork<N> {
 
 /// Training failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum SupervisedError {
     /// Nobody to learn from or to select with.
     #[error("expected at least two scans to train on and one to select with, found {train} and {validation}")]
-    TooFew {
-        /// Scans to train on.
-        train: usize,
-        /// Scans to select with.
-        validation: usize,
-    },
-    /// The parameters do not fit the network.
+    TooFew { train: usize, validation: usize },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// A scan cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The training loop.
     #[error(transparent)]
     Fit(FitError),
     /// Stopped by request.
     #[error("interrupted at step {step}; run the same command again to go on")]
-    Interrupted {
-        /// The step that comes next.
-        step: u64,
-    },
+    Interrupted { step: u64 },
 }
 
 impl From<FitError> for SupervisedError {

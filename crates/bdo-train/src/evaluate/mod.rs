@@ -58,14 +58,12 @@ pub struct RatioResult {
 
 /// An evaluation failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum EvaluationError {
-    /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The cohort does not have the model's regions.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// A scan does not fit the model.
     #[error(transparent)]
     Batch(#[from] BatchError),
 }
