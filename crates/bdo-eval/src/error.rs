@@ -94,6 +94,10 @@ impl From<WeightsError> for EvalError {
 }
 
 impl EvalError {
+    pub(crate) fn setting(name: &'static str, expected: impl Display, found: impl Display) -> Self {
+        Self::Setting { name, expected: expected.to_string(), found: found.to_string() }
+    }
+
     pub(crate) fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
         Self::Model(ModelError::refused(path, expected, found))
     }

@@ -153,8 +153,7 @@ impl FittedHead {
             self.write_numbers(&path)?;
         }
         self.numbers_blake3 = blake3::hash(&durable::read(&path)?).to_hex().to_string();
-        let text = serde_json::to_string_pretty(self).expect("a head holds only words and numbers") + "\n";
-        Ok(durable::write(&folder.join(HEAD_FILE), text.as_bytes())?)
+        Ok(durable::write_json(&folder.join(HEAD_FILE), self)?)
     }
 
     fn write_numbers(&self, path: &Path) -> Result<(), EvalError> {

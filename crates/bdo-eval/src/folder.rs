@@ -22,7 +22,6 @@ impl WorkFolder {
     /// Creates or opens the folder for a request.
     pub fn open(path: &Path, request: &serde_json::Value) -> Result<Self, EvalError> {
         let file = path.join(REQUEST_FILE);
-        let asked = serde_json::to_string_pretty(request).expect("a request holds only words and numbers") + "\n";
         if file.is_file() {
             let found: serde_json::Value = serde_json::from_slice(&durable::read(&file)?)
                 .map_err(|error| EvalError::refused(&file, "the record of a request", error))?;
@@ -39,7 +38,7 @@ impl WorkFolder {
         lock.try_lock()
             .map_err(|_| EvalError::refused(path, "a folder nobody works in", "another process at work in it"))?;
         if !file.is_file() {
-            durable::write(&file, asked.as_bytes())?;
+            durable::write_json(&file, request)?;
         }
         Ok(Self { path: path.to_path_buf(), _lock: lock })
     }
@@ -56,8 +55,7 @@ impl WorkFolder {
 
     /// Writes a value as JSON.
     pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), EvalError> {
-        let text = serde_json::to_string_pretty(value).expect("results hold only words and numbers") + "\n";
-        Ok(durable::write(&self.join(name), text.as_bytes())?)
+        Ok(durable::write_json(&self.join(name), value)?)
     }
 
     /// Puts a copy of a model beside the head, so that the folder can be moved and shared as it is. Files of a model

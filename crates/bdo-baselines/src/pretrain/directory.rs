@@ -140,8 +140,8 @@ impl TokenDirectory {
         for ((name, table), values) in self.config.files().iter().zip(&self.weights) {
             write_parameters(&folder.join(name), table, values)?;
         }
-        write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
-        write_json(&folder.join(PEOPLE_FILE), &self.people)?;
+        durable::write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
+        durable::write_json(&folder.join(PEOPLE_FILE), &self.people)?;
         let card = format!(
             "# {}\n\nA token model of {} regions by {} windows of sixteen frames, for comparison with BDO.\n\n\
              Trained on {} people, {} scans: {training}\n",
@@ -152,7 +152,8 @@ impl TokenDirectory {
             self.people.scans.len(),
         );
         durable::write(&folder.join(README_FILE), card.as_bytes())?;
-        write_json(&folder.join(CONFIG_FILE), &ConfigFile { model: self.config.clone(), places: self.places.clone() })
+        let config = ConfigFile { model: self.config.clone(), places: self.places.clone() };
+        Ok(durable::write_json(&folder.join(CONFIG_FILE), &config)?)
     }
 
     /// The model, ready to make features or to be trained further.
@@ -181,9 +182,4 @@ fn read_json<T: DeserializeOwned>(path: &Path, expected: &'static str) -> Result
         expected,
         found: error.to_string(),
     })
-}
-
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), DirectoryError> {
-    let text = serde_json::to_string_pretty(value).expect("a model is words and finite numbers") + "\n";
-    Ok(durable::write(path, text.as_bytes())?)
 }

@@ -148,8 +148,7 @@ impl RunRecord {
 
     /// Writes the record into a folder.
     pub fn write(&self, folder: &Path) -> Result<(), FileError> {
-        let text = serde_json::to_string_pretty(self).expect("a record holds only words and numbers") + "\n";
-        durable::write(&folder.join(RUN_FILE), text.as_bytes())
+        durable::write_json(&folder.join(RUN_FILE), self)
     }
 }
 

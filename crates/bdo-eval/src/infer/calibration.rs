@@ -224,8 +224,7 @@ impl Calibration {
 
     /// Writes it whole or not at all.
     pub fn write(&self, path: &Path) -> Result<(), EvalError> {
-        let text = serde_json::to_string_pretty(self).expect("a calibration holds only words and numbers") + "\n";
-        Ok(durable::write(path, text.as_bytes())?)
+        Ok(durable::write_json(path, self)?)
     }
 
     /// Reads a calibration, which must be of this model.

@@ -17,13 +17,7 @@ pub(crate) const REGIONS: usize = 6;
 
 pub(crate) struct Silent;
 
-impl Observer for Silent {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
-    fn stop_requested(&self) -> bool {
-        false
-    }
-}
+impl Observer for Silent {}
 
 /// Uniform in -1 to 1.
 pub(crate) fn noise(purpose: &str, position: &[u64]) -> impl FnMut() -> f32 + use<> {

@@ -16,10 +16,10 @@ pub use directory::{CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE,
 pub use notes::{TRAINING_FILE, TrainingNotes};
 pub use people::{PeopleError, TrainingPeople};
 pub use read::read_parameters;
-pub use write::{write_atomically, write_parameters};
+pub use write::write_parameters;
 
 use crate::config::ConfigError;
-use bdo_data::durable::describe;
+use bdo_data::durable::{FileError, describe};
 use std::path::{Path, PathBuf};
 
 /// Why a model directory or a file in it was refused, or could not be written.
@@ -87,6 +87,12 @@ pub enum Problem {
     /// The weights could not be laid out.
     #[error("cannot lay out weights: {0}")]
     Layout(#[from] safetensors::SafeTensorError),
+}
+
+impl From<FileError> for WeightsError {
+    fn from(error: FileError) -> Self {
+        Problem::Io(error.system).at(error.path)
+    }
 }
 
 impl Problem {

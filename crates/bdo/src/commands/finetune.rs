@@ -1,7 +1,7 @@
 //! `bdo finetune`: a model trained further, end to end, on a label.
 
 use bdo_data::cohort::Observer;
-use bdo_eval::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
+use bdo_eval::finetune::{TuneObserver, TunePoint, TuneSettings, finetune};
 use bdo_eval::fitted::HeadKind;
 use clap::Args;
 use std::io::IsTerminal;
@@ -54,20 +54,14 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
         );
         note(common, &what);
     }
-    let request = TuneRequest {
-        model: args.on.from.model.clone(),
-        data: args.on.from.cohort.data.clone(),
-        test_data: args.on.test_data.clone(),
-        out: args.on.out.clone(),
-        settings: TuneSettings {
-            target: args.on.target.clone(),
-            head: args.training.head,
-            seeds: args.on.repetitions.seeds.clone(),
-            epochs: args.training.epochs,
-            frames: args.training.frames,
-            points,
-        },
-    };
+    let request = args.on.request(TuneSettings {
+        target: args.on.target.clone(),
+        head: args.training.head,
+        seeds: args.on.repetitions.seeds.clone(),
+        epochs: args.training.epochs,
+        frames: args.training.frames,
+        points,
+    });
     let runs = args.on.repetitions.seeds.len() * request.settings.points.len();
     let watcher =
         Watcher { progress: Progress::start("finetune", runs * args.training.epochs, common.quiet)?, args, common };
@@ -84,8 +78,6 @@ struct Watcher<'a> {
 }
 
 impl Observer for Watcher<'_> {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
     fn stop_requested(&self) -> bool {
         self.progress.stop_requested()
     }

@@ -4,7 +4,7 @@ use bdo_data::cohort::Cohort;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::outcome::HeadResult as Found;
-use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe};
+use bdo_eval::probe::{ProbeSettings, probe};
 use bdo_model::pooling::Pooling;
 use clap::Args;
 use serde_json::json;
@@ -46,21 +46,15 @@ struct Training {
 pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     let ProbeArgs { on, training } = args;
-    let request = ProbeRequest {
-        model: on.from.model.clone(),
-        data: on.from.cohort.data.clone(),
-        test_data: on.test_data.clone(),
-        out: on.out.clone(),
-        settings: ProbeSettings {
-            target: on.target.clone(),
-            pooling: training.pooling,
-            head: training.head,
-            standardise: training.standardise,
-            seeds: on.repetitions.seeds.clone(),
-            epochs: training.epochs,
-            grid: ProbePoint::grid(),
-        },
-    };
+    let request = on.request(ProbeSettings {
+        target: on.target.clone(),
+        pooling: training.pooling,
+        head: training.head,
+        standardise: training.standardise,
+        seeds: on.repetitions.seeds.clone(),
+        epochs: training.epochs,
+        grid: ProbePoint::grid(),
+    });
     let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common.quiet)?;
     let found = probe(&request, &progress);
     progress.finish();

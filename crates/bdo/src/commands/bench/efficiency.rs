@@ -53,7 +53,7 @@ pub(super) fn run(BenchArgs { workload: args, files, .. }: &BenchArgs, common: &
     let markdown = table(args, &rows);
     durable::create_folder(out)?;
     durable::write(&out.join("efficiency.md"), markdown.as_bytes())?;
-    durable::write(&out.join("efficiency.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
+    durable::write_json(&out.join("efficiency.json"), &json)?;
     durable::write(&out.join("efficiency.svg"), efficiency_drawing(&json).as_bytes())?;
     let page = ReportArgs::new(&[&out.join("efficiency.json")], None, Path::new("page.html")).command();
     note(common, &format!("efficiency.svg is the figure; as a page that also saves it as PNG: {page}"));
