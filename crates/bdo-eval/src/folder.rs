@@ -4,8 +4,7 @@
 use crate::error::EvalError;
 use bdo_data::durable::{self, InFile};
 use bdo_model::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
-use bdo_model::weights::TRAINING_FILE;
-use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
+use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, TRAINING_FILE, WEIGHTS_FILE};
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 

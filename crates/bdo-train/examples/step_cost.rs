@@ -4,8 +4,7 @@
 use bdo_data::scaler::ScaledScan;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::config::ModelConfig;
-use bdo_model::intake::MaskSettings;
-use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
+use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape, Sample, VisitKey};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::gradient::NamedGradients;
 use bdo_train::optimiser::AdamState;

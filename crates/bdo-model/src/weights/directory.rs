@@ -1,7 +1,9 @@
 //! A model directory in the layout model hubs use.
 
-use super::{CardFacts, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError};
-use super::{model_card, read_parameters, write_parameters};
+use super::{
+    CardFacts, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError, model_card,
+    read_parameters, write_parameters,
+};
 use crate::config::ModelConfig;
 use crate::parameters::{Parameters, parameter_table};
 use bdo_data::durable;
