@@ -8,7 +8,7 @@ use bdo_data::target::TargetError;
 use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;
-use bdo_model::weights::{ContractError, Problem, WeightsError};
+use bdo_model::weights::{ContractError, WeightsError};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,6 @@ impl From<SupervisedError> for EvalError {
 impl From<ModelError> for EvalError {
     fn from(error: ModelError) -> Self {
         match error {
-            ModelError::Weights(error) => error.into(),
             ModelError::Interrupted => Self::Interrupted,
             error => Self::Model(error),
         }
@@ -78,20 +77,7 @@ macro_rules! from_errors_of_models {
     };
 }
 
-from_errors_of_models!(FileError, CohortError, BuildError, ContractError, BatchError);
-
-impl From<WeightsError> for EvalError {
-    fn from(error: WeightsError) -> Self {
-        match error.problem {
-            // So that a missing file or a full disk is said in the same words everywhere.
-            Problem::Io(source) => {
-                let action = if source.kind() == std::io::ErrorKind::NotFound { "read" } else { "use" };
-                FileError::new(action, &error.path, source).into()
-            }
-            problem => Self::Model(ModelError::Weights(WeightsError { path: error.path, problem })),
-        }
-    }
-}
+from_errors_of_models!(FileError, CohortError, WeightsError, BuildError, ContractError, BatchError);
 
 impl EvalError {
     pub(crate) fn setting(name: &'static str, expected: impl Display, found: impl Display) -> Self {

@@ -7,7 +7,7 @@ use crate::optimiser::{AdamState, Moments};
 use bdo_data::durable::{self, FileError, InFile};
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_model::parameters::{Array, ParameterSpec, Parameters};
-use bdo_model::weights::{Problem, WeightsError, read_parameters, write_parameters};
+use bdo_model::weights::{WeightsError, read_parameters, write_parameters};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -72,7 +72,7 @@ pub enum CheckpointError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
-    Weights(WeightsError),
+    Weights(#[from] WeightsError),
     /// The folder belongs to another training.
     #[error(
         "{}: expected the checkpoints of run {expected}, found those of {found}; remove the folder to begin anew",
@@ -82,16 +82,6 @@ pub enum CheckpointError {
     /// The bytes are not what was written.
     #[error("{} is damaged: expected {expected}, found {found}", .path.display())]
     Damaged { path: PathBuf, expected: String, found: String },
-}
-
-impl From<WeightsError> for CheckpointError {
-    fn from(error: WeightsError) -> Self {
-        match error.problem {
-            // So that a full disk is said in the same words everywhere.
-            Problem::Io(source) => Self::File(FileError::new("write", &error.path, source)),
-            problem => Self::Weights(WeightsError { path: error.path, problem }),
-        }
-    }
 }
 
 /// A restored state, and what had to be put aside to get it.

@@ -9,8 +9,8 @@ use bdo_data::durable::{self, FileError};
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
 use bdo_model::weights::{
-    CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, PreprocessorConfig, Problem, README_FILE, TrainingPeople,
-    WeightsError, read_parameters, write_parameters,
+    CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, PreprocessorConfig, README_FILE, TrainingPeople, WeightsError,
+    read_parameters, write_parameters,
 };
 use bdo_train::settings::Kind;
 use serde::de::DeserializeOwned;
@@ -66,22 +66,12 @@ pub enum DirectoryError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
-    Weights(WeightsError),
+    Weights(#[from] WeightsError),
     /// A file is not what it should be.
     #[error("{}: expected {expected}, found {found}", .path.display())]
     Content { path: PathBuf, expected: &'static str, found: String },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-}
-
-impl From<WeightsError> for DirectoryError {
-    fn from(error: WeightsError) -> Self {
-        match error.problem {
-            // So that a full disk is said in the same words everywhere.
-            Problem::Io(source) => Self::File(FileError::new("write", &error.path, source)),
-            problem => Self::Weights(WeightsError { path: error.path, problem }),
-        }
-    }
 }
 
 impl TokenConfig {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::config::ModelConfig;
 use crate::parameters::{Parameters, parameter_table};
-use bdo_data::durable;
+use bdo_data::durable::{self, InFile};
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Read;
@@ -82,13 +82,13 @@ impl ModelDirectory {
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
     let read = || -> Result<T, Problem> {
-        let file = File::open(path)?;
-        let found = file.metadata()?.len();
+        let file = File::open(path).in_file("read", path)?;
+        let found = file.metadata().in_file("read", path)?.len();
         if found > JSON_LIMIT_BYTES {
             return Err(Problem::TooLarge { limit: JSON_LIMIT_BYTES, found });
         }
         let mut text = Vec::new();
-        file.take(JSON_LIMIT_BYTES).read_to_end(&mut text)?;
+        file.take(JSON_LIMIT_BYTES).read_to_end(&mut text).in_file("read", path)?;
         Ok(serde_json::from_slice(&text)?)
     };
     read().map_err(|problem| problem.at(path))

@@ -19,7 +19,7 @@ pub use read::read_parameters;
 pub use write::write_parameters;
 
 use crate::config::ConfigError;
-use bdo_data::durable::{FileError, describe};
+use bdo_data::durable::FileError;
 use std::path::{Path, PathBuf};
 
 /// Why a model directory or a file in it was refused, or could not be written.
@@ -34,7 +34,7 @@ pub struct WeightsError {
 
 fn said(path: &Path, problem: &Problem) -> String {
     match problem {
-        Problem::Io(system) => describe("read", path, system),
+        Problem::File(error) => error.to_string(),
         problem => format!("{}: {problem}", path.display()),
     }
 }
@@ -43,9 +43,8 @@ fn said(path: &Path, problem: &Problem) -> String {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say it.
 pub enum Problem {
-    /// The system refused.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Too short to hold what it announces.
     #[error("truncated: expected {expected} bytes, found {found}")]
     Truncated { expected: u64, found: u64 },
@@ -91,7 +90,8 @@ pub enum Problem {
 
 impl From<FileError> for WeightsError {
     fn from(error: FileError) -> Self {
-        Problem::Io(error.system).at(error.path)
+        let path = error.path.clone();
+        Problem::File(error).at(path)
     }
 }
 
