@@ -55,7 +55,7 @@ impl LinearStart {
 /// parameters, so names and shapes are stated once, where a layer takes them.
 #[derive(Debug)]
 pub struct Source<'a> {
-    from: From<'a>,
+    from: Origin<'a>,
     /// Put before every name.
     prefix: String,
     device: &'a Device,
@@ -64,7 +64,7 @@ pub struct Source<'a> {
 }
 
 #[derive(Debug)]
-enum From<'a> {
+enum Origin<'a> {
     /// Values by name; what is taken is gone.
     Values(&'a mut Parameters),
     /// Nothing: what is asked for becomes a row.
@@ -79,7 +79,7 @@ impl Source<'_> {
         kernels: Kernels,
         build: impl FnOnce(&mut Source) -> Result<T, ParameterError>,
     ) -> Result<T, ParameterError> {
-        let from = From::Values(&mut parameters);
+        let from = Origin::Values(&mut parameters);
         let built = build(&mut Source { from, prefix: String::new(), device, kernels })?;
         parameters.finish()?;
         Ok(built)
@@ -89,7 +89,7 @@ impl Source<'_> {
     pub fn list<T>(build: impl FnOnce(&mut Source) -> Result<T, ParameterError>) -> Vec<ParameterSpec> {
         let mut rows = Vec::new();
         let (device, kernels) = (&Device::flex(), Kernels::default());
-        let from = From::Nothing(&mut rows);
+        let from = Origin::Nothing(&mut rows);
         build(&mut Source { from, prefix: String::new(), device, kernels }).map(|_| ()).expect("every shape is right");
         rows
     }
@@ -124,11 +124,11 @@ impl Source<'_> {
     ) -> Result<Param<Tensor<D>>, ParameterError> {
         let name = format!("{}{name}", self.prefix);
         match &mut self.from {
-            From::Values(values) => {
+            Origin::Values(values) => {
                 let found = values.take(&name, shape, self.device)?;
                 Ok(if trainable { found } else { found.set_require_grad(false) })
             }
-            From::Nothing(rows) => {
+            Origin::Nothing(rows) => {
                 rows.push(ParameterSpec { name, shape: shape.to_vec(), start, trainable });
                 let empty = move |device: &Device, _: bool| Tensor::zeros(shape, device);
                 Ok(Param::uninitialized(ParamId::new(), empty, self.device.clone(), trainable, Shape::from(shape)))

@@ -98,7 +98,7 @@ impl Parameters {
 
     /// Copies every float parameter of a module, named by its path under `prefix`.
     pub fn of_module<M: Module>(module: &M, prefix: &str) -> Self {
-        let mut copy = Copy(BTreeMap::new());
+        let mut copy = CopyValues(BTreeMap::new());
         let path = if prefix.is_empty() { Vec::new() } else { vec![prefix.to_owned()] };
         module.visit(&mut Walk { path, look: &mut copy });
         Self(copy.0)
@@ -137,9 +137,9 @@ impl<L: Look> ModuleVisitor for Walk<'_, L> {
     }
 }
 
-struct Copy(BTreeMap<String, Array>);
+struct CopyValues(BTreeMap<String, Array>);
 
-impl Look for Copy {
+impl Look for CopyValues {
     fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
         let tensor = param.val();
         let shape = tensor.dims().to_vec();

@@ -86,11 +86,6 @@ pub enum GridError {
 }
 
 impl Frames {
-    /// Every frame of every sample is real and visible: what feature extraction sees.
-    pub fn all_visible(batch: usize, frames: usize, times_seconds: Vec<f64>) -> Self {
-        Self { batch, frames, times_seconds, context: vec![true; batch * frames], valid: vec![true; batch * frames] }
-    }
-
     fn check(&self) -> Result<(), GridError> {
         if self.batch == 0 || self.frames == 0 {
             return Err(GridError::Empty { batch: self.batch, frames: self.frames });
