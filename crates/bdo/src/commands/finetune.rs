@@ -20,30 +20,24 @@ use crate::progress::Progress;
 pub(crate) struct FinetuneArgs {
     #[command(flatten)]
     on: Labelled,
-    #[command(flatten)]
-    training: Training,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Training")]
-struct Training {
     /// How frames are pooled: their mean under a linear layer, or a learned query
-    #[arg(long, value_parser = one_of::<HeadKind>(), default_value = "linear")]
+    #[arg(long, help_heading = "Training", value_parser = one_of::<HeadKind>(), default_value = "linear")]
     head: HeadKind,
     /// Configurations to run of the grid of 36; which ones is printed and saved
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=36))]
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=36))]
     budget: u64,
     /// Passes over the training scans
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 50)]
     epochs: usize,
     /// Frames drawn of a scan at each visit, 0 for the whole scan; validation and test see whole scans
-    #[arg(long, value_name = "N", default_value_t = 160)]
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 160)]
     frames: usize,
 }
 
 pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
-    let points = TunePoint::subset(args.training.budget as usize);
+    let points = TunePoint::subset(args.budget as usize);
     for (i, point) in points.iter().enumerate() {
         let TunePoint { batch_size, learning_rate, least_learning_rate, weight_decay, layer_decay } = point;
         let what = format!(
@@ -56,15 +50,14 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
     }
     let request = args.on.request(TuneSettings {
         target: args.on.target.clone(),
-        head: args.training.head,
+        head: args.head,
         seeds: args.on.repetitions.seeds.clone(),
-        epochs: args.training.epochs,
-        frames: args.training.frames,
+        epochs: args.epochs,
+        frames: args.frames,
         points,
     });
     let runs = args.on.repetitions.seeds.len() * request.settings.points.len();
-    let watcher =
-        Watcher { progress: Progress::start("finetune", runs * args.training.epochs, common.quiet)?, args, common };
+    let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common.quiet)?, args, common };
     let found = finetune(&request, &watcher);
     watcher.progress.finish();
     Ok(report(&found?, &args.on.out, common))
@@ -86,7 +79,7 @@ impl Observer for Watcher<'_> {
 impl TuneObserver for Watcher<'_> {
     fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, loss: f64) {
         let place = self.args.on.repetitions.seeds.iter().position(|s| *s == seed).unwrap_or(0);
-        let before = (place * self.args.training.budget as usize + configuration) * self.args.training.epochs;
+        let before = (place * self.args.budget as usize + configuration) * self.args.epochs;
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line per epoch; a terminal has the bar.
         if !std::io::stderr().is_terminal() {
