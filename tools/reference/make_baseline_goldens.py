@@ -6,12 +6,11 @@ f64; parameters carry the names of the Rust networks. Beside them: scikit-learn'
 by a dense eigensolver.
 """
 
-import argparse
-from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from golden_folder import golden_folder
 from safetensors.torch import save_file
 from sklearn.covariance import LedoitWolf
 
@@ -473,10 +472,7 @@ MAKERS = {
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    root = Path(__file__).resolve().parents[2]
-    parser.add_argument("--out", type=Path, default=root / "testdata" / "golden")
-    out = parser.parse_args().out
+    out = golden_folder(__doc__)
     torch.set_num_threads(1)
     goldens = {name: network_golden(name, make) for name, make in MAKERS.items()}
     goldens |= {"brainlm": brainlm(), "brainjepa": brainjepa()}

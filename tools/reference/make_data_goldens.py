@@ -3,12 +3,11 @@
 Inputs are rounded to f32 before use and everything is computed in f64, as for the model goldens.
 """
 
-import argparse
 import json
-from pathlib import Path
 
 import numpy as np
 import torch
+from golden_folder import golden_folder
 
 torch.set_default_dtype(torch.float64)
 CONSTANT = 3.25  # a dyadic number, so that the mean of a constant region is exact in any order of summation
@@ -151,11 +150,7 @@ def ema_case() -> dict:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    root = Path(__file__).resolve().parents[2]
-    parser.add_argument("--out", type=Path, default=root / "testdata" / "golden")
-    out = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
+    out = golden_folder(__doc__)
     scaling, clip = scaling_cases(), {"above": clipping_case(2.0), "below": clipping_case(0.05)}
     assert scaling["constant_everywhere"]["region_valid"] == [[True, True, False, True, True]] * 3
     assert scaling["constant_in_one_scan"]["region_valid"][1] == [True, True, True, False, True]

@@ -5,15 +5,14 @@ tensors starts from exactly the same numbers and its only error is its own arith
 are multiples of 1/1024, so their f32 differences are exact too.
 """
 
-import argparse
 import copy
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from bdo_torch import Batch, Bdo, BdoConfig, initialise
 from dropout_stream import kept
+from golden_folder import golden_folder
 from safetensors.torch import save_file
 
 torch.set_default_dtype(torch.float64)
@@ -88,11 +87,7 @@ CASES = {
     # What no other case moves from its default.
     "rest": Case(
         BdoConfig(
-            width=24,
-            heads=3,
-            blocks=1,
-            mixtures=5,
-            regions=6,
+            **SMALL,
             ffn_ratio=2,
             layer_norm_eps=1e-3,
             rate_floor=0.02,
@@ -311,11 +306,7 @@ def make_golden(name: str, case: Case) -> tuple[dict[str, torch.Tensor], dict[st
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    root = Path(__file__).resolve().parents[2]
-    parser.add_argument("--out", type=Path, default=root / "testdata" / "golden")
-    out = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
+    out = golden_folder(__doc__)
     # One thread: the order of sums, and so the last bit, must not depend on the machine's core count.
     torch.set_num_threads(1)
     for name, case in CASES.items():

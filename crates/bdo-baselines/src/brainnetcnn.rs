@@ -2,12 +2,11 @@
 
 use crate::connectivity::{Batch, Connectome};
 use crate::pairwise::pair_sum;
-use crate::table::Table;
 use bdo_eval::supervised::network::{Network, Pass, Training};
 use bdo_model::dropout::Dropout;
 use bdo_model::layer::{Linear, Source};
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, ParameterSpec};
+use bdo_model::parameters::{ParameterError, Start};
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation};
 use serde::{Deserialize, Serialize};
@@ -97,42 +96,23 @@ impl Network for BrainNetCnn {
     type Config = BrainNetCnnConfig;
     type Input = Connectome;
 
-    fn table(config: &Self::Config) -> Vec<ParameterSpec> {
-        let n = config.regions;
-        let [first, second] = CHANNELS;
-        let mut table = Table::default();
-        for side in ["row", "column"] {
-            table.linear(&format!("e2e1.{side}"), n, first);
-            table.affine(&format!("e2e2.{side}"), &[second, first, n], first * n);
-        }
-        table.affine("e2n", &[1, second, n], second * n);
-        table.linear("n2g", n, GRAPH);
-        table.linear("linear1", GRAPH, HIDDEN[0]);
-        table.linear("linear2", HIDDEN[0], HIDDEN[1]);
-        table.linear("linear3", HIDDEN[1], config.outputs);
-        table.rows()
-    }
-
     fn build(config: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
         let n = config.regions;
         let [first, second] = CHANNELS;
-        let sum = |name: &str, source: &mut Source| -> Result<Sum, ParameterError> {
-            Ok(Sum {
-                weight: source.take(&format!("{name}.weight"), [second, first, n])?,
-                bias: source.take(&format!("{name}.bias"), [second])?,
-            })
-        };
         Ok(Self {
             e2e1: FirstEdges {
-                row: source.linear("e2e1.row", n, first, true)?,
-                column: source.linear("e2e1.column", n, first, true)?,
+                row: source.linear("e2e1.row", n, first)?,
+                column: source.linear("e2e1.column", n, first)?,
             },
-            e2e2: Edges { row: sum("e2e2.row", source)?, column: sum("e2e2.column", source)? },
-            e2n: Sum { weight: source.take("e2n.weight", [1, second, n])?, bias: source.take("e2n.bias", [1])? },
-            n2g: source.linear("n2g", n, GRAPH, true)?,
-            linear1: source.linear("linear1", GRAPH, HIDDEN[0], true)?,
-            linear2: source.linear("linear2", HIDDEN[0], HIDDEN[1], true)?,
-            linear3: source.linear("linear3", HIDDEN[1], config.outputs, true)?,
+            e2e2: Edges {
+                row: Sum::build("e2e2.row", [second, first, n], source)?,
+                column: Sum::build("e2e2.column", [second, first, n], source)?,
+            },
+            e2n: Sum::build("e2n", [1, second, n], source)?,
+            n2g: source.linear("n2g", n, GRAPH)?,
+            linear1: source.linear("linear1", GRAPH, HIDDEN[0])?,
+            linear2: source.linear("linear2", HIDDEN[0], HIDDEN[1])?,
+            linear3: source.linear("linear3", HIDDEN[1], config.outputs)?,
             config: config.clone(),
             kernels: source.kernels,
         })
@@ -168,6 +148,14 @@ impl Network for BrainNetCnn {
 }
 
 impl Sum {
+    /// Both start uniform within one over the root of the inputs.
+    fn build(name: &str, shape: [usize; 3], source: &mut Source) -> Result<Self, ParameterError> {
+        let start = Start::Uniform(1.0 / ((shape[1] * shape[2]) as f64).sqrt());
+        source.under(name, |source| {
+            Ok(Self { weight: source.take("weight", shape, start)?, bias: source.take("bias", [shape[0]], start)? })
+        })
+    }
+
     /// Sums of leaky(along + across) over the axis of `across`: [B, in, N] twice -> [B, out, N].
     fn forward(&self, kernels: Kernels, along: Tensor<3>, across: Tensor<3>) -> Tensor<3> {
         let sums = pair_sum(kernels, along, across, self.weight.val(), SLOPE); // [B, N, out]

@@ -3,7 +3,7 @@
 use crate::connectivity::{ConnectivityKind, Connectome};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::Split;
-use bdo_eval::supervised::learner::{Example, Parts};
+use bdo_eval::supervised::learner::Parts;
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -53,19 +53,7 @@ impl ConnectomeSet {
 
     /// Deals the scans out to the parts of a split; `label` gives a person's label in units of the loss.
     pub fn parts(&self, split: &Split, label: impl Fn(&str) -> Option<f32>) -> Parts<Arc<Connectome>> {
-        let select = |chosen: &dyn Fn(&str) -> bool| -> Vec<Example<Arc<Connectome>>> {
-            let scans = self.subjects.iter().zip(&self.connectomes).filter(|(subject, _)| chosen(subject));
-            scans
-                .filter_map(|(subject, inputs)| {
-                    let person = self.people.partition_point(|name| name < subject);
-                    Some(Example { scan: inputs.clone(), label: label(subject)?, person })
-                })
-                .collect()
-        };
-        Parts {
-            train: select(&|s| split.train.contains(s)),
-            validation: select(&|s| split.validation.contains(s)),
-            test: select(&|s| split.test.contains(s)),
-        }
+        let scans = self.subjects.iter().map(String::as_str).zip(self.connectomes.iter().cloned());
+        Parts::deal(split, scans, &label).0
     }
 }

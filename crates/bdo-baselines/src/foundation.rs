@@ -9,7 +9,7 @@ use crate::pretrain::directory::{DirectoryError, TokenConfig, TokenDirectory, Tr
 use crate::pretrain::features::{TokenScan, feature_patches, features};
 use crate::pretrain::scans::taken_in;
 use crate::token::grid::{Grid, WINDOWS};
-use crate::tune::{Patches, TuneStart, TunedJepa, TunedLm};
+use crate::tune::{Patches, SlowJepa, TokenEncoder, TuneStart, Tuned};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::Split;
 use bdo_data::durable::FileError;
@@ -18,13 +18,13 @@ use bdo_eval::error::EvalError;
 use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{Example, FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, SupervisedError, fit_network};
 use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, Parameters, trainable_count};
+use bdo_model::parameters::{ParameterError, trainable_count};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ContractError;
 use bdo_train::fit::{RunObserver, Unobserved};
@@ -89,34 +89,23 @@ pub struct FoundationOutcome {
 
 /// There is no result.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum FoundationError {
-    /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The model cannot be read.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// It is another method's.
     #[error("expected a model of {expected}, found one of {found}")]
-    Method {
-        /// What was asked for.
-        expected: &'static str,
-        /// What is there.
-        found: &'static str,
-    },
-    /// Features cannot be kept.
+    Method { expected: &'static str, found: &'static str },
     #[error(transparent)]
     File(#[from] FileError),
-    /// The model cannot be hashed.
     #[error(transparent)]
     Model(#[from] EvalError),
-    /// The cohort has not the regions of the model.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// Training failed.
     #[error(transparent)]
     Fit(#[from] SupervisedError),
-    /// The model cannot be put together.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
 }
@@ -174,12 +163,12 @@ impl FoundationMethod {
                 let features = embedded(&learner, &scans, cohort, run)?;
                 let width = features.first().map_or(0, |(_, feature)| feature.len());
                 let inputs = features.into_iter().map(|(i, feature)| (i, Feature(feature))).collect();
-                let Labelled { parts, people } = Labelled::of(cohort, split, inputs, label);
+                let (parts, people) = labelled(cohort, split, inputs, label);
                 let fitted = best::<LinearHead>(&width, &probe_recipes(), &parts, run, None, &Unobserved)?;
                 (Outcome::of(&fitted, run.loss, &InMemory::new(), &parts)?, people)
             }
             Some(tuning) => {
-                let Labelled { parts, people } = Labelled::of(cohort, split, patches_of(&learner, &scans), label);
+                let (parts, people) = labelled(cohort, split, patches_of(&learner, &scans), label);
                 (tuned(&directory, &parts, run, tuning, observer)?, people)
             }
         };
@@ -230,38 +219,16 @@ fn patches_of(learner: &TrainedTokens, scans: &[(usize, TokenScan)]) -> Vec<(usi
     scans.iter().map(|(i, scan)| (*i, Patches(of(scan)))).collect()
 }
 
-/// Inputs with labels, by part; persons are numbers of `people`.
-struct Labelled<I> {
-    parts: Parts<Arc<I>>,
-    people: Vec<String>,
-}
-
-impl<I> Labelled<I> {
-    /// Inputs are given by the number of their scan.
-    fn of(cohort: &Cohort, split: &Split, inputs: Vec<(usize, I)>, label: &dyn Fn(&str) -> Option<f32>) -> Self {
-        let subject = |i: usize| &cohort.index()[i].id.subject;
-        let mut people: Vec<String> = inputs.iter().map(|(i, _)| subject(*i).clone()).collect();
-        people.sort();
-        people.dedup();
-        let mut parts = Parts { train: Vec::new(), validation: Vec::new(), test: Vec::new() };
-        for (i, input) in inputs {
-            let name = subject(i);
-            let part = if split.train.contains(name) {
-                &mut parts.train
-            } else if split.validation.contains(name) {
-                &mut parts.validation
-            } else if split.test.contains(name) {
-                &mut parts.test
-            } else {
-                continue;
-            };
-            if let Some(label) = label(name) {
-                let person = people.partition_point(|other| other < name);
-                part.push(Example { scan: Arc::new(input), label, person });
-            }
-        }
-        Self { parts, people }
-    }
+/// Inputs with labels, by part, and the people by their number; inputs are given by the number of their scan.
+fn labelled<I>(
+    cohort: &Cohort,
+    split: &Split,
+    inputs: Vec<(usize, I)>,
+    label: &dyn Fn(&str) -> Option<f32>,
+) -> (Parts<Arc<I>>, Vec<String>) {
+    let shared: Vec<(usize, Arc<I>)> = inputs.into_iter().map(|(i, input)| (i, Arc::new(input))).collect();
+    let scans = shared.iter().map(|(i, input)| (cohort.index()[*i].id.subject.as_str(), input.clone()));
+    Parts::deal(split, scans, label)
 }
 
 fn tuned(
@@ -276,22 +243,25 @@ fn tuned(
         Recipe { rate, max_minutes: tuning.max_minutes, order: BASELINE_ORDER, ..point.recipe(tuning.epochs) }
     };
     let recipes: Vec<Recipe> = tuning.points.iter().map(recipe).collect();
-    let places = directory.places.clone();
-    // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
-    let values: Arc<Parameters> = Arc::new(directory.weights.last().cloned().unwrap_or_default());
-    let scans = &InMemory::new();
     match &directory.config {
-        TokenConfig::BrainLm(config) => {
-            let start = TuneStart { config: config.clone(), places, values };
-            let fitted = best::<TunedLm>(&start, &recipes, parts, run, run.states, observer)?;
-            Outcome::of(&fitted, run.loss, scans, parts)
-        }
-        TokenConfig::BrainJepa(config) => {
-            let start = TuneStart { config: config.clone(), places, values };
-            let fitted = best::<TunedJepa>(&start, &recipes, parts, run, run.states, observer)?;
-            Outcome::of(&fitted, run.loss, scans, parts)
-        }
+        TokenConfig::BrainLm(config) => tuned_from::<BrainLm>(config, directory, &recipes, parts, run, observer),
+        TokenConfig::BrainJepa(config) => tuned_from::<SlowJepa>(config, directory, &recipes, parts, run, observer),
     }
+}
+
+fn tuned_from<E: TokenEncoder>(
+    config: &E::Config,
+    directory: &TokenDirectory,
+    recipes: &[Recipe],
+    parts: &Parts<Arc<Patches>>,
+    run: &FoundationRun,
+    observer: &dyn RunObserver,
+) -> Result<Outcome, SupervisedError> {
+    // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
+    let values = Arc::new(directory.weights.last().cloned().unwrap_or_default());
+    let start = TuneStart { config: config.clone(), places: directory.places.clone(), values };
+    let fitted = best::<Tuned<E>>(&start, recipes, parts, run, run.states, observer)?;
+    Outcome::of(&fitted, run.loss, &InMemory::new(), parts)
 }
 
 /// The best of several recipes on the validation people; the first of equal ones.

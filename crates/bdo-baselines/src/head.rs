@@ -1,12 +1,10 @@
 //! A linear head on a feature vector, as a network trained with labels.
 
-use crate::table::Table;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training};
-use bdo_eval::supervised::objective::Reduction;
-use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
+use bdo_eval::supervised::recipe::{Rate, Recipe};
 use bdo_model::layer::{Linear, Source};
-use bdo_model::parameters::{ParameterError, ParameterSpec};
+use bdo_model::parameters::ParameterError;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
@@ -52,14 +50,8 @@ impl Network for LinearHead {
     type Config = usize;
     type Input = Feature;
 
-    fn table(config: &usize) -> Vec<ParameterSpec> {
-        let mut table = Table::default();
-        table.linear("linear", *config, 1);
-        table.rows()
-    }
-
     fn build(config: &usize, source: &mut Source) -> Result<Self, ParameterError> {
-        Ok(Self { linear: source.linear("linear", *config, 1, true)? })
+        Ok(Self { linear: source.linear("linear", *config, 1)? })
     }
 
     fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
@@ -70,18 +62,9 @@ impl Network for LinearHead {
 
 /// The twelve settings of the protocol's linear probe.
 pub fn probe_recipes() -> Vec<Recipe> {
-    let recipe = |point: ProbePoint| Recipe {
-        epochs: 50,
-        batch_size: point.batch_size,
-        drop_last: false,
-        rate: Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate },
-        weight_decay: 0.0,
-        mixup: false,
-        reduction: Reduction::Mean,
-        selection: Selection::Protocol,
-        layer_decay: None,
-        max_minutes: 0.0,
-        order: BASELINE_ORDER,
+    let recipe = |point: ProbePoint| {
+        let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
+        Recipe::plain(50, point.batch_size, rate, 0.0)
     };
     ProbePoint::grid().into_iter().map(recipe).collect()
 }

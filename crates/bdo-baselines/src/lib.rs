@@ -6,8 +6,6 @@
 
 pub mod connectivity;
 
-pub mod table;
-
 pub mod pairwise;
 
 pub mod brainnetcnn;

@@ -35,25 +35,14 @@ pub type NetworkKeys = BTreeMap<String, serde_json::Value>;
 
 /// A network cannot be configured so.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[allow(missing_docs)] // The messages say it.
 pub enum NetworkKeyError {
     /// It has no such key.
     #[error("model.{key}: expected one of {}", .known.join(", "))]
-    Unknown {
-        /// What was given.
-        key: String,
-        /// What there is.
-        known: Vec<String>,
-    },
+    Unknown { key: String, known: Vec<String> },
     /// The value does not fit.
     #[error("model.{key}: expected {expected}, found {found}")]
-    Value {
-        /// The key.
-        key: String,
-        /// What would fit.
-        expected: String,
-        /// What was given.
-        found: String,
-    },
+    Value { key: String, expected: String, found: String },
 }
 
 /// What training and predicting gave.
@@ -179,11 +168,10 @@ impl ConnectivityMethod {
 
 /// There is no result.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum MethodError {
-    /// The network cannot be configured so.
     #[error(transparent)]
     Key(#[from] NetworkKeyError),
-    /// Training failed.
     #[error(transparent)]
     Fit(#[from] SupervisedError),
 }

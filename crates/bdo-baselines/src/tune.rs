@@ -3,14 +3,14 @@
 use crate::brainjepa::{BrainJepaConfig, JepaEncoder};
 use crate::brainlm::{BrainLm, BrainLmConfig};
 use crate::head::rows_on;
-use crate::table::Table;
 use crate::token::grid::PATCH;
 use crate::token::place::Places;
-use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training, below, depth_in_blocks};
+use crate::token::trunk::TrunkShape;
+use bdo_eval::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::{Linear, Source};
-use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
-use burn::module::Module;
+use bdo_model::parameters::{ParameterError, Parameters};
+use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Tensor};
 use std::sync::Arc;
 
@@ -42,49 +42,70 @@ pub struct TuneStart<C> {
     pub values: Arc<Parameters>,
 }
 
-/// BrainLM and a head. The decoder is carried along untouched.
-#[derive(Module, Debug)]
-pub struct TunedLm {
-    /// The model.
-    pub lm: BrainLm,
-    /// d -> 1.
-    pub head: Linear,
-    #[module(skip)]
-    places: Option<Places>,
+/// An encoder that can be trained further.
+pub trait TokenEncoder: Module + ModuleDisplay + Sync {
+    /// What decides its shape.
+    type Config: Clone + std::fmt::Debug + Send + Sync;
+
+    /// Takes its values out of a source.
+    fn build(config: &Self::Config, source: &mut Source) -> Result<Self, ParameterError>;
+
+    /// Its blocks.
+    fn shape(config: &Self::Config) -> TrunkShape;
+
+    /// Patches [B, N * W, 16] -> [B, d].
+    fn feature(&self, patches: Tensor<3>, places: Option<&Places>) -> Tensor<2>;
 }
 
-/// The slowly moving encoder of Brain-JEPA and a head.
-#[derive(Module, Debug)]
-pub struct TunedJepa {
-    /// The encoder.
-    pub jepa: TunedJepaEncoder,
-    /// d -> 1.
-    pub head: Linear,
-    #[module(skip)]
-    places: Option<Places>,
+/// The decoder is carried along untouched.
+impl TokenEncoder for BrainLm {
+    type Config = BrainLmConfig;
+
+    fn build(config: &BrainLmConfig, source: &mut Source) -> Result<Self, ParameterError> {
+        Self::build(config, source)
+    }
+
+    fn shape(config: &BrainLmConfig) -> TrunkShape {
+        config.encoder
+    }
+
+    fn feature(&self, patches: Tensor<3>, places: Option<&Places>) -> Tensor<2> {
+        self.feature(patches, places)
+    }
 }
 
-/// The encoder under the name it has in the model.
+/// The slowly moving encoder of Brain-JEPA, under the name it has in the model.
 #[derive(Module, Debug)]
-pub struct TunedJepaEncoder {
+pub struct SlowJepa {
     /// The encoder.
     pub encoder: JepaEncoder,
 }
 
-fn with_head(below: Vec<ParameterSpec>, prefix: &str, width: usize) -> Vec<ParameterSpec> {
-    let named = |spec: ParameterSpec| ParameterSpec { name: format!("{prefix}.{}", spec.name), ..spec };
-    let mut table = Table::default();
-    table.linear("head", width, 1);
-    below.into_iter().map(named).chain(table.rows()).collect()
+impl TokenEncoder for SlowJepa {
+    type Config = BrainJepaConfig;
+
+    fn build(config: &BrainJepaConfig, source: &mut Source) -> Result<Self, ParameterError> {
+        Ok(Self { encoder: JepaEncoder::build(config, source)? })
+    }
+
+    fn shape(config: &BrainJepaConfig) -> TrunkShape {
+        config.encoder
+    }
+
+    fn feature(&self, patches: Tensor<3>, places: Option<&Places>) -> Tensor<2> {
+        self.encoder.feature(patches, places.expect("a Brain-JEPA is never without places"))
+    }
 }
 
-/// The values of the trunk, and a head drawn anew.
-fn started(values: &Parameters, prefix: &str, width: usize, seed: u64) -> Parameters {
-    let mut table = Table::default();
-    table.linear("head", width, 1);
-    let mut all = draw_parameters(&table.rows(), seed);
-    all.0.extend(values.0.iter().map(|(name, array)| (format!("{prefix}.{name}"), array.clone())));
-    all
+/// An encoder and a head.
+#[derive(Module, Debug)]
+pub struct Tuned<E> {
+    /// The encoder.
+    pub trunk: E,
+    /// d -> 1.
+    pub head: Linear,
+    #[module(skip)]
+    places: Option<Places>,
 }
 
 /// Layers between a parameter and the head: none for the head and the last norm, most for what patches go through first.
@@ -93,71 +114,33 @@ fn depth(name: &str, blocks: usize) -> usize {
     depth_in_blocks(name, "encoder.trunk.blocks.", first, blocks)
 }
 
-fn headed(head: &Linear, feature: Tensor<2>) -> Pass {
-    let [samples, width] = feature.dims();
-    head.forward(feature.reshape([samples, 1, width])).reshape([samples, 1]).into()
-}
-
-impl Network for TunedLm {
-    type Config = TuneStart<BrainLmConfig>;
+impl<E: TokenEncoder> Network for Tuned<E> {
+    type Config = TuneStart<E::Config>;
     type Input = Patches;
     const SCANS_AT_ONCE: usize = SCANS_AT_ONCE;
 
-    fn table(start: &Self::Config) -> Vec<ParameterSpec> {
-        with_head(BrainLm::table(&start.config), "lm", start.config.encoder.width)
-    }
-
+    /// The values of the encoder, and a head drawn anew.
     fn initial(start: &Self::Config, seed: u64) -> Parameters {
-        started(&start.values, "lm", start.config.encoder.width, seed)
+        let width = E::shape(&start.config).width;
+        let mut all = draw_parameters(&Source::list(|source| source.linear("head", width, 1)), seed);
+        all.0.extend(start.values.0.iter().map(|(name, array)| (format!("trunk.{name}"), array.clone())));
+        all
     }
 
     fn build(start: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
-        let mut own = below(source, "lm");
-        let (device, kernels) = (source.device, source.kernels);
-        let lm = BrainLm::build(&start.config, &mut Source { parameters: &mut own, device, kernels })?;
-        own.finish()?;
-        let head = source.linear("head", start.config.encoder.width, 1, true)?;
-        Ok(Self { lm, head, places: start.places.clone() })
+        let trunk = source.under("trunk", |source| E::build(&start.config, source))?;
+        let head = source.linear("head", E::shape(&start.config).width, 1)?;
+        Ok(Self { trunk, head, places: start.places.clone() })
     }
 
     fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
-        headed(&self.head, self.lm.feature(batch.clone(), self.places.as_ref()))
+        let feature = self.trunk.feature(batch.clone(), self.places.as_ref());
+        let [samples, width] = feature.dims();
+        self.head.forward(feature.reshape([samples, 1, width])).reshape([samples, 1]).into()
     }
 
     fn depth(start: &Self::Config, name: &str) -> usize {
-        depth(name, start.config.encoder.blocks)
-    }
-}
-
-impl Network for TunedJepa {
-    type Config = TuneStart<BrainJepaConfig>;
-    type Input = Patches;
-    const SCANS_AT_ONCE: usize = SCANS_AT_ONCE;
-
-    fn table(start: &Self::Config) -> Vec<ParameterSpec> {
-        with_head(JepaEncoder::table(&start.config), "jepa", start.config.encoder.width)
-    }
-
-    fn initial(start: &Self::Config, seed: u64) -> Parameters {
-        started(&start.values, "jepa", start.config.encoder.width, seed)
-    }
-
-    fn build(start: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
-        let mut own = below(source, "jepa");
-        let (device, kernels) = (source.device, source.kernels);
-        let encoder = JepaEncoder::build(&start.config, &mut Source { parameters: &mut own, device, kernels })?;
-        own.finish()?;
-        let head = source.linear("head", start.config.encoder.width, 1, true)?;
-        Ok(Self { jepa: TunedJepaEncoder { encoder }, head, places: start.places.clone() })
-    }
-
-    fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
-        let places = self.places.as_ref().expect("a Brain-JEPA is never without places");
-        headed(&self.head, self.jepa.encoder.feature(batch.clone(), places))
-    }
-
-    fn depth(start: &Self::Config, name: &str) -> usize {
-        depth(name, start.config.encoder.blocks)
+        depth(name, E::shape(&start.config).blocks)
     }
 }
 
@@ -168,9 +151,9 @@ mod tests {
     #[test]
     fn layers_are_counted_from_the_head_down() {
         assert_eq!(depth("head.weight", 12), 0);
-        assert_eq!(depth("lm.encoder.trunk.norm.bias", 12), 0);
-        assert_eq!(depth("lm.encoder.trunk.blocks.11.attn.qkv.weight", 12), 1);
-        assert_eq!(depth("jepa.encoder.trunk.blocks.0.norm1.weight", 12), 12);
-        assert_eq!(depth("jepa.encoder.patch.weight", 12), 13);
+        assert_eq!(depth("trunk.encoder.trunk.norm.bias", 12), 0);
+        assert_eq!(depth("trunk.encoder.trunk.blocks.11.attn.qkv.weight", 12), 1);
+        assert_eq!(depth("trunk.encoder.trunk.blocks.0.norm1.weight", 12), 12);
+        assert_eq!(depth("trunk.encoder.patch.weight", 12), 13);
     }
 }

@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 /// A file operation that failed, with the file it failed on.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.action, .path, .system))]
@@ -75,6 +77,18 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         return Err(FileError::new("write", path, source));
     }
     publish_file(&temporary, path)
+}
+
+/// Writes a record of words and numbers as indented JSON.
+pub fn write_json(path: &Path, record: &impl Serialize) -> Result<(), FileError> {
+    write(path, &pretty_json(record))
+}
+
+/// A record of words and numbers as indented JSON that ends in a newline.
+pub fn pretty_json(record: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(record).expect("a record has text as keys");
+    text.push(b'\n');
+    text
 }
 
 /// Gives a finished, flushed temporary file its final name.

@@ -9,18 +9,13 @@ use crate::durable::{self, FileError};
 
 /// Why a participants table was refused.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum ParticipantsError {
-    /// The file could not be read.
     #[error(transparent)]
     File(#[from] FileError),
     /// The text is not a table.
     #[error("{path}: {problem}")]
-    Malformed {
-        /// The table.
-        path: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Malformed { path: String, problem: String },
 }
 
 /// Spellings of a missing value in the tables people have.

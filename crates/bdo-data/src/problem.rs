@@ -25,19 +25,13 @@ impl Problem {
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum ReadError {
-    /// The file could not be read.
     #[error(transparent)]
     File(#[from] FileError),
     /// The content is not what it should be.
     #[error("{}: {problem}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong in it.
-        problem: Problem,
-    },
-    /// Files that are sound in themselves do not fit each other.
+    Content { path: PathBuf, problem: Problem },
     #[error(transparent)]
     Misfit(#[from] Problem),
 }

@@ -39,25 +39,14 @@ pub enum TargetKind {
 
 /// Why a column cannot be predicted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum TargetError {
     /// There is no such column.
     #[error("expected a label column {column:?}, found {}", .found.join(", "))]
-    NoColumn {
-        /// What was asked for.
-        column: String,
-        /// What there is.
-        found: Vec<String>,
-    },
+    NoColumn { column: String, found: Vec<String> },
     /// The column holds something else.
     #[error("label {column:?}: expected {expected}, found {found}")]
-    Unfit {
-        /// The column.
-        column: String,
-        /// What can be predicted.
-        expected: String,
-        /// What it holds.
-        found: String,
-    },
+    Unfit { column: String, expected: String, found: String },
 }
 
 impl Target {

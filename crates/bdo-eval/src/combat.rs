@@ -26,31 +26,17 @@ pub enum UnseenSite {
 
 /// Why features cannot be harmonised.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum CombatError {
     /// A site that was not among the training people.
     #[error("site {site:?}: expected one of the training sites {}, found another; hint: the policy `pooled` lets it pass", .known.join(", "))]
-    UnseenSite {
-        /// The site.
-        site: String,
-        /// The sites fitted on.
-        known: Vec<String>,
-    },
+    UnseenSite { site: String, known: Vec<String> },
     /// Covariates that cannot be told from sites.
     #[error("covariates: expected columns that vary within sites, found column {column} explained by the others")]
-    Collinear {
-        /// Its number.
-        column: usize,
-    },
+    Collinear { column: usize },
     /// Lengths that do not match.
     #[error("{what}: expected {expected}, found {found}")]
-    Shape {
-        /// Of what.
-        what: &'static str,
-        /// The number there should be.
-        expected: usize,
-        /// The number there is.
-        found: usize,
-    },
+    Shape { what: &'static str, expected: usize, found: usize },
 }
 
 /// Location and scale of a site, per feature, against the standardised grand statistics.

@@ -63,8 +63,7 @@ impl FeatureTable {
 
     fn write_origin(&self, path: &Path) -> Result<(), EvalError> {
         let Some(origin) = &self.origin else { return Ok(()) };
-        let text = serde_json::to_string_pretty(origin).expect("an origin holds only words") + "\n";
-        Ok(durable::write(&path.with_extension("json"), text.as_bytes())?)
+        Ok(durable::write_json(&path.with_extension("json"), origin)?)
     }
 
     fn parquet(&self, path: &Path) -> Result<Vec<u8>, EvalError> {

@@ -10,8 +10,7 @@ use crate::select::{loss_of, widened};
 use crate::transform::FittedTransform;
 use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::LabelScale;
-use bdo_data::target::TargetKind;
+use bdo_data::target::{LabelScale, TargetKind};
 use bdo_model::control::Encoded;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
 use bdo_model::pooling::Pooling;
@@ -153,8 +152,7 @@ impl FittedHead {
             self.write_numbers(&path)?;
         }
         self.numbers_blake3 = blake3::hash(&durable::read(&path)?).to_hex().to_string();
-        let text = serde_json::to_string_pretty(self).expect("a head holds only words and numbers") + "\n";
-        Ok(durable::write(&folder.join(HEAD_FILE), text.as_bytes())?)
+        Ok(durable::write_json(&folder.join(HEAD_FILE), self)?)
     }
 
     fn write_numbers(&self, path: &Path) -> Result<(), EvalError> {

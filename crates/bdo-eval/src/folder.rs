@@ -4,8 +4,7 @@
 use crate::error::EvalError;
 use bdo_data::durable::{self, InFile};
 use bdo_model::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
-use bdo_model::weights::TRAINING_FILE;
-use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
+use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, TRAINING_FILE, WEIGHTS_FILE};
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -22,16 +21,12 @@ impl WorkFolder {
     /// Creates or opens the folder for a request.
     pub fn open(path: &Path, request: &serde_json::Value) -> Result<Self, EvalError> {
         let file = path.join(REQUEST_FILE);
-        let asked = serde_json::to_string_pretty(request).expect("a request holds only words and numbers") + "\n";
         if file.is_file() {
             let found: serde_json::Value = serde_json::from_slice(&durable::read(&file)?)
                 .map_err(|error| EvalError::refused(&file, "the record of a request", error))?;
             if found != *request {
-                return Err(EvalError::Refused {
-                    path: path.to_path_buf(),
-                    expected: "a new name, or the same request as before".to_owned(),
-                    found: format!("another request ({})", differences(&found, request)),
-                });
+                let other = format!("another request ({})", differences(&found, request));
+                return Err(EvalError::refused(path, "a new name, or the same request as before", other));
             }
         } else if path.is_dir() && fs::read_dir(path).in_file("read", path)?.any(|entry| entry.is_ok_and(foreign)) {
             return Err(EvalError::refused(path, "a new name or an empty folder", "something else"));
@@ -42,7 +37,7 @@ impl WorkFolder {
         lock.try_lock()
             .map_err(|_| EvalError::refused(path, "a folder nobody works in", "another process at work in it"))?;
         if !file.is_file() {
-            durable::write(&file, asked.as_bytes())?;
+            durable::write_json(&file, request)?;
         }
         Ok(Self { path: path.to_path_buf(), _lock: lock })
     }
@@ -59,8 +54,7 @@ impl WorkFolder {
 
     /// Writes a value as JSON.
     pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), EvalError> {
-        let text = serde_json::to_string_pretty(value).expect("results hold only words and numbers") + "\n";
-        Ok(durable::write(&self.join(name), text.as_bytes())?)
+        Ok(durable::write_json(&self.join(name), value)?)
     }
 
     /// Puts a copy of a model beside the head, so that the folder can be moved and shared as it is. Files of a model

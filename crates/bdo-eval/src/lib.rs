@@ -49,4 +49,4 @@ pub mod probe;
 pub mod finetune;
 pub mod model_method;
 pub mod infer;
-mod product;
+pub mod product;

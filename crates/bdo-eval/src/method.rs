@@ -79,27 +79,17 @@ pub struct Outcome {
 
 /// Why a method has no result.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum MethodError {
-    /// Features cannot be made.
     #[error(transparent)]
     Features(#[from] FeatureError),
-    /// A fit failed.
     #[error(transparent)]
     Design(#[from] DesignError),
     /// Nobody to fit on, or nobody to test.
     #[error("{method} on {target}: expected people {what}, found none with features and a value")]
-    Nobody {
-        /// The method.
-        method: String,
-        /// The label.
-        target: String,
-        /// What they are missing for.
-        what: &'static str,
-    },
-    /// Harmonisation failed.
+    Nobody { method: String, target: String, what: &'static str },
     #[error(transparent)]
     Combat(#[from] crate::combat::CombatError),
-    /// Anything a method of another crate reports.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }

@@ -108,17 +108,9 @@ impl Method for FineTuning {
 /// A comparison shows its own progress; a kill costs at most an epoch.
 struct Unwatched;
 
-impl Observer for Unwatched {
-    fn advance(&self, _done: usize, _rejected: usize) {}
+impl Observer for Unwatched {}
 
-    fn stop_requested(&self) -> bool {
-        false
-    }
-}
-
-impl TuneObserver for Unwatched {
-    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _loss: f64) {}
-}
+impl TuneObserver for Unwatched {}
 
 /// What one seed found, in the words of a comparison.
 pub fn shared_outcome(found: SeedOutcome, parameters: usize, fitted_on_blake3: String) -> Outcome {

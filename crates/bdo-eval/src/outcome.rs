@@ -5,13 +5,38 @@ use crate::fitted::FittedHead;
 use crate::folder::WorkFolder;
 use crate::method::Prediction;
 use crate::metric::Metrics;
+use crate::part::Parts;
 use crate::predict::PeopleScore;
-use crate::score::{Summary, summarise};
+use crate::score::{Summary, score, summarise};
+use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::TargetKind;
+use bdo_data::target::{LabelScale, TargetKind};
 use bdo_model::weights::TrainingPeople;
 use serde::Serialize;
 use std::path::PathBuf;
+
+/// A model on a labelled cohort, and where results go.
+#[derive(Clone, Debug)]
+pub struct HeadRequest<S> {
+    /// The model directory.
+    pub model: PathBuf,
+    /// The cohort.
+    pub data: PathBuf,
+    /// Further people, scored with what was fitted.
+    pub test_data: Option<PathBuf>,
+    /// The folder to make; a fine-tuning that is there is continued.
+    pub out: PathBuf,
+    /// The settings.
+    pub settings: S,
+}
+
+/// Refuses to repeat a seed, or to have none.
+pub(crate) fn check_seeds(seeds: &[u64]) -> Result<(), EvalError> {
+    if seeds.is_empty() || seeds.iter().enumerate().any(|(i, s)| seeds[..i].contains(s)) {
+        return Err(EvalError::setting("seeds", "at least one, each once", format!("{seeds:?}")));
+    }
+    Ok(())
+}
 
 /// One seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,6 +58,29 @@ pub struct SeedOutcome {
     /// Predictions for the test people.
     #[serde(skip)]
     pub predictions: Vec<Prediction>,
+}
+
+impl SeedOutcome {
+    /// What was said of the test people, in units of the label or as probabilities; choices are left to be filled in.
+    pub(crate) fn of<I: ?Sized>(
+        split: &Split,
+        parts: &Parts<'_, I>,
+        validation: Metrics,
+        task: &TargetKind,
+        said: &[f64],
+        units: LabelScale,
+    ) -> Self {
+        Self {
+            seed: split.seed(),
+            split_blake3: split.blake3.clone(),
+            people: [parts.train.people.len(), parts.validation.people.len(), parts.test.people.len()],
+            chosen: serde_json::Value::Null,
+            validation,
+            test: score(task, said, &parts.test.labels, units),
+            tried: serde_json::Value::Null,
+            predictions: parts.test.predictions(task, said),
+        }
+    }
 }
 
 /// Further people, scored with the fitted head.

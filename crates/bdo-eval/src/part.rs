@@ -7,6 +7,7 @@ use crate::head::Head;
 use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::score::score;
+use bdo_data::division::Split;
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use std::collections::BTreeMap;
 
@@ -19,6 +20,32 @@ pub struct Part<'a, I: ?Sized> {
     pub labels: Vec<f64>,
     /// The scans of each person.
     pub scans: Vec<Vec<&'a I>>,
+}
+
+/// The three parts of a split.
+#[derive(Debug)]
+pub struct Parts<'a, I: ?Sized> {
+    /// Fitted on.
+    pub train: Part<'a, I>,
+    /// Chosen by.
+    pub validation: Part<'a, I>,
+    /// Tested once.
+    pub test: Part<'a, I>,
+}
+
+impl<'a, I: ?Sized> Parts<'a, I> {
+    /// Deals people out, and refuses a part that cannot be fitted or scored; `inputs` has one entry a row.
+    pub fn of(rows: &[ScanRow], inputs: &[&'a I], target: &Target, split: &Split) -> Result<Self, EvalError> {
+        let part = |name, people: &dyn Fn(&str) -> bool| {
+            let part = Part::of(rows, inputs, target, people);
+            part.check(target, split.seed(), name).map(|()| part)
+        };
+        Ok(Self {
+            train: part("training", &|s| split.train.contains(s))?,
+            validation: part("validation", &|s| split.validation.contains(s))?,
+            test: part("test", &|s| split.test.contains(s))?,
+        })
+    }
 }
 
 impl<'a, I: ?Sized> Part<'a, I> {

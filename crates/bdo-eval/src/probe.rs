@@ -8,22 +8,20 @@ use crate::fit::ProbePoint;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, Head, LinearHead};
-use crate::outcome::{HeadResult, SeedOutcome, TestData};
-use crate::part::Part;
+use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, TestData, check_seeds};
+use crate::part::{Part, Parts};
 use crate::predict::predict;
 use crate::score::score;
 use crate::select::{Search, loss_of, widened};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
-use bdo_data::target::LabelScale;
-use bdo_data::target::{Target, TargetKind};
+use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_model::control::{ControlSequence, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// Folder of a head's model, below that of the head.
 pub(crate) const MODEL_FOLDER: &str = "model";
@@ -63,40 +61,21 @@ impl ProbeSettings {
     }
 
     fn check(&self) -> Result<(), EvalError> {
-        let refuse = |name, expected: &str, found: String| {
-            Err(EvalError::Setting { name, expected: expected.to_owned(), found })
-        };
-        if self.seeds.is_empty() || self.seeds.iter().enumerate().any(|(i, s)| self.seeds[..i].contains(s)) {
-            return refuse("seeds", "at least one, each once", format!("{:?}", self.seeds));
-        }
+        check_seeds(&self.seeds)?;
+        let refuse = |name, expected, found: &str| Err(EvalError::setting(name, expected, found));
         if self.epochs == 0 || self.grid.is_empty() || self.grid.iter().any(|p| p.batch_size == 0) {
-            return refuse("epochs, grid and batch size", "at least 1", "0".to_owned());
+            return refuse("epochs, grid and batch size", "at least 1", "0");
         }
         if self.head == HeadKind::Attention && (self.pooling != Pooling::Mean || self.standardise) {
             let found = format!("pooling {}, standardise {}", self.pooling.name(), self.standardise);
-            return refuse("head attention", "its own pooling of raw controls", found);
+            return refuse("head attention", "its own pooling of raw controls", &found);
         }
         Ok(())
     }
 }
 
-/// What to probe, and where to.
-#[derive(Clone, Debug)]
-pub struct ProbeRequest {
-    /// The model directory.
-    pub model: PathBuf,
-    /// The cohort.
-    pub data: PathBuf,
-    /// Further people, scored with the fitted head.
-    pub test_data: Option<PathBuf>,
-    /// The folder to make.
-    pub out: PathBuf,
-    /// The settings.
-    pub settings: ProbeSettings,
-}
-
 /// Probes a model and leaves results, predictions, splits and the fitted head in the folder.
-pub fn probe(request: &ProbeRequest, observer: &dyn Observer) -> Result<HeadResult, EvalError> {
+pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     settings.check()?;
     let frozen = FrozenModel::read(&request.model)?;
@@ -200,30 +179,20 @@ fn probe_split<H: Head>(
     transform: FittedTransform,
 ) -> Result<(SeedOutcome, Member), EvalError> {
     let seed = split.seed();
-    let train = Part::of(rows, inputs, target, |s| split.train.contains(s));
-    let validation = Part::of(rows, inputs, target, |s| split.validation.contains(s));
-    train.check(target, seed, "training")?;
-    validation.check(target, seed, "validation")?;
-    let units = LabelScale::fit(&target.kind, &train.labels);
+    let parts = Parts::of(rows, inputs, target, split)?;
+    let units = LabelScale::fit(&target.kind, &parts.train.labels);
     let search = Search { task: &target.kind, units, grid: &settings.grid, epochs: settings.epochs, seed };
-    let selected = search.run(head, &train, &validation);
+    let selected = search.run(head, &parts.train, &parts.validation);
     // From here on nothing is chosen any more.
-    let test = Part::of(rows, inputs, target, |s| split.test.contains(s));
-    test.check(target, seed, "test")?;
-    let said = test.predict(head, &widened(&selected.parameters), loss_of(&target.kind));
+    let said = parts.test.predict(head, &widened(&selected.parameters), loss_of(&target.kind));
     let chosen = selected.tried[selected.chosen].clone();
     let labels: Vec<f64> = said.iter().map(|said| units.to_label(*said)).collect();
     let outcome = SeedOutcome {
-        seed,
-        split_blake3: split.blake3.clone(),
-        people: [train.people.len(), validation.people.len(), test.people.len()],
         chosen: serde_json::json!(chosen),
-        validation: chosen.validation,
-        test: test.score(&target.kind, &said, units),
         tried: serde_json::json!(selected.tried),
-        predictions: test.predictions(&target.kind, &labels),
+        ..SeedOutcome::of(split, &parts, chosen.validation, &target.kind, &labels, units)
     };
-    let member = Member::new(MODEL_FOLDER, split, &train.people, units, outcome.chosen.clone());
+    let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
     Ok((outcome, Member { transform, parameters: selected.parameters, ..member }))
 }
 
@@ -233,36 +202,23 @@ pub fn probe_closed_form(
     target: &Target,
     split: &Split,
 ) -> Result<(SeedOutcome, Member), EvalError> {
-    let seed = split.seed();
     let features: Vec<Vec<f32>> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
     let inputs: Vec<&[f32]> = features.iter().map(Vec::as_slice).collect();
-    let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&table.rows, &inputs, target, chosen);
-    let train = part(&|s| split.train.contains(s));
-    let validation = part(&|s| split.validation.contains(s));
-    train.check(target, seed, "training")?;
-    validation.check(target, seed, "validation")?;
-    let units = LabelScale::fit(&target.kind, &train.labels);
-    let fit = closed_form_fit(&train, target, seed)?;
-    let test = part(&|s| split.test.contains(s));
-    test.check(target, seed, "test")?;
+    let parts = Parts::of(&table.rows, &inputs, target, split)?;
+    let units = LabelScale::fit(&target.kind, &parts.train.labels);
+    let fit = closed_form_fit(&parts.train, target, split.seed())?;
     let says = |part: &Part<'_, [f32]>| -> Vec<f64> {
         let one =
             |scans: &Vec<&[f32]>| scans.iter().map(|x| closed_form_says(&fit, x)).sum::<f64>() / scans.len() as f64;
         part.scans.par_iter().map(one).collect()
     };
-    let said = says(&test);
-    let chosen = serde_json::json!({"penalty": fit.penalty});
+    let validation = score(&target.kind, &says(&parts.validation), &parts.validation.labels, units);
     let outcome = SeedOutcome {
-        seed,
-        split_blake3: split.blake3.clone(),
-        people: [train.people.len(), validation.people.len(), test.people.len()],
-        chosen: chosen.clone(),
-        validation: score(&target.kind, &says(&validation), &validation.labels, units),
-        test: score(&target.kind, &said, &test.labels, units),
+        chosen: serde_json::json!({"penalty": fit.penalty}),
         tried: serde_json::json!(fit.tried),
-        predictions: test.predictions(&target.kind, &said),
+        ..SeedOutcome::of(split, &parts, validation, &target.kind, &says(&parts.test), units)
     };
-    let member = Member::new(MODEL_FOLDER, split, &train.people, units, chosen);
+    let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
     Ok((outcome, Member { closed_form: Some(fit), ..member }))
 }
 

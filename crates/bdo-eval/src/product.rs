@@ -1,7 +1,7 @@
 //! Sums of products in an order that depends on nothing but the length.
 
 /// Eight sums side by side, so that the compiler can use vectors, then their sum.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (x, y) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: f64 = x.remainder().iter().zip(y.remainder()).map(|(a, b)| a * b).sum();
@@ -14,6 +14,6 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Adds a multiple of `x`.
-pub(crate) fn add_scaled(out: &mut [f64], by: f64, x: &[f64]) {
+pub fn add_scaled(out: &mut [f64], by: f64, x: &[f64]) {
     out.iter_mut().zip(x).for_each(|(o, x)| *o += by * x);
 }

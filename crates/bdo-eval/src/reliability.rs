@@ -1,5 +1,6 @@
 //! Whether a feature is the person's or the day's: agreement of two scans of the same people.
 
+use bdo_train::evaluate::pearson;
 use serde::{Deserialize, Serialize};
 
 /// Agreement of features over two scans a person.
@@ -87,15 +88,7 @@ pub fn reliability(first: &[f32], second: &[f32], width: usize) -> Option<Reliab
 
 /// Pearson correlation; 0 if either is constant.
 pub fn correlation(x: &[f64], y: &[f64]) -> f64 {
-    let n = x.len() as f64;
-    let (mx, my) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
-    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
-    for (a, b) in x.iter().zip(y) {
-        xy += (a - mx) * (b - my);
-        xx += (a - mx) * (a - mx);
-        yy += (b - my) * (b - my);
-    }
-    if xx > 0.0 && yy > 0.0 { xy / (xx * yy).sqrt() } else { 0.0 }
+    pearson(x, y, 0.0).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use crate::metric::{Metrics, classification, regression};
 use crate::supervised::recipe::Selection;
 use crate::supervised::select::Score;
-use bdo_data::target::LabelScale;
-use bdo_data::target::TargetKind;
+use bdo_data::target::{LabelScale, TargetKind};
 use serde::{Deserialize, Serialize};
 
 /// Scores predictions (numbers in units of the label, or probabilities of the second class) against labels (numbers, or 0

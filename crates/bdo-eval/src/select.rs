@@ -5,8 +5,7 @@ use crate::head::Head;
 use crate::metric::Metrics;
 use crate::part::Part;
 use crate::score::beats;
-use bdo_data::target::LabelScale;
-use bdo_data::target::TargetKind;
+use bdo_data::target::{LabelScale, TargetKind};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,5 @@
 //! GELU (exact, by the error function) and `ReLU`.
 
-pub mod reference;
 pub(crate) mod strip;
 
 use crate::isa::{Isa, vectorised};

@@ -25,6 +25,7 @@ pub struct AttentionShape {
 }
 
 /// What the backward pass needs besides `qkv`.
+#[derive(Debug)]
 pub enum AttentionSaved {
     /// `[batch, heads, length, length]`: kept for short sequences, where it is smaller than `qkv`.
     Probabilities(Vec<f32>),

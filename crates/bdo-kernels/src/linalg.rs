@@ -105,3 +105,37 @@ pub fn solve_normal(normal: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
         Err(_) => normal.partial_piv_lu().solve(right),
     }
 }
+
+/// Lower triangular factor L, row-major, of the symmetric n x n matrix of these entries, in a fixed order of sums; `None` where the
+/// square of a diagonal entry is not above `least`.
+pub fn cholesky(n: usize, least: f64, entry: impl Fn(usize, usize) -> f64) -> Option<Vec<f64>> {
+    let mut l = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..=i {
+            let dot: f64 = (0..j).map(|k| l[i * n + k] * l[j * n + k]).sum();
+            let left = entry(i, j) - dot;
+            if i == j {
+                if left <= least {
+                    return None;
+                }
+                l[i * n + i] = left.sqrt();
+            } else {
+                l[i * n + j] = left / l[j * n + j];
+            }
+        }
+    }
+    Some(l)
+}
+
+/// Solves `L L^T x = b` in place.
+pub fn cholesky_solve(l: &[f64], x: &mut [f64]) {
+    let n = x.len();
+    for i in 0..n {
+        let dot: f64 = (0..i).map(|k| l[i * n + k] * x[k]).sum();
+        x[i] = (x[i] - dot) / l[i * n + i];
+    }
+    for i in (0..n).rev() {
+        let dot: f64 = (i + 1..n).map(|k| l[k * n + i] * x[k]).sum();
+        x[i] = (x[i] - dot) / l[i * n + i];
+    }
+}

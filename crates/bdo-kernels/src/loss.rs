@@ -97,41 +97,6 @@ impl MaskedError<'_> {
 
 const ROWS_PER_TASK: usize = 32;
 
-/// `sum over rows of weight * |row|^2`: the control energy, with the span each control holds as its weight.
-pub fn energy_forward(isa: Isa, rows: &[f32], weights: &[f32]) -> f64 {
-    let width = energy_width(rows, weights);
-    let mut total = 0.0;
-    for (row, &weight) in rows.chunks_exact(width.max(1)).zip(weights) {
-        total += f64::from(weight) * f64::from(row_energy(isa, row));
-    }
-    total
-}
-
-/// `scale` times the gradient of [`energy_forward`].
-pub fn energy_backward(isa: Isa, rows: &[f32], weights: &[f32], scale: f32) -> Vec<f32> {
-    let width = energy_width(rows, weights);
-    let mut out = vec![0.0; rows.len()];
-    for ((row, &weight), out) in rows.chunks_exact(width.max(1)).zip(weights).zip(out.chunks_exact_mut(width.max(1))) {
-        scaled(isa, row, 2.0 * scale * weight, out);
-    }
-    out
-}
-
-fn energy_width(rows: &[f32], weights: &[f32]) -> usize {
-    if weights.is_empty() {
-        assert!(rows.is_empty(), "rows: expected none without weights, found {} values", rows.len());
-        return 0;
-    }
-    assert_eq!(
-        rows.len() % weights.len(),
-        0,
-        "rows: expected a multiple of {} values, found {}",
-        weights.len(),
-        rows.len()
-    );
-    rows.len() / weights.len()
-}
-
 /// The difference where the column is valid, zero elsewhere.
 macro_rules! difference {
     ($V:ident, $prediction:ident, $target:ident, $valid:ident, $i:ident) => {{
@@ -164,30 +129,6 @@ vectorised! {
         let mut i = 0;
         while i < prediction.len() {
             difference!(V, prediction, target, valid, i).mul(factor).write_new(out, i);
-            i += V::LANES;
-        }
-    }
-}
-
-vectorised! {
-    fn row_energy<V>(row: &[f32]) -> f32 {
-        let mut sum = V::zero();
-        let mut i = 0;
-        while i < row.len() {
-            let v = V::read(row, i);
-            sum = v.fma(v, sum);
-            i += V::LANES;
-        }
-        sum.sum()
-    }
-}
-
-vectorised! {
-    fn scaled<V>(row: &[f32], factor: f32, out: &mut [f32]) {
-        let factor = V::splat(factor);
-        let mut i = 0;
-        while i < row.len() {
-            V::read(row, i).mul(factor).write(out, i);
             i += V::LANES;
         }
     }

@@ -3,7 +3,6 @@
 //! With x = Delta Lambda, all elementwise: a = e^-x, b = Delta phi1(x) alphahat, A = e^-2x, B = sigma^2 Delta phi1(2x);
 //! `m_j = a_j m_{j-1} + b_j` and `P_j = A_j P_{j-1} + B_j`. Nothing divides by Lambda.
 
-pub mod parallel;
 pub(crate) mod phi;
 pub mod reference;
 mod sequential;

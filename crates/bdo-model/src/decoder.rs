@@ -20,8 +20,8 @@ pub struct Decoder {
 impl Decoder {
     pub(crate) fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         Ok(Self {
-            linear1: source.linear("decoder.linear1", config.width, config.width, true)?,
-            linear2: source.linear("decoder.linear2", config.width, config.regions, true)?,
+            linear1: source.linear("decoder.linear1", config.width, config.width)?,
+            linear2: source.linear("decoder.linear2", config.width, config.regions)?,
         })
     }
 

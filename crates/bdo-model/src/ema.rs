@@ -2,6 +2,7 @@
 
 use crate::config::{ModelConfig, decimal};
 use crate::encoder::Encoder;
+use crate::layer::Source;
 use crate::ops::{self, Kernels};
 use crate::parameters::{ParameterError, Parameters};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
@@ -28,7 +29,8 @@ impl EmaEncoder {
         kernels: Kernels,
         device: &Device,
     ) -> Result<Self, ParameterError> {
-        Encoder::from_parameters(config, parameters, kernels, device).map(|encoder| Self::new(&encoder))
+        let encoder = Source::build(parameters, device, kernels, |source| Encoder::take(config, source))?;
+        Ok(Self::new(&encoder))
     }
 
     /// Host copies, named `encoder.*`.

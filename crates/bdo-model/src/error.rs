@@ -10,42 +10,31 @@ use std::path::{Path, PathBuf};
 
 /// Everything that can stop the use of a trained model.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum ModelError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// A file of the model was refused.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The model cannot be put together.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The cohort does not have the model's regions.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// A scan does not fit the model.
     #[error(transparent)]
     Batch(#[from] BatchError),
     /// A file that was made for something else, or damaged.
     #[error("{}: expected {expected}, found {found}", .path.display())]
-    Refused {
-        /// The file or folder.
-        path: PathBuf,
-        /// The expected value.
-        expected: String,
-        /// The value found.
-        found: String,
-    },
+    Refused { path: PathBuf, expected: String, found: String },
     /// Stopped by request.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
 }
 
 impl ModelError {
-    pub(crate) fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
+    /// A file that was made for something else, or damaged.
+    pub fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
         Self::Refused { path: path.to_path_buf(), expected: expected.to_string(), found: found.to_string() }
     }
 }

@@ -5,7 +5,7 @@ use crate::config::ModelConfig;
 use crate::intake::Kin;
 use crate::layer::{Linear, Source};
 use crate::ops::{Epilogue, Kernels};
-use crate::parameters::{ParameterError, ParameterSpec, Parameters, push_linear};
+use crate::parameters::{ParameterError, ParameterSpec, Parameters};
 use burn::module::Module;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -45,37 +45,32 @@ pub struct IdentityTerm {
 
 /// Names and shapes of the parameters of the heads of a configuration.
 pub fn head_table(config: &ModelConfig) -> Vec<ParameterSpec> {
-    let (d, loss) = (config.width, &config.loss);
-    let mut table = Vec::new();
-    if loss.identity > 0.0 {
-        push_linear(&mut table, "identity1", d, d);
-        push_linear(&mut table, "identity2", d, loss.identity_width);
-    }
-    if loss.fingerprint > 0.0 {
-        push_linear(&mut table, "fingerprint", d, loss.fingerprint_width);
-    }
-    table
+    Source::list(|source| FeatureHeads::take(config, source))
 }
 
 impl FeatureHeads {
-    /// Takes the heads of a configuration out of parameters.
-    pub fn take(
+    /// The heads of a configuration.
+    pub fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
+        let (d, loss) = (config.width, &config.loss);
+        let mut linear =
+            |weight: f64, name: &str, outputs: usize| (weight > 0.0).then(|| source.linear(name, d, outputs)).transpose();
+        Ok(Self {
+            identity1: linear(loss.identity, "identity1", d)?,
+            identity2: linear(loss.identity, "identity2", loss.identity_width)?,
+            fingerprint: linear(loss.fingerprint, "fingerprint", loss.fingerprint_width)?,
+            temperature: loss.identity_temperature,
+        })
+    }
+
+    /// Takes the heads of a configuration out of parameters and leaves the others.
+    pub fn split_off(
         config: &ModelConfig,
         parameters: &mut Parameters,
         kernels: Kernels,
         device: &Device,
     ) -> Result<Self, ParameterError> {
-        let (d, loss) = (config.width, &config.loss);
-        let mut source = Source { parameters, device, kernels };
-        let mut linear = |wanted: bool, name: &str, outputs: usize| {
-            wanted.then(|| source.linear(name, d, outputs, true)).transpose()
-        };
-        Ok(Self {
-            identity1: linear(loss.identity > 0.0, "identity1", d)?,
-            identity2: linear(loss.identity > 0.0, "identity2", loss.identity_width)?,
-            fingerprint: linear(loss.fingerprint > 0.0, "fingerprint", loss.fingerprint_width)?,
-            temperature: loss.identity_temperature,
-        })
+        let own = head_table(config).into_iter().filter_map(|row| parameters.0.remove_entry(&row.name)).collect();
+        Source::build(Parameters(own), device, kernels, |source| Self::take(config, source))
     }
 
     /// The terms of samples with mean controls [B, d]; `fingerprint` [B, f] holds those of their visible frames.

@@ -97,21 +97,23 @@ impl Bdo {
     /// A model with the given parameters, which must be exactly those the configuration asks for.
     pub fn from_parameters(
         config: &ModelConfig,
-        mut parameters: Parameters,
+        parameters: Parameters,
         kernels: Kernels,
         device: &Device,
     ) -> Result<Self, BuildError> {
         config.check()?;
-        let mut source = Source { parameters: &mut parameters, device, kernels };
-        let model = Self {
-            encoder: Encoder::take(config, &mut source)?,
-            decoder: Decoder::take(config, &mut source)?,
-            dynamics: Dynamics::take(config, &mut source)?,
+        Ok(Source::build(parameters, device, kernels, |source| Self::take(config, source))?)
+    }
+
+    /// Takes its values out of a source.
+    pub fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
+        Ok(Self {
+            encoder: Encoder::take(config, source)?,
+            dynamics: Dynamics::take(config, source)?,
+            decoder: Decoder::take(config, source)?,
             config: config.clone(),
-            kernels,
-        };
-        parameters.finish()?;
-        Ok(model)
+            kernels: source.kernels,
+        })
     }
 
     /// Host copies of all parameters by name.

@@ -1,9 +1,13 @@
 //! The table of parameters: names, shapes, where each starts and whether it is trained. The names are a contract
-//! with other tools, so everything that creates, reads or writes weights goes through this one table.
+//! with other tools, so everything that creates, reads or writes weights goes through this one table. Layers state its
+//! rows when they take their values ([`Source`]).
 
-use crate::config::{Lead, ModelConfig};
+use crate::config::ModelConfig;
+use crate::encoder::Encoder;
+use crate::layer::Source;
+use crate::model::Bdo;
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use std::collections::BTreeMap;
 
 /// One row of the parameter table.
@@ -38,29 +42,17 @@ pub enum Start {
 
 /// A named parameter is missing or has another shape than the configuration asks for.
 #[derive(Debug, thiserror::Error, PartialEq)]
+#[allow(missing_docs)] // The messages say it.
 pub enum ParameterError {
     /// No such name.
     #[error("parameter `{name}` is missing")]
-    Missing {
-        /// The name looked for.
-        name: String,
-    },
+    Missing { name: String },
     /// The shape differs.
     #[error("parameter `{name}` has shape {found:?}, expected {expected:?}")]
-    Shape {
-        /// The name looked for.
-        name: String,
-        /// The shape the configuration asks for.
-        expected: Vec<usize>,
-        /// The shape found.
-        found: Vec<usize>,
-    },
+    Shape { name: String, expected: Vec<usize>, found: Vec<usize> },
     /// A name the configuration does not have.
     #[error("unknown parameter `{name}`")]
-    Unknown {
-        /// The name found.
-        name: String,
-    },
+    Unknown { name: String },
 }
 
 /// Values of one parameter on the host.
@@ -106,21 +98,32 @@ impl Parameters {
 
     /// Copies every float parameter of a module, named by its path under `prefix`.
     pub fn of_module<M: Module>(module: &M, prefix: &str) -> Self {
-        let mut collect = Collect {
-            path: if prefix.is_empty() { Vec::new() } else { vec![prefix.to_owned()] },
-            found: BTreeMap::new(),
-        };
-        module.visit(&mut collect);
-        Self(collect.found)
+        let mut copy = CopyValues(BTreeMap::new());
+        let path = if prefix.is_empty() { Vec::new() } else { vec![prefix.to_owned()] };
+        module.visit(&mut Walk { path, look: &mut copy });
+        Self(copy.0)
     }
 }
 
-struct Collect {
-    path: Vec<String>,
-    found: BTreeMap<String, Array>,
+/// Takes the gradients of a module's parameters off the tape: flat, by the path of the parameter, absent where there is none.
+pub fn flat_gradients<M: Module>(module: &M, gradients: &mut Gradients) -> BTreeMap<String, Tensor<1>> {
+    let mut take = TakeGradients { gradients, found: BTreeMap::new() };
+    module.visit(&mut Walk { path: Vec::new(), look: &mut take });
+    take.found
 }
 
-impl ModuleVisitor for Collect {
+/// What is done with each float parameter and its path.
+trait Look {
+    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>);
+}
+
+/// A walk over the parameters of a module that knows where it is.
+struct Walk<'a, L> {
+    path: Vec<String>,
+    look: &'a mut L,
+}
+
+impl<L: Look> ModuleVisitor for Walk<'_, L> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -130,90 +133,43 @@ impl ModuleVisitor for Collect {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.look.look(self.path.join("."), param);
+    }
+}
+
+struct CopyValues(BTreeMap<String, Array>);
+
+impl Look for CopyValues {
+    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
         let tensor = param.val();
         let shape = tensor.dims().to_vec();
         let values = tensor.into_data().try_to_vec::<f32>().expect("parameters are f32");
-        self.found.insert(self.path.join("."), Array { shape, values });
+        self.0.insert(name, Array { shape, values });
+    }
+}
+
+struct TakeGradients<'a> {
+    gradients: &'a mut Gradients,
+    found: BTreeMap<String, Tensor<1>>,
+}
+
+impl Look for TakeGradients<'_> {
+    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
+        if let Some(gradient) = param.val().grad_remove(self.gradients) {
+            let count = gradient.shape().num_elements();
+            self.found.insert(name, gradient.reshape([count]));
+        }
     }
 }
 
 /// Every parameter of the model a configuration describes.
 pub fn parameter_table(config: &ModelConfig) -> Vec<ParameterSpec> {
-    let mut table = encoder_table(config);
-    let d = config.width;
-    let count = config.basis_count;
-    push(&mut table, "dynamics.control.weight".into(), &[d, d], Start::Uniform(xavier(d)));
-    push_linear(&mut table, "dynamics.mixture", d, count);
-    push(&mut table, "dynamics.log_rates".into(), &[count, d], Start::Normal);
-    push(&mut table, "dynamics.cayley".into(), &[d, d], Start::Zeros);
-    push(&mut table, "dynamics.basis0".into(), &[d, d], Start::Orthogonal);
-    push(&mut table, "dynamics.initial_mean".into(), &[d], Start::Normal);
-    push(&mut table, "dynamics.initial_log_var".into(), &[d], Start::Normal);
-    if config.dynamics.lead == Lead::LearnedToken {
-        push(&mut table, "dynamics.lead_token".into(), &[d], Start::Normal);
-    }
-    push_linear(&mut table, "decoder.linear1", d, d);
-    push_linear(&mut table, "decoder.linear2", d, config.regions);
-    for row in &mut table {
-        row.trainable = row.name != "dynamics.basis0" && (config.dynamics.learn_basis || row.name != "dynamics.cayley");
-    }
-    table
+    Source::list(|source| Bdo::take(config, source))
 }
 
 /// The rows of the encoder alone: what the moving average covers.
 pub fn encoder_table(config: &ModelConfig) -> Vec<ParameterSpec> {
-    let mut table = Vec::new();
-    let d = config.width;
-    push_linear(&mut table, "encoder.embed.linear1", config.regions, d);
-    push_norm(&mut table, "encoder.embed.norm1", d);
-    push_linear(&mut table, "encoder.embed.linear2", d, d);
-    push_norm(&mut table, "encoder.embed.norm2", d);
-    for i in 0..config.blocks {
-        let block = format!("encoder.blocks.{i}");
-        push_norm(&mut table, &format!("{block}.norm1"), d);
-        // Each of q, k and v counts as its own d x d matrix, so the bound is not that of a 3d x d one.
-        push(&mut table, format!("{block}.attn.qkv.weight"), &[3 * d, d], Start::Uniform(xavier(d)));
-        if config.qkv_bias {
-            push(&mut table, format!("{block}.attn.qkv.bias"), &[3 * d], Start::Zeros);
-        }
-        if config.attention_norm {
-            push_norm(&mut table, &format!("{block}.attn.norm"), d);
-        }
-        push(
-            &mut table,
-            format!("{block}.attn.proj.weight"),
-            &[d, d],
-            Start::Uniform(config.attention_output_init * xavier(d)),
-        );
-        push(&mut table, format!("{block}.attn.proj.bias"), &[d], Start::Zeros);
-        push_norm(&mut table, &format!("{block}.norm2"), d);
-        push_linear(&mut table, &format!("{block}.ffn.linear1"), d, config.ffn_ratio * d);
-        push_linear(&mut table, &format!("{block}.ffn.linear2"), config.ffn_ratio * d, d);
-    }
-    if config.final_norm {
-        push_norm(&mut table, "encoder.norm", d);
-    }
-    table
-}
-
-fn push(table: &mut Vec<ParameterSpec>, name: String, shape: &[usize], start: Start) {
-    table.push(ParameterSpec { name, shape: shape.to_vec(), start, trainable: true });
-}
-
-pub(crate) fn push_linear(table: &mut Vec<ParameterSpec>, name: &str, inputs: usize, outputs: usize) {
-    let bound = Start::Uniform(1.0 / (inputs as f64).sqrt());
-    push(table, format!("{name}.weight"), &[outputs, inputs], bound);
-    push(table, format!("{name}.bias"), &[outputs], bound);
-}
-
-fn push_norm(table: &mut Vec<ParameterSpec>, name: &str, width: usize) {
-    push(table, format!("{name}.weight"), &[width], Start::Ones);
-    push(table, format!("{name}.bias"), &[width], Start::Zeros);
-}
-
-/// The Xavier-uniform bound of a d x d matrix.
-fn xavier(d: usize) -> f64 {
-    (6.0 / (2 * d) as f64).sqrt()
+    Source::list(|source| Encoder::take(config, source))
 }
 
 /// How many numbers a configuration trains.

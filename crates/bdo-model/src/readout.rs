@@ -112,8 +112,7 @@ impl Readout {
         let parameters = Parameters(BTreeMap::from([("readout.weight".to_owned(), array)]));
         write_parameters(&numbers, &layout(self.regions, self.width), &parameters)?;
         self.note.numbers_blake3 = blake3::hash(&durable::read(&numbers)?).to_hex().to_string();
-        let text = serde_json::to_string_pretty(&self.note).expect("a note holds only words and numbers") + "\n";
-        Ok(durable::write(&folder.join(READOUT_FILE), text.as_bytes())?)
+        Ok(durable::write_json(&folder.join(READOUT_FILE), &self.note)?)
     }
 
     /// Its description.

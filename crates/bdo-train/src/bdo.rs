@@ -167,7 +167,7 @@ impl BdoLearner {
         let model = Bdo::init(config, seed, kernels, device)?;
         let teacher = EmaEncoder::new(&model.encoder);
         let mut drawn = draw_parameters(&head_table(config), seed);
-        let heads = FeatureHeads::take(config, &mut drawn, kernels, device)?;
+        let heads = FeatureHeads::split_off(config, &mut drawn, kernels, device)?;
         Ok(Self { model, teacher, heads, settings: settings.clone(), seed, kernels, device: device.clone() })
     }
 
@@ -245,7 +245,7 @@ impl Learner for BdoLearner {
         let mut weights = weights.into_iter();
         let (mut parameters, average) = (weights.next().unwrap_or_default(), weights.next().unwrap_or_default());
         let heads =
-            FeatureHeads::take(config, &mut parameters, kernels, &self.device).map_err(BuildError::Parameter)?;
+            FeatureHeads::split_off(config, &mut parameters, kernels, &self.device).map_err(BuildError::Parameter)?;
         let teacher =
             EmaEncoder::from_parameters(config, average, kernels, &self.device).map_err(BuildError::Parameter)?;
         let model = Bdo::from_parameters(config, parameters, kernels, &self.device)?;

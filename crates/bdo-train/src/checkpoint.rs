@@ -7,7 +7,7 @@ use crate::optimiser::{AdamState, Moments};
 use bdo_data::durable::{self, FileError, InFile};
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_model::parameters::{Array, ParameterSpec, Parameters};
-use bdo_model::weights::{Problem, WeightsError, read_parameters, write_parameters};
+use bdo_model::weights::{WeightsError, read_parameters, write_parameters};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,46 +67,21 @@ pub struct StoredState {
 
 /// A checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum CheckpointError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Weights could not be laid out or read.
     #[error(transparent)]
-    Weights(WeightsError),
+    Weights(#[from] WeightsError),
     /// The folder belongs to another training.
     #[error(
         "{}: expected the checkpoints of run {expected}, found those of {found}; remove the folder to begin anew",
         .path.display()
     )]
-    Foreign {
-        /// The folder.
-        path: PathBuf,
-        /// What would be taken up.
-        expected: String,
-        /// What is there.
-        found: String,
-    },
+    Foreign { path: PathBuf, expected: String, found: String },
     /// The bytes are not what was written.
     #[error("{} is damaged: expected {expected}, found {found}", .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The expected value.
-        expected: String,
-        /// The value found.
-        found: String,
-    },
-}
-
-impl From<WeightsError> for CheckpointError {
-    fn from(error: WeightsError) -> Self {
-        match error.problem {
-            // So that a full disk is said in the same words everywhere.
-            Problem::Io(source) => Self::File(FileError::new("write", &error.path, source)),
-            problem => Self::Weights(WeightsError { path: error.path, problem }),
-        }
-    }
+    Damaged { path: PathBuf, expected: String, found: String },
 }
 
 /// A restored state, and what had to be put aside to get it.

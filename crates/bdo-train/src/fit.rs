@@ -122,22 +122,17 @@ pub struct Fitted<L> {
 
 /// A training could not be finished, for reasons that are not the learner's.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum FitError {
-    /// A checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The run folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Another file.
     #[error(transparent)]
     File(#[from] FileError),
     /// Stopped by request.
     #[error("interrupted at step {step}; run the same command with --resume to go on")]
-    Interrupted {
-        /// The step that comes next.
-        step: u64,
-    },
+    Interrupted { step: u64 },
     /// The loss cannot be kept finite.
     #[error(
         "training does not settle: {SKIPS_BEFORE_ROLLBACK} steps in a row had a loss that was not finite or far too \

@@ -10,39 +10,24 @@ const CONFIG_FILE: &str = "config.toml";
 
 /// A run cannot be started or taken up again.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum FolderError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
     /// There is a run already.
     #[error("{} holds a run; go on with it by --resume, or give another name", .path.display())]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// The folder holds something else.
     #[error("{} holds something that is not a run; give another name", .path.display())]
-    Foreign {
-        /// The folder.
-        path: PathBuf,
-    },
+    Foreign { path: PathBuf },
     /// Another process is at it.
     #[error("{} is being trained by another process; wait for it to end", .path.display())]
-    Busy {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The record of the run cannot be read.
+    Busy { path: PathBuf },
     #[error(transparent)]
     Record(#[from] RecordError),
     /// Another run was asked for than the one that is there.
     #[error("{} is another run and cannot be resumed so: {}", .path.display(), .differences.join("; "))]
-    Different {
-        /// The folder.
-        path: PathBuf,
-        /// The differences, one sentence each.
-        differences: Vec<String>,
-    },
+    Different { path: PathBuf, differences: Vec<String> },
 }
 
 /// An open run folder, locked while it lives.

@@ -1,8 +1,9 @@
 //! Gradients by parameter name, on whatever device they are.
 
 use bdo_kernels::{Isa, adam};
+use bdo_model::parameters::flat_gradients;
 use burn::backend::Flex;
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
 use std::collections::BTreeMap;
 
@@ -13,14 +14,12 @@ pub struct NamedGradients(pub BTreeMap<String, Tensor<1>>);
 impl NamedGradients {
     /// Takes the gradients of a module's parameters off the tape.
     pub fn of_module<M: Module>(module: &M, mut gradients: Gradients) -> Self {
-        let mut found = Self::default();
-        found.take(module, &mut gradients);
-        found
+        Self(flat_gradients(module, &mut gradients))
     }
 
     /// Takes those of one more module off the same tape.
     pub fn take<M: Module>(&mut self, module: &M, gradients: &mut Gradients) {
-        module.visit(&mut Collect { path: Vec::new(), gradients, found: &mut self.0 });
+        self.0.extend(flat_gradients(module, gradients));
     }
 
     /// Every gradient times a factor.
@@ -63,27 +62,4 @@ pub(crate) fn with_values<R>(tensor: &Tensor<1>, read: impl FnOnce(&[f32]) -> R)
         return read(values);
     }
     read(&tensor.to_data().try_to_vec::<f32>().expect("gradients are f32"))
-}
-
-struct Collect<'a> {
-    path: Vec<String>,
-    gradients: &'a mut Gradients,
-    found: &'a mut BTreeMap<String, Tensor<1>>,
-}
-
-impl ModuleVisitor for Collect<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.val().grad_remove(self.gradients) {
-            let count = gradient.shape().num_elements();
-            self.found.insert(self.path.join("."), gradient.reshape([count]));
-        }
-    }
 }

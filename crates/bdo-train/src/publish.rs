@@ -8,9 +8,7 @@ use bdo_data::durable::FileError;
 use bdo_data::record::{Identity, ValidationEntry};
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::model::Bdo;
-use bdo_model::weights::{
-    CardFacts, ModelDirectory, PreprocessorConfig, Problem, TrainingNotes, TrainingPeople, WeightsError,
-};
+use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople, WeightsError};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -22,19 +20,10 @@ pub enum PublishError {
     File(#[from] FileError),
     /// The model was refused.
     #[error(transparent)]
-    Weights(WeightsError),
+    Weights(#[from] WeightsError),
     /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-}
-
-impl From<WeightsError> for PublishError {
-    fn from(error: WeightsError) -> Self {
-        match error.problem {
-            Problem::Io(source) => Self::File(FileError::new("write", &error.path, source)),
-            problem => Self::Weights(WeightsError { path: error.path, problem }),
-        }
-    }
 }
 
 /// The parts of a model directory that do not change during a run.

@@ -54,11 +54,10 @@ pub struct Shares {
 
 /// The scans cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum SourceError {
-    /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The people cannot be divided.
     #[error(transparent)]
     Split(#[from] SplitError),
     /// Nobody to train on.

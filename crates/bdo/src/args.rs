@@ -10,6 +10,7 @@ use bdo_data::durable;
 use bdo_data::ingest::Format;
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::FitOn;
+use bdo_eval::outcome::HeadRequest;
 use bdo_kernels::Precision;
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::spread::Uncertainty;
@@ -66,6 +67,13 @@ pub(crate) struct Labelled {
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) repetitions: Seeds,
+}
+
+impl Labelled {
+    pub(crate) fn request<S>(&self, settings: S) -> HeadRequest<S> {
+        let (model, data) = (self.from.model.clone(), self.from.cohort.data.clone());
+        HeadRequest { model, data, test_data: self.test_data.clone(), out: self.out.clone(), settings }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize)]

@@ -1,6 +1,5 @@
 //! Batch normalisation with running statistics.
 
-use crate::table::Table;
 use bdo_model::layer::Source;
 use bdo_model::parameters::{ParameterError, Start};
 use burn::module::{Module, Param};
@@ -24,19 +23,14 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    pub(super) fn describe(table: &mut Table, name: &str, width: usize) {
-        table.norm(name, width);
-        table.push_fixed(&format!("{name}.running_mean"), &[width], Start::Zeros);
-        table.push_fixed(&format!("{name}.running_variance"), &[width], Start::Ones);
-    }
-
     pub(super) fn build(name: &str, width: usize, source: &mut Source) -> Result<Self, ParameterError> {
-        let mut take = |what: &str| source.take(&format!("{name}.{what}"), [width]);
-        Ok(Self {
-            weight: take("weight")?,
-            bias: take("bias")?,
-            running_mean: take("running_mean")?.set_require_grad(false),
-            running_variance: take("running_variance")?.set_require_grad(false),
+        source.under(name, |source| {
+            Ok(Self {
+                weight: source.take("weight", [width], Start::Ones)?,
+                bias: source.take("bias", [width], Start::Zeros)?,
+                running_mean: source.parameter("running_mean", [width], Start::Zeros, false)?,
+                running_variance: source.parameter("running_variance", [width], Start::Ones, false)?,
+            })
         })
     }
 

@@ -2,7 +2,6 @@
 
 use super::graph::Graphs;
 use super::{COMMUNITIES, WIDTH};
-use crate::table::Table;
 use bdo_model::layer::Source;
 use bdo_model::ops::{self, Epilogue, Kernels};
 use bdo_model::parameters::{ParameterError, Start};
@@ -26,27 +25,22 @@ pub struct RegionConv {
 }
 
 impl RegionConv {
-    pub(super) fn describe(table: &mut Table, name: &str, regions: usize, inputs: usize) {
-        let bound = |fan_in: usize| Start::Uniform(1.0 / (fan_in as f64).sqrt());
-        table.push(&format!("{name}.membership"), &[COMMUNITIES, regions], bound(regions));
-        table.push(&format!("{name}.kernels"), &[inputs * WIDTH, COMMUNITIES], bound(COMMUNITIES));
-        table.push(&format!("{name}.shared"), &[inputs * WIDTH], bound(COMMUNITIES));
-        table.push(&format!("{name}.bias"), &[WIDTH], bound(inputs));
-    }
-
     pub(super) fn build(
         name: &str,
         regions: usize,
         inputs: usize,
         source: &mut Source,
     ) -> Result<Self, ParameterError> {
-        Ok(Self {
-            membership: source.take(&format!("{name}.membership"), [COMMUNITIES, regions])?,
-            kernels: source.take(&format!("{name}.kernels"), [inputs * WIDTH, COMMUNITIES])?,
-            shared: source.take(&format!("{name}.shared"), [inputs * WIDTH])?,
-            bias: source.take(&format!("{name}.bias"), [WIDTH])?,
-            inputs,
-            run: source.kernels,
+        let bound = |fan_in: usize| Start::Uniform(1.0 / (fan_in as f64).sqrt());
+        source.under(name, |source| {
+            Ok(Self {
+                membership: source.take("membership", [COMMUNITIES, regions], bound(regions))?,
+                kernels: source.take("kernels", [inputs * WIDTH, COMMUNITIES], bound(COMMUNITIES))?,
+                shared: source.take("shared", [inputs * WIDTH], bound(COMMUNITIES))?,
+                bias: source.take("bias", [WIDTH], bound(inputs))?,
+                inputs,
+                run: source.kernels,
+            })
         })
     }
 

@@ -12,11 +12,10 @@ pub use penalty::{group_consistency, top_k_separation};
 pub use pool::TopK;
 
 use crate::connectivity::{Batch, Connectome};
-use crate::table::Table;
 use bdo_eval::supervised::network::{Network, Pass, Training};
 use bdo_model::layer::{Linear, Source};
 use bdo_model::ops::Epilogue;
-use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
+use bdo_model::parameters::{ParameterError, Start};
 use burn::module::Module;
 use burn::tensor::{Tensor, activation};
 use graph::Graphs;
@@ -90,34 +89,18 @@ impl Network for BrainGnn {
     type Config = BrainGnnConfig;
     type Input = Connectome;
 
-    fn table(config: &Self::Config) -> Vec<ParameterSpec> {
-        let mut table = Table::default();
-        for (name, inputs) in [("conv1", config.regions), ("conv2", WIDTH)] {
-            RegionConv::describe(&mut table, name, config.regions, inputs);
-        }
-        for name in ["pool1", "pool2"] {
-            let bound = Start::Uniform(1.0 / (WIDTH as f64).sqrt());
-            table.push(&format!("{name}.weight"), &[WIDTH], bound);
-        }
-        table.linear("linear1", 4 * WIDTH, WIDTH);
-        BatchNorm::describe(&mut table, "norm1", WIDTH);
-        table.linear("linear2", WIDTH, HIDDEN);
-        BatchNorm::describe(&mut table, "norm2", HIDDEN);
-        table.linear("linear3", HIDDEN, config.outputs);
-        table.rows()
-    }
-
     fn build(config: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
+        let direction = Start::Uniform(1.0 / (WIDTH as f64).sqrt());
         Ok(Self {
             conv1: RegionConv::build("conv1", config.regions, config.regions, source)?,
-            pool1: TopK { weight: source.take("pool1.weight", [WIDTH])? },
+            pool1: TopK { weight: source.take("pool1.weight", [WIDTH], direction)? },
             conv2: RegionConv::build("conv2", config.regions, WIDTH, source)?,
-            pool2: TopK { weight: source.take("pool2.weight", [WIDTH])? },
-            linear1: source.linear("linear1", 4 * WIDTH, WIDTH, true)?,
+            pool2: TopK { weight: source.take("pool2.weight", [WIDTH], direction)? },
+            linear1: source.linear("linear1", 4 * WIDTH, WIDTH)?,
             norm1: BatchNorm::build("norm1", WIDTH, source)?,
-            linear2: source.linear("linear2", WIDTH, HIDDEN, true)?,
+            linear2: source.linear("linear2", WIDTH, HIDDEN)?,
             norm2: BatchNorm::build("norm2", HIDDEN, source)?,
-            linear3: source.linear("linear3", HIDDEN, config.outputs, true)?,
+            linear3: source.linear("linear3", HIDDEN, config.outputs)?,
             config: config.clone(),
         })
     }

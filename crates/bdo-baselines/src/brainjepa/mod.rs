@@ -4,12 +4,11 @@ mod mask;
 
 pub use mask::{BlockSizes, JepaMasks, LEAST_WINDOWS};
 
-use crate::table::Table;
 use crate::token::grid::{Grid, PATCH, rows, shared_rows};
 use crate::token::place::{Places, for_all_regions, for_all_windows, split_code};
-use crate::token::trunk::{Trunk, TrunkShape, WeightStart};
+use crate::token::trunk::{Trunk, TrunkShape};
 use bdo_model::ema::blended;
-use bdo_model::layer::{Linear, Source};
+use bdo_model::layer::{Linear, LinearStart, Source};
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
 use burn::module::{Module, Param};
@@ -20,6 +19,10 @@ use serde::{Deserialize, Serialize};
 pub const GRADIENTS: usize = 30;
 /// Of the norm without parameters that codes go through before they are compared.
 const TARGET_EPS: f64 = 1e-5;
+
+/// How weights start; biases of linear layers start at zero.
+const NORMAL: Start = Start::TruncatedNormal(0.02);
+const START: LinearStart = LinearStart::Weight(NORMAL);
 
 /// Sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,16 +93,7 @@ pub struct JepaTeacher(JepaEncoder);
 impl BrainJepa {
     /// Every parameter.
     pub fn table(config: &BrainJepaConfig) -> Vec<ParameterSpec> {
-        let (e, p) = (config.encoder, config.predictor);
-        let start = WeightStart::Truncated;
-        let mut table = Table::default();
-        JepaEncoder::describe(&mut table, config);
-        start.linear(&mut table, "predictor.embed", e.width, p.width);
-        start.linear(&mut table, "predictor.place", GRADIENTS, p.width / 2);
-        table.push("predictor.mask_token", &[p.width], Start::TruncatedNormal(0.02));
-        Trunk::describe(&mut table, "predictor.trunk", p, start);
-        start.linear(&mut table, "predictor.out", p.width, e.width);
-        table.rows()
+        Source::list(|source| Self::build(config, source))
     }
 
     /// Takes its values out of a source.
@@ -108,11 +102,11 @@ impl BrainJepa {
         Ok(Self {
             encoder: JepaEncoder::build(config, source)?,
             predictor: JepaPredictor {
-                embed: source.linear("predictor.embed", e.width, p.width, true)?,
-                place: source.linear("predictor.place", GRADIENTS, p.width / 2, true)?,
-                mask_token: source.take("predictor.mask_token", [p.width])?,
-                trunk: Trunk::build("predictor.trunk", p, source)?,
-                out: source.linear("predictor.out", p.width, e.width, true)?,
+                embed: source.linear_from("predictor.embed", e.width, p.width, START, true)?,
+                place: source.linear_from("predictor.place", GRADIENTS, p.width / 2, START, true)?,
+                mask_token: source.take("predictor.mask_token", [p.width], NORMAL)?,
+                trunk: Trunk::build("predictor.trunk", p, START, source)?,
+                out: source.linear_from("predictor.out", p.width, e.width, START, true)?,
                 grid: config.grid,
             },
         })
@@ -130,25 +124,16 @@ impl BrainJepa {
 impl JepaEncoder {
     /// Every parameter of the encoder alone.
     pub fn table(config: &BrainJepaConfig) -> Vec<ParameterSpec> {
-        let mut table = Table::default();
-        Self::describe(&mut table, config);
-        table.rows()
-    }
-
-    fn describe(table: &mut Table, config: &BrainJepaConfig) {
-        let (e, start) = (config.encoder, WeightStart::Truncated);
-        start.linear(table, "encoder.patch", PATCH, e.width);
-        start.linear(table, "encoder.place", GRADIENTS, e.width / 2);
-        Trunk::describe(table, "encoder.trunk", e, start);
+        Source::list(|source| Self::build(config, source))
     }
 
     /// Takes its values out of a source.
     pub fn build(config: &BrainJepaConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let e = config.encoder;
         Ok(Self {
-            patch: source.linear("encoder.patch", PATCH, e.width, true)?,
-            place: source.linear("encoder.place", GRADIENTS, e.width / 2, true)?,
-            trunk: Trunk::build("encoder.trunk", e, source)?,
+            patch: source.linear_from("encoder.patch", PATCH, e.width, START, true)?,
+            place: source.linear_from("encoder.place", GRADIENTS, e.width / 2, START, true)?,
+            trunk: Trunk::build("encoder.trunk", e, START, source)?,
             grid: config.grid,
             kernels: source.kernels,
         })

@@ -4,12 +4,11 @@ mod mask;
 
 pub use mask::UniformMask;
 
-use crate::table::Table;
 use crate::token::grid::{Grid, PATCH, rows, shared_rows};
 use crate::token::place::{Places, alternating_code, for_all_regions, for_all_windows};
-use crate::token::trunk::{Trunk, TrunkShape, WeightStart};
+use crate::token::trunk::{Trunk, TrunkShape};
 use bdo_model::dropout::Dropout;
-use bdo_model::layer::{Linear, Source};
+use bdo_model::layer::{Linear, LinearStart, Source};
 use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
 use bdo_train::settings::{Preset, Settings};
 use burn::module::{Module, Param};
@@ -20,6 +19,11 @@ use serde::{Deserialize, Serialize};
 const SLOPE: f64 = 0.1;
 /// Site of the dropout of tokens, apart from those of the blocks.
 const TOKEN_SITE: usize = 1000;
+
+/// How linear layers start.
+const START: LinearStart = LinearStart::Xavier;
+/// How other parameters start.
+const NORMAL: Start = Start::TruncatedNormal(0.02);
 
 /// Sizes and rates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,19 +112,11 @@ pub struct LmDecoder {
 }
 
 impl LmPlace {
-    fn describe(table: &mut Table, name: &str, config: &BrainLmConfig, width: usize) {
-        if config.centres {
-            table.xavier_linear(&format!("{name}.centre"), 3, width);
-        } else {
-            table.push(&format!("{name}.learned"), &[config.grid.regions, width], Start::TruncatedNormal(0.02));
-        }
-    }
-
     fn build(name: &str, config: &BrainLmConfig, width: usize, source: &mut Source) -> Result<Self, ParameterError> {
         Ok(if config.centres {
-            Self { centre: Some(source.linear(&format!("{name}.centre"), 3, width, true)?), learned: None }
+            Self { centre: Some(source.linear_from(&format!("{name}.centre"), 3, width, START, true)?), learned: None }
         } else {
-            let learned = source.take(&format!("{name}.learned"), [config.grid.regions, width])?;
+            let learned = source.take(&format!("{name}.learned"), [config.grid.regions, width], NORMAL)?;
             Self { centre: None, learned: Some(learned) }
         })
     }
@@ -144,19 +140,7 @@ impl LmPlace {
 impl BrainLm {
     /// Every parameter.
     pub fn table(config: &BrainLmConfig) -> Vec<ParameterSpec> {
-        let (e, d) = (config.encoder, config.decoder);
-        let mut table = Table::default();
-        table.xavier_linear("encoder.patch", PATCH, e.width);
-        LmPlace::describe(&mut table, "encoder.place", config, e.width);
-        table.push("encoder.cls", &[e.width], Start::TruncatedNormal(0.02));
-        Trunk::describe(&mut table, "encoder.trunk", e, WeightStart::Xavier);
-        table.xavier_linear("decoder.embed", e.width, d.width);
-        table.push("decoder.mask_token", &[d.width], Start::TruncatedNormal(0.02));
-        LmPlace::describe(&mut table, "decoder.place", config, d.width);
-        Trunk::describe(&mut table, "decoder.trunk", d, WeightStart::Xavier);
-        table.xavier_linear("decoder.head1", d.width, d.width / 2);
-        table.xavier_linear("decoder.head2", d.width / 2, PATCH);
-        table.rows()
+        Source::list(|source| Self::build(config, source))
     }
 
     /// Takes its values out of a source.
@@ -164,18 +148,18 @@ impl BrainLm {
         let (e, d) = (config.encoder, config.decoder);
         Ok(Self {
             encoder: LmEncoder {
-                patch: source.linear("encoder.patch", PATCH, e.width, true)?,
+                patch: source.linear_from("encoder.patch", PATCH, e.width, START, true)?,
                 place: LmPlace::build("encoder.place", config, e.width, source)?,
-                cls: source.take("encoder.cls", [e.width])?,
-                trunk: Trunk::build("encoder.trunk", e, source)?,
+                cls: source.take("encoder.cls", [e.width], NORMAL)?,
+                trunk: Trunk::build("encoder.trunk", e, START, source)?,
             },
             decoder: LmDecoder {
-                embed: source.linear("decoder.embed", e.width, d.width, true)?,
-                mask_token: source.take("decoder.mask_token", [d.width])?,
+                embed: source.linear_from("decoder.embed", e.width, d.width, START, true)?,
+                mask_token: source.take("decoder.mask_token", [d.width], NORMAL)?,
                 place: LmPlace::build("decoder.place", config, d.width, source)?,
-                trunk: Trunk::build("decoder.trunk", d, source)?,
-                head1: source.linear("decoder.head1", d.width, d.width / 2, true)?,
-                head2: source.linear("decoder.head2", d.width / 2, PATCH, true)?,
+                trunk: Trunk::build("decoder.trunk", d, START, source)?,
+                head1: source.linear_from("decoder.head1", d.width, d.width / 2, START, true)?,
+                head2: source.linear_from("decoder.head2", d.width / 2, PATCH, START, true)?,
             },
             config: config.clone(),
         })

@@ -1,8 +1,7 @@
 //! A transformer layer with its norms after the residual sums.
 
-use crate::table::Table;
 use bdo_model::dropout::Dropout;
-use bdo_model::layer::{LayerNorm, Linear, Source};
+use bdo_model::layer::{LayerNorm, Linear, LinearStart, Source};
 use bdo_model::ops::{self, Epilogue, Kernels, KeyPadding};
 use bdo_model::parameters::{ParameterError, Start};
 use burn::module::Module;
@@ -31,17 +30,6 @@ pub struct PostNormLayer {
 }
 
 impl PostNormLayer {
-    pub(super) fn describe(table: &mut Table, name: &str, width: usize, ffn: usize) {
-        // The Xavier bound is that of the whole 3d x d matrix, as the framework of the original draws it.
-        table.xavier_linear(&format!("{name}.qkv"), width, 3 * width);
-        table.push(&format!("{name}.proj.weight"), &[width, width], Start::Uniform(1.0 / (width as f64).sqrt()));
-        table.push(&format!("{name}.proj.bias"), &[width], Start::Zeros);
-        table.norm(&format!("{name}.norm1"), width);
-        table.linear(&format!("{name}.linear1"), width, ffn);
-        table.linear(&format!("{name}.linear2"), ffn, width);
-        table.norm(&format!("{name}.norm2"), width);
-    }
-
     pub(super) fn build(
         name: &str,
         width: usize,
@@ -49,15 +37,19 @@ impl PostNormLayer {
         ffn: usize,
         source: &mut Source,
     ) -> Result<Self, ParameterError> {
-        Ok(Self {
-            qkv: source.linear(&format!("{name}.qkv"), width, 3 * width, true)?,
-            proj: source.linear(&format!("{name}.proj"), width, width, true)?,
-            norm1: source.norm(&format!("{name}.norm1"), width, EPS)?,
-            linear1: source.linear(&format!("{name}.linear1"), width, ffn, true)?,
-            linear2: source.linear(&format!("{name}.linear2"), ffn, width, true)?,
-            norm2: source.norm(&format!("{name}.norm2"), width, EPS)?,
-            heads,
-            kernels: source.kernels,
+        let fan_in = Start::Uniform(1.0 / (width as f64).sqrt());
+        source.under(name, |source| {
+            Ok(Self {
+                // The Xavier bound is that of the whole 3d x d matrix, as the framework of the original draws it.
+                qkv: source.linear_from("qkv", width, 3 * width, LinearStart::Xavier, true)?,
+                proj: source.linear_from("proj", width, width, LinearStart::Weight(fan_in), true)?,
+                norm1: source.norm("norm1", width, EPS)?,
+                linear1: source.linear("linear1", width, ffn)?,
+                linear2: source.linear("linear2", ffn, width)?,
+                norm2: source.norm("norm2", width, EPS)?,
+                heads,
+                kernels: source.kernels,
+            })
         })
     }
 

@@ -7,11 +7,10 @@ pub use layer::PostNormLayer;
 pub use ocread::{ClusterReadout, orthonormal_centres};
 
 use crate::connectivity::{Batch, Connectome};
-use crate::table::Table;
 use bdo_eval::supervised::network::{Network, Pass, Training};
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::{Linear, Source};
-use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters, Start};
+use bdo_model::parameters::{ParameterError, Parameters, Start};
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation};
 use serde::{Deserialize, Serialize};
@@ -90,23 +89,6 @@ impl Network for BrainNetTf {
     type Config = BrainNetTfConfig;
     type Input = Connectome;
 
-    fn table(config: &Self::Config) -> Vec<ParameterSpec> {
-        let width = config.width();
-        let mut table = Table::default();
-        if config.identity > 0 {
-            table.push("identity", &[config.regions, config.identity], Start::Normal);
-        }
-        for i in 0..2 {
-            PostNormLayer::describe(&mut table, &format!("layers.{i}"), width, config.ffn);
-        }
-        ClusterReadout::describe(&mut table, "readout", config.regions, width, config.clusters);
-        table.linear("reduce", width, REDUCED);
-        table.linear("linear1", REDUCED * config.clusters, HIDDEN[0]);
-        table.linear("linear2", HIDDEN[0], HIDDEN[1]);
-        table.linear("linear3", HIDDEN[1], config.outputs);
-        table.rows()
-    }
-
     fn initial(config: &Self::Config, seed: u64) -> Parameters {
         let mut parameters = draw_parameters(&Self::table(config), seed);
         if let Some(identity) = parameters.0.get_mut("identity") {
@@ -124,16 +106,16 @@ impl Network for BrainNetTf {
         Ok(Self {
             identity: match config.identity {
                 0 => None,
-                identity => Some(source.take("identity", [config.regions, identity])?),
+                identity => Some(source.take("identity", [config.regions, identity], Start::Normal)?),
             },
             layers: (0..2)
                 .map(|i| PostNormLayer::build(&format!("layers.{i}"), width, config.heads, config.ffn, source))
                 .collect::<Result<_, _>>()?,
             readout: ClusterReadout::build("readout", config.regions, width, config.clusters, source)?,
-            reduce: source.linear("reduce", width, REDUCED, true)?,
-            linear1: source.linear("linear1", REDUCED * config.clusters, HIDDEN[0], true)?,
-            linear2: source.linear("linear2", HIDDEN[0], HIDDEN[1], true)?,
-            linear3: source.linear("linear3", HIDDEN[1], config.outputs, true)?,
+            reduce: source.linear("reduce", width, REDUCED)?,
+            linear1: source.linear("linear1", REDUCED * config.clusters, HIDDEN[0])?,
+            linear2: source.linear("linear2", HIDDEN[0], HIDDEN[1])?,
+            linear3: source.linear("linear3", HIDDEN[1], config.outputs)?,
             config: config.clone(),
         })
     }

@@ -1,7 +1,6 @@
 //! Orthonormal clustering readout: regions are shared out over clusters with fixed, orthonormal centres.
 
 use super::SLOPE;
-use crate::table::Table;
 use bdo_model::layer::{Linear, Source};
 use bdo_model::ops::{self, Kernels};
 use bdo_model::parameters::{ParameterError, Start};
@@ -26,14 +25,6 @@ pub struct ClusterReadout {
 }
 
 impl ClusterReadout {
-    pub(super) fn describe(table: &mut Table, name: &str, regions: usize, width: usize, clusters: usize) {
-        table.linear(&format!("{name}.linear1"), regions * width, HIDDEN);
-        table.linear(&format!("{name}.linear2"), HIDDEN, HIDDEN);
-        table.linear(&format!("{name}.linear3"), HIDDEN, regions * width);
-        let bound = (6.0 / (clusters + width) as f64).sqrt();
-        table.push_fixed(&format!("{name}.centres"), &[clusters, width], Start::Uniform(bound));
-    }
-
     pub(super) fn build(
         name: &str,
         regions: usize,
@@ -41,12 +32,15 @@ impl ClusterReadout {
         clusters: usize,
         source: &mut Source,
     ) -> Result<Self, ParameterError> {
-        Ok(Self {
-            linear1: source.linear(&format!("{name}.linear1"), regions * width, HIDDEN, true)?,
-            linear2: source.linear(&format!("{name}.linear2"), HIDDEN, HIDDEN, true)?,
-            linear3: source.linear(&format!("{name}.linear3"), HIDDEN, regions * width, true)?,
-            centres: source.take(&format!("{name}.centres"), [clusters, width])?.set_require_grad(false),
-            kernels: source.kernels,
+        let bound = Start::Uniform((6.0 / (clusters + width) as f64).sqrt());
+        source.under(name, |source| {
+            Ok(Self {
+                linear1: source.linear("linear1", regions * width, HIDDEN)?,
+                linear2: source.linear("linear2", HIDDEN, HIDDEN)?,
+                linear3: source.linear("linear3", HIDDEN, regions * width)?,
+                centres: source.parameter("centres", [clusters, width], bound, false)?,
+                kernels: source.kernels,
+            })
         })
     }
 

@@ -1,5 +1,7 @@
 //! The inverse of a covariance, on one thread and in a fixed order: the same bytes on any number of threads.
 
+use bdo_eval::product::dot;
+
 /// Inverse of a positive definite row-major n x n matrix. A pivot that is not positive is raised to the smallest positive
 /// share of its diagonal entry, so that a covariance without any shrinkage still gives finite numbers.
 pub(super) fn inverse(matrix: &[f64], n: usize) -> Vec<f64> {
@@ -41,19 +43,6 @@ fn lower_factor(matrix: &[f64], n: usize) -> Vec<f64> {
         }
     }
     factor
-}
-
-/// Eight sums side by side, which the compiler turns into vector instructions.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = a8.remainder().iter().zip(b8.remainder()).map(|(x, y)| x * y).sum();
-    for (x, y) in a8.zip(b8) {
-        for k in 0..8 {
-            sums[k] += x[k] * y[k];
-        }
-    }
-    sums.iter().sum::<f64>() + rest
 }
 
 #[cfg(test)]

@@ -7,17 +7,16 @@
 mod fused;
 pub mod kernel;
 
-use bdo_model::ops::Kernels;
-use burn::backend::Dispatch;
+use bdo_model::ops::{Kernels, fused::run};
 use burn::tensor::{Tensor, activation};
-use fused::PairOps;
+use fused::PairSum;
 
 /// `y[b, i, o] = sum_{c, j} leaky(row[b, c, i] + column[b, c, j]) weight[o, c, j]`:
 /// row [B, C, I], column [B, C, J], weight [O, C, J] -> [B, I, O]. Values below zero are multiplied by `slope`.
 pub fn pair_sum(kernels: Kernels, row: Tensor<3>, column: Tensor<3>, weight: Tensor<3>, slope: f64) -> Tensor<3> {
     if kernels.run_fused(&row) {
-        let (row, column, weight) = (row.into_dispatch(), column.into_dispatch(), weight.into_dispatch());
-        return Tensor::from_dispatch(Dispatch::fused_pair_sum(row, column, weight, slope as f32));
+        let inputs = [row.into_dispatch(), column.into_dispatch(), weight.into_dispatch()];
+        return run(PairSum { slope: slope as f32 }, inputs);
     }
     composed(row, column, weight, slope)
 }

@@ -9,8 +9,8 @@ use bdo_data::durable::{self, FileError};
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
 use bdo_model::weights::{
-    CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, PreprocessorConfig, Problem, README_FILE, TrainingPeople,
-    WeightsError, read_parameters, write_parameters,
+    CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, PreprocessorConfig, README_FILE, TrainingPeople, WeightsError,
+    read_parameters, write_parameters,
 };
 use bdo_train::settings::Kind;
 use serde::de::DeserializeOwned;
@@ -61,36 +61,17 @@ struct ConfigFile {
 
 /// A model directory cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum DirectoryError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Weights cannot be laid out or read.
     #[error(transparent)]
-    Weights(WeightsError),
+    Weights(#[from] WeightsError),
     /// A file is not what it should be.
     #[error("{}: expected {expected}, found {found}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What it should be.
-        expected: &'static str,
-        /// What it is.
-        found: String,
-    },
-    /// The values make no model.
+    Content { path: PathBuf, expected: &'static str, found: String },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-}
-
-impl From<WeightsError> for DirectoryError {
-    fn from(error: WeightsError) -> Self {
-        match error.problem {
-            // So that a full disk is said in the same words everywhere.
-            Problem::Io(source) => Self::File(FileError::new("write", &error.path, source)),
-            problem => Self::Weights(WeightsError { path: error.path, problem }),
-        }
-    }
 }
 
 impl TokenConfig {
@@ -149,8 +130,8 @@ impl TokenDirectory {
         for ((name, table), values) in self.config.files().iter().zip(&self.weights) {
             write_parameters(&folder.join(name), table, values)?;
         }
-        write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
-        write_json(&folder.join(PEOPLE_FILE), &self.people)?;
+        durable::write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
+        durable::write_json(&folder.join(PEOPLE_FILE), &self.people)?;
         let card = format!(
             "# {}\n\nA token model of {} regions by {} windows of sixteen frames, for comparison with BDO.\n\n\
              Trained on {} people, {} scans: {training}\n",
@@ -161,7 +142,8 @@ impl TokenDirectory {
             self.people.scans.len(),
         );
         durable::write(&folder.join(README_FILE), card.as_bytes())?;
-        write_json(&folder.join(CONFIG_FILE), &ConfigFile { model: self.config.clone(), places: self.places.clone() })
+        let config = ConfigFile { model: self.config.clone(), places: self.places.clone() };
+        Ok(durable::write_json(&folder.join(CONFIG_FILE), &config)?)
     }
 
     /// The model, ready to make features or to be trained further.
@@ -190,9 +172,4 @@ fn read_json<T: DeserializeOwned>(path: &Path, expected: &'static str) -> Result
         expected,
         found: error.to_string(),
     })
-}
-
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), DirectoryError> {
-    let text = serde_json::to_string_pretty(value).expect("a model is words and finite numbers") + "\n";
-    Ok(durable::write(path, text.as_bytes())?)
 }

@@ -86,34 +86,25 @@ pub struct TokenData {
 
 /// A run of a token model could not be finished.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum TokenRunError {
-    /// The training loop.
     #[error(transparent)]
     Fit(#[from] FitError),
-    /// The folder, or a run that is not the one asked for.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The cohort.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The scans.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// No scan is long enough.
     #[error(transparent)]
     TooShort(#[from] TooShort),
-    /// The model.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// The model directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// Not a token model.
     #[error("model.kind: expected brainlm or brainjepa, found {found}")]
-    Kind {
-        /// What was asked for.
-        found: &'static str,
-    },
+    Kind { found: &'static str },
 }
 
 impl Batches for TokenData {

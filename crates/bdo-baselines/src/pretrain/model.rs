@@ -128,8 +128,8 @@ impl TrainedJepa {
 }
 
 /// Sets of values in the order of the files.
-fn taken(sets: Vec<Parameters>, count: usize) -> Result<Vec<Parameters>, ParameterError> {
-    if sets.len() == count { Ok(sets) } else { Err(ParameterError::Missing { name: WEIGHTS.to_owned() }) }
+fn taken<const N: usize>(sets: Vec<Parameters>) -> Result<[Parameters; N], ParameterError> {
+    sets.try_into().map_err(|_| ParameterError::Missing { name: WEIGHTS.to_owned() })
 }
 
 impl TokenModel for TrainedLm {
@@ -151,10 +151,9 @@ impl TokenModel for TrainedLm {
         sets: Vec<Parameters>,
         kernels: Kernels,
     ) -> Result<Self, ParameterError> {
-        let mut values = taken(sets, 1)?.remove(0);
+        let [values] = taken(sets)?;
         let device = Device::flex().autodiff();
-        let net = BrainLm::build(config, &mut Source { parameters: &mut values, device: &device, kernels })?;
-        values.finish()?;
+        let net = Source::build(values, &device, kernels, |source| BrainLm::build(config, source))?;
         Ok(Self { net, places })
     }
 
@@ -223,13 +222,10 @@ impl TokenModel for TrainedJepa {
         kernels: Kernels,
     ) -> Result<Self, ParameterError> {
         let places = places.ok_or_else(|| ParameterError::Missing { name: "places".to_owned() })?;
-        let mut sets = taken(sets, 2)?;
+        let [values, average] = taken(sets)?;
         let device = Device::flex().autodiff();
-        let (mut average, mut values) = (sets.remove(1), sets.remove(0));
-        let net = BrainJepa::build(config, &mut Source { parameters: &mut values, device: &device, kernels })?;
-        values.finish()?;
-        let slow = JepaEncoder::build(config, &mut Source { parameters: &mut average, device: &device, kernels })?;
-        average.finish()?;
+        let net = Source::build(values, &device, kernels, |source| BrainJepa::build(config, source))?;
+        let slow = Source::build(average, &device, kernels, |source| JepaEncoder::build(config, source))?;
         Ok(Self { net, teacher: JepaTeacher::new(&slow), places, grid: config.grid })
     }
 

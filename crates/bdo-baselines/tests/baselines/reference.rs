@@ -1,8 +1,8 @@
 //! Goldens and ways to compare with them.
 
-use bdo_model::parameters::{Array, Parameters};
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use bdo_model::parameters::{Array, Parameters, flat_gradients};
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,25 +53,5 @@ pub(crate) fn numbers<const D: usize>(tensor: &Tensor<D>) -> Vec<f32> {
 
 /// Gradients of a module's parameters by path; absent where there is none.
 pub(crate) fn gradients<M: Module>(module: &M, loss: &Tensor<1>) -> BTreeMap<String, Vec<f32>> {
-    struct Look {
-        path: Vec<String>,
-        gradients: Gradients,
-        found: BTreeMap<String, Vec<f32>>,
-    }
-    impl ModuleVisitor for Look {
-        fn enter_module(&mut self, name: &str, _: &str) {
-            self.path.push(name.to_owned());
-        }
-        fn exit_module(&mut self, _: &str, _: &str) {
-            self.path.pop();
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            if let Some(gradient) = param.val().grad(&self.gradients) {
-                self.found.insert(self.path.join("."), numbers(&gradient));
-            }
-        }
-    }
-    let mut look = Look { path: Vec::new(), gradients: loss.backward(), found: BTreeMap::new() };
-    module.visit(&mut look);
-    look.found
+    flat_gradients(module, &mut loss.backward()).into_iter().map(|(name, gradient)| (name, numbers(&gradient))).collect()
 }

@@ -107,21 +107,22 @@ fn places(regions: usize, width: usize) -> Places {
 
 const SMALL: TrunkShape = TrunkShape { width: 16, blocks: 2, heads: 2 };
 
-fn small_lm(centres: bool, kernels: Kernels, device: &Device) -> (BrainLmConfig, BrainLm) {
-    let grid = Grid { regions: 5, windows: 4 };
-    let decoder = TrunkShape { width: 8, blocks: 1, heads: 2 };
-    let config = BrainLmConfig {
-        grid,
+fn small_lm_config(centres: bool) -> BrainLmConfig {
+    BrainLmConfig {
+        grid: Grid { regions: 5, windows: 4 },
         encoder: SMALL,
-        decoder,
+        decoder: TrunkShape { width: 8, blocks: 1, heads: 2 },
         centres,
         dropout: 0.0,
         attention_dropout: 0.0,
         mask_ratio: 0.75,
-    };
-    let mut values = draw_parameters(&BrainLm::table(&config), 1);
-    let model = BrainLm::build(&config, &mut Source { parameters: &mut values, device, kernels }).unwrap();
-    values.finish().unwrap();
+    }
+}
+
+fn small_lm(centres: bool, kernels: Kernels, device: &Device) -> (BrainLmConfig, BrainLm) {
+    let config = small_lm_config(centres);
+    let values = draw_parameters(&BrainLm::table(&config), 1);
+    let model = Source::build(values, device, kernels, |source| BrainLm::build(&config, source)).unwrap();
     (config, model)
 }
 
@@ -168,10 +169,8 @@ fn every_parameter_of_brain_jepa_has_a_gradient_and_the_teacher_follows() {
     let grid = Grid { regions: 12, windows: 5 };
     let config = BrainJepaConfig { grid, encoder: SMALL, predictor: TrunkShape { width: 8, blocks: 1, heads: 2 } };
     let run = |kernels| {
-        let mut values = draw_parameters(&BrainJepa::table(&config), 1);
-        let model =
-            BrainJepa::build(&config, &mut Source { parameters: &mut values, device: &device, kernels }).unwrap();
-        values.finish().unwrap();
+        let values = draw_parameters(&BrainJepa::table(&config), 1);
+        let model = Source::build(values, &device, kernels, |source| BrainJepa::build(&config, source)).unwrap();
         let mut teacher = JepaTeacher::new(&model.encoder);
         let masks = JepaMasks::draw(grid, 2, &mut stream("m", &[3]));
         let places = places(12, GRADIENTS);
@@ -216,22 +215,11 @@ fn close(what: &str, found: &[f32], expected: &[f32], tolerance: f64) {
 #[test]
 fn brainlm_is_its_pytorch_twin() {
     let golden = Golden::read("brainlm");
-    let grid = Grid { regions: 5, windows: 4 };
-    let decoder = TrunkShape { width: 8, blocks: 1, heads: 2 };
-    let config = BrainLmConfig {
-        grid,
-        encoder: SMALL,
-        decoder,
-        centres: true,
-        dropout: 0.0,
-        attention_dropout: 0.0,
-        mask_ratio: 0.75,
-    };
+    let config = small_lm_config(true);
     let device = Device::flex().autodiff();
     for kernels in [Kernels::default(), Kernels::Composed] {
-        let mut values = golden.under("param.");
-        let model = BrainLm::build(&config, &mut Source { parameters: &mut values, device: &device, kernels }).unwrap();
-        values.finish().unwrap();
+        let values = golden.under("param.");
+        let model = Source::build(values, &device, kernels, |source| BrainLm::build(&config, source)).unwrap();
         let (visible, masked) = (chosen(&golden, "input.visible"), chosen(&golden, "input.masked"));
         let masks: Vec<UniformMask> =
             visible.into_iter().zip(masked).map(|(visible, masked)| UniformMask { visible, masked }).collect();
@@ -253,8 +241,8 @@ fn brain_jepa_is_its_pytorch_twin() {
     let config = BrainJepaConfig { grid, encoder: SMALL, predictor: TrunkShape { width: 8, blocks: 1, heads: 2 } };
     let device = Device::flex().autodiff();
     for kernels in [Kernels::default(), Kernels::Composed] {
-        let build = |mut values: Parameters| {
-            BrainJepa::build(&config, &mut Source { parameters: &mut values, device: &device, kernels }).unwrap()
+        let build = |values: Parameters| {
+            Source::build(values, &device, kernels, |source| BrainJepa::build(&config, source)).unwrap()
         };
         let model = build(golden.under("param."));
         let mut slow = golden.under("param.");

@@ -2,7 +2,7 @@
 //! fine-tuned.
 
 use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS};
-use bdo_baselines::brainlm::BrainLmConfig;
+use bdo_baselines::brainlm::{BrainLm, BrainLmConfig};
 use bdo_baselines::head::{Feature, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, feature_patches, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
@@ -11,7 +11,7 @@ use bdo_baselines::pretrain::recipe::TokenRecipe;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
-use bdo_baselines::tune::{Patches, TuneStart, TunedJepa, TunedLm};
+use bdo_baselines::tune::{Patches, SlowJepa, TuneStart, Tuned};
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::finetune::TunePoint;
@@ -151,7 +151,7 @@ fn brainlm_finds_a_planted_effect_only() {
     probed("probe", &learner, &scans);
     let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
     let values = Arc::new(learner.parameters().remove(0));
-    tuned::<TunedLm>("fine-tuned", &TuneStart { config, places: None, values }, &patches);
+    tuned::<Tuned<BrainLm>>("fine-tuned", &TuneStart { config, places: None, values }, &patches);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn brain_jepa_finds_a_planted_effect_only() {
     probed("probe", &learner, &scans);
     let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
     let values = Arc::new(learner.parameters().remove(1));
-    tuned::<TunedJepa>("fine-tuned", &TuneStart { config, places: Some(places), values }, &patches);
+    tuned::<Tuned<SlowJepa>>("fine-tuned", &TuneStart { config, places: Some(places), values }, &patches);
 }
 
 /// The loss of a batch does not depend on how many scans are held at once, also where the last piece is smaller: pieces count

@@ -64,9 +64,11 @@ pub type Item = Result<Scan, Rejection>;
 /// Who watches a long build: a progress bar, a signal handler.
 pub trait Observer: Sync {
     /// So many items are finished, so many of them rejected.
-    fn advance(&self, done: usize, rejected: usize);
+    fn advance(&self, _done: usize, _rejected: usize) {}
     /// True when the build should stop at the next chance.
-    fn stop_requested(&self) -> bool;
+    fn stop_requested(&self) -> bool {
+        false
+    }
 }
 
 /// What came of a build.
@@ -428,14 +430,9 @@ pub(super) fn write_folder_tables(
     participants: &Participants,
     mut files: BTreeMap<String, Vec<u8>>,
 ) -> Result<(), CohortError> {
-    fn pretty<T: Serialize>(value: &T) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(value).expect("tables hold only strings and finite numbers");
-        text.push(b'\n');
-        text
-    }
-    files.insert(COHORT_FILE.into(), pretty(manifest));
-    files.insert(REGIONS_FILE.into(), pretty(&regions));
-    files.insert(INDEX_FILE.into(), pretty(&index));
+    files.insert(COHORT_FILE.into(), durable::pretty_json(manifest));
+    files.insert(REGIONS_FILE.into(), durable::pretty_json(&regions));
+    files.insert(INDEX_FILE.into(), durable::pretty_json(&index));
     files.insert(PARTICIPANTS_FILE.into(), participants.to_tsv().into_bytes());
     files.insert(PARTICIPANTS_NOTES_FILE.into(), participants.to_json().into_bytes());
     let mut sums = Checksums::default();

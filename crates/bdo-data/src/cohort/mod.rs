@@ -40,79 +40,36 @@ use manifest::{
 
 /// Why a cohort cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum CohortError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
     /// Not a cohort at all.
     #[error("{} is not a cohort: expected a folder with {COHORT_FILE}, found {found}", .path.display())]
-    NotACohort {
-        /// What was given.
-        path: PathBuf,
-        /// What is there instead.
-        found: String,
-    },
+    NotACohort { path: PathBuf, found: String },
     /// Stored bytes differ from their checksum.
     #[error("{} is damaged: expected {expected}, found {found}{}", .path.display(), concerning(.scans))]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What its checksum says.
-        expected: String,
-        /// What it holds.
-        found: String,
-        /// The scans concerned.
-        scans: Vec<String>,
-    },
-    /// The participants table is malformed.
+    Damaged { path: PathBuf, expected: String, found: String, scans: Vec<String> },
     #[error(transparent)]
     Participants(#[from] ParticipantsError),
     /// A scan does not fit the cohort.
     #[error("scan {scan}: {source}")]
-    Scan {
-        /// Its identifier.
-        scan: String,
-        /// What is wrong with it.
-        source: Problem,
-    },
+    Scan { scan: String, source: Problem },
     /// The folder to write exists and holds something else.
     #[error("{} exists and {reason}; give another name, or remove it", .path.display())]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-        /// Why it was not continued.
-        reason: String,
-    },
+    Exists { path: PathBuf, reason: String },
     /// Another process writes the same cohort.
     #[error("{} is being written by another process; wait for it to end", .path.display())]
-    Busy {
-        /// The folder.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     /// Two cohorts do not go together.
     #[error("{}: expected {expected}, found {found}", .path.display())]
-    Mismatch {
-        /// The cohort that does not fit.
-        path: PathBuf,
-        /// What it should have.
-        expected: String,
-        /// What it has.
-        found: String,
-    },
+    Mismatch { path: PathBuf, expected: String, found: String },
     /// Not one item became a scan.
     #[error("expected at least one scan, found none: {}", first_rejection(.rejected))]
-    Empty {
-        /// Why each item was refused.
-        rejected: Vec<Rejection>,
-    },
+    Empty { rejected: Vec<Rejection> },
     /// Stopped by request before the end.
     #[error("interrupted after {done} of {total}; run the same command again to go on")]
-    Interrupted {
-        /// Items that will not have to be done again.
-        done: usize,
-        /// Items in all.
-        total: usize,
-    },
+    Interrupted { done: usize, total: usize },
 }
 
 fn first_rejection(rejected: &[Rejection]) -> String {

@@ -12,39 +12,20 @@ pub const SITE_GROUPS: usize = 5;
 
 /// Why people cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum SplitError {
     /// No such label.
     #[error("expected a label column {column:?}, found {}", .found.join(", "))]
-    NoColumn {
-        /// What was asked for.
-        column: String,
-        /// What there is.
-        found: Vec<String>,
-    },
+    NoColumn { column: String, found: Vec<String> },
     /// Not enough people with the label.
     #[error("expected at least {expected} people with a value of {target:?}, found {found}")]
-    TooFew {
-        /// The label.
-        target: String,
-        /// The least number.
-        expected: usize,
-        /// The number there is.
-        found: usize,
-    },
+    TooFew { target: String, expected: usize, found: usize },
     /// Not enough sites to leave one out.
     #[error("expected at least 2 sites to leave one out, found {found}")]
-    TooFewSites {
-        /// The number there is.
-        found: usize,
-    },
+    TooFewSites { found: usize },
     /// A fold that does not exist.
     #[error("expected a fold below {folds}, found {fold}")]
-    NoSuchFold {
-        /// What was asked for.
-        fold: usize,
-        /// How many there are.
-        folds: usize,
-    },
+    NoSuchFold { fold: usize, folds: usize },
 }
 
 /// How people are divided.

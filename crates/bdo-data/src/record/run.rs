@@ -54,18 +54,13 @@ pub struct RunRecord {
 
 /// `run.json` cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum RecordError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
     /// It is not the record of a run.
     #[error("{}: expected the record of a run, found {found}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        found: String,
-    },
+    Content { path: PathBuf, found: String },
 }
 
 impl Plan {
@@ -153,8 +148,7 @@ impl RunRecord {
 
     /// Writes the record into a folder.
     pub fn write(&self, folder: &Path) -> Result<(), FileError> {
-        let text = serde_json::to_string_pretty(self).expect("a record holds only words and numbers") + "\n";
-        durable::write(&folder.join(RUN_FILE), text.as_bytes())
+        durable::write_json(&folder.join(RUN_FILE), self)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The grid of fine-tuning, and which part of it is run.
 
-use crate::supervised::objective::Reduction;
-use crate::supervised::recipe::{Rate, Recipe, Selection};
+use crate::supervised::recipe::{Rate, Recipe};
 use bdo_data::random::{shuffle, stream};
 use serde::{Deserialize, Serialize};
 
@@ -52,18 +51,11 @@ impl TunePoint {
 
     /// As a training of so many epochs.
     pub fn recipe(&self, epochs: usize) -> Recipe {
+        let rate = Rate::OpenCosine { from: self.learning_rate, to: self.least_learning_rate };
         Recipe {
-            epochs,
-            batch_size: self.batch_size,
-            drop_last: false,
-            rate: Rate::OpenCosine { from: self.learning_rate, to: self.least_learning_rate },
-            weight_decay: self.weight_decay,
-            mixup: false,
-            reduction: Reduction::Mean,
-            selection: Selection::Protocol,
             layer_decay: Some(self.layer_decay),
-            max_minutes: 0.0,
             order: "fine-tuning order",
+            ..Recipe::plain(epochs, self.batch_size, rate, self.weight_decay)
         }
     }
 }

@@ -12,27 +12,21 @@ use crate::error::EvalError;
 use crate::features::ScanRow;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
 use crate::folder::WorkFolder;
-use crate::metric::Metrics;
-use crate::outcome::{HeadResult, SeedOutcome};
-use crate::part::Part;
+use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds};
+use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
 use crate::probe::score_further;
-use crate::score::score;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
-use bdo_data::target::LabelScale;
-use bdo_data::target::Target;
+use bdo_data::target::{LabelScale, Target};
 use bdo_model::frozen::{FrozenModel, model_blake3};
-use bdo_model::intake::Centre;
-use bdo_model::intake::Intake;
-use bdo_model::intake::Windows;
+use bdo_model::intake::{Centre, Intake, Windows};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{CardFacts, ModelDirectory, input_words};
 use rayon::prelude::*;
 use seed::{CohortScans, SeedTuning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tuned::{TuneStart, head_parameters, without_head};
 
@@ -54,30 +48,15 @@ pub struct TuneSettings {
     pub points: Vec<TunePoint>,
 }
 
-/// What to fine-tune, and where to.
-#[derive(Clone, Debug)]
-pub struct TuneRequest {
-    /// The pre-trained model directory.
-    pub model: PathBuf,
-    /// The cohort.
-    pub data: PathBuf,
-    /// Further people, scored with what was fitted.
-    pub test_data: Option<PathBuf>,
-    /// The folder to make, or to go on with.
-    pub out: PathBuf,
-    /// The settings.
-    pub settings: TuneSettings,
-}
-
 /// Follows a fine-tuning.
 pub trait TuneObserver: Observer {
     /// So many epochs of a configuration (counted from 0) are done; mean training loss of the last.
-    fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, loss: f64);
+    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _loss: f64) {}
 }
 
 /// Fine-tunes a model and leaves results, predictions, splits, models and heads in the folder. Run again, it goes on
 /// after the last finished epoch.
-pub fn finetune(request: &TuneRequest, observer: &dyn TuneObserver) -> Result<HeadResult, EvalError> {
+pub fn finetune(request: &HeadRequest<TuneSettings>, observer: &dyn TuneObserver) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     check(settings)?;
     let directory = ModelDirectory::read(&request.model)?;
@@ -155,12 +134,8 @@ impl<'a> TuneWork<'a> {
     ) -> Result<(SeedOutcome, Member), EvalError> {
         let (seed, target, directory) = (split.seed(), self.target, self.directory);
         let inputs: Vec<&usize> = self.scans.iter().collect();
-        let part = |chosen: &dyn Fn(&str) -> bool| Part::of(&self.rows, &inputs, target, chosen);
-        let (train, validation) = (part(&|s| split.train.contains(s)), part(&|s| split.validation.contains(s)));
-        train.check(target, seed, "training")?;
-        validation.check(target, seed, "validation")?;
-        let test = part(&|s| split.test.contains(s));
-        test.check(target, seed, "test")?;
+        let parts = Parts::of(&self.rows, &inputs, target, split)?;
+        let units = LabelScale::fit(&target.kind, &parts.train.labels);
         let tuning = SeedTuning {
             settings: self.settings,
             scans: CohortScans { cohort: self.cohort, intake: &self.intake, frames: self.settings.frames },
@@ -170,43 +145,38 @@ impl<'a> TuneWork<'a> {
                 parameters: Arc::new(directory.parameters.clone()),
             },
             task: &target.kind,
-            train: &train,
-            validation: &validation,
-            units: LabelScale::fit(&target.kind, &train.labels),
+            train: &parts.train,
+            validation: &parts.validation,
+            units,
             seed,
             checkpoints: folder.join(&format!("seed{seed}/checkpoints")),
         };
         let (tried, chosen, parameters) = tuning.run(&self.settings.points, observer)?;
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
         let model = format!("seed{seed}/model");
-        let mut member = Member::new(&model, split, &train.people, tuning.units, chosen_point);
+        let mut member = Member::new(&model, split, &parts.train.people, units, chosen_point);
         member.parameters = head_parameters(&parameters, self.settings.head, directory.config.width);
         // The notes are of the pre-training; a tuned model takes whole scans.
         let tuned = ModelDirectory { parameters: without_head(parameters), notes: None, ..directory.clone() };
         publish(folder, &member, tuned, self.cohort, split, &target.name)?;
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
-        let (said, test_scores) = self.test_once(folder, &member, &test, observer)?;
+        let said = self.test_once(folder, &member, &parts.test, observer)?;
         let outcome = SeedOutcome {
-            seed,
-            split_blake3: split.blake3.clone(),
-            people: [train.people.len(), validation.people.len(), test.people.len()],
             chosen: member.chosen.clone(),
-            validation: tried[chosen].validation,
-            test: test_scores,
             tried: serde_json::json!(tried),
-            predictions: test.predictions(&target.kind, &said),
+            ..SeedOutcome::of(split, &parts, tried[chosen].validation, &target.kind, &said, units)
         };
         Ok((outcome, member))
     }
 
-    /// Predicts and scores the test people with the chosen model as it was written.
+    /// Predicts the test people with the chosen model as it was written.
     fn test_once(
         &self,
         folder: &WorkFolder,
         member: &Member,
         test: &Part<'_, usize>,
         observer: &dyn Observer,
-    ) -> Result<(Vec<f64>, Metrics), EvalError> {
+    ) -> Result<Vec<f64>, EvalError> {
         let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
         let frozen = FrozenModel::read(&folder.join(&member.model))?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
@@ -216,28 +186,22 @@ impl<'a> TuneWork<'a> {
             .map(|(i, values)| (i, values[0]))
             .collect();
         let mean = |scans: &Vec<&usize>| scans.iter().map(|i| said[*i]).sum::<f64>() / scans.len() as f64;
-        let people: Vec<f64> = test.scans.iter().map(mean).collect();
-        let scores = score(&self.facts.task, &people, &test.labels, member.units());
-        Ok((people, scores))
+        Ok(test.scans.iter().map(mean).collect())
     }
 }
 
 fn check(settings: &TuneSettings) -> Result<(), EvalError> {
-    let refuse =
-        |name, expected: &str, found: String| Err(EvalError::Setting { name, expected: expected.to_owned(), found });
+    let refuse = |name, expected, found: &str| Err(EvalError::setting(name, expected, found));
     if settings.head == HeadKind::Ridge {
-        return refuse("head", "linear or attention, which have gradients", "ridge".to_owned());
+        return refuse("head", "linear or attention, which have gradients", "ridge");
     }
     if settings.epochs == 0 {
-        return refuse("epochs", "at least 1", "0".to_owned());
+        return refuse("epochs", "at least 1", "0");
     }
     if settings.points.is_empty() {
-        return refuse("budget", "1 to 36 configurations", "0".to_owned());
+        return refuse("budget", "1 to 36 configurations", "0");
     }
-    if settings.seeds.is_empty() || settings.seeds.iter().enumerate().any(|(i, s)| settings.seeds[..i].contains(s)) {
-        return refuse("seeds", "at least one, each once", format!("{:?}", settings.seeds));
-    }
-    Ok(())
+    check_seeds(&settings.seeds)
 }
 
 /// Scans with a usable region, short enough to be trained on whole.

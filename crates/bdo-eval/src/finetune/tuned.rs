@@ -3,14 +3,14 @@
 
 use crate::fitted::HeadKind;
 use crate::head::{AttentionHead, Head, LinearHead};
-use crate::supervised::network::{Input, Mix, Network, Pass, Training, below, depth_in_blocks};
+use crate::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
 use bdo_data::scaler::ScaledScan;
 use bdo_model::batch::BatchError;
 use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;
 use bdo_model::intake::PaddedBatch;
 use bdo_model::layer::Source;
-use bdo_model::model::{Bdo, BuildError};
+use bdo_model::model::Bdo;
 use bdo_model::parameters::{Array, ParameterError, ParameterSpec, Parameters, Start, encoder_table, parameter_table};
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
@@ -39,17 +39,21 @@ pub struct Tuned {
 
 /// Names and shapes of a head's parameters.
 pub fn head_table(kind: HeadKind, width: usize) -> Vec<ParameterSpec> {
-    let spec = |name: &str, shape: &[usize]| ParameterSpec {
-        name: format!("head.{name}"),
-        shape: shape.to_vec(),
-        start: Start::Zeros,
-        trainable: true,
-    };
-    let mut table = vec![spec("weight", &[1, width]), spec("bias", &[1])];
-    if kind == HeadKind::Attention {
-        table.push(spec("query", &[1, width]));
+    Source::list(|source| TunedHead::take(kind, width, source))
+}
+
+impl TunedHead {
+    /// Where it starts is decided by [`with_fresh_head`].
+    fn take(kind: HeadKind, width: usize, source: &mut Source) -> Result<Self, ParameterError> {
+        let query = kind == HeadKind::Attention;
+        source.under("head", |source| {
+            Ok(Self {
+                weight: source.take("weight", [1, width], Start::Zeros)?,
+                bias: source.take("bias", [1], Start::Zeros)?,
+                query: if query { Some(source.take("query", [1, width], Start::Zeros)?) } else { None },
+            })
+        })
     }
-    table
 }
 
 /// Names and shapes of what is trained.
@@ -113,12 +117,6 @@ impl Network for Tuned {
 
     const SCANS_AT_ONCE: usize = 8;
 
-    fn table(start: &TuneStart) -> Vec<ParameterSpec> {
-        let named = |spec: ParameterSpec| ParameterSpec { name: format!("bdo.{}", spec.name), ..spec };
-        let model = parameter_table(&start.config).into_iter().map(named);
-        model.chain(head_table(start.kind, start.config.width)).collect()
-    }
-
     fn initial(start: &TuneStart, seed: u64) -> Parameters {
         let named = |(name, array): (&String, &Array)| (format!("bdo.{name}"), array.clone());
         let model = Parameters(start.parameters.0.iter().map(named).collect());
@@ -126,21 +124,8 @@ impl Network for Tuned {
     }
 
     fn build(start: &TuneStart, source: &mut Source) -> Result<Self, ParameterError> {
-        let (device, kernels, width) = (source.device, source.kernels, start.config.width);
-        let bdo = Bdo::from_parameters(&start.config, below(source, "bdo"), kernels, device);
-        let bdo = bdo.map_err(|error| match error {
-            BuildError::Parameter(error) => error,
-            BuildError::Config(error) => ParameterError::Missing { name: error.to_string() },
-        })?;
-        let mut take = |name: &str| source.parameters.0.remove(name);
-        let missing = |name: &str| ParameterError::Missing { name: name.to_owned() };
-        let matrix =
-            |array: Array| Param::from_tensor(Tensor::from_data(TensorData::new(array.values, [1, width]), device));
-        let weight = take("head.weight").ok_or_else(|| missing("head.weight"))?;
-        let bias = take("head.bias").ok_or_else(|| missing("head.bias"))?;
-        let query = take("head.query").map(matrix);
-        let bias = Param::from_tensor(Tensor::from_data(TensorData::new(bias.values, [1]), device));
-        Ok(Self { bdo, head: TunedHead { weight: matrix(weight), bias, query } })
+        let bdo = source.under("bdo", |source| Bdo::take(&start.config, source))?;
+        Ok(Self { bdo, head: TunedHead::take(start.kind, start.config.width, source)? })
     }
 
     fn pass(&self, (series, frames, region_valid): &<ScaledScan as Input>::Batch, _: Option<&Training>) -> Pass {

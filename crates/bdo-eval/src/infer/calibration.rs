@@ -224,17 +224,12 @@ impl Calibration {
 
     /// Writes it whole or not at all.
     pub fn write(&self, path: &Path) -> Result<(), EvalError> {
-        let text = serde_json::to_string_pretty(self).expect("a calibration holds only words and numbers") + "\n";
-        Ok(durable::write(path, text.as_bytes())?)
+        Ok(durable::write_json(path, self)?)
     }
 
     /// Reads a calibration, which must be of this model.
     pub fn read(path: &Path, model_blake3: &str, regions: usize) -> Result<Self, EvalError> {
-        let refused = |expected: &str, found: String| EvalError::Refused {
-            path: path.to_path_buf(),
-            expected: expected.to_owned(),
-            found,
-        };
+        let refused = |expected: &str, found: String| EvalError::refused(path, expected, found);
         let found: Self = serde_json::from_slice(&durable::read(path)?)
             .map_err(|error| refused("a calibration (bdo infer calibrate)", error.to_string()))?;
         if found.format != FORMAT {

@@ -6,8 +6,8 @@ use crate::interval::{IntervalScore, IntervalTally};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
 use bdo_data::scan::Scan;
-use bdo_model::intake::Intake;
-use bdo_model::intake::Masked;
+use bdo_kernels::linalg::{cholesky, cholesky_solve};
+use bdo_model::intake::{Intake, Masked};
 use bdo_train::evaluate::Predictor;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -123,32 +123,9 @@ fn best_matrix(scans: &[ScaledScan], n: usize, key: u64) -> Option<Vec<f64>> {
 /// `next (own + penalty I)^-1` by Cholesky.
 fn solve(sums: &Products, n: usize, penalty: f64) -> Option<Vec<f64>> {
     let ridge = penalty * (0..n).map(|i| sums.own[i * n + i]).sum::<f64>() / n as f64;
-    let mut l = vec![0.0; n * n];
-    for i in 0..n {
-        for j in 0..=i {
-            let dot: f64 = l[i * n..i * n + j].iter().zip(&l[j * n..j * n + j]).map(|(a, b)| a * b).sum();
-            let left = sums.own[i * n + j] + if i == j { ridge } else { 0.0 } - dot;
-            if i == j {
-                if left <= 0.0 {
-                    return None;
-                }
-                l[i * n + i] = left.sqrt();
-            } else {
-                l[i * n + j] = left / l[j * n + j];
-            }
-        }
-    }
+    let l = cholesky(n, 0.0, |i, j| sums.own[i * n + j] + if i == j { ridge } else { 0.0 })?;
     let mut out = sums.next.clone();
-    for row in out.chunks_exact_mut(n) {
-        for i in 0..n {
-            let dot: f64 = (0..i).map(|k| l[i * n + k] * row[k]).sum();
-            row[i] = (row[i] - dot) / l[i * n + i];
-        }
-        for i in (0..n).rev() {
-            let dot: f64 = (i + 1..n).map(|k| l[k * n + i] * row[k]).sum();
-            row[i] = (row[i] - dot) / l[i * n + i];
-        }
-    }
+    out.chunks_exact_mut(n).for_each(|row| cholesky_solve(&l, row));
     Some(out)
 }
 

@@ -7,6 +7,7 @@ use super::recipe::{Recipe, Selection};
 use super::select::Score;
 use crate::fit::Loss;
 use bdo_data::cohort::CohortError;
+use bdo_data::division::Split;
 use bdo_data::random::{below, shuffle, stream};
 use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
 use bdo_model::ops::Kernels;
@@ -19,6 +20,7 @@ use bdo_train::step::number;
 use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -42,6 +44,36 @@ pub struct Parts<H> {
     pub validation: Vec<Example<H>>,
     /// Predicted once, with the chosen epoch.
     pub test: Vec<Example<H>>,
+}
+
+impl<H> Parts<H> {
+    /// Deals scans with the names of their people out to the parts of a split, and names the people by their number. `label`
+    /// gives a person's label in units of the loss; scans of people without one are left out.
+    pub fn deal<'a>(
+        split: &Split,
+        scans: impl Iterator<Item = (&'a str, H)> + Clone,
+        label: &dyn Fn(&str) -> Option<f32>,
+    ) -> (Self, Vec<String>) {
+        let people: BTreeSet<&str> = scans.clone().map(|(subject, _)| subject).collect();
+        let people: Vec<String> = people.into_iter().map(str::to_owned).collect();
+        let mut parts = Self { train: Vec::new(), validation: Vec::new(), test: Vec::new() };
+        for (subject, scan) in scans {
+            let part = if split.train.contains(subject) {
+                &mut parts.train
+            } else if split.validation.contains(subject) {
+                &mut parts.validation
+            } else if split.test.contains(subject) {
+                &mut parts.test
+            } else {
+                continue;
+            };
+            if let Some(label) = label(subject) {
+                let person = people.partition_point(|other| other.as_str() < subject);
+                part.push(Example { scan, label, person });
+            }
+        }
+        (parts, people)
+    }
 }
 
 /// What to train on what.
@@ -84,30 +116,20 @@ pub struct FittedNetwork<N> {
 
 /// Training failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum SupervisedError {
     /// Nobody to learn from or to select with.
     #[error("expected at least two scans to train on and one to select with, found {train} and {validation}")]
-    TooFew {
-        /// Scans to train on.
-        train: usize,
-        /// Scans to select with.
-        validation: usize,
-    },
-    /// The parameters do not fit the network.
+    TooFew { train: usize, validation: usize },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// A scan cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The training loop.
     #[error(transparent)]
     Fit(FitError),
     /// Stopped by request.
     #[error("interrupted at step {step}; run the same command again to go on")]
-    Interrupted {
-        /// The step that comes next.
-        step: u64,
-    },
+    Interrupted { step: u64 },
 }
 
 impl From<FitError> for SupervisedError {

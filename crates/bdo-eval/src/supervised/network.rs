@@ -123,7 +123,9 @@ pub trait Network: Module + Sync {
     const SCANS_AT_ONCE: usize = usize::MAX;
 
     /// Every parameter it has.
-    fn table(config: &Self::Config) -> Vec<ParameterSpec>;
+    fn table(config: &Self::Config) -> Vec<ParameterSpec> {
+        Source::list(|source| Self::build(config, source))
+    }
 
     /// A fresh one's values.
     fn initial(config: &Self::Config, seed: u64) -> Parameters {
@@ -151,25 +153,12 @@ pub trait Network: Module + Sync {
     /// A network with exactly these values.
     fn from_parameters(
         config: &Self::Config,
-        mut parameters: Parameters,
+        parameters: Parameters,
         kernels: Kernels,
         device: &Device,
     ) -> Result<Self, ParameterError> {
-        let network = Self::build(config, &mut Source { parameters: &mut parameters, device, kernels })?;
-        parameters.finish()?;
-        Ok(network)
+        Source::build(parameters, device, kernels, |source| Self::build(config, source))
     }
-}
-
-/// Takes the values below a prefix out of a source, without the prefix, for a builder that knows its own names.
-pub fn below(source: &mut Source, prefix: &str) -> Parameters {
-    let prefix = format!("{prefix}.");
-    let own: Vec<String> = source.parameters.0.keys().filter(|name| name.starts_with(&prefix)).cloned().collect();
-    let taken = own.into_iter().filter_map(|name| {
-        let array = source.parameters.0.remove(&name)?;
-        Some((name[prefix.len()..].to_owned(), array))
-    });
-    Parameters(taken.collect())
 }
 
 /// Layers between a parameter and the output of an encoder with a head on top: one per block below the top, one more for what

@@ -105,28 +105,26 @@ impl Recipe {
     /// BrainNetCNN and BrainNetTF.
     pub fn brain_network_transformer() -> Self {
         Self {
-            epochs: 200,
-            batch_size: 16,
             drop_last: true,
-            rate: Rate::Cosine { from: 1e-4, to: 1e-5 },
-            weight_decay: 1e-4,
             mixup: true,
             reduction: Reduction::Sum,
-            selection: Selection::Protocol,
-            layer_decay: None,
-            max_minutes: 0.0,
-            order: BASELINE_ORDER,
+            ..Self::plain(200, 16, Rate::Cosine { from: 1e-4, to: 1e-5 }, 1e-4)
         }
     }
 
     /// BrainGNN.
     pub fn brain_gnn() -> Self {
+        Self::plain(100, 100, Rate::Steps { from: 0.01, factor: 0.5, every: 20 }, 5e-3)
+    }
+
+    /// Every scan in every epoch, the mean of the losses, the protocol's selection, and one rate for all layers.
+    pub fn plain(epochs: usize, batch_size: usize, rate: Rate, weight_decay: f64) -> Self {
         Self {
-            epochs: 100,
-            batch_size: 100,
+            epochs,
+            batch_size,
             drop_last: false,
-            rate: Rate::Steps { from: 0.01, factor: 0.5, every: 20 },
-            weight_decay: 5e-3,
+            rate,
+            weight_decay,
             mixup: false,
             reduction: Reduction::Mean,
             selection: Selection::Protocol,

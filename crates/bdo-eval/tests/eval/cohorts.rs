@@ -10,13 +10,7 @@ use bdo_data::synth::{Effects, Generator, SynthSpec};
 
 struct Nobody;
 
-impl Observer for Nobody {
-    fn advance(&self, _: usize, _: usize) {}
-
-    fn stop_requested(&self) -> bool {
-        false
-    }
-}
+impl Observer for Nobody {}
 
 /// What a simulated cohort should be like.
 pub(crate) fn spec(subjects: usize, effects: Effects) -> SynthSpec {

@@ -3,8 +3,9 @@
 use crate::fixture::{Silent, cohort, model, small_config};
 use bdo_data::cohort::Observer;
 use bdo_eval::error::EvalError;
-use bdo_eval::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
+use bdo_eval::finetune::{TuneObserver, TunePoint, TuneSettings, finetune};
 use bdo_eval::fitted::{FittedHead, HeadKind};
+use bdo_eval::outcome::HeadRequest;
 use bdo_eval::predict::predict;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,19 +23,15 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
     fn stop_requested(&self) -> bool {
         self.looks.fetch_add(1, Ordering::Relaxed) + 1 >= self.stop_at
     }
 }
 
-impl TuneObserver for Watcher {
-    fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _loss: f64) {}
-}
+impl TuneObserver for Watcher {}
 
-fn request(dir: &Path, model: &Path, out: &str, head: HeadKind) -> TuneRequest {
-    TuneRequest {
+fn request(dir: &Path, model: &Path, out: &str, head: HeadKind) -> HeadRequest<TuneSettings> {
+    HeadRequest {
         model: model.to_path_buf(),
         data: dir.join("c"),
         test_data: None,

@@ -8,6 +8,7 @@ use bdo_data::scan::{Scan, ScanId, Source};
 use bdo_model::config::ModelConfig;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::init::initial_parameters;
+use bdo_model::parameters::Parameters;
 use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingPeople};
 use rand_chacha::rand_core::Rng;
 use std::path::{Path, PathBuf};
@@ -16,13 +17,7 @@ pub(crate) const REGIONS: usize = 6;
 
 pub(crate) struct Silent;
 
-impl Observer for Silent {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
-    fn stop_requested(&self) -> bool {
-        false
-    }
-}
+impl Observer for Silent {}
 
 /// Uniform in -1 to 1.
 pub(crate) fn noise(purpose: &str, position: &[u64]) -> impl FnMut() -> f32 + use<> {
@@ -107,24 +102,34 @@ pub(crate) fn small_config() -> ModelConfig {
 /// A model nobody trained, with a plain contract.
 pub(crate) fn model(folder: &Path, name: &str) -> (PathBuf, FrozenModel) {
     let config = small_config();
-    let directory = ModelDirectory {
-        notes: None,
-        parameters: initial_parameters(&config, 5),
-        preprocessor: PreprocessorConfig {
-            roi_names: (0..REGIONS).map(|r| format!("r{r}")).collect(),
-            atlas_name: "six".into(),
-            atlas_hash: "0".repeat(64),
-            dropped_volumes: 0,
-            time_scale: config.time_scale,
-            medians: vec![0.1; REGIONS],
-            iqrs: vec![1.5; REGIONS],
-            scan_count: 1,
-            scan_list_hash: "0".repeat(64),
-        },
-        people: TrainingPeople { subjects: [TrainingPeople::subject_hash("p003")].into(), ..TrainingPeople::default() },
-        config,
-    };
+    let parameters = initial_parameters(&config, 5);
+    let people =
+        TrainingPeople { subjects: [TrainingPeople::subject_hash("p003")].into(), ..TrainingPeople::default() };
     let path = folder.join(name);
+    let frozen = written(&path, config, parameters, (0.1, 1.5), people);
+    (path, frozen)
+}
+
+/// Writes a model directory and reads it; all regions have the same median and interquartile range.
+pub(crate) fn written(
+    path: &Path,
+    config: ModelConfig,
+    parameters: Parameters,
+    (median, iqr): (f64, f64),
+    people: TrainingPeople,
+) -> FrozenModel {
+    let regions = config.regions;
+    let preprocessor = PreprocessorConfig {
+        roi_names: (0..regions).map(|r| format!("r{r}")).collect(),
+        atlas_name: "test".into(),
+        atlas_hash: "0".repeat(64),
+        dropped_volumes: 0,
+        time_scale: config.time_scale,
+        medians: vec![median; regions],
+        iqrs: vec![iqr; regions],
+        scan_count: 1,
+        scan_list_hash: "0".repeat(64),
+    };
     let facts = CardFacts {
         name: "test".into(),
         software_version: "0".into(),
@@ -133,9 +138,8 @@ pub(crate) fn model(folder: &Path, name: &str) -> (PathBuf, FrozenModel) {
         training: "none".into(),
         results: vec![],
     };
-    directory.write(&path, &facts).unwrap();
-    let frozen = FrozenModel::read(&path).unwrap();
-    (path, frozen)
+    ModelDirectory { notes: None, parameters, preprocessor, people, config }.write(path, &facts).unwrap();
+    FrozenModel::read(path).unwrap()
 }
 
 /// The numbers from 0 in a random order.

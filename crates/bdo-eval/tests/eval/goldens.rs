@@ -4,10 +4,9 @@ use bdo_eval::combat::{FittedCombat, UnseenSite};
 use bdo_eval::design::Design;
 use bdo_eval::features::Features;
 use bdo_eval::logistic::{Exactness, LogisticProblem, class_probabilities};
-use bdo_eval::metric;
-use bdo_eval::resample;
 use bdo_eval::ridge::{left_out_residuals, ridge};
 use bdo_eval::student::two_sided_p;
+use bdo_eval::{metric, resample};
 use serde_json::Value;
 
 fn golden(name: &str) -> Value {

@@ -8,6 +8,7 @@ mod finetune;
 mod fixture;
 mod goldens;
 mod harmonise;
+mod infer;
 mod probe;
 mod probe_golden;
 mod resume;

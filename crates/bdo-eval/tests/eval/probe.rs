@@ -8,8 +8,10 @@ use bdo_eval::error::EvalError;
 use bdo_eval::features::{FeatureTable, Features, ScanRow};
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
+use bdo_eval::outcome::HeadRequest;
 use bdo_eval::predict::predict;
-use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe, probe_features};
+use bdo_eval::probe::{ProbeSettings, probe, probe_features};
+use bdo_model::error::ModelError;
 use bdo_model::pooling::Pooling;
 use std::path::{Path, PathBuf};
 
@@ -106,9 +108,9 @@ fn nothing_is_chosen_by_the_test_people() {
     assert_ne!(before.test, after.test);
 }
 
-fn request(dir: &Path, model: PathBuf, target: &str, out: &str) -> ProbeRequest {
+fn request(dir: &Path, model: PathBuf, target: &str, out: &str) -> HeadRequest<ProbeSettings> {
     let grid = ProbePoint::grid()[..2].to_vec();
-    ProbeRequest {
+    HeadRequest {
         model,
         data: dir.join("c"),
         test_data: None,
@@ -187,7 +189,7 @@ fn refusals_say_what_was_expected_and_found() {
     let dir = tempfile::tempdir().unwrap();
     let (path, _) = model(dir.path(), "m");
     cohort(dir.path(), "c", 0..40);
-    let say = |request: &ProbeRequest| match probe(request, &Silent) {
+    let say = |request: &HeadRequest<ProbeSettings>| match probe(request, &Silent) {
         Ok(_) => "no error".to_owned(),
         Err(error) => error.to_string().replace(&*dir.path().to_string_lossy(), "[folder]"),
     };
@@ -221,7 +223,7 @@ fn refusals_say_what_was_expected_and_found() {
     let mut foreign = head.clone();
     foreign.members.iter_mut().for_each(|m| m.model_blake3 = "0".repeat(64));
     let said = predict(&fine.out, &foreign, &lacking, &Silent).unwrap_err();
-    assert!(matches!(said, EvalError::Refused { .. }), "{said}");
+    assert!(matches!(said, EvalError::Model(ModelError::Refused { .. })), "{said}");
     // A damaged head is not used.
     let numbers = fine.out.join("head.safetensors");
     let mut bytes = std::fs::read(&numbers).unwrap();

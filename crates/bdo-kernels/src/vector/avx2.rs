@@ -5,13 +5,16 @@ use crate::gemm::tile::{Tile, run};
 use std::arch::x86_64::{
     __m256, __m256i, _CMP_LT_OQ, _CMP_UNORD_Q, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_add_ps, _mm_add_ss,
     _mm_castps_pd, _mm_cvtss_f32, _mm_max_ps, _mm_max_ss, _mm_movehl_ps, _mm_shuffle_ps, _mm_store_ss, _mm_storel_pd,
-    _mm_storeu_ps, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
-    _mm256_blend_epi16, _mm256_blendv_epi8, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128,
-    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtps_epi32, _mm256_div_ps,
-    _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_maskload_ps, _mm256_max_ps,
-    _mm256_min_ps, _mm256_mul_ps, _mm256_or_si256, _mm256_packus_epi32, _mm256_permute2f128_ps,
-    _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32,
-    _mm256_sqrt_ps, _mm256_srli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    _mm_storeu_ps, _mm_storeu_si128, _mm256_add_epi32 as add_words, _mm256_add_ps as add, _mm256_and_ps,
+    _mm256_and_si256 as and_words, _mm256_blend_epi16, _mm256_blendv_epi8, _mm256_blendv_ps,
+    _mm256_castps_si256 as floats_as_words, _mm256_castps256_ps128, _mm256_castsi256_ps as words_as_floats,
+    _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtps_epi32 as floats_to_words, _mm256_div_ps as div,
+    _mm256_extractf128_ps, _mm256_fmadd_ps as fma, _mm256_loadu_ps as load, _mm256_loadu_si256, _mm256_maskload_ps,
+    _mm256_max_ps as max, _mm256_min_ps as min, _mm256_mul_ps as mul, _mm256_or_si256, _mm256_packus_epi32,
+    _mm256_permute2f128_ps, _mm256_permute4x64_epi64, _mm256_round_ps, _mm256_set1_epi32 as splat_word,
+    _mm256_set1_ps as splat, _mm256_shuffle_ps, _mm256_slli_epi32 as shift_left, _mm256_sqrt_ps as sqrt,
+    _mm256_srli_epi32 as shift_right, _mm256_storeu_ps as store, _mm256_sub_ps as sub, _mm256_unpackhi_ps,
+    _mm256_unpacklo_ps,
 };
 
 /// Eight lanes; exists only inside a wrapper that enabled AVX2 and FMA.
@@ -35,15 +38,8 @@ unsafe impl Vector for Avx2 {
     const TILE_ROWS: usize = 6;
     const TILE_VECTORS: usize = 2;
 
-    shared_methods! {
-        splat _mm256_set1_ps, load _mm256_loadu_ps, store _mm256_storeu_ps, sqrt _mm256_sqrt_ps, fma _mm256_fmadd_ps,
-        binary {
-            add _mm256_add_ps, sub _mm256_sub_ps, mul _mm256_mul_ps, div _mm256_div_ps, max _mm256_max_ps, min _mm256_min_ps
-        },
-        integer {
-            _mm256_set1_epi32, _mm256_add_epi32, _mm256_and_si256, _mm256_slli_epi32, _mm256_cvtps_epi32, _mm256_castsi256_ps
-        }
-    }
+    shared_methods! { add sub mul div max min }
+
     #[inline(always)]
     unsafe fn load_partial(p: *const f32, n: usize) -> Self {
         // SAFETY: only the first n lanes are read.
@@ -76,7 +72,7 @@ unsafe impl Vector for Avx2 {
     }
     #[inline(always)]
     fn abs(self) -> Self {
-        Self(pure!(_mm256_and_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(i32::MAX)))))
+        Self(pure!(_mm256_and_ps(self.0, words_as_floats(splat_word(i32::MAX)))))
     }
     #[inline(always)]
     fn round(self) -> Self {
@@ -89,8 +85,8 @@ unsafe impl Vector for Avx2 {
     #[inline(always)]
     fn bf16_pairs(self, next: Self) -> Self {
         Self(pure!({
-            let low = _mm256_srli_epi32::<16>(rounded_to_upper_half(self.0));
-            _mm256_castsi256_ps(_mm256_blend_epi16::<0b1010_1010>(low, rounded_to_upper_half(next.0)))
+            let low = shift_right::<16>(rounded_to_upper_half(self.0));
+            words_as_floats(_mm256_blend_epi16::<0b1010_1010>(low, rounded_to_upper_half(next.0)))
         }))
     }
     #[inline(always)]
@@ -113,16 +109,11 @@ unsafe impl Vector for Avx2 {
     unsafe fn store_bf16(self, p: *mut u16) {
         // SAFETY: the caller promises eight writable values.
         unsafe {
-            let halves = _mm256_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            let halves = shift_right::<16>(rounded_to_upper_half(self.0));
             // Packing works within each half of the register; the two good quarters are then brought together.
             let packed = _mm256_permute4x64_epi64::<0b10_00>(_mm256_packus_epi32(halves, halves));
             _mm_storeu_si128(p.cast(), _mm256_castsi256_si128(packed));
         }
-    }
-    #[inline(always)]
-    unsafe fn tile(rows: usize, tile: &Tile) {
-        // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
-        unsafe { rows_of_tile(rows, tile) }
     }
 }
 
@@ -130,11 +121,11 @@ unsafe impl Vector for Avx2 {
 #[inline(always)]
 fn rounded_to_upper_half(x: __m256) -> __m256i {
     pure!({
-        let bits = _mm256_castps_si256(x);
-        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-        let rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
-        let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
-        _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)))
+        let bits = floats_as_words(x);
+        let odd = and_words(shift_right::<16>(bits), splat_word(1));
+        let rounded = add_words(add_words(bits, splat_word(0x7fff)), odd);
+        let quiet = _mm256_or_si256(bits, splat_word(0x40_0000));
+        _mm256_blendv_epi8(rounded, quiet, floats_as_words(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)))
     })
 }
 
@@ -145,14 +136,14 @@ tile_of!(#[target_feature(enable = "avx2,fma")] Avx2: 6 5 4 3 2);
 pub(super) unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
     // SAFETY: the caller promises AVX2 and that both 8 x 8 blocks are in bounds.
     unsafe {
-        let r0 = _mm256_loadu_ps(src);
-        let r1 = _mm256_loadu_ps(src.add(src_stride));
-        let r2 = _mm256_loadu_ps(src.add(2 * src_stride));
-        let r3 = _mm256_loadu_ps(src.add(3 * src_stride));
-        let r4 = _mm256_loadu_ps(src.add(4 * src_stride));
-        let r5 = _mm256_loadu_ps(src.add(5 * src_stride));
-        let r6 = _mm256_loadu_ps(src.add(6 * src_stride));
-        let r7 = _mm256_loadu_ps(src.add(7 * src_stride));
+        let r0 = load(src);
+        let r1 = load(src.add(src_stride));
+        let r2 = load(src.add(2 * src_stride));
+        let r3 = load(src.add(3 * src_stride));
+        let r4 = load(src.add(4 * src_stride));
+        let r5 = load(src.add(5 * src_stride));
+        let r6 = load(src.add(6 * src_stride));
+        let r7 = load(src.add(7 * src_stride));
         // Pairs of rows interleaved, then pairs of pairs, then the two halves.
         let (a0, a1) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
         let (a2, a3) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
@@ -162,13 +153,13 @@ pub(super) unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f3
         let (b2, b3) = (_mm256_shuffle_ps::<0x44>(a1, a3), _mm256_shuffle_ps::<0xee>(a1, a3));
         let (b4, b5) = (_mm256_shuffle_ps::<0x44>(a4, a6), _mm256_shuffle_ps::<0xee>(a4, a6));
         let (b6, b7) = (_mm256_shuffle_ps::<0x44>(a5, a7), _mm256_shuffle_ps::<0xee>(a5, a7));
-        _mm256_storeu_ps(dst, _mm256_permute2f128_ps::<0x20>(b0, b4));
-        _mm256_storeu_ps(dst.add(dst_stride), _mm256_permute2f128_ps::<0x20>(b1, b5));
-        _mm256_storeu_ps(dst.add(2 * dst_stride), _mm256_permute2f128_ps::<0x20>(b2, b6));
-        _mm256_storeu_ps(dst.add(3 * dst_stride), _mm256_permute2f128_ps::<0x20>(b3, b7));
-        _mm256_storeu_ps(dst.add(4 * dst_stride), _mm256_permute2f128_ps::<0x31>(b0, b4));
-        _mm256_storeu_ps(dst.add(5 * dst_stride), _mm256_permute2f128_ps::<0x31>(b1, b5));
-        _mm256_storeu_ps(dst.add(6 * dst_stride), _mm256_permute2f128_ps::<0x31>(b2, b6));
-        _mm256_storeu_ps(dst.add(7 * dst_stride), _mm256_permute2f128_ps::<0x31>(b3, b7));
+        store(dst, _mm256_permute2f128_ps::<0x20>(b0, b4));
+        store(dst.add(dst_stride), _mm256_permute2f128_ps::<0x20>(b1, b5));
+        store(dst.add(2 * dst_stride), _mm256_permute2f128_ps::<0x20>(b2, b6));
+        store(dst.add(3 * dst_stride), _mm256_permute2f128_ps::<0x20>(b3, b7));
+        store(dst.add(4 * dst_stride), _mm256_permute2f128_ps::<0x31>(b0, b4));
+        store(dst.add(5 * dst_stride), _mm256_permute2f128_ps::<0x31>(b1, b5));
+        store(dst.add(6 * dst_stride), _mm256_permute2f128_ps::<0x31>(b2, b6));
+        store(dst.add(7 * dst_stride), _mm256_permute2f128_ps::<0x31>(b3, b7));
     }
 }

@@ -4,13 +4,15 @@ use super::Vector;
 use super::avx2::transpose8;
 use crate::gemm::tile::{Tile, run};
 use std::arch::x86_64::{
-    __m512, __m512i, __mmask16, _CMP_LT_OQ, _CMP_UNORD_Q, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_epi32,
-    _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
-    _mm512_cvtepi32_epi16, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_mask_blend_epi16, _mm512_mask_blend_ps, _mm512_mask_or_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_srli_epi32, _mm512_storeu_ps,
-    _mm512_sub_ps,
+    __m512, __m512i, __mmask16, _CMP_LT_OQ, _CMP_UNORD_Q, _mm256_storeu_si256, _mm512_abs_ps,
+    _mm512_add_epi32 as add_words, _mm512_add_ps as add, _mm512_and_si512 as and_words,
+    _mm512_castps_si512 as floats_as_words, _mm512_castsi512_ps as words_as_floats, _mm512_cmp_ps_mask,
+    _mm512_cvtepi32_epi16, _mm512_cvtps_epi32 as floats_to_words, _mm512_div_ps as div, _mm512_fmadd_ps as fma,
+    _mm512_loadu_ps as load, _mm512_mask_blend_epi16, _mm512_mask_blend_ps, _mm512_mask_or_epi32,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps as max, _mm512_min_ps as min, _mm512_mul_ps as mul,
+    _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_set1_epi32 as splat_word,
+    _mm512_set1_ps as splat, _mm512_slli_epi32 as shift_left, _mm512_sqrt_ps as sqrt, _mm512_srli_epi32 as shift_right,
+    _mm512_storeu_ps as store, _mm512_sub_ps as sub,
 };
 
 /// Sixteen lanes; exists only inside a wrapper that enabled AVX-512 F, BW, DQ and VL.
@@ -28,11 +30,11 @@ fn mask(n: usize) -> __mmask16 {
 #[inline(always)]
 fn rounded_to_upper_half(x: __m512) -> __m512i {
     pure!({
-        let bits = _mm512_castps_si512(x);
-        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-        let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+        let bits = floats_as_words(x);
+        let odd = and_words(shift_right::<16>(bits), splat_word(1));
+        let rounded = add_words(add_words(bits, splat_word(0x7fff)), odd);
         let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
-        _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x40_0000))
+        _mm512_mask_or_epi32(rounded, nan, bits, splat_word(0x40_0000))
     })
 }
 
@@ -43,15 +45,8 @@ unsafe impl Vector for Avx512 {
     const TILE_ROWS: usize = 8;
     const TILE_VECTORS: usize = 3;
 
-    shared_methods! {
-        splat _mm512_set1_ps, load _mm512_loadu_ps, store _mm512_storeu_ps, sqrt _mm512_sqrt_ps, fma _mm512_fmadd_ps,
-        binary {
-            add _mm512_add_ps, sub _mm512_sub_ps, mul _mm512_mul_ps, div _mm512_div_ps, max _mm512_max_ps, min _mm512_min_ps
-        },
-        integer {
-            _mm512_set1_epi32, _mm512_add_epi32, _mm512_and_si512, _mm512_slli_epi32, _mm512_cvtps_epi32, _mm512_castsi512_ps
-        }
-    }
+    shared_methods! { add sub mul div max min }
+
     #[inline(always)]
     unsafe fn load_partial(p: *const f32, n: usize) -> Self {
         // SAFETY: only the first n lanes are read.
@@ -78,8 +73,8 @@ unsafe impl Vector for Avx512 {
     #[inline(always)]
     fn bf16_pairs(self, next: Self) -> Self {
         Self(pure!({
-            let low = _mm512_srli_epi32::<16>(rounded_to_upper_half(self.0));
-            _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaa_aaaa, low, rounded_to_upper_half(next.0)))
+            let low = shift_right::<16>(rounded_to_upper_half(self.0));
+            words_as_floats(_mm512_mask_blend_epi16(0xaaaa_aaaa, low, rounded_to_upper_half(next.0)))
         }))
     }
     #[inline(always)]
@@ -94,14 +89,9 @@ unsafe impl Vector for Avx512 {
     unsafe fn store_bf16(self, p: *mut u16) {
         // SAFETY: the caller promises sixteen writable values.
         unsafe {
-            let halves = _mm512_srli_epi32::<16>(rounded_to_upper_half(self.0));
+            let halves = shift_right::<16>(rounded_to_upper_half(self.0));
             _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(halves));
         }
-    }
-    #[inline(always)]
-    unsafe fn tile(rows: usize, tile: &Tile) {
-        // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
-        unsafe { rows_of_tile(rows, tile) }
     }
 }
 

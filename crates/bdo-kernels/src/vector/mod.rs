@@ -9,52 +9,54 @@ macro_rules! pure {
     };
 }
 
-/// The methods that differ between the two x86 vector types only in the names of the intrinsics.
+/// The methods the two x86 vector types share: each module imports its intrinsics under the names used here.
 #[cfg(target_arch = "x86_64")]
 macro_rules! shared_methods {
-    (
-        splat $splat:ident, load $load:ident, store $store:ident, sqrt $sqrt:ident, fma $fma:ident,
-        binary { $($name:ident $intrinsic:ident),+ },
-        integer { $set:ident, $add:ident, $and:ident, $shift_left:ident, $from_float:ident, $as_float:ident }
-    ) => {
+    ($($binary:ident)+) => {
         #[inline(always)]
         fn splat(x: f32) -> Self {
-            Self(pure!($splat(x)))
+            Self(pure!(splat(x)))
         }
         #[inline(always)]
         unsafe fn load(p: *const f32) -> Self {
             // SAFETY: the caller promises `LANES` readable values.
-            Self(unsafe { $load(p) })
+            Self(unsafe { load(p) })
         }
         #[inline(always)]
         unsafe fn store(self, p: *mut f32) {
             // SAFETY: the caller promises `LANES` writable values.
-            unsafe { $store(p, self.0) }
+            unsafe { store(p, self.0) }
         }
         $(#[inline(always)]
-        fn $name(self, other: Self) -> Self {
-            Self(pure!($intrinsic(self.0, other.0)))
+        fn $binary(self, other: Self) -> Self {
+            Self(pure!($binary(self.0, other.0)))
         })+
         #[inline(always)]
         fn fma(self, factor: Self, addend: Self) -> Self {
-            Self(pure!($fma(self.0, factor.0, addend.0)))
+            Self(pure!(fma(self.0, factor.0, addend.0)))
         }
         #[inline(always)]
         fn sqrt(self) -> Self {
-            Self(pure!($sqrt(self.0)))
+            Self(pure!(sqrt(self.0)))
         }
         #[inline(always)]
         fn pow2(self) -> Self {
-            Self(pure!($as_float($shift_left::<23>($add($from_float(self.0), $set(127))))))
+            Self(pure!(words_as_floats(shift_left::<23>(add_words(floats_to_words(self.0), splat_word(127))))))
         }
         #[inline(always)]
         fn rounded_to_bf16(self) -> Self {
-            Self(pure!($as_float($and(rounded_to_upper_half(self.0), $set(0xffff_0000_u32 as i32)))))
+            let upper_half = pure!(splat_word(0xffff_0000_u32 as i32));
+            Self(pure!(words_as_floats(and_words(rounded_to_upper_half(self.0), upper_half))))
         }
         #[inline(always)]
         unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
             // SAFETY: both instruction sets include AVX2; the caller promises both 8 x 8 blocks are in bounds.
             unsafe { transpose8(src, src_stride, dst, dst_stride) }
+        }
+        #[inline(always)]
+        unsafe fn tile(rows: usize, tile: &Tile) {
+            // SAFETY: this type exists only where its features are enabled; the contract of `Tile` is passed on.
+            unsafe { rows_of_tile(rows, tile) }
         }
     };
 }

@@ -1,5 +1,6 @@
+use crate::activation::value_and_slope;
 use crate::check::{Values, assert_close, dot, numeric_gradient, wide};
-use bdo_kernels::activation::{Activation, reference::value_and_slope};
+use bdo_kernels::activation::Activation;
 use bdo_kernels::linear::{Activated, Epilogue, LinearShape, backward, forward, reference};
 use bdo_kernels::{Isa, Precision};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 use crate::check::{Values, assert_close, numeric_gradient, wide};
 use bdo_kernels::Isa;
-use bdo_kernels::loss::{ErrorShape, MaskedError, energy_backward, energy_forward, reference};
+use bdo_kernels::loss::{ErrorShape, MaskedError, reference};
 use proptest::prelude::*;
 
 proptest! {
@@ -50,14 +50,8 @@ fn gradients_match_finite_differences() {
     let want = numeric_gradient(&wide(&prediction), |prediction| {
         (0..66).map(|i| 0.3 * f64::from(weights[i / 11]) * (prediction[i] - f64::from(target[i])).powi(2)).sum()
     });
-    let energy = numeric_gradient(&wide(&prediction), |rows| {
-        (0..66).map(|i| 0.3 * f64::from(weights[i / 11]) * rows[i].powi(2)).sum()
-    });
-    let total: f64 = (0..66).map(|i| f64::from(weights[i / 11]) * f64::from(prediction[i]).powi(2)).sum();
     let error = MaskedError { prediction: &prediction, target: &target, row_weights: &weights, valid: None };
     for isa in Isa::available() {
         assert_close("error", &error.backward(isa, shape, 0.3), &want, 1e-6);
-        assert_close("energy", &energy_backward(isa, &prediction, &weights, 0.3), &energy, 1e-6);
-        assert!((energy_forward(isa, &prediction, &weights) - total).abs() < 1e-5);
     }
 }

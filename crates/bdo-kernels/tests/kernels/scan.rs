@@ -1,6 +1,6 @@
 use crate::check::{Values, assert_close, dot, numeric_gradient, wide};
 use bdo_kernels::Isa;
-use bdo_kernels::scan::{self, Function, Moments, ScanInput, ScanShape, parallel, reference};
+use bdo_kernels::scan::{self, Function, Moments, ScanInput, ScanShape, reference};
 
 struct Case {
     shape: ScanShape,
@@ -93,21 +93,6 @@ fn forward_agrees_with_its_twin() {
                 // The chain contracts, so errors of a few steps add up, not of all.
                 assert_close("mean", &got.mean, &mean, 2e-6);
                 assert_close("variance", &got.variance, &variance, 2e-6);
-            }
-        }
-    }
-}
-
-#[test]
-fn parallel_agrees_with_sequential() {
-    for isa in Isa::available() {
-        for steps in [1, 2, 3, 5, 7, 160, 161, 480] {
-            for ragged in [false, true] {
-                let case = Case::new(2, 5, steps, 19, ragged);
-                let got = parallel::forward(isa, case.shape, case.input());
-                let want = scan::forward(isa, case.shape, case.input());
-                assert_close("mean", &got.mean, &wide(&want.mean), 4e-6);
-                assert_close("variance", &got.variance, &wide(&want.variance), 4e-6);
             }
         }
     }

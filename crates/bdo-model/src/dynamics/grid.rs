@@ -64,61 +64,28 @@ pub struct UnionGrid {
 
 /// Frames that make no grid.
 #[derive(Debug, thiserror::Error, PartialEq)]
+#[allow(missing_docs)] // The messages say it.
 pub enum GridError {
     /// A row-major vector has the wrong length.
     #[error("`{field}` must have {expected} entries (batch x frames), found {found}")]
-    Length {
-        /// The field.
-        field: &'static str,
-        /// batch x frames.
-        expected: usize,
-        /// The length found.
-        found: usize,
-    },
+    Length { field: &'static str, expected: usize, found: usize },
     /// An empty batch.
     #[error("a batch needs at least one sample and one frame, found {batch} x {frames}")]
-    Empty {
-        /// Samples found.
-        batch: usize,
-        /// Frames found.
-        frames: usize,
-    },
+    Empty { batch: usize, frames: usize },
     /// No context frame to drive the process.
     #[error("sample {sample} has no context frame; at least 1 is needed")]
-    NoContext {
-        /// The sample.
-        sample: usize,
-    },
+    NoContext { sample: usize },
     /// Times not finite, negative or not increasing.
     #[error(
         "sample {sample}, frame {frame}: times must be finite, at least 0 and increasing, found {found} s after {previous} s"
     )]
-    Time {
-        /// The sample.
-        sample: usize,
-        /// The frame.
-        frame: usize,
-        /// Its time.
-        found: f64,
-        /// The time before it.
-        previous: f64,
-    },
+    Time { sample: usize, frame: usize, found: f64, previous: f64 },
     /// A real frame after padding.
     #[error("sample {sample}, frame {frame}: a real frame follows padding; padding belongs at the end")]
-    Padding {
-        /// The sample.
-        sample: usize,
-        /// The frame.
-        frame: usize,
-    },
+    Padding { sample: usize, frame: usize },
 }
 
 impl Frames {
-    /// Every frame of every sample is real and visible: what feature extraction sees.
-    pub fn all_visible(batch: usize, frames: usize, times_seconds: Vec<f64>) -> Self {
-        Self { batch, frames, times_seconds, context: vec![true; batch * frames], valid: vec![true; batch * frames] }
-    }
-
     fn check(&self) -> Result<(), GridError> {
         if self.batch == 0 || self.frames == 0 {
             return Err(GridError::Empty { batch: self.batch, frames: self.frames });

@@ -10,9 +10,9 @@ pub use grid::{Frames, GridError, UnionGrid};
 pub use simulate::{HeldStep, euler_maruyama, exact_moments, phi1_f64};
 
 use crate::config::{Lead, ModelConfig};
-use crate::layer::{Linear, Source};
+use crate::layer::{Linear, LinearStart, Source};
 use crate::ops::{self, Drive, Epilogue, Kernels, Moments};
-use crate::parameters::ParameterError;
+use crate::parameters::{ParameterError, Start};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
@@ -58,18 +58,19 @@ impl Dynamics {
     pub(crate) fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, count) = (config.width, config.basis_count);
         // A few percent of the cost, and what a rounded rate or rotation does to a trajectory adds up over its steps.
-        source.kernels = source.kernels.full_precision();
+        let outside = source.kernels;
+        source.kernels = outside.full_precision();
         let keys = &config.dynamics;
-        Ok(Self {
-            control: source.linear("dynamics.control", d, d, false)?,
-            mixture: source.linear("dynamics.mixture", d, count, true)?,
-            log_rates: source.take("dynamics.log_rates", [count, d])?,
-            cayley: source.take("dynamics.cayley", [d, d])?.set_require_grad(keys.learn_basis),
-            basis0: source.take("dynamics.basis0", [d, d])?.set_require_grad(false),
-            initial_mean: source.take("dynamics.initial_mean", [d])?,
-            initial_log_var: source.take("dynamics.initial_log_var", [d])?,
+        let taken = Self {
+            control: source.linear_from("dynamics.control", d, d, LinearStart::Xavier, false)?,
+            mixture: source.linear("dynamics.mixture", d, count)?,
+            log_rates: source.take("dynamics.log_rates", [count, d], Start::Normal)?,
+            cayley: source.parameter("dynamics.cayley", [d, d], Start::Zeros, keys.learn_basis)?,
+            basis0: source.parameter("dynamics.basis0", [d, d], Start::Orthogonal, false)?,
+            initial_mean: source.take("dynamics.initial_mean", [d], Start::Normal)?,
+            initial_log_var: source.take("dynamics.initial_log_var", [d], Start::Normal)?,
             lead_token: match keys.lead {
-                Lead::LearnedToken => Some(source.take("dynamics.lead_token", [d])?),
+                Lead::LearnedToken => Some(source.take("dynamics.lead_token", [d], Start::Normal)?),
                 Lead::FirstContext => None,
             },
             learn_basis: keys.learn_basis,
@@ -77,7 +78,9 @@ impl Dynamics {
             rate_floor: keys.rate_floor,
             variance_floor: keys.variance_floor,
             kernels: source.kernels,
-        })
+        };
+        source.kernels = outside;
+        Ok(taken)
     }
 
     /// z [B, C, d] -> controls and rates of each token, with the lead token appended where there is one.

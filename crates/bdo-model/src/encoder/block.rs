@@ -2,9 +2,9 @@
 
 use crate::config::ModelConfig;
 use crate::dropout::Dropout;
-use crate::layer::{LayerNorm, Linear, Source};
+use crate::layer::{LayerNorm, Linear, LinearStart, Source};
 use crate::ops::{self, Epilogue, Kernels, KeyPadding};
-use crate::parameters::ParameterError;
+use crate::parameters::{ParameterError, Start};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -59,6 +59,12 @@ pub struct BlockShape {
     pub qkv_bias: bool,
     /// The extra layer norm between attention and its output projection.
     pub attention_norm: bool,
+    /// Start of the query, key and value projections.
+    pub qkv_start: LinearStart,
+    /// Start of the output projection of attention.
+    pub proj_start: LinearStart,
+    /// Start of both feed-forward layers.
+    pub ffn_start: LinearStart,
 }
 
 impl Block {
@@ -70,28 +76,34 @@ impl Block {
             layer_norm_eps: config.layer_norm_eps,
             qkv_bias: config.qkv_bias,
             attention_norm: config.attention_norm,
+            // Each of q, k and v counts as its own d x d matrix, so the bound is not that of a 3d x d one.
+            qkv_start: LinearStart::Weight(Start::Uniform(xavier(config.width))),
+            proj_start: LinearStart::Weight(Start::Uniform(config.attention_output_init * xavier(config.width))),
+            ffn_start: LinearStart::FanIn,
         };
         Self::build(&format!("encoder.blocks.{index}"), shape, source)
     }
 
     /// A block whose parameters are named `name.*`.
     pub fn build(name: &str, config: BlockShape, source: &mut Source) -> Result<Self, ParameterError> {
-        let (d, eps) = (config.width, config.layer_norm_eps);
-        let norm1 = source.norm(&format!("{name}.norm1"), d, eps)?;
-        let attn = Attention {
-            qkv: source.linear(&format!("{name}.attn.qkv"), d, 3 * d, config.qkv_bias)?,
-            norm: if config.attention_norm { Some(source.norm(&format!("{name}.attn.norm"), d, eps)?) } else { None },
-            proj: source.linear(&format!("{name}.attn.proj"), d, d, true)?,
-            heads: config.heads,
-            kernels: source.kernels,
-        };
-        let norm2 = source.norm(&format!("{name}.norm2"), d, eps)?;
-        let hidden = config.ffn_ratio * d;
-        let ffn = FeedForward {
-            linear1: source.linear(&format!("{name}.ffn.linear1"), d, hidden, true)?,
-            linear2: source.linear(&format!("{name}.ffn.linear2"), hidden, d, true)?,
-        };
-        Ok(Self { norm1, attn, norm2, ffn })
+        source.under(name, |source| {
+            let (d, eps, hidden) = (config.width, config.layer_norm_eps, config.ffn_ratio * config.width);
+            Ok(Self {
+                norm1: source.norm("norm1", d, eps)?,
+                attn: Attention {
+                    qkv: source.linear_from("attn.qkv", d, 3 * d, config.qkv_start, config.qkv_bias)?,
+                    norm: if config.attention_norm { Some(source.norm("attn.norm", d, eps)?) } else { None },
+                    proj: source.linear_from("attn.proj", d, d, config.proj_start, true)?,
+                    heads: config.heads,
+                    kernels: source.kernels,
+                },
+                norm2: source.norm("norm2", d, eps)?,
+                ffn: FeedForward {
+                    linear1: source.linear_from("ffn.linear1", d, hidden, config.ffn_start, true)?,
+                    linear2: source.linear_from("ffn.linear2", hidden, d, config.ffn_start, true)?,
+                },
+            })
+        })
     }
 
     /// [B, T, d] -> [B, T, d].
@@ -112,4 +124,9 @@ impl Attention {
             None => mixed,
         }
     }
+}
+
+/// The Xavier-uniform bound of a d x d matrix.
+fn xavier(d: usize) -> f64 {
+    (6.0 / (2 * d) as f64).sqrt()
 }

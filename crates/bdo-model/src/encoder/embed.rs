@@ -24,9 +24,9 @@ impl Embed {
     pub(crate) fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, eps) = (config.width, config.layer_norm_eps);
         Ok(Self {
-            linear1: source.linear("encoder.embed.linear1", config.regions, d, true)?,
+            linear1: source.linear("encoder.embed.linear1", config.regions, d)?,
             norm1: source.norm("encoder.embed.norm1", d, eps)?,
-            linear2: source.linear("encoder.embed.linear2", d, d, true)?,
+            linear2: source.linear("encoder.embed.linear2", d, d)?,
             norm2: source.norm("encoder.embed.norm2", d, eps)?,
         })
     }

@@ -12,9 +12,9 @@ use crate::config::ModelConfig;
 use crate::dropout::Dropout;
 use crate::layer::{LayerNorm, Source};
 use crate::ops::{Kernels, KeyPadding};
-use crate::parameters::{ParameterError, Parameters};
+use crate::parameters::ParameterError;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 
 /// Embedder, blocks and final norm: everything the moving average covers.
 #[derive(Module, Debug)]
@@ -39,18 +39,6 @@ pub struct Tokens {
 }
 
 impl Encoder {
-    /// An encoder with the given values, named `encoder.*`.
-    pub fn from_parameters(
-        config: &ModelConfig,
-        mut parameters: Parameters,
-        kernels: Kernels,
-        device: &Device,
-    ) -> Result<Self, ParameterError> {
-        let encoder = Self::take(config, &mut Source { parameters: &mut parameters, device, kernels })?;
-        parameters.finish()?;
-        Ok(encoder)
-    }
-
     pub(crate) fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let embed = Embed::take(config, source)?;
         let blocks = (0..config.blocks).map(|i| Block::take(config, i, source)).collect::<Result<_, _>>()?;

@@ -1,9 +1,8 @@
 //! Bidirectional attention over visible tokens, ragged batches padded at the end.
 
 use super::Kernels;
-use super::fused::{self, FusedOps};
+use super::fused::{self, Attention};
 use crate::dropout::Dropout;
-use burn::backend::Dispatch;
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 
 /// How many leading tokens of each sample are real.
@@ -44,8 +43,8 @@ pub fn attention(
     if dropout.is_none()
         && let Some(precision) = fused::applies(kernels, &qkv)
     {
-        let lengths = padding.lengths.clone();
-        return Tensor::from_dispatch(Dispatch::fused_attention(qkv.into_dispatch(), heads, lengths, precision));
+        let op = Attention { heads, lengths: padding.lengths.clone(), precision };
+        return fused::run(op, [qkv.into_dispatch()]);
     }
     let [batch, tokens, packed] = qkv.dims();
     let width = packed / 3;

@@ -1,8 +1,7 @@
 //! Weighted sums of squared differences.
 
 use super::Kernels;
-use super::fused::{self, FusedOps, Weights};
-use burn::backend::Dispatch;
+use super::fused::{self, SquaredError};
 use burn::tensor::{Tensor, TensorData};
 use std::sync::Arc;
 
@@ -19,12 +18,8 @@ pub struct ErrorWeights {
 /// flows into it.
 pub fn squared_error(kernels: Kernels, predicted: Tensor<3>, observed: Tensor<3>, weights: &ErrorWeights) -> Tensor<1> {
     if fused::applies(kernels, &predicted).is_some() {
-        let weights = Weights { rows: weights.rows.clone(), columns: weights.columns.clone() };
-        return Tensor::from_dispatch(Dispatch::fused_error(
-            predicted.into_dispatch(),
-            observed.into_dispatch(),
-            weights,
-        ));
+        let op = SquaredError::new(observed, weights.clone());
+        return fused::run(op, [predicted.into_dispatch()]);
     }
     let [batch, slots, width] = predicted.dims();
     let place = (&predicted.device(), predicted.dtype());

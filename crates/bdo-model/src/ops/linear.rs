@@ -1,8 +1,7 @@
 //! Affine maps with weights stored `[out, in]`.
 
 use super::Kernels;
-use super::fused::{self, Activation, FusedOps};
-use burn::backend::Dispatch;
+use super::fused::{self, Activation, Linear};
 use burn::tensor::{Tensor, activation};
 
 /// Operation fused after the affine map.
@@ -58,20 +57,18 @@ fn fused(
     precision: super::Precision,
 ) -> Tensor<3> {
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+    let op = |activation| Linear { activation, precision };
     let Some(bias) = bias else {
-        let y = Tensor::from_dispatch(Dispatch::fused_linear(x, weight, precision));
-        return finish(y, epilogue);
+        return finish(fused::run(op(Activation::None), [x, weight]), epilogue);
     };
     let bias = bias.into_dispatch();
     let activation = match epilogue {
         Epilogue::None => Activation::None,
         Epilogue::Relu => Activation::Relu,
         Epilogue::Gelu => Activation::Gelu,
-        Epilogue::Add(other) => {
-            return Tensor::from_dispatch(Dispatch::fused_residual(x, weight, bias, other.into_dispatch(), precision));
-        }
+        Epilogue::Add(other) => return fused::run(op(Activation::None), [x, weight, bias, other.into_dispatch()]),
     };
-    Tensor::from_dispatch(Dispatch::fused_affine(x, weight, bias, activation, precision))
+    fused::run(op(activation), [x, weight, bias])
 }
 
 fn composed(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {

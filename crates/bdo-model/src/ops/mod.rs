@@ -6,7 +6,7 @@ mod adam;
 mod attention;
 mod blend;
 mod error;
-mod fused;
+pub mod fused;
 mod linear;
 mod norm;
 mod scan;

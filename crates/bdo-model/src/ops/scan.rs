@@ -2,8 +2,7 @@
 //! `m_j = a_j m_{j-1} + b_j` and `P_j = A_j P_{j-1} + B_j`, all elementwise.
 
 use super::Kernels;
-use super::fused::{self, FusedOps, Plan};
-use burn::backend::Dispatch;
+use super::fused::{self, Plan};
 use burn::tensor::{Int, Tensor, activation};
 
 /// Drivers of the process: controls and rates per token, and which token acts on which step for how long.
@@ -38,14 +37,10 @@ pub fn moment_scan(kernels: Kernels, drive: Drive, mean0: Tensor<1>, variance0: 
             delta: drive.delta,
             noise: (diffusion * diffusion) as f32,
         };
-        let (mean, variance) = Dispatch::fused_moments(
-            drive.control.into_dispatch(),
-            drive.rates.into_dispatch(),
-            mean0.into_dispatch(),
-            variance0.into_dispatch(),
-            plan,
-        );
-        return Moments { mean: Tensor::from_dispatch(mean), variance: Tensor::from_dispatch(variance) };
+        let (control, rates) = (drive.control.into_dispatch(), drive.rates.into_dispatch());
+        let inputs = [control, rates, mean0.into_dispatch(), variance0.into_dispatch()];
+        let (mean, variance) = fused::moments(inputs, plan);
+        return Moments { mean, variance };
     }
     let device = drive.control.device();
     let rows: Vec<i32> = drive.driver.iter().map(|&row| row as i32).collect();

@@ -30,49 +30,23 @@ pub struct PreprocessorConfig {
 
 /// The contract contradicts itself, the model or the data.
 #[derive(Debug, thiserror::Error, PartialEq)]
+#[allow(missing_docs)] // The messages say it.
 pub enum ContractError {
     /// A list has the wrong length.
     #[error("`{field}` must have {expected} entries (one per region), found {found}")]
-    Length {
-        /// The field.
-        field: &'static str,
-        /// Regions of the model.
-        expected: usize,
-        /// Entries found.
-        found: usize,
-    },
+    Length { field: &'static str, expected: usize, found: usize },
     /// A region name appears twice.
     #[error("region `{name}` appears twice, expected once")]
-    DuplicateRegion {
-        /// The name.
-        name: String,
-    },
+    DuplicateRegion { name: String },
     /// A statistic is not a number, or an IQR is negative.
     #[error("`{field}` of region `{name}` must be finite{}, found {found}", if *field == "iqrs" { " and at least 0" } else { "" })]
-    Statistic {
-        /// The field.
-        field: &'static str,
-        /// The region.
-        name: String,
-        /// The value found.
-        found: f64,
-    },
+    Statistic { field: &'static str, name: String, found: f64 },
     /// The contract was written for another clock.
     #[error("`time_scale` must equal the model's {expected}, found {found}")]
-    TimeScale {
-        /// The model's.
-        expected: f64,
-        /// The contract's.
-        found: f64,
-    },
+    TimeScale { expected: f64, found: f64 },
     /// The data lack regions the model needs.
     #[error("the data lack {} of the model's {expected} regions: {}", missing.len(), listed(missing))]
-    MissingRegions {
-        /// Regions of the model.
-        expected: usize,
-        /// Names not found.
-        missing: Vec<String>,
-    },
+    MissingRegions { expected: usize, missing: Vec<String> },
 }
 
 fn listed(names: &[String]) -> String {

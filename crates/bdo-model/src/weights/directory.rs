@@ -1,12 +1,14 @@
 //! A model directory in the layout model hubs use.
 
-use super::{CardFacts, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError};
-use super::{model_card, read_parameters, write_atomically, write_parameters};
+use super::{
+    CardFacts, PreprocessorConfig, Problem, TRAINING_FILE, TrainingNotes, TrainingPeople, WeightsError, model_card,
+    read_parameters, write_parameters,
+};
 use crate::config::ModelConfig;
 use crate::parameters::{Parameters, parameter_table};
-use serde::Serialize;
+use bdo_data::durable::{self, InFile};
 use serde::de::DeserializeOwned;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -64,36 +66,30 @@ impl ModelDirectory {
             .check(&self.config)
             .map_err(|error| Problem::from(error).at(folder.join(PREPROCESSOR_FILE)))?;
         self.people.check().map_err(|error| Problem::from(error).at(folder.join(PEOPLE_FILE)))?;
-        fs::create_dir_all(folder).map_err(|error| Problem::from(error).at(folder))?;
+        durable::create_folder(folder)?;
         write_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&self.config), &self.parameters)?;
-        write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
-        write_json(&folder.join(PEOPLE_FILE), &self.people)?;
+        durable::write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
+        durable::write_json(&folder.join(PEOPLE_FILE), &self.people)?;
         if let Some(notes) = &self.notes {
-            write_json(&folder.join(TRAINING_FILE), notes)?;
+            durable::write_json(&folder.join(TRAINING_FILE), notes)?;
         }
         let card = model_card(&self.config, &self.preprocessor, &self.people, facts);
-        write_atomically(&folder.join(README_FILE), card.as_bytes())?;
+        durable::write(&folder.join(README_FILE), card.as_bytes())?;
         // Last, because a reader starts with it: a folder whose configuration is there is complete.
-        write_json(&folder.join(CONFIG_FILE), &self.config)
+        Ok(durable::write_json(&folder.join(CONFIG_FILE), &self.config)?)
     }
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
     let read = || -> Result<T, Problem> {
-        let file = File::open(path)?;
-        let found = file.metadata()?.len();
+        let file = File::open(path).in_file("read", path)?;
+        let found = file.metadata().in_file("read", path)?.len();
         if found > JSON_LIMIT_BYTES {
             return Err(Problem::TooLarge { limit: JSON_LIMIT_BYTES, found });
         }
         let mut text = Vec::new();
-        file.take(JSON_LIMIT_BYTES).read_to_end(&mut text)?;
+        file.take(JSON_LIMIT_BYTES).read_to_end(&mut text).in_file("read", path)?;
         Ok(serde_json::from_slice(&text)?)
     };
     read().map_err(|problem| problem.at(path))
-}
-
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), WeightsError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| Problem::from(error).at(path))?;
-    text.push(b'\n');
-    write_atomically(path, &text)
 }

@@ -16,10 +16,10 @@ pub use directory::{CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE,
 pub use notes::{TRAINING_FILE, TrainingNotes};
 pub use people::{PeopleError, TrainingPeople};
 pub use read::read_parameters;
-pub use write::{write_atomically, write_parameters};
+pub use write::write_parameters;
 
 use crate::config::ConfigError;
-use bdo_data::durable::describe;
+use bdo_data::durable::FileError;
 use std::path::{Path, PathBuf};
 
 /// Why a model directory or a file in it was refused, or could not be written.
@@ -34,113 +34,65 @@ pub struct WeightsError {
 
 fn said(path: &Path, problem: &Problem) -> String {
     match problem {
-        Problem::Io(system) => describe("read", path, system),
+        Problem::File(error) => error.to_string(),
         problem => format!("{}: {problem}", path.display()),
     }
 }
 
 /// A problem with a file.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum Problem {
-    /// The system refused.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Too short to hold what it announces.
     #[error("truncated: expected {expected} bytes, found {found}")]
-    Truncated {
-        /// Bytes needed.
-        expected: u64,
-        /// Bytes present.
-        found: u64,
-    },
+    Truncated { expected: u64, found: u64 },
     /// Longer than what it announces.
     #[error("trailing bytes: expected {expected} bytes, found {found}")]
-    Trailing {
-        /// Bytes announced.
-        expected: u64,
-        /// Bytes present.
-        found: u64,
-    },
+    Trailing { expected: u64, found: u64 },
     /// A header or text file larger than any honest one.
     #[error("too large: expected at most {limit} bytes, found {found}")]
-    TooLarge {
-        /// The cap.
-        limit: u64,
-        /// The size found.
-        found: u64,
-    },
+    TooLarge { limit: u64, found: u64 },
     /// Not the expected JSON.
     #[error("not the expected JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// A parameter of the model is not in the file.
     #[error("parameter `{name}` is missing")]
-    Missing {
-        /// Its name.
-        name: String,
-    },
+    Missing { name: String },
     /// The file holds something the model does not have.
     #[error("unknown parameter `{name}`")]
-    Unknown {
-        /// Its name.
-        name: String,
-    },
+    Unknown { name: String },
     /// A parameter has another shape.
     #[error("parameter `{name}`: expected shape {expected:?}, found {found:?}")]
-    Shape {
-        /// Its name.
-        name: String,
-        /// The shape the configuration asks for.
-        expected: Vec<usize>,
-        /// The shape found.
-        found: Vec<usize>,
-    },
+    Shape { name: String, expected: Vec<usize>, found: Vec<usize> },
     /// A parameter has another number type.
     #[error("parameter `{name}`: expected dtype F32, found {found}")]
-    Dtype {
-        /// Its name.
-        name: String,
-        /// The type found.
-        found: String,
-    },
+    Dtype { name: String, found: String },
     /// A parameter's place in the file is not the size its shape needs, or overlaps another or leaves a gap.
     #[error("parameter `{name}`: expected bytes {expected_begin}..{expected_end}, found {found_begin}..{found_end}")]
-    Offsets {
-        /// Its name.
-        name: String,
-        /// Where it should begin.
-        expected_begin: u64,
-        /// Where it should end.
-        expected_end: u64,
-        /// Where it begins.
-        found_begin: u64,
-        /// Where it ends.
-        found_end: u64,
-    },
+    Offsets { name: String, expected_begin: u64, expected_end: u64, found_begin: u64, found_end: u64 },
     /// A value is infinite or not a number.
     #[error("parameter `{name}`: expected finite values, found {found} at index {index}")]
-    NotFinite {
-        /// Its name.
-        name: String,
-        /// Flat position.
-        index: usize,
-        /// The value.
-        found: f32,
-    },
-    /// The configuration describes no model.
+    NotFinite { name: String, index: usize, found: f32 },
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The preprocessing contract contradicts itself or the configuration.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// The list of training people is not one.
     #[error(transparent)]
     People(#[from] PeopleError),
-    /// The parameters to be written are not those of the configuration.
     #[error(transparent)]
     Parameter(#[from] crate::parameters::ParameterError),
     /// The weights could not be laid out.
     #[error("cannot lay out weights: {0}")]
     Layout(#[from] safetensors::SafeTensorError),
+}
+
+impl From<FileError> for WeightsError {
+    fn from(error: FileError) -> Self {
+        let path = error.path.clone();
+        Problem::File(error).at(path)
+    }
 }
 
 impl Problem {

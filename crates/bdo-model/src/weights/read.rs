@@ -3,6 +3,7 @@
 use super::header::Header;
 use super::{Problem, WeightsError};
 use crate::parameters::{Array, ParameterSpec, Parameters};
+use bdo_data::durable::InFile;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -17,13 +18,13 @@ pub fn read_parameters(path: &Path, table: &[ParameterSpec]) -> Result<Parameter
 }
 
 fn read(path: &Path, table: &[ParameterSpec]) -> Result<Parameters, Problem> {
-    let mut file = File::open(path)?;
-    let size = file.metadata()?.len();
+    let mut file = File::open(path).in_file("read", path)?;
+    let size = file.metadata().in_file("read", path)?.len();
     if size < 8 {
         return Err(Problem::Truncated { expected: 8, found: size });
     }
     let mut length = [0u8; 8];
-    file.read_exact(&mut length)?;
+    file.read_exact(&mut length).in_file("read", path)?;
     let header_size = u64::from_le_bytes(length);
     if header_size > HEADER_LIMIT_BYTES {
         return Err(Problem::TooLarge { limit: HEADER_LIMIT_BYTES, found: header_size });
@@ -32,7 +33,7 @@ fn read(path: &Path, table: &[ParameterSpec]) -> Result<Parameters, Problem> {
         return Err(Problem::Truncated { expected: 8 + header_size, found: size });
     }
     let mut text = vec![0u8; header_size as usize];
-    file.read_exact(&mut text)?;
+    file.read_exact(&mut text).in_file("read", path)?;
     let header: Header = serde_json::from_slice(&text)?;
     check_names_and_shapes(&header, table)?;
     let data_size = check_offsets(&header)?;
@@ -43,7 +44,7 @@ fn read(path: &Path, table: &[ParameterSpec]) -> Result<Parameters, Problem> {
     if size > expected {
         return Err(Problem::Trailing { expected, found: size });
     }
-    read_values(&mut file, header)
+    read_values(path, &mut file, header)
 }
 
 fn check_names_and_shapes(header: &Header, table: &[ParameterSpec]) -> Result<(), Problem> {
@@ -90,13 +91,13 @@ fn check_offsets(header: &Header) -> Result<u64, Problem> {
     Ok(begin)
 }
 
-fn read_values(file: &mut File, header: Header) -> Result<Parameters, Problem> {
+fn read_values(path: &Path, file: &mut File, header: Header) -> Result<Parameters, Problem> {
     let mut order: Vec<_> = header.0.into_iter().collect();
     order.sort_by_key(|(_, entry)| entry.data_offsets);
     let mut found = BTreeMap::new();
     for (name, entry) in order {
         let mut bytes = vec![0u8; (entry.data_offsets[1] - entry.data_offsets[0]) as usize];
-        file.read_exact(&mut bytes)?;
+        file.read_exact(&mut bytes).in_file("read", path)?;
         let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
             return Err(Problem::NotFinite { name, index, found: values[index] });

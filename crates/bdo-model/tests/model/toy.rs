@@ -4,8 +4,9 @@ use bdo_model::batch::MaskedBatch;
 use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;
 use bdo_model::init::Stream;
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
+use bdo_model::parameters::flat_gradients;
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use std::collections::BTreeMap;
 
 /// Four regions, width 8, two blocks of two heads.
@@ -80,31 +81,7 @@ pub(crate) fn relative_l2(a: &[f64], b: &[f64]) -> f64 {
 
 /// Gradients by parameter path; absent where there is none.
 pub(crate) fn gradients<M: Module>(module: &M, loss: &Tensor<1>) -> BTreeMap<String, Vec<f64>> {
-    let mut look = Look { path: Vec::new(), gradients: loss.backward(), found: BTreeMap::new() };
-    module.visit(&mut look);
-    look.found
-}
-
-struct Look {
-    path: Vec<String>,
-    gradients: Gradients,
-    found: BTreeMap<String, Vec<f64>>,
-}
-
-impl ModuleVisitor for Look {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.val().grad(&self.gradients) {
-            self.found.insert(self.path.join("."), values(&gradient));
-        }
-    }
+    flat_gradients(module, &mut loss.backward()).into_iter().map(|(name, gradient)| (name, values(&gradient))).collect()
 }
 
 /// The same module in another precision.

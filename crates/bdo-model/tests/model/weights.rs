@@ -6,8 +6,10 @@ use bdo_model::init::initial_parameters;
 use bdo_model::model::Bdo;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{Parameters, parameter_table};
-use bdo_model::weights::{CardFacts, ContractError, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople};
-use bdo_model::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
+use bdo_model::weights::{
+    CardFacts, ContractError, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople, WEIGHTS_FILE,
+    read_parameters, write_parameters,
+};
 use burn::tensor::Device;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use std::fs;

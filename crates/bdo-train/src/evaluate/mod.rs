@@ -5,18 +5,19 @@ mod predictor;
 mod score;
 
 pub use predictor::{Predictor, kriging_variance};
-pub use score::Score;
+pub use score::{Score, pearson};
 
 use crate::bdo::loss_of;
-use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::cohort::Cohort;
 use bdo_data::random::stream;
 use bdo_data::record::Loss;
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
+use bdo_model::error::ModelError;
 use bdo_model::intake::{Intake, MaskSettings, Masked, Timing};
 use bdo_model::model::Bdo;
-use bdo_model::weights::{ContractError, PreprocessorConfig};
+use bdo_model::weights::PreprocessorConfig;
 use burn::tensor::{Device, Tensor};
 use score::Tally;
 use serde::Serialize;
@@ -56,23 +57,9 @@ pub struct RatioResult {
     pub scores: Vec<(&'static str, Score)>,
 }
 
-/// An evaluation failed.
-#[derive(Debug, thiserror::Error)]
-pub enum EvaluationError {
-    /// The cohort cannot be read.
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    /// The cohort does not have the model's regions.
-    #[error(transparent)]
-    Contract(#[from] ContractError),
-    /// A scan does not fit the model.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-}
-
 impl Evaluation<'_> {
     /// Scores the model and the simple predictors on one visit of every scan.
-    pub fn run(&self, mask: &MaskSettings) -> Result<RatioResult, EvaluationError> {
+    pub fn run(&self, mask: &MaskSettings) -> Result<RatioResult, ModelError> {
         let intake = Intake::new(self.contract, self.cohort)?;
         let regions = intake.regions();
         let mut tallies: Vec<Tally> = (0..=Predictor::ALL.len()).map(|_| Tally::new(regions)).collect();

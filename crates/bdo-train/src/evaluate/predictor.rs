@@ -1,5 +1,6 @@
 //! Predictors that know nothing of the other regions.
 
+use bdo_kernels::linalg::{cholesky, cholesky_solve};
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::intake::Masked;
 
@@ -53,8 +54,8 @@ impl Predictor {
                     (None, _) => weights[0] = 1.0,
                 },
                 Self::Kriging => {
-                    let right: Vec<f64> = times.iter().map(|t| correlation.at(now - t)).collect();
-                    weights = solve(kriging.as_deref().unwrap_or_default(), right);
+                    weights = times.iter().map(|t| correlation.at(now - t)).collect();
+                    cholesky_solve(kriging.as_deref().unwrap_or_default(), &mut weights);
                     // Around the visible mean: what the weights leave over belongs to it.
                     let rest = (1.0 - weights.iter().sum::<f64>()) / count as f64;
                     weights.iter_mut().for_each(|w| *w += rest);
@@ -76,7 +77,8 @@ pub fn kriging_variance(visible_seconds: &[f64], times_seconds: &[f64], correlat
     let factor = factor(visible_seconds, correlation);
     let left = |now: &f64| {
         let right: Vec<f64> = visible_seconds.iter().map(|t| correlation.at(now - t)).collect();
-        let weights = solve(&factor, right.clone());
+        let mut weights = right.clone();
+        cholesky_solve(&factor, &mut weights);
         (1.0 - weights.iter().zip(&right).map(|(w, r)| w * r).sum::<f64>()).clamp(0.0, 1.0)
     };
     times_seconds.iter().map(left).collect()
@@ -87,46 +89,12 @@ pub fn kriging_variance(visible_seconds: &[f64], times_seconds: &[f64], correlat
 fn factor(times: &[f64], correlation: &Autocorrelation) -> Vec<f64> {
     let mut nugget = 1e-6;
     loop {
-        if let Some(factor) = cholesky(times, correlation, nugget) {
+        let entry = |i: usize, j: usize| correlation.at(times[i] - times[j]) + if i == j { nugget } else { 0.0 };
+        if let Some(factor) = cholesky(times.len(), 1e-9, entry) {
             return factor;
         }
         nugget *= 4.0;
     }
-}
-
-fn cholesky(times: &[f64], correlation: &Autocorrelation, nugget: f64) -> Option<Vec<f64>> {
-    let n = times.len();
-    let mut l = vec![0.0; n * n];
-    for i in 0..n {
-        for j in 0..=i {
-            let own = if i == j { nugget } else { 0.0 };
-            let dot: f64 = (0..j).map(|k| l[i * n + k] * l[j * n + k]).sum();
-            let left = correlation.at(times[i] - times[j]) + own - dot;
-            if i == j {
-                if left <= 1e-9 {
-                    return None;
-                }
-                l[i * n + i] = left.sqrt();
-            } else {
-                l[i * n + j] = left / l[j * n + j];
-            }
-        }
-    }
-    Some(l)
-}
-
-/// Solves `L L^T x = b`.
-fn solve(l: &[f64], mut x: Vec<f64>) -> Vec<f64> {
-    let n = x.len();
-    for i in 0..n {
-        let dot: f64 = (0..i).map(|k| l[i * n + k] * x[k]).sum();
-        x[i] = (x[i] - dot) / l[i * n + i];
-    }
-    for i in (0..n).rev() {
-        let dot: f64 = (i + 1..n).map(|k| l[k * n + i] * x[k]).sum();
-        x[i] = (x[i] - dot) / l[i * n + i];
-    }
-    x
 }
 
 #[cfg(test)]

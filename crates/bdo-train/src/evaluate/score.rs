@@ -39,7 +39,7 @@ impl Tally {
             error += x.iter().zip(&y).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
             square += y.iter().map(|y| y * y).sum::<f64>();
             count += hidden.len();
-            if let Some(rho) = pearson(&x, &y) {
+            if let Some(rho) = pearson(&x, &y, 1e-12) {
                 self.rho[region].0 += rho;
                 self.rho[region].1 += 1;
             }
@@ -61,8 +61,8 @@ impl Tally {
     }
 }
 
-/// `None` if either is constant.
-fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
+/// Pearson correlation; `None` unless the sums of squared deviations of both are above `least`.
+pub fn pearson(x: &[f64], y: &[f64], least: f64) -> Option<f64> {
     let n = x.len() as f64;
     let (mx, my) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
     let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
@@ -71,5 +71,5 @@ fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
         xx += (a - mx) * (a - mx);
         yy += (b - my) * (b - my);
     }
-    (xx > 1e-12 && yy > 1e-12).then(|| xy / (xx * yy).sqrt())
+    (xx > least && yy > least).then(|| xy / (xx * yy).sqrt())
 }

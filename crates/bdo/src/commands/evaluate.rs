@@ -5,11 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
-use bdo_model::intake::MaskSettings;
-use bdo_model::intake::Timing;
+use bdo_model::intake::{MaskSettings, Timing};
 use bdo_model::model::Bdo;
-use bdo_model::weights::TrainingNotes;
-use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingPeople};
+use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople};
 use bdo_train::evaluate::{Evaluation, RatioResult};
 use bdo_train::settings::PrecisionName;
 use burn::tensor::Device;

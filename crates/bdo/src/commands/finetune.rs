@@ -1,7 +1,7 @@
 //! `bdo finetune`: a model trained further, end to end, on a label.
 
 use bdo_data::cohort::Observer;
-use bdo_eval::finetune::{TuneObserver, TunePoint, TuneRequest, TuneSettings, finetune};
+use bdo_eval::finetune::{TuneObserver, TunePoint, TuneSettings, finetune};
 use bdo_eval::fitted::HeadKind;
 use clap::Args;
 use std::io::IsTerminal;
@@ -20,30 +20,24 @@ use crate::progress::Progress;
 pub(crate) struct FinetuneArgs {
     #[command(flatten)]
     on: Labelled,
-    #[command(flatten)]
-    training: Training,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Training")]
-struct Training {
     /// How frames are pooled: their mean under a linear layer, or a learned query
-    #[arg(long, value_parser = one_of::<HeadKind>(), default_value = "linear")]
+    #[arg(long, help_heading = "Training", value_parser = one_of::<HeadKind>(), default_value = "linear")]
     head: HeadKind,
     /// Configurations to run of the grid of 36; which ones is printed and saved
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=36))]
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=36))]
     budget: u64,
     /// Passes over the training scans
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 50)]
     epochs: usize,
     /// Frames drawn of a scan at each visit, 0 for the whole scan; validation and test see whole scans
-    #[arg(long, value_name = "N", default_value_t = 160)]
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 160)]
     frames: usize,
 }
 
 pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
-    let points = TunePoint::subset(args.training.budget as usize);
+    let points = TunePoint::subset(args.budget as usize);
     for (i, point) in points.iter().enumerate() {
         let TunePoint { batch_size, learning_rate, least_learning_rate, weight_decay, layer_decay } = point;
         let what = format!(
@@ -54,23 +48,16 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
         );
         note(common, &what);
     }
-    let request = TuneRequest {
-        model: args.on.from.model.clone(),
-        data: args.on.from.cohort.data.clone(),
-        test_data: args.on.test_data.clone(),
-        out: args.on.out.clone(),
-        settings: TuneSettings {
-            target: args.on.target.clone(),
-            head: args.training.head,
-            seeds: args.on.repetitions.list(),
-            epochs: args.training.epochs,
-            frames: args.training.frames,
-            points,
-        },
-    };
+    let request = args.on.request(TuneSettings {
+        target: args.on.target.clone(),
+        head: args.head,
+        seeds: args.on.repetitions.list(),
+        epochs: args.epochs,
+        frames: args.frames,
+        points,
+    });
     let runs = args.on.repetitions.list().len() * request.settings.points.len();
-    let watcher =
-        Watcher { progress: Progress::start("finetune", runs * args.training.epochs, common.quiet)?, args, common };
+    let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common.quiet)?, args, common };
     let found = finetune(&request, &watcher);
     watcher.progress.finish();
     Ok(report(&found?, &args.on.out, common))
@@ -84,8 +71,6 @@ struct Watcher<'a> {
 }
 
 impl Observer for Watcher<'_> {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
     fn stop_requested(&self) -> bool {
         self.progress.stop_requested()
     }
@@ -94,7 +79,7 @@ impl Observer for Watcher<'_> {
 impl TuneObserver for Watcher<'_> {
     fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, loss: f64) {
         let place = self.args.on.repetitions.list().iter().position(|s| *s == seed).unwrap_or(0);
-        let before = (place * self.args.training.budget as usize + configuration) * self.args.training.epochs;
+        let before = (place * self.args.budget as usize + configuration) * self.args.epochs;
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line per epoch; a terminal has the bar.
         if !std::io::stderr().is_terminal() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bdo_data::record::{RunRecord, is_run};
 use bdo_report::kind::Kind as PageKind;
 use bdo_train::folder::settings_of;
-use bdo_train::run::{Request, pretrain};
+use bdo_train::run::{Request, Summary, pretrain};
 use bdo_train::settings::{Kind, Settings};
 use clap::Args;
 use serde::Serialize;
@@ -88,14 +88,8 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
             readout.directions
         )
     });
-    let text = format!(
-        "{}: {} steps on {} scans in {:.1} min, {} skipped{found}{readout}",
-        summary.model.display(),
-        summary.steps,
-        summary.train_scans,
-        summary.seconds / 60.0,
-        summary.skipped
-    );
+    let work = work_done(&summary);
+    let text = format!("{work}, {} skipped{found}{readout}", summary.skipped);
     leave_page(&args.out, PageKind::Run, None, common);
     Ok(Answer::new(json, text))
 }
@@ -122,14 +116,13 @@ fn tokens(request: &Request, common: &Common) -> anyhow::Result<Answer> {
         "seconds": summary.seconds, "peak_rss_mib": peak_rss_mib(),
     });
     let loss = summary.loss.map_or_else(String::new, |loss| format!(", loss {loss:.4}"));
-    let text = format!(
-        "{}: {} steps on {} scans in {:.1} min{loss}",
-        summary.model.display(),
-        summary.steps,
-        summary.train_scans,
-        summary.seconds / 60.0,
-    );
-    Ok(Answer::new(json, text))
+    let work = work_done(&summary);
+    Ok(Answer::new(json, work + &loss))
+}
+
+fn work_done(run: &Summary) -> String {
+    let minutes = run.seconds / 60.0;
+    format!("{}: {} steps on {} scans in {minutes:.1} min", run.model.display(), run.steps, run.train_scans)
 }
 
 /// The keys, then the flags; nothing given means the configuration of the run that is resumed.

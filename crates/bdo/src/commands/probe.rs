@@ -4,7 +4,7 @@ use bdo_data::cohort::Cohort;
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::outcome::HeadResult as Found;
-use bdo_eval::probe::{ProbeRequest, ProbeSettings, probe};
+use bdo_eval::probe::{ProbeSettings, probe};
 use bdo_model::pooling::Pooling;
 use clap::Args;
 use serde_json::json;
@@ -22,45 +22,32 @@ use crate::progress::Progress;
 pub(crate) struct ProbeArgs {
     #[command(flatten)]
     on: Labelled,
-    #[command(flatten)]
-    training: Training,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Training")]
-struct Training {
     /// How the frames of a scan become one vector
-    #[arg(long, value_parser = one_of::<Pooling>(), default_value = "mean")]
+    #[arg(long, help_heading = "Training", value_parser = one_of::<Pooling>(), default_value = "mean")]
     pooling: Pooling,
     /// What is fitted on the features
-    #[arg(long, value_parser = one_of::<HeadKind>(), default_value = "linear")]
+    #[arg(long, help_heading = "Training", value_parser = one_of::<HeadKind>(), default_value = "linear")]
     head: HeadKind,
     /// Scale features by mean and standard deviation of the training people (the protocol takes them raw)
-    #[arg(long)]
+    #[arg(long, help_heading = "Training")]
     standardise: bool,
     /// Passes over the training scans
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 50)]
     epochs: usize,
 }
 
 pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
-    let ProbeArgs { on, training } = args;
-    let request = ProbeRequest {
-        model: on.from.model.clone(),
-        data: on.from.cohort.data.clone(),
-        test_data: on.test_data.clone(),
-        out: on.out.clone(),
-        settings: ProbeSettings {
-            target: on.target.clone(),
-            pooling: training.pooling,
-            head: training.head,
-            standardise: training.standardise,
-            seeds: on.repetitions.list(),
-            epochs: training.epochs,
-            grid: ProbePoint::grid(),
-        },
-    };
+    let on = &args.on;
+    let request = on.request(ProbeSettings {
+        target: on.target.clone(),
+        pooling: args.pooling,
+        head: args.head,
+        standardise: args.standardise,
+        seeds: on.repetitions.list(),
+        epochs: args.epochs,
+        grid: ProbePoint::grid(),
+    });
     let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common.quiet)?;
     let found = probe(&request, &progress);
     progress.finish();

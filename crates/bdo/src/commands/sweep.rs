@@ -213,6 +213,6 @@ fn report(args: &SweepArgs, varied: &Varied, targets: &[Target], rows: &[Value])
     let json = json!({"vary": varied.name, "data": args.cohort.data, "mask_ratio": args.mask_ratio, "rows": rows});
     durable::write(&args.out.join("table.md"), text.as_bytes())?;
     durable::write(&args.out.join("figure.svg"), sweep_drawing(&json).as_bytes())?;
-    durable::write(&args.out.join("table.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
+    durable::write_json(&args.out.join("table.json"), &json)?;
     Ok(Answer::new(json, text))
 }

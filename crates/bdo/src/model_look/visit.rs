@@ -2,8 +2,7 @@
 
 use bdo_data::random::stream;
 use bdo_data::scan::Scan;
-use bdo_model::intake::MaskSettings;
-use bdo_model::intake::{Intake, Timing};
+use bdo_model::intake::{Intake, MaskSettings, Timing};
 use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::rows::Rows;
 use bdo_model::posterior::spread::{Uncertainty, decoded_variance};

@@ -45,28 +45,26 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
     cohort_and_model(dir.path());
     let before = names(dir.path());
     let say = |arguments: &str| transcript(dir.path(), arguments);
-    insta::assert_snapshot!(say("embed --model run/model --data c --out f.csv"), @r"
+    let mistakes = [
+        "embed --model run/model --data c --out f.csv",
+        "embed --model nothing --data c --out f.tsv",
+        "embed --model run/model --data c --out f.tsv --pooling tangent",
+        "predict --head nothing --data c --out f.tsv",
+        "finetune --model run/model --data c --target sex --out x --head ridge --quiet",
+        "probe --model run/model --data c --target sex --out x --seeds 1,1",
+    ];
+    insta::assert_snapshot!(mistakes.map(say).concat(), @r"
     exit 2
     error: f.csv: expected a name ending in .parquet, .tsv or .npy, found another ending
-    ");
-    insta::assert_snapshot!(say("embed --model nothing --data c --out f.tsv"), @r"
     exit 2
     error: cannot read nothing/config.json: it does not exist
-    ");
-    insta::assert_snapshot!(say("embed --model run/model --data c --out f.tsv --pooling tangent"), @r"
     exit 2
     error: --pooling: expected what a single scan decides, found tangent
     hint: use log-covariance, or bdo probe --pooling tangent
-    ");
-    insta::assert_snapshot!(say("predict --head nothing --data c --out f.tsv"), @r"
     exit 2
     error: cannot read nothing/head.json: it does not exist
-    ");
-    insta::assert_snapshot!(say("finetune --model run/model --data c --target sex --out x --head ridge --quiet"), @r"
     exit 2
     error: head: expected linear or attention, which have gradients, found ridge
-    ");
-    insta::assert_snapshot!(say("probe --model run/model --data c --target sex --out x --seeds 1,1"), @r"
     exit 2
     error: seeds: expected at least one, each once, found [1, 1]
     ");

@@ -15,13 +15,7 @@ const SPELLINGS: [&str; 4] = ["family_id", "Family_ID", "FamilyID", "family"];
 
 struct Quiet;
 
-impl cohort::Observer for Quiet {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
-    fn stop_requested(&self) -> bool {
-        false
-    }
-}
+impl cohort::Observer for Quiet {}
 
 /// The same scans and people with another name of the column.
 fn respelled(original: &Cohort, out: &Path, column: &str) {

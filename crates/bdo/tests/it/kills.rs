@@ -1,12 +1,11 @@
 //! kill -9 at any moment of a write; run again: the same bytes as without the kill.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 use rustix::process::Signal;
 
-use crate::program::{bdo, bytes, interrupted, names, run, torture};
+use crate::program::{bytes, ended_before_kill, interrupted, names, run, torture};
 
 const ARGUMENTS: &str = "--subjects 160 --regions 60 --frames 120 --part-mib 1 --quiet";
 
@@ -21,20 +20,8 @@ fn a_killed_write_goes_on_to_the_same_bytes() {
     while landed < kills {
         let mut rng = stream("kill", &[kill]);
         let name = format!("killed-{kill}");
-        let mut child = bdo()
-            .args(format!("simulate {name} {ARGUMENTS}").split_whitespace())
-            .current_dir(dir.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
         let moment = Duration::from_micros(below(&mut rng, whole_micros));
-        let started = Instant::now();
-        while started.elapsed() < moment && child.try_wait().unwrap().is_none() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let ended = started.elapsed();
-        child.kill().unwrap();
-        if child.wait().unwrap().success() {
+        if let Some(ended) = ended_before_kill(dir.path(), &format!("simulate {name} {ARGUMENTS}"), moment) {
             // A busy machine made the first run slow; from now on kills come sooner.
             whole_micros = whole_micros.min(ended.as_micros() as u64);
         } else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -51,6 +51,20 @@ pub(crate) fn interrupted(
         again();
     }
     panic!("bdo {arguments}: twenty runs ended before the signal came");
+}
+
+/// Starts the program and kills it after a while; if it came to its end before, gives how long that took.
+pub(crate) fn ended_before_kill(folder: &Path, arguments: &str, moment: Duration) -> Option<Duration> {
+    let mut command = bdo();
+    command.args(arguments.split_whitespace()).current_dir(folder).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let started = Instant::now();
+    while started.elapsed() < moment && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(moment.saturating_sub(started.elapsed()).min(Duration::from_millis(1)));
+    }
+    let ended = started.elapsed();
+    child.kill().unwrap();
+    child.wait().unwrap().success().then_some(ended)
 }
 
 /// Runs and insists on success; gives the JSON it printed.

@@ -1,12 +1,11 @@
 //! BrainLM and Brain-JEPA as runs: pre-trained, killed, resumed, used.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 
-use crate::program::{bdo, bytes, interrupted, names, run, run_json, torture, transcript};
+use crate::program::{bytes, ended_before_kill, interrupted, names, run, run_json, torture, transcript};
 
 const SMALL: &str = "--set train.epochs=4 --set train.batch_size=4 --set train.checkpoint_steps=3 \
                      --set train.keep_checkpoints=2 --quiet";
@@ -41,15 +40,9 @@ fn a_token_run_killed_at_random_moments_ends_with_the_same_bytes() {
             name = format!("{kind}-killed-{round}");
             while landed < kills {
                 let mut rng = stream("token kill", &[round, landed as u64]);
-                let mut child = bdo()
-                    .args(format!("pretrain --out {name} {arguments} --resume").split_whitespace())
-                    .current_dir(dir.path())
-                    .stdout(Stdio::null())
-                    .spawn()
-                    .unwrap();
-                std::thread::sleep(Duration::from_micros(below(&mut rng, whole_micros)));
-                child.kill().unwrap();
-                if child.wait().unwrap().success() {
+                let moment = Duration::from_micros(below(&mut rng, whole_micros));
+                let arguments = format!("pretrain --out {name} {arguments} --resume");
+                if ended_before_kill(dir.path(), &arguments, moment).is_some() {
                     break;
                 }
                 landed += 1;

@@ -1,12 +1,11 @@
 //! A run that is killed, damaged or interrupted ends with the same bytes as one that was left alone.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 
-use crate::program::{bdo, bytes, interrupted, names, run, run_json, torture, transcript};
+use crate::program::{bytes, ended_before_kill, interrupted, names, run, run_json, torture, transcript};
 
 const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
                      --set mask.frames=24 --set train.epochs=8 --set train.batch_size=4 --set train.micro_batch_size=3 \
@@ -59,15 +58,9 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bytes() {
         let name = format!("killed-{round}");
         loop {
             let mut rng = stream("kill", &[round, landed as u64]);
-            let mut child = bdo()
-                .args(format!("pretrain --data c --out {name} {SMALL} --resume").split_whitespace())
-                .current_dir(dir.path())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_micros(below(&mut rng, whole_micros)));
-            child.kill().unwrap();
-            if child.wait().unwrap().success() {
+            let moment = Duration::from_micros(below(&mut rng, whole_micros));
+            let arguments = format!("pretrain --data c --out {name} {SMALL} --resume");
+            if ended_before_kill(dir.path(), &arguments, moment).is_some() {
                 break;
             }
             landed += 1;

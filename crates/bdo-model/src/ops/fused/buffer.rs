@@ -10,12 +10,12 @@ pub(super) fn contiguous(tensor: FlexTensor) -> FlexTensor {
 }
 
 /// The values of a contiguous tensor.
-pub(super) fn values(tensor: &FlexTensor) -> &[f32] {
+pub fn values(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice::<f32>().expect("a contiguous f32 tensor: it went through `contiguous`")
 }
 
 /// A tensor that takes over a kernel's output.
-pub(super) fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
+pub fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), DType::F32)
 }
 

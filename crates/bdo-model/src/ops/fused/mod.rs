@@ -13,178 +13,105 @@ mod softmax;
 
 use super::Kernels;
 use bdo_kernels::Precision;
-use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, DType, DispatchDevice, Flex, backend_extension};
+use burn::backend::{
+    Autodiff, AutodiffBackend, BackendTensor, DType, DispatchAutodiffContext, DispatchDevice, DispatchKindConversion,
+    DispatchTensor, Flex,
+};
 use burn::tensor::Tensor;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 pub(super) use adam::{adam_step, squared_norm};
+pub(super) use attention::Attention;
 pub(super) use blend::blend;
-pub(super) use error::Weights;
-pub(super) use linear::Activation;
-pub(super) use scan::Plan;
+pub use buffer::{tensor, values};
+pub(super) use error::SquaredError;
+pub(super) use linear::{Activation, Linear};
+pub(super) use norm::LayerNorm;
+pub(super) use scan::{Plan, moments};
+pub(super) use softmax::Softmax;
 
-/// The kernels, seen as ops of a backend.
-#[backend_extension(Flex, Autodiff)]
-pub(super) trait FusedOps: Backend {
-    /// x [.., in], w [out, in] -> [.., out].
-    fn fused_linear(x: FloatTensor<Self>, w: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
-    /// The same with a bias [out] and an activation.
-    fn fused_affine(
-        x: FloatTensor<Self>,
-        w: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        activation: Activation,
-        precision: Precision,
-    ) -> FloatTensor<Self>;
-    /// The same with a bias [out] and a residual [.., out].
-    fn fused_residual(
-        x: FloatTensor<Self>,
-        w: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
-        precision: Precision,
-    ) -> FloatTensor<Self>;
-    /// x [.., d], weight [d], bias [d] -> [.., d].
-    fn fused_layer_norm(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        eps: f32,
-    ) -> FloatTensor<Self>;
-    /// Softmax over the last axis.
-    fn fused_softmax(x: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// Packed qkv [B, T, 3d] -> [B, T, d]; keys from `lengths[b]` on are hidden.
-    fn fused_attention(
-        qkv: FloatTensor<Self>,
-        heads: usize,
-        lengths: Vec<usize>,
-        precision: Precision,
-    ) -> FloatTensor<Self>;
-    /// Controls and rates [B, C, d], initial moments [d] -> mean and variance [B, K, d].
-    fn fused_moments(
-        control: FloatTensor<Self>,
-        rates: FloatTensor<Self>,
-        mean0: FloatTensor<Self>,
-        variance0: FloatTensor<Self>,
-        plan: Plan,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-    /// Weighted sum of squared differences [B, T, n] -> [1]; nothing flows back into `observed`.
-    fn fused_error(predicted: FloatTensor<Self>, observed: FloatTensor<Self>, weights: Weights) -> FloatTensor<Self>;
+/// A kernel as a framework op of `N` inputs. Tensors handed to its functions are contiguous.
+pub trait FusedOp<const N: usize>: Debug + Send + Sized + 'static {
+    /// Values kept for the backward pass.
+    type Saved: Debug + Send + Sync + 'static;
+
+    /// The output, and what the backward pass needs.
+    fn forward(self, inputs: [FlexTensor; N]) -> (FlexTensor, Self::Saved);
+
+    /// The output alone, where no gradient is asked for.
+    fn infer(self, inputs: [FlexTensor; N]) -> FlexTensor {
+        self.forward(inputs).0
+    }
+
+    /// Gradients of the inputs for `dy`, the gradient of the output; those not `wanted` may be left out.
+    fn backward(saved: &Self::Saved, dy: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N];
 }
 
-impl FusedOps for Flex {
-    fn fused_linear(x: FlexTensor, w: FlexTensor, precision: Precision) -> FlexTensor {
-        linear::infer(x, w, None, &linear::Follow::Activation(Activation::None), precision)
+/// Runs a kernel on tensors of the CPU, on the gradient tape if one of them is on it.
+pub fn run<O: FusedOp<N>, const N: usize, const D: usize>(op: O, inputs: [DispatchTensor; N]) -> Tensor<D> {
+    if inputs.iter().all(|input| input.autodiff == DispatchAutodiffContext::Disabled) {
+        return Tensor::from_primitive::<Flex>(op.infer(inputs.map(constant)));
     }
-
-    fn fused_affine(
-        x: FlexTensor,
-        w: FlexTensor,
-        b: FlexTensor,
-        activation: Activation,
-        precision: Precision,
-    ) -> FlexTensor {
-        linear::infer(x, w, Some(b), &linear::Follow::Activation(activation), precision)
-    }
-
-    fn fused_residual(
-        x: FlexTensor,
-        w: FlexTensor,
-        b: FlexTensor,
-        residual: FlexTensor,
-        precision: Precision,
-    ) -> FlexTensor {
-        linear::infer(x, w, Some(b), &linear::Follow::Residual(residual), precision)
-    }
-
-    fn fused_layer_norm(x: FlexTensor, weight: FlexTensor, bias: FlexTensor, eps: f32) -> FlexTensor {
-        norm::infer(x, weight, bias, eps)
-    }
-
-    fn fused_softmax(x: FlexTensor) -> FlexTensor {
-        softmax::infer(x)
-    }
-
-    fn fused_attention(qkv: FlexTensor, heads: usize, lengths: Vec<usize>, precision: Precision) -> FlexTensor {
-        attention::infer(qkv, heads, &lengths, precision)
-    }
-
-    fn fused_moments(
-        control: FlexTensor,
-        rates: FlexTensor,
-        mean0: FlexTensor,
-        variance0: FlexTensor,
-        plan: Plan,
-    ) -> (FlexTensor, FlexTensor) {
-        scan::infer([control, rates, mean0, variance0], plan)
-    }
-
-    fn fused_error(predicted: FlexTensor, observed: FlexTensor, weights: Weights) -> FlexTensor {
-        error::infer(predicted, observed, weights)
-    }
+    let inputs = inputs.map(tracked);
+    let nodes = inputs.each_ref().map(Tracked::node);
+    let inputs = inputs.map(|input| buffer::contiguous(input.into_primitive()));
+    Tensor::from_primitive::<Autodiff<Flex>>(
+        match Node::<O>(PhantomData).prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prepared) => {
+                let (y, saved) = op.forward(inputs);
+                prepared.finish(Arc::new(saved), y)
+            }
+            OpsKind::UnTracked(prepared) => prepared.finish(op.infer(inputs)),
+        },
+    )
 }
 
-impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
-    fn fused_linear(x: FloatTensor<Self>, w: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self> {
-        linear::train_linear::<C>(x, w, precision)
-    }
+type Tracked = FloatTensor<Autodiff<Flex>>;
 
-    fn fused_affine(
-        x: FloatTensor<Self>,
-        w: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        activation: Activation,
-        precision: Precision,
-    ) -> FloatTensor<Self> {
-        linear::train_affine::<C>(x, w, b, activation, precision)
+/// The tensor as a leaf or node of the tape.
+fn tracked(tensor: DispatchTensor) -> Tracked {
+    if tensor.autodiff == DispatchAutodiffContext::Disabled {
+        return Autodiff::<Flex>::from_inner(constant(tensor));
     }
+    let tensor: BackendTensor<Autodiff<Flex>> =
+        DispatchTensor::try_into_backend(tensor).expect("a tensor of the CPU, as `applies` found");
+    tensor.float()
+}
 
-    fn fused_residual(
-        x: FloatTensor<Self>,
-        w: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
-        precision: Precision,
-    ) -> FloatTensor<Self> {
-        linear::train_residual::<C>(x, w, b, residual, precision)
+/// The values of a tensor, off the tape.
+fn constant(tensor: DispatchTensor) -> FlexTensor {
+    if tensor.autodiff != DispatchAutodiffContext::Disabled {
+        return buffer::contiguous(tracked(tensor).into_primitive());
     }
+    let tensor: BackendTensor<Flex> =
+        DispatchTensor::try_into_backend(tensor).expect("a tensor of the CPU, as `applies` found");
+    buffer::contiguous(tensor.float())
+}
 
-    fn fused_layer_norm(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        eps: f32,
-    ) -> FloatTensor<Self> {
-        norm::train::<C>(x, weight, bias, eps)
-    }
+/// The node of an op on the tape.
+#[derive(Debug)]
+struct Node<O>(PhantomData<O>);
 
-    fn fused_softmax(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        softmax::train::<C>(x)
-    }
+impl<O: FusedOp<N>, const N: usize> Backward<Flex, N> for Node<O> {
+    type State = Arc<O::Saved>;
 
-    fn fused_attention(
-        qkv: FloatTensor<Self>,
-        heads: usize,
-        lengths: Vec<usize>,
-        precision: Precision,
-    ) -> FloatTensor<Self> {
-        attention::train::<C>(qkv, heads, lengths, precision)
-    }
-
-    fn fused_moments(
-        control: FloatTensor<Self>,
-        rates: FloatTensor<Self>,
-        mean0: FloatTensor<Self>,
-        variance0: FloatTensor<Self>,
-        plan: Plan,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        scan::train::<C>([control, rates, mean0, variance0], plan)
-    }
-
-    fn fused_error(predicted: FloatTensor<Self>, observed: FloatTensor<Self>, weights: Weights) -> FloatTensor<Self> {
-        error::train::<C>(predicted, observed, weights)
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let dy = buffer::contiguous(grads.consume::<Flex>(&ops.node));
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let found = O::backward(&ops.state, dy, wanted);
+        for (parent, gradient) in ops.parents.into_iter().zip(found) {
+            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                grads.register::<Flex>(parent.id, gradient);
+            }
+        }
     }
 }
 

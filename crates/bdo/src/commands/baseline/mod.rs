@@ -165,7 +165,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
         "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
     });
     durable::write(&args.out.join("predictions.tsv"), predictions(&results).as_bytes())?;
-    durable::write(&args.out.join("result.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
+    durable::write_json(&args.out.join("result.json"), &json)?;
     let text = text(plan.name(), args, &results, &summary);
     Ok(Answer::new(json, text))
 }

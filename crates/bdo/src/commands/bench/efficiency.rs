@@ -4,7 +4,6 @@
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bdo_data::durable;
@@ -13,7 +12,7 @@ use bdo_report::bench::efficiency_drawing;
 use serde_json::{Value, json};
 
 use super::contestant::Contestant;
-use super::{BenchArgs, Phase, WARM_UP, Workload, rounded, typed};
+use super::{BenchArgs, Phase, Workload, laps, rounded, typed, warm_up};
 use crate::answer::{Answer, note};
 use crate::args::Choice;
 use crate::cli::Common;
@@ -53,7 +52,7 @@ pub(super) fn run(BenchArgs { workload: args, files, .. }: &BenchArgs, common: &
     let markdown = table(args, &rows);
     durable::create_folder(out)?;
     durable::write(&out.join("efficiency.md"), markdown.as_bytes())?;
-    durable::write(&out.join("efficiency.json"), (serde_json::to_string_pretty(&json)? + "\n").as_bytes())?;
+    durable::write_json(&out.join("efficiency.json"), &json)?;
     durable::write(&out.join("efficiency.svg"), efficiency_drawing(&json).as_bytes())?;
     let page = ReportArgs::new(&[&out.join("efficiency.json")], None, Path::new("page.html")).command();
     note(common, &format!("efficiency.svg is the figure; as a page that also saves it as PNG: {page}"));
@@ -66,21 +65,13 @@ fn measure(args: &Workload, data: &Path, model: &str, phase: Phase, seed: u64) -
     // Reading the cohort takes more than small models do, and is the same for all.
     forget_peak();
     let resting = peak_rss_mib();
-    for _ in 0..WARM_UP {
-        work.step()?;
-    }
-    let mut laps = Vec::with_capacity(args.steps);
-    for _ in 0..args.steps {
-        let begun = Instant::now();
-        work.step()?;
-        laps.push(begun.elapsed().as_secs_f64() * 1e3);
-    }
-    laps.sort_by(f64::total_cmp);
+    warm_up(|| work.step())?;
+    let (median, least) = laps(args.steps, || work.step())?;
     let facts = work.facts();
     let json = json!({
         "model": model, "parameters": facts.parameters, "tokens": facts.tokens, "visible_tokens": facts.visible_tokens,
         "flops_per_scan": facts.flops_per_scan, "regions": facts.regions, "frames": facts.frames,
-        "median_ms": rounded(laps[laps.len() / 2]), "least_ms": rounded(laps[0]),
+        "median_ms": rounded(median), "least_ms": rounded(least),
         "resting_mib": resting.map(rounded), "peak_mib": peak_rss_mib().map(rounded),
         "threads": rayon::current_num_threads(),
     });

@@ -149,28 +149,33 @@ pub(crate) trait Step {
 }
 
 /// Untimed steps before the timed ones: buffers are grown, pages touched.
-const WARM_UP: usize = 2;
+fn warm_up(mut step: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    (0..2).try_for_each(|_| step())
+}
+
+/// Median and least of the milliseconds of so many steps.
+fn laps(steps: usize, mut step: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<(f64, f64)> {
+    let mut laps = Vec::with_capacity(steps);
+    for _ in 0..steps {
+        let started = Instant::now();
+        step()?;
+        laps.push(started.elapsed().as_secs_f64() * 1e3);
+    }
+    laps.sort_by(f64::total_cmp);
+    Ok((laps[laps.len() / 2], laps[0]))
+}
 
 fn step_bench(BenchArgs { task, workload: args, .. }: &BenchArgs, mut work: impl Step) -> anyhow::Result<Answer> {
-    for _ in 0..WARM_UP {
-        work.step()?;
-    }
+    warm_up(|| work.step())?;
     if args.serve {
         serve::serve(&mut work)?;
         return Ok(Answer::nothing());
     }
-    let mut laps = Vec::with_capacity(args.steps);
-    for _ in 0..args.steps.max(1) {
-        let started = Instant::now();
-        work.step()?;
-        laps.push(started.elapsed().as_secs_f64() * 1e3);
-    }
-    laps.sort_by(f64::total_cmp);
-    let (median, least) = (laps[laps.len() / 2], laps[0]);
+    let (median, least) = laps(args.steps, || work.step())?;
     let precision = work.precision();
     let mut json = json!({
         "task": typed(*task), "size": args.size.typed(), "batch": args.batch, "regions": args.regions,
-        "frames": args.frames, "steps": laps.len(), "threads": rayon::current_num_threads(),
+        "frames": args.frames, "steps": args.steps, "threads": rayon::current_num_threads(),
         "precision": limits::name(precision), "isa": bdo_kernels::Isa::current().to_string(),
         "median_ms": rounded(median), "min_ms": rounded(least), "flops_per_step": work.flops(),
         "peak_rss_mb": peak_rss_mib().map(rounded),
@@ -186,7 +191,7 @@ fn step_bench(BenchArgs { task, workload: args, .. }: &BenchArgs, mut work: impl
         "{} {}: median {median:.1} ms, best {least:.1} ms of {} steps (batch {}, {} threads, {}, {}); {:.0} GFLOP/s, {:.0} % of the machine's f32 limit of {:.0}",
         typed(*task),
         args.size.typed(),
-        laps.len(),
+        args.steps,
         args.batch,
         rayon::current_num_threads(),
         limits::name(precision),

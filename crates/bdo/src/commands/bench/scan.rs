@@ -35,21 +35,11 @@ pub(super) fn run(args: &Workload) -> Answer {
 
 fn seconds(isa: Isa, shape: ScanShape) -> f64 {
     let tokens = shape.contexts * shape.width;
-    let alphahat = workload::noise("bench-scan", &[0], tokens);
-    let lambda: Vec<f32> = workload::noise("bench-scan", &[1], tokens).iter().map(|x| 1.65 + 0.2 * x).collect();
-    let driver: Vec<u32> = (0..shape.steps).map(|j| (j / 4).min(shape.contexts - 1) as u32).collect();
-    let delta = vec![0.22; shape.steps];
-    let (mean0, variance0) = (vec![0.1; shape.width], vec![1.0; shape.width]);
-    let input = ScanInput {
-        alphahat: &alphahat,
-        lambda: &lambda,
-        driver: &driver,
-        delta: &delta,
-        lens: None,
-        mean0: &mean0,
-        variance0: &variance0,
-        diffusion: 1.0,
-    };
+    let alphahat = &workload::noise("bench-scan", &[0], tokens)[..];
+    let lambda: &Vec<f32> = &workload::noise("bench-scan", &[1], tokens).iter().map(|x| 1.65 + 0.2 * x).collect();
+    let driver: &Vec<u32> = &(0..shape.steps).map(|j| (j / 4).min(shape.contexts - 1) as u32).collect();
+    let (delta, mean0, variance0) = (&vec![0.22; shape.steps], &vec![0.1; shape.width], &vec![1.0; shape.width]);
+    let input = ScanInput { alphahat, lambda, driver, delta, lens: None, mean0, variance0, diffusion: 1.0 };
     best_seconds(|| {
         std::hint::black_box(forward(isa, shape, input));
     })

@@ -3,8 +3,7 @@
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_model::config::ModelConfig;
-use bdo_model::intake::MaskSettings;
-use bdo_model::intake::{HostBatch, NoiseShape, Sample, VisitKey};
+use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape, Sample, VisitKey};
 use bdo_model::ops::{Kernels, Precision};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::learner::{At, Learner};

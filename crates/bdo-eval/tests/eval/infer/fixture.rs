@@ -1,5 +1,6 @@
 //! A small model nobody trained, and rows to ask it about.
 
+use crate::fixture::written;
 use bdo_data::random::stream;
 use bdo_model::config::ModelConfig;
 use bdo_model::frozen::FrozenModel;
@@ -9,7 +10,7 @@ use bdo_model::noise::fill_normal;
 use bdo_model::parameters::Parameters;
 use bdo_model::posterior::engine::{Engine, Piece};
 use bdo_model::posterior::rows::{RowKind, Rows};
-use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingPeople};
+use bdo_model::weights::TrainingPeople;
 use std::path::Path;
 
 pub(crate) const REGIONS: usize = 7;
@@ -28,34 +29,7 @@ pub(crate) fn model(folder: &Path, windows: Windows, change: impl FnOnce(&mut Pa
     let config = config();
     let mut parameters = initial_parameters(&config, 11);
     change(&mut parameters);
-    let directory = ModelDirectory {
-        notes: None,
-        parameters,
-        preprocessor: PreprocessorConfig {
-            roi_names: (0..REGIONS).map(|r| format!("r{r}")).collect(),
-            atlas_name: "seven".into(),
-            atlas_hash: "0".repeat(64),
-            dropped_volumes: 0,
-            time_scale: config.time_scale,
-            medians: vec![0.0; REGIONS],
-            iqrs: vec![1.0; REGIONS],
-            scan_count: 1,
-            scan_list_hash: "0".repeat(64),
-        },
-        people: TrainingPeople::default(),
-        config,
-    };
-    let text = || "test".to_owned();
-    let facts = CardFacts {
-        name: text(),
-        software_version: text(),
-        data: text(),
-        input: text(),
-        training: text(),
-        results: vec![],
-    };
-    directory.write(&folder.join("model"), &facts).unwrap();
-    let mut frozen = FrozenModel::read(&folder.join("model")).unwrap();
+    let mut frozen = written(&folder.join("model"), config, parameters, (0.0, 1.0), TrainingPeople::default());
     frozen.windows = windows;
     frozen
 }

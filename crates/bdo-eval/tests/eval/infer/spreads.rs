@@ -1,6 +1,6 @@
 //! The two ways through the decoder, and the simulation beside the closed form.
 
-use crate::fixture::{REGIONS, answer, model, rows};
+use super::fixture::{REGIONS, answer, model, rows};
 use bdo_model::intake::Windows;
 use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::simulation::simulate;

@@ -1,6 +1,6 @@
 //! What the method promises, whatever was learned.
 
-use crate::fixture::{REGIONS, answer, config, decoded, model, rows};
+use super::fixture::{REGIONS, answer, config, decoded, model, rows};
 use bdo_model::dynamics::{HeldStep, exact_moments};
 use bdo_model::intake::Windows;
 use bdo_model::posterior::engine::Engine;
