@@ -52,8 +52,9 @@ impl FeatureHeads {
     /// The heads of a configuration.
     pub fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, loss) = (config.width, &config.loss);
-        let mut linear =
-            |weight: f64, name: &str, outputs: usize| (weight > 0.0).then(|| source.linear(name, d, outputs)).transpose();
+        let mut linear = |weight: f64, name: &str, outputs: usize| {
+            (weight > 0.0).then(|| source.linear(name, d, outputs)).transpose()
+        };
         Ok(Self {
             identity1: linear(loss.identity, "identity1", d)?,
             identity2: linear(loss.identity, "identity2", loss.identity_width)?,
@@ -100,10 +101,8 @@ fn identity_term(code: Tensor<2>, kin: &[Kin], temperature: f64) -> Option<Ident
     let count = kin.len();
     let partner = |i: usize| (0..count).find(|&j| j != i && kin[j].scan == kin[i].scan);
     let stranger = |i: usize, j: usize| kin[j].person != kin[i].person && kin[j].group == kin[i].group;
-    let asked: Vec<(usize, usize)> = (0..count)
-        .filter(|&i| (0..count).any(|j| stranger(i, j)))
-        .filter_map(|i| partner(i).map(|j| (i, j)))
-        .collect();
+    let asked: Vec<(usize, usize)> =
+        (0..count).filter(|&i| (0..count).any(|j| stranger(i, j))).filter_map(|i| partner(i).map(|j| (i, j))).collect();
     if asked.is_empty() {
         return None;
     }

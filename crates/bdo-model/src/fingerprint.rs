@@ -91,7 +91,10 @@ pub fn correlations(series: &[f32], regions: usize) -> Vec<f32> {
         column().map(|x| if signal { ((x - mean) / norm) as f32 } else { f32::NAN }).collect()
     };
     let columns: Vec<Vec<f32>> = (0..regions).map(unit).collect();
-    (0..regions).flat_map(|i| (i + 1..regions).map(move |j| (i, j))).map(|(i, j)| dot(&columns[i], &columns[j])).collect()
+    (0..regions)
+        .flat_map(|i| (i + 1..regions).map(move |j| (i, j)))
+        .map(|(i, j)| dot(&columns[i], &columns[j]))
+        .collect()
 }
 
 /// Sixteen running sums, which the compiler keeps in vector registers.

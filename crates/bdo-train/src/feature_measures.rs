@@ -43,7 +43,8 @@ pub(crate) fn feature_measures(
     }
     let entries: Vec<&IndexEntry> = seen.iter().map(|(scan, _)| &source.cohort().index()[*scan]).collect();
     let features = |frames: &dyn Fn(usize) -> Vec<usize>| -> Result<Vec<Vec<f64>>, RunError> {
-        let parts: Vec<ScaledScan> = seen.iter().map(|(_, scan)| part(scan, &frames(scan.times_seconds.len()))).collect();
+        let parts: Vec<ScaledScan> =
+            seen.iter().map(|(_, scan)| part(scan, &frames(scan.times_seconds.len()))).collect();
         let controls = encode(model, windows, &parts.iter().collect::<Vec<_>>())?;
         Ok(controls.iter().map(mean).collect())
     };
@@ -201,7 +202,8 @@ mod tests {
     fn directions_count_axes() {
         let line: Vec<Vec<f64>> = (0..20).map(|i| vec![f64::from(i), 2.0 * f64::from(i), 0.0]).collect();
         assert!((directions(&line) - 1.0).abs() < 1e-9);
-        let axes: Vec<Vec<f64>> = (0..4).flat_map(|k| [1.0, -1.0].map(|s| (0..4).map(|j| if j == k { s } else { 0.0 }).collect())).collect();
+        let axes: Vec<Vec<f64>> =
+            (0..4).flat_map(|k| [1.0, -1.0].map(|s| (0..4).map(|j| if j == k { s } else { 0.0 }).collect())).collect();
         assert!((directions(&axes) - 4.0).abs() < 1e-9);
         assert_eq!(directions(&vec![vec![1.0, 2.0]; 5]), 0.0);
     }

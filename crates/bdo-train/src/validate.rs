@@ -67,7 +67,10 @@ pub fn validate(
         return Ok(None);
     }
     let mut entry = sums.entry(step);
-    entry.measures.0.extend(feature_measures(&model, heads, source, Windows::of_training(&plan.trained_mask), &scans)?.0);
+    entry
+        .measures
+        .0
+        .extend(feature_measures(&model, heads, source, Windows::of_training(&plan.trained_mask), &scans)?.0);
     Ok(Some(entry))
 }
 

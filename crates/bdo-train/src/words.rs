@@ -76,7 +76,8 @@ fn visits(settings: &Settings) -> String {
     } else {
         percent(mask.ratio)
     };
-    let pairs = if settings.model.loss.identity > 0.0 { " Each scan is visited twice, in each of its halves." } else { "" };
+    let pairs =
+        if settings.model.loss.identity > 0.0 { " Each scan is visited twice, in each of its halves." } else { "" };
     format!(
         "At each visit {} frames (or all of a shorter scan) are drawn {from}{varied}, and {hidden} of them are hidden in all regions.{regions}{pairs}",
         mask.frames,

@@ -53,5 +53,8 @@ pub(crate) fn numbers<const D: usize>(tensor: &Tensor<D>) -> Vec<f32> {
 
 /// Gradients of a module's parameters by path; absent where there is none.
 pub(crate) fn gradients<M: Module>(module: &M, loss: &Tensor<1>) -> BTreeMap<String, Vec<f32>> {
-    flat_gradients(module, &mut loss.backward()).into_iter().map(|(name, gradient)| (name, numbers(&gradient))).collect()
+    flat_gradients(module, &mut loss.backward())
+        .into_iter()
+        .map(|(name, gradient)| (name, numbers(&gradient)))
+        .collect()
 }

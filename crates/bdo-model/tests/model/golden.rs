@@ -266,8 +266,8 @@ impl Golden {
         let times = &self.arrays["input.times"];
         let (batch, frames) = (times.shape[0], times.shape[1]);
         MaskedBatch {
-        kin: Vec::new(),
-        fingerprint: None,
+            kin: Vec::new(),
+            fingerprint: None,
             series: self.tensor("input.series", device),
             frames: Frames {
                 batch,
