@@ -16,7 +16,9 @@ mod series_file;
 mod series_folder;
 mod series_mat;
 mod series_npz;
+mod series_text;
 mod store;
+mod table_header;
 mod table_run;
 
 pub use image_run::{ImageCompanions, Parcellation};

@@ -52,7 +52,7 @@ pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Proble
         found.ok_or_else(|| Problem::new("variables", "one matrix of real numbers", "none"))?;
     // MATLAB keeps columns together; series keep frames together.
     let values = (0..frames).flat_map(|t| (0..columns).map(move |c| (t, c))).map(|(t, c)| values[c * frames + t]);
-    Ok(SeriesTable { names: None, frames, columns, values: values.collect(), blake3: String::new() })
+    Ok(SeriesTable { names: None, frames, columns, values: values.collect(), ..SeriesTable::default() })
 }
 
 struct Matrix {
