@@ -28,7 +28,17 @@ const MISSING: [&str; 9] = ["", "n/a", "N/A", "NA", "na", "nan", "NaN", "null", 
 
 /// Headers under which tables give the person, most specific first.
 const ID_HEADERS: [&str; 11] = [
-    "participant_id", "subject_id", "subject", "sub_id", "sub", "subid", "eid", "scandir id", "scandirid", "scandir_id", "id",
+    "participant_id",
+    "subject_id",
+    "subject",
+    "sub_id",
+    "sub",
+    "subid",
+    "eid",
+    "scandir id",
+    "scandirid",
+    "scandir_id",
+    "id",
 ];
 
 /// One row a person, any number of label columns; a missing label is `None`.

@@ -199,7 +199,11 @@ impl Choice for FitOn {
 
 impl Choice for Format {
     const CHOICES: Choices<Self> = &[
-        (Self::AbidePcp, "abide-pcp", "Region series of the Preprocessed Connectomes Project and their table"),
+        (
+            Self::AbidePcp,
+            "abide-pcp",
+            "ABIDE or ADHD-200 series of the Preprocessed Connectomes Project and their table",
+        ),
         (Self::Bids, "bids", "Derivatives of fMRIPrep, XCP-D or giga_connectome"),
         (Self::Cifti, "cifti", "CIFTI series: .dtseries.nii with a .dlabel.nii atlas, or .ptseries.nii"),
         (Self::Nifti, "nifti", "Volume images with a label image as atlas"),

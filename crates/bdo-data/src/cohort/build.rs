@@ -122,7 +122,8 @@ pub(super) fn is_vacant(out: &Path) -> bool {
     let ours = |name: &str| name == REJECTED_FILE || name == "lost+found" || name.starts_with(INSIDE_PREFIX);
     let is_link = fs::symlink_metadata(out).is_ok_and(|m| m.is_symlink());
     !is_link
-        && fs::read_dir(out).is_ok_and(|mut entries| entries.all(|e| e.is_ok_and(|e| ours(&e.file_name().to_string_lossy()))))
+        && fs::read_dir(out)
+            .is_ok_and(|mut entries| entries.all(|e| e.is_ok_and(|e| ours(&e.file_name().to_string_lossy()))))
 }
 
 /// The cohort at `out`; an error if something else lies there.

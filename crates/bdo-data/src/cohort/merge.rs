@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-use super::build::{REJECTED_FILE, Unpublished, is_fixed, is_vacant, part_name, partial_folder, refuse_link, write_folder_tables};
+use super::build::{
+    REJECTED_FILE, Unpublished, is_fixed, is_vacant, part_name, partial_folder, refuse_link, write_folder_tables,
+};
 use super::manifest::{FORMAT, IndexEntry, Manifest, Part, Provenance};
 use super::{Cohort, CohortError};
 use crate::durable::{self, InFile};
@@ -83,7 +85,11 @@ impl<'a> Joined<'a> {
                     if let Some(other) = owner.insert(key, cohort.folder()).filter(|o| *o != cohort.folder()) {
                         let expected = format!("no scan that {} has too", other.display());
                         let path = cohort.folder().to_path_buf();
-                        return Err(CohortError::Mismatch { path, expected, found: format!("{what}{} in both", entry.id) });
+                        return Err(CohortError::Mismatch {
+                            path,
+                            expected,
+                            found: format!("{what}{} in both", entry.id),
+                        });
                     }
                 }
                 let mut entry = entry.clone();

@@ -14,11 +14,11 @@ mod verify;
 
 pub(crate) use build::at;
 pub use build::{
-    BuildReport, Copies, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside, discard,
-    existing, lock_beside, publish, resumable, tidy_up,
+    BuildReport, Copies, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside,
+    discard, existing, lock_beside, publish, resumable, tidy_up,
 };
-pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
 pub use label::{LabelReport, label, table_blake3};
+pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
 pub use merge::{append, merge};
 pub use recipe::{Recipe, differing_recipes, recipe_of};
 pub use verify::{Damage, verify};

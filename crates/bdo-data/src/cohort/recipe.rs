@@ -81,9 +81,10 @@ pub fn differing_recipes(cohorts: &[Cohort]) -> Result<(), CohortError> {
         let differing = keys.into_iter().find(|key| value(a, key) != value(b, key));
         let verb = |r: Option<&Recipe>| r.map_or("nothing", |r| r.verb.as_str()).to_owned();
         let (expected, found) = match differing {
-            Some(key) if verb(a) == verb(b) => {
-                (format!("{key} {} as in {}", value(a, key), first.folder().display()), format!("{key} {}", value(b, key)))
-            }
+            Some(key) if verb(a) == verb(b) => (
+                format!("{key} {} as in {}", value(a, key), first.folder().display()),
+                format!("{key} {}", value(b, key)),
+            ),
             _ => (format!("scans made by {} as in {}", verb(a), first.folder().display()), verb(b)),
         };
         let found = format!("{found}; hint: --different-recipes merges them all the same");

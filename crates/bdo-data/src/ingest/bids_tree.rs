@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::image_run::{ImageCompanions, Parcellation};
 use super::plan::{Reading, SourceFile};
 use super::recipe::Recipe;
-use super::repetition::RepetitionTime;
-use super::table_run::TableCompanions;
 use super::remarks::Remarks;
+use super::repetition::RepetitionTime;
 use super::sources::Sources;
+use super::table_run::TableCompanions;
 use super::{
     Format, IngestError, IngestOptions, IngestPlan, RunTables, UNSTEADY_VOLUMES, cifti_folder, files, nifti_folder,
     series_folder,
@@ -231,9 +231,7 @@ fn planned(source: &Path, tree: &Tree, run: Run, kind: Kind, options: &IngestOpt
     let mask = run.mask.or_else(|| options.mask.clone());
     let image = ImageCompanions { mask, confounds: run.confounds, space: run.space, run: tables.clone() };
     let reading = match kind {
-        Kind::Tables => {
-            Reading::Table(TableCompanions { run: tables, coverage: run.coverage, dropped_before })
-        }
+        Kind::Tables => Reading::Table(TableCompanions { run: tables, coverage: run.coverage, dropped_before }),
         Kind::Images => Reading::Volume(image),
         Kind::Surfaces => Reading::Surface(ImageCompanions { mask: None, ..image }),
     };

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::SeriesTable;
 use super::raw::RawSeries;
 use super::table_run::{column, read_table};
-use super::SeriesTable;
 use crate::problem::Problem;
 
 /// Columns of an outliers table that say which frames were taken out of, or interpolated in, the series, surest first.

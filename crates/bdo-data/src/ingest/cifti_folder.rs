@@ -51,7 +51,12 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     let mut warnings = vec![];
     let (files, participants) = nifti_folder::planned(sources, &scans, options, &mut warnings, |path| {
         let confounds = nifti_folder::confounds_beside(path);
-        Reading::Surface(ImageCompanions { mask: None, confounds, space: None, run: nifti_folder::run_tables_beside(path) })
+        Reading::Surface(ImageCompanions {
+            mask: None,
+            confounds,
+            space: None,
+            run: nifti_folder::run_tables_beside(path),
+        })
     })?;
     Ok(IngestPlan {
         format: Format::Cifti,

@@ -47,7 +47,8 @@ pub(super) fn most_common(source: &Path, scans: &[&PathBuf]) -> Result<(PathBuf,
         return Err(first_error.map_or_else(nothing, IngestError::from));
     };
     if let Some((_, other, its)) = ordered.next().filter(|(n, ..)| *n == most) {
-        let shown = |path: &Path, table: &SeriesTable| format!("{} in {}", table.columns, files::relative(source, path));
+        let shown =
+            |path: &Path, table: &SeriesTable| format!("{} in {}", table.columns, files::relative(source, path));
         let found = format!("columns {} and {}", shown(&path, &table), shown(&other, &its));
         return Err(IngestError::source(source, "files that agree in their columns, or --pattern to choose", found));
     }

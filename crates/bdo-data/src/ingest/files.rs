@@ -140,7 +140,8 @@ pub(super) fn unfetched(path: &Path) -> Option<Problem> {
         return None;
     }
     let start = std::fs::read(path).ok()?;
-    let pointers = [("/annex/objects/", "datalad get"), ("version https://git-lfs.github.com/", "git lfs pull --include")];
+    let pointers =
+        [("/annex/objects/", "datalad get"), ("version https://git-lfs.github.com/", "git lfs pull --include")];
     let (_, by) = pointers.into_iter().find(|(text, _)| start.starts_with(text.as_bytes()))?;
     let found = format!("a pointer whose content was not fetched; {} in its folder", fetch(by));
     Some(Problem::new("not fetched", "the file itself", found))

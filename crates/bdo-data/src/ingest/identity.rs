@@ -8,8 +8,22 @@ use crate::scan::ScanId;
 
 /// Folders that say what is in them, not whose it is.
 const PLAIN_FOLDERS: [&str; 16] = [
-    "func", "fmri", "bold", "rest", "resting", "nifti", "nii", "preproc", "preprocessed", "derivatives", "results", "images",
-    "rfmri", "stats", "reg", "data",
+    "func",
+    "fmri",
+    "bold",
+    "rest",
+    "resting",
+    "nifti",
+    "nii",
+    "preproc",
+    "preprocessed",
+    "derivatives",
+    "results",
+    "images",
+    "rfmri",
+    "stats",
+    "reg",
+    "data",
 ];
 
 /// Person, session, task and run as BIDS entities say them; `None` without a person.
@@ -21,7 +35,8 @@ pub(super) fn of_entities(stem: &str) -> Option<ScanId> {
 /// UK Biobank names files or folders after person, field, instance and array: `1000011_20227_2_0`.
 pub(super) fn of_biobank(path: &Path) -> Option<ScanId> {
     let stem = files::stem_of_table(path);
-    let folders = path.ancestors().skip(1).take(4).filter_map(|f| f.file_name()).map(|n| n.to_string_lossy().into_owned());
+    let folders =
+        path.ancestors().skip(1).take(4).filter_map(|f| f.file_name()).map(|n| n.to_string_lossy().into_owned());
     std::iter::once(stem).chain(folders).find_map(|name| {
         let parts: Vec<&str> = name.split('_').collect();
         let [person, field, instance, array] = parts[..] else { return None };
@@ -79,7 +94,9 @@ pub(super) fn of_folders(source: &Path, path: &Path) -> ScanId {
     let mut people: Vec<String> = vec![];
     for folder in &folders {
         let lower = folder.to_lowercase();
-        let of_feat = [".feat", ".ica"].iter().find_map(|e| lower.ends_with(e).then(|| folder[..folder.len() - e.len()].to_owned()));
+        let of_feat = [".feat", ".ica"]
+            .iter()
+            .find_map(|e| lower.ends_with(e).then(|| folder[..folder.len() - e.len()].to_owned()));
         let after = |keys: &[&str]| {
             let rest = keys.iter().find_map(|k| lower.strip_prefix(k)).map(|rest| rest.trim_start_matches(['-', '_']));
             rest.filter(|r| !r.is_empty()).map(|r| folder[folder.len() - r.len()..].to_owned())
@@ -131,7 +148,8 @@ mod tests {
 
     #[test]
     fn people_of_the_connectome_project() {
-        let path = "/d/100307/MNINonLinear/Results/rfMRI_REST1_LR/rfMRI_REST1_LR_Atlas_MSMAll_hp2000_clean.dtseries.nii";
+        let path =
+            "/d/100307/MNINonLinear/Results/rfMRI_REST1_LR/rfMRI_REST1_LR_Atlas_MSMAll_hp2000_clean.dtseries.nii";
         let (id, folder) = of_connectome_project(Path::new(path)).unwrap();
         assert_eq!((id.to_string().as_str(), folder.as_str()), ("100307_task-REST1_run-LR", "rfMRI_REST1_LR"));
         let whole = "/d/HCA1_V1_MR/MNINonLinear/Results/rfMRI_REST/rfMRI_REST_Atlas_hp0_clean.dtseries.nii";

@@ -39,8 +39,7 @@ impl Listing {
         let mut reader =
             csv::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter == b',').from_reader(text.as_bytes());
         let malformed = |e: csv::Error| IngestError::source(manifest, "a table", e.to_string());
-        let names: Vec<String> =
-            reader.headers().map_err(malformed)?.iter().map(|h| h.trim().to_lowercase()).collect();
+        let names: Vec<String> = reader.headers().map_err(malformed)?.iter().map(|h| h.trim().to_lowercase()).collect();
         let column: HashMap<&str, usize> =
             COLUMNS.iter().filter_map(|c| Some((*c, names.iter().position(|n| n == c)?))).collect();
         let known = format!("columns path and subject, and any of {}", COLUMNS[2..].join(", "));
@@ -58,7 +57,11 @@ impl Listing {
             };
             let line = record.position().map_or(0, csv::Position::line);
             let (Some(path), Some(subject)) = (cell("path"), cell("subject")) else {
-                return Err(IngestError::source(manifest, "a path and a subject in every row", format!("none in line {line}")));
+                return Err(IngestError::source(
+                    manifest,
+                    "a path and a subject in every row",
+                    format!("none in line {line}"),
+                ));
             };
             let id = ScanId { subject, session: cell("session"), task: cell("task"), run: cell("run") };
             if let Err(problem) = listing.add(source, &path, id, cell("tr"), cell("site")) {
@@ -71,22 +74,36 @@ impl Listing {
         Ok(listing)
     }
 
-    fn add(&mut self, source: &Path, name: &str, id: ScanId, tr: Option<String>, site: Option<String>) -> Result<(), Problem> {
+    fn add(
+        &mut self,
+        source: &Path,
+        name: &str,
+        id: ScanId,
+        tr: Option<String>,
+        site: Option<String>,
+    ) -> Result<(), Problem> {
         let path = source.join(name);
         let number = |text: &String| {
-            let seconds: f64 = text.parse().map_err(|_| Problem::new("tr", "seconds in the manifest", format!("{text:?}")))?;
+            let seconds: f64 =
+                text.parse().map_err(|_| Problem::new("tr", "seconds in the manifest", format!("{text:?}")))?;
             implausible("the manifest", seconds).map_or(Ok(seconds), Err)
         };
         let tr_seconds = tr.as_ref().map(number).transpose()?;
         if !path.is_file() {
             let problem = files::unfetched(&path);
-            return Err(problem.unwrap_or_else(|| Problem::new("file", "a file that the manifest names", "none of that name")));
+            return Err(
+                problem.unwrap_or_else(|| Problem::new("file", "a file that the manifest names", "none of that name"))
+            );
         }
         if self.files.contains_key(&path) {
             return Err(Problem::new("manifest", "one row a file", "a second row"));
         }
         if let Some((other, _)) = self.files.iter().find(|(_, listed)| listed.id == id) {
-            return Err(Problem::new("duplicate scan", "one file a scan", format!("{id}, as {} is", files::relative(source, other))));
+            return Err(Problem::new(
+                "duplicate scan",
+                "one file a scan",
+                format!("{id}, as {} is", files::relative(source, other)),
+            ));
         }
         self.files.insert(path, Listed { id, tr_seconds, site });
         Ok(())

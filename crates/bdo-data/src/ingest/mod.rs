@@ -42,8 +42,8 @@ pub use table_run::TableCompanions;
 use std::path::{Path, PathBuf};
 
 use crate::cohort::CohortError;
-use crate::durable::FileError;
 use crate::cohort::Rejection;
+use crate::durable::FileError;
 use crate::participants::ParticipantsError;
 use crate::pattern::Pattern;
 use crate::problem::{Problem, ReadError};

@@ -106,10 +106,13 @@ fn mask_of_feat(path: &Path) -> Option<PathBuf> {
 pub(super) fn run_tables_beside(path: &Path) -> RunTables {
     let name = files::name(path);
     let run = name.split('_').take_while(|part| {
-        ["sub-", "ses-", "task-", "acq-", "ce-", "rec-", "dir-", "run-", "echo-"].iter().any(|key| part.starts_with(key))
+        ["sub-", "ses-", "task-", "acq-", "ce-", "rec-", "dir-", "run-", "echo-"]
+            .iter()
+            .any(|key| part.starts_with(key))
     });
     let run = run.collect::<Vec<_>>().join("_");
-    let beside = |what: &str| Some(path.with_file_name(format!("{run}_{what}.tsv"))).filter(|p| p.is_file() || p.is_symlink());
+    let beside =
+        |what: &str| Some(path.with_file_name(format!("{run}_{what}.tsv"))).filter(|p| p.is_file() || p.is_symlink());
     if run.is_empty() {
         return RunTables::default();
     }

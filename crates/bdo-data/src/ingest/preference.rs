@@ -39,9 +39,8 @@ fn connectome_rank(stem: &str, folder: &str) -> Option<(u8, u8)> {
         return None;
     }
     let words: Vec<&str> = rest.split('_').filter(|w| !w.is_empty()).collect();
-    let known = |w: &&str| {
-        ["Atlas", "clean", "rclean", "tclean"].contains(w) || w.starts_with("hp") || w.starts_with("MSM")
-    };
+    let known =
+        |w: &&str| ["Atlas", "clean", "rclean", "tclean"].contains(w) || w.starts_with("hp") || w.starts_with("MSM");
     if !words.iter().all(known) {
         return None;
     }
@@ -148,7 +147,13 @@ mod tests {
     #[test]
     fn the_cleaned_series_of_a_connectome_folder_is_taken() {
         let folder = "/d/100307/MNINonLinear/Results/rfMRI_REST1_LR";
-        let names = ["_Atlas", "_Atlas_MSMAll", "_Atlas_MSMAll_hp2000_clean", "_Atlas_hp2000_clean", "_Atlas_MSMAll_hp2000_clean_vn"];
+        let names = [
+            "_Atlas",
+            "_Atlas_MSMAll",
+            "_Atlas_MSMAll_hp2000_clean",
+            "_Atlas_hp2000_clean",
+            "_Atlas_MSMAll_hp2000_clean_vn",
+        ];
         let paths: Vec<PathBuf> =
             names.iter().map(|n| PathBuf::from(format!("{folder}/rfMRI_REST1_LR{n}.dtseries.nii"))).collect();
         let scans: Vec<&PathBuf> = paths.iter().filter(|p| is_series(p)).collect();

@@ -113,7 +113,8 @@ impl Recipe {
     fn check_regions(&self, raw: &RawSeries) -> Result<(), Problem> {
         let valid = valid_regions(&raw.values, raw.frame_numbers.len()).iter().filter(|v| **v).count();
         if valid == 0 || (valid as f64) < self.least_regions * raw.regions as f64 {
-            let expected = format!("a signal in at least {:.0} % of {} regions", 100.0 * self.least_regions, raw.regions);
+            let expected =
+                format!("a signal in at least {:.0} % of {} regions", 100.0 * self.least_regions, raw.regions);
             return Err(Problem::new("regions", expected, format!("{valid} that are neither missing nor constant")));
         }
         Ok(())

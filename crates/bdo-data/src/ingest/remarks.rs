@@ -47,7 +47,8 @@ impl Remarks {
         let kept = self.kept();
         let sentence = |(remark, scans): (&String, &BTreeSet<String>)| {
             let first = scans.first().map(String::as_str).unwrap_or_default();
-            let which = if scans.len() == 1 { first.to_owned() } else { format!("{} scans, first {first}", scans.len()) };
+            let which =
+                if scans.len() == 1 { first.to_owned() } else { format!("{} scans, first {first}", scans.len()) };
             format!("{which}: {remark}")
         };
         kept.of_scans.iter().map(sentence).collect()

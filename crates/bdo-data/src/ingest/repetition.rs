@@ -74,7 +74,8 @@ impl HeaderTime {
             return (None, None);
         }
         let assumed = |seconds: f64, unit: &str| {
-            let remark = format!("the header has no unit of time: {} is taken as {unit}, a TR of {seconds} s", self.value);
+            let remark =
+                format!("the header has no unit of time: {} is taken as {unit}, a TR of {seconds} s", self.value);
             (Some(seconds), Some(remark))
         };
         if PLAUSIBLE_TR_SECONDS.contains(&self.value) {
@@ -98,7 +99,8 @@ impl RepetitionTime {
             let said = [("the sidecar", self.stated), ("the header", in_header)];
             let overruled = said.into_iter().find_map(|(who, s)| Some((who, s.filter(|s| !agree(seconds, *s))?)));
             let remarks = overruled.map(|(who, s)| format!("--tr {seconds} is taken instead of {s} s in {who}"));
-            return implausible("--tr", seconds).map_or(Ok(Resolved { seconds, remarks: remarks.into_iter().collect() }), Err);
+            return implausible("--tr", seconds)
+                .map_or(Ok(Resolved { seconds, remarks: remarks.into_iter().collect() }), Err);
         }
         let (who, seconds) = match (self.stated, in_header) {
             (Some(stated), Some(in_header)) if !agree(stated, in_header) => {

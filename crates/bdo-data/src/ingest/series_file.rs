@@ -190,7 +190,10 @@ mod tests {
         let error = |shape, kind| read("a.npy", &[header(shape, kind), data.clone()].concat()).unwrap_err();
         assert_eq!(error("(2, 4)", "<f4"), "a.npy: size: expected 2 x 4 numbers of 4 bytes, found 24 bytes");
         assert_eq!(error("(6,)", "<f4"), "a.npy: shape: expected two sizes, frames and regions, found (6,)");
-        assert_eq!(error("(2, 3)", "|O"), "a.npy: type of number: expected f4, f8, i2, i4 or i8 of either byte order, found |O");
+        assert_eq!(
+            error("(2, 3)", "|O"),
+            "a.npy: type of number: expected f4, f8, i2, i4 or i8 of either byte order, found |O"
+        );
         assert!(error("(18446744073709551615, 3)", "<f4").contains("expected 18446744073709551615 x 3"));
     }
 }

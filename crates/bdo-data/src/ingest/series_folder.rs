@@ -105,7 +105,10 @@ pub(super) fn regions(
     match table.names {
         Some(names) if names.iter().all(|n| n.parse::<u64>().is_ok()) && atlas.is_some() => {
             let atlas = atlas.unwrap_or_default();
-            warnings.push(format!("the columns of {} are only numbered: regions are {atlas}-N; --labels names them", files::name(&path)));
+            warnings.push(format!(
+                "the columns of {} are only numbered: regions are {atlas}-N; --labels names them",
+                files::name(&path)
+            ));
             // Numbers alone would be those of any atlas.
             Ok((atlas.clone(), names.iter().map(|n| Region::named(format!("{atlas}-{n}"))).collect()))
         }

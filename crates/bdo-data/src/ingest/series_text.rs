@@ -239,7 +239,8 @@ mod tests {
 
     #[test]
     fn a_time_column_gives_times_and_is_no_region() {
-        let table = parse(format!("time,a,b\n{}", rows(0, 12, |t| format!("{},", t as f64 * 0.72))).as_bytes()).unwrap();
+        let table =
+            parse(format!("time,a,b\n{}", rows(0, 12, |t| format!("{},", t as f64 * 0.72))).as_bytes()).unwrap();
         assert_eq!((table.columns, table.times_seconds.unwrap()[11]), (2, 11.0 * 0.72));
         let table = parse(format!("time_ms,a,b\n{}", rows(0, 12, |t| format!("{},", t * 720))).as_bytes()).unwrap();
         assert_eq!(table.times_seconds.unwrap()[1], 0.72);

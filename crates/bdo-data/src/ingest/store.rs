@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::json;
 
 use super::remarks::FreedomLeft;
-use super::{IngestError, IngestPlan, SourceFile};
 use super::repetition::agree;
+use super::{IngestError, IngestPlan, SourceFile};
 use crate::cohort::{
     self, Cohort, CohortError, Copies, Observer, Plan, Provenance, REJECTED_FILE, Rejection, Tables, table_blake3,
 };
@@ -164,7 +164,8 @@ fn outstanding<'a>(
 /// What is not as it was when the scan was ingested.
 fn changed(file: &SourceFile, entry: &cohort::IndexEntry) -> Option<Rejection> {
     let what = "changed since it was ingested";
-    let rejected = |expected: String, found: String| Some(Rejection::of(&file.name, Problem::new(what, expected, found)));
+    let rejected =
+        |expected: String, found: String| Some(Rejection::of(&file.name, Problem::new(what, expected, found)));
     let time = match &file.tr_seconds {
         Ok(time) => time.given.or(time.stated),
         Err(rejection) => return Some(rejection.clone()),

@@ -58,7 +58,8 @@ pub(super) fn above(lines: &[(usize, &str)], delimiter: Option<char>) -> Result<
     let next_increases = different_whole_numbers(&next).is_some_and(|n| n.len() == columns && increasing(&n));
     match (counts_up, increasing(&numbers) && columns >= COLUMNS_THAT_DECIDE) {
         (true, _) if next_increases => {
-            let found = format!("{}, ... above other whole numbers, which may be names or values", counted[..2].join(", "));
+            let found =
+                format!("{}, ... above other whole numbers, which may be names or values", counted[..2].join(", "));
             Err(Problem::new("first row", "names of the columns, or values of the first frame", found))
         }
         (true, _) => Ok(named(false)),
@@ -117,12 +118,17 @@ mod tests {
         assert_eq!(decide("17,4,9\n0.5,-1.5,3.25\n"), names(&["17", "4", "9"]));
         assert_eq!(decide("0,1,2\n812,796,905\n"), names(&["0", "1", "2"]));
         assert_eq!(decide(",0,1\n0,0.5,0.25\n"), names(&["", "0", "1"]));
-        assert_eq!(decide("10,20,30,40,50,60,70,80\n5,4,3,9,1,2,8,7\n"), names(&["10", "20", "30", "40", "50", "60", "70", "80"]));
+        assert_eq!(
+            decide("10,20,30,40,50,60,70,80\n5,4,3,9,1,2,8,7\n"),
+            names(&["10", "20", "30", "40", "50", "60", "70", "80"])
+        );
     }
 
     #[test]
     fn first_frames_stay_frames() {
-        for text in ["0.5,1.5\n2.5,3.5\n", "812,796\n800,801\n", "0,0\n0.5,0.25\n", "3,5\n2.5,3.5\n", "1.50,2.00\n1.5,2.5\n"] {
+        for text in
+            ["0.5,1.5\n2.5,3.5\n", "812,796\n800,801\n", "0,0\n0.5,0.25\n", "3,5\n2.5,3.5\n", "1.50,2.00\n1.5,2.5\n"]
+        {
             assert_eq!(decide(text), Ok(Above::Nothing), "{text:?}");
         }
         assert!(decide("0,1,2\n3,4,5\n").unwrap_err().found.contains("names or values"));

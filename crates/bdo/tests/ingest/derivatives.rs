@@ -86,7 +86,7 @@ fn what_cannot_be_told_is_rejected_and_the_rest_goes_on() {
     let rejected = fs::read_to_string(out.join("rejected.tsv")).unwrap();
     let rows: Vec<Vec<&str>> = rejected.lines().skip(1).map(|l| l.split('\t').collect()).collect();
     assert_eq!(rows.len(), 4, "{rejected}");
-    assert_eq!(rows[0][1..], ["repetition time", "2 s as in the sidecar", "1.5 s in the header"]);
+    assert_eq!(rows[0][1..], ["repetition time", "2 s as in the sidecar", "1.5 s in the header (--tr decides)"]);
     assert_eq!(rows[1][1..], ["space", "MNI152NLin6Asym", "T1w"]);
     assert!(rows[2][0].contains("sub-03"), "{rejected}");
     assert_eq!(rows[3][1..], ["confounds", "60 rows as the image has volumes", "30"]);

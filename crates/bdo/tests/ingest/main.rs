@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod derivatives;
+mod edges;
 mod fixture;
 mod hostile;
 mod kill;
