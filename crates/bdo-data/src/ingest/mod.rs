@@ -20,6 +20,7 @@ mod remarks;
 mod repetition;
 mod series_file;
 mod series_folder;
+mod series_hdf5;
 mod series_mat;
 mod series_npz;
 mod series_text;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::{files, series_mat, series_npz, series_text};
+use super::{files, series_hdf5, series_mat, series_npz, series_text};
 use crate::durable::InFile;
 use crate::problem::{Problem, ReadError};
 
@@ -29,7 +29,7 @@ pub struct SeriesTable {
     pub blake3: String,
 }
 
-/// Reads a .npy, .npz or .mat file by its ending, anything else as text, gzipped or not.
+/// Reads a .npy, .npz, .mat, .h5 or .hdf5 file by its ending, anything else as text, gzipped or not.
 pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     let content = |problem: Problem| ReadError::content(path, problem);
@@ -42,6 +42,7 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
         "npy" => parse_npy(&bytes),
         "npz" => series_npz::parse(&bytes, MOST_BYTES),
         "mat" => series_mat::parse(&bytes, MOST_BYTES),
+        "h5" | "hdf5" => series_hdf5::parse(&bytes, MOST_BYTES),
         _ => series_text::parse(&bytes),
     };
     let mut table = parsed.map_err(content)?;

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::region::{Region, repeated_name};
 
 /// Endings of series files.
-const ENDINGS: [&str; 7] = ["tsv", "csv", "1d", "txt", "npy", "npz", "mat"];
+const ENDINGS: [&str; 9] = ["tsv", "csv", "1d", "txt", "npy", "npz", "mat", "h5", "hdf5"];
 /// Taken where a table has no repetition time anywhere: only the order of frames is known then.
 const ASSUMED_TR_SECONDS: f64 = 1.0;
 /// Files beside the scans that are tables of something else.
