@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use bdo_data::confound::Preset as Regression;
+use bdo_data::confound::{Expansion, Preset as Regression};
 use bdo_data::durable;
 use bdo_data::ingest::Format;
 use bdo_eval::fitted::HeadKind;
@@ -218,6 +218,16 @@ impl Choice for Option<Regression> {
         (Some(Regression::Scrubbing), "scrubbing", "The same with all terms of white matter and fluid, and scrubbing"),
         (Some(Regression::Compcor), "compcor", "Cosines, 24 motion parameters, anatomical CompCor"),
         (Some(Regression::IcaAroma), "ica_aroma", "White matter and fluid, on images cleaned by ICA-AROMA"),
+        (Some(Regression::ThirtySix), "36p", "Motion, white matter, fluid and global signal with all terms"),
+    ];
+}
+
+impl Choice for Expansion {
+    const CHOICES: Choices<Self> = &[
+        (Self::Basic, "basic", "The signal alone"),
+        (Self::Power2, "power2", "And its square"),
+        (Self::Derivatives, "derivatives", "And its first difference"),
+        (Self::Full, "full", "And the difference and the squares of both"),
     ];
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::raw::RawSeries;
 use crate::clean::{Band, Cleaning, clean};
-use crate::confound::{Confounds, Preset, Scrub, Strategy};
+use crate::confound::{Additions, Confounds, Preset, Scrub, Strategy};
 use crate::problem::Problem;
 use crate::scan::valid_regions;
 
@@ -29,10 +29,12 @@ const LEAST_FREEDOM: usize = 10;
 const LEAST_REGIONS: f64 = 0.5;
 
 /// What the user asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wishes {
     /// A preset of confounds.
     pub denoise: Option<Preset>,
+    /// Confounds beyond the preset.
+    pub additions: Additions,
     /// Scrubbing, whatever the preset.
     pub scrub: Option<Scrub>,
     /// A band-pass.
@@ -48,11 +50,11 @@ pub struct Wishes {
 impl Recipe {
     /// Resolves wishes and defaults.
     pub(super) fn of(drop_volumes: usize, wishes: &Wishes) -> Self {
-        let mut denoise = wishes.denoise.map(Preset::strategy);
+        let mut denoise = Strategy::of(wishes.denoise, &wishes.additions);
         if let Some(scrub) = wishes.scrub {
             denoise = Some(Strategy { scrub: Some(scrub), ..denoise.unwrap_or_else(Strategy::nothing) });
         }
-        let regresses = wishes.denoise.is_some() || wishes.band_pass.is_some();
+        let regresses = Strategy::of(wishes.denoise, &wishes.additions).is_some() || wishes.band_pass.is_some();
         let cleaning = Cleaning { detrend: wishes.detrend.unwrap_or(regresses), band_pass: wishes.band_pass };
         Self {
             drop_volumes,

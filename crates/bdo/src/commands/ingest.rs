@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use bdo_data::clean::Band;
 use bdo_data::cohort::{Cohort, CohortError, Rejection};
-use bdo_data::confound::{Preset, Scrub};
+use bdo_data::confound::{Additions, Expansion, Preset, Scrub};
 use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestError, IngestOptions, IngestPlan, Wishes};
 use bdo_data::pattern::Pattern;
@@ -102,6 +102,15 @@ struct Cleaning {
     /// Confounds of fMRIPrep to regress out, with a linear trend
     #[arg(long, value_name = "PRESET", value_parser = one_of::<Maybe<Preset>>(), default_value = "none")]
     denoise: Maybe<Preset>,
+    /// Also regress out the mean signal of the brain, with these terms
+    #[arg(long, value_name = "TERMS", value_parser = one_of::<Expansion>())]
+    global_signal: Option<Expansion>,
+    /// With `compcor`: at most so many components per mask [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    n_compcor: Option<u16>,
+    /// Also, or only, regress out these columns of the confound table; `cosine*` is all whose names begin so
+    #[arg(long, value_name = "COLUMN,COLUMN", value_delimiter = ',')]
+    confounds: Vec<String>,
     /// Leave out volumes of high motion; true times are kept, nothing is interpolated
     #[arg(long)]
     scrub: bool,
@@ -264,6 +273,19 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<In
         fd_threshold_mm: cleaning.fd_threshold.unwrap_or(usual.fd_threshold_mm),
         std_dvars_threshold: cleaning.std_dvars_threshold.unwrap_or(usual.std_dvars_threshold),
         shortest_segment: cleaning.scrub_segment.unwrap_or(usual.shortest_segment),
+    if cleaning.n_compcor.is_some() && cleaning.denoise != Some(Preset::Compcor) {
+        bail!("--n-compcor: expected --denoise compcor, found another preset or none");
+    }
+    let scrub = Scrub {
+        fd_threshold_mm: cleaning.fd_threshold,
+        std_dvars_threshold: cleaning.std_dvars_threshold,
+        shortest_segment: cleaning.scrub_segment,
+    };
+    let denoise = cleaning.denoise;
+    let additions = Additions {
+        global_signal: cleaning.global_signal,
+        n_compcor: cleaning.n_compcor.map(usize::from),
+        columns: cleaning.confounds.iter().map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect(),
     };
     Ok(IngestOptions {
         format: input.format,
@@ -283,6 +305,7 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<In
         task_ids: input.task_id.clone(),
         wishes: Wishes {
             denoise,
+            additions,
             scrub: scrubs.then_some(scrub),
             band_pass: cleaning.band_pass,
             detrend: cleaning.detrend,
