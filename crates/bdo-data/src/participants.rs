@@ -27,9 +27,10 @@ pub enum ParticipantsError {
 const MISSING: [&str; 9] = ["", "n/a", "N/A", "NA", "na", "nan", "NaN", "null", "NULL"];
 
 /// Headers under which tables give the person, most specific first.
-const ID_HEADERS: [&str; 11] = [
+const ID_HEADERS: [&str; 12] = [
     "participant_id",
     "subject_id",
+    "src_subject_id",
     "subject",
     "sub_id",
     "sub",

@@ -57,7 +57,16 @@ pub(super) fn of_connectome_project(path: &Path) -> Option<(ScanId, String)> {
     let task = words.next();
     let run: Vec<String> = words.collect();
     let run = (!run.is_empty()).then(|| run.join("+"));
-    Some((ScanId { subject: parts[i - 1].clone(), session: None, task, run }, folder))
+    let (subject, session) = person_and_visit(&parts[i - 1]);
+    Some((ScanId { subject, session, task, run }, folder))
+}
+
+/// The Lifespan and disease studies of the project name a folder after person and visit: `HCA6002236_V1_MR`.
+fn person_and_visit(folder: &str) -> (String, Option<String>) {
+    match folder.strip_suffix("_MR").and_then(|f| f.rsplit_once('_')) {
+        Some((person, visit)) => (person.to_owned(), Some(visit.to_owned())),
+        None => (folder.to_owned(), None),
+    }
 }
 
 /// The folder of FSL's FEAT or MELODIC that a file is in.
@@ -153,6 +162,6 @@ mod tests {
         let (id, folder) = of_connectome_project(Path::new(path)).unwrap();
         assert_eq!((id.to_string().as_str(), folder.as_str()), ("100307_task-REST1_run-LR", "rfMRI_REST1_LR"));
         let whole = "/d/HCA1_V1_MR/MNINonLinear/Results/rfMRI_REST/rfMRI_REST_Atlas_hp0_clean.dtseries.nii";
-        assert_eq!(of_image(Path::new(whole)).to_string(), "HCA1_V1_MR_task-REST");
+        assert_eq!(of_image(Path::new(whole)).to_string(), "HCA1_ses-V1_task-REST");
     }
 }

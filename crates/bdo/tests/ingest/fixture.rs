@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -125,6 +126,13 @@ pub(crate) fn fmriprep(root: &Path, people: usize) {
             .unwrap();
     }
     fs::write(root.join("participants.tsv"), table).unwrap();
+}
+
+/// The bytes, gzipped.
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
 }
 
 /// Runs `bdo ingest` with these arguments.

@@ -4,7 +4,9 @@
 mod derivatives;
 mod edges;
 mod fixture;
+mod grayordinates;
 mod hostile;
 mod kill;
 mod processes;
+mod recipes;
 mod tables;
