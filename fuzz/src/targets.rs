@@ -108,7 +108,7 @@ pub fn bids_names(bytes: &[u8]) {
     let root = Path::new("/nowhere");
     let found: Vec<PathBuf> = text.lines().take(64).map(|line| root.join(line.trim_start_matches('/'))).collect();
     let tree = Tree::of(root, &found);
-    let atlas = bids::atlases(&tree).into_iter().next().map(str::to_owned);
+    let atlas = bids::atlases(&tree, Kind::Tables).into_iter().next().map(str::to_owned);
     for kind in [Kind::Images, Kind::Surfaces, Kind::Tables] {
         let wanted = Wanted {
             kind,
@@ -118,6 +118,9 @@ pub fn bids_names(bytes: &[u8]) {
             space: text.lines().last().map(SpaceWish::parse),
             atlas: atlas.clone(),
             aroma: false,
+            desc: None,
+            dense: text.len() % 2 == 0,
+            pattern: None,
         };
         for run in bids::runs(&tree, &wanted) {
             let _ = tree.metadata(&run.file);

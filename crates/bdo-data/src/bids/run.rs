@@ -88,6 +88,9 @@ pub struct Run {
     pub passed_over: Option<(String, Vec<String>)>,
 }
 
+/// Images that can be read without being asked for by `desc-`: fMRIPrep's, and those XCP-D has denoised.
+const PREPARED: [&str; 3] = ["preproc", "denoised", "denoisedSmoothed"];
+
 /// The parcellations the tables, or the parcellated surfaces, of a tree are in.
 pub fn atlases(tree: &Tree, kind: Kind) -> BTreeSet<&str> {
     let holds = |f: &&BidsFile| match kind {
@@ -153,6 +156,13 @@ fn run(tree: &Tree, id: ScanId, files: &[&BidsFile], wanted: &Wanted) -> Run {
         file: file.clone(),
         problem,
         passed_over: preferred.map(|(left, others)| (description(left[0]), others)),
+    }
+}
+
+impl Run {
+    /// Whether its maker has regressed out confounds already, as XCP-D does.
+    pub fn is_denoised(&self) -> bool {
+        self.file.name.get("desc").is_some_and(|d| d.starts_with("denoised"))
     }
 }
 
@@ -234,10 +244,10 @@ fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
     };
     let kind = match wanted.kind {
         Kind::Images => {
-            let desc = if wanted.aroma { "smoothAROMAnonaggr" } else { "preproc" };
+            let known: &[&str] = if wanted.aroma { &["smoothAROMAnonaggr"] } else { &PREPARED };
             name.suffix == "bold"
                 && [".nii", ".nii.gz"].contains(&name.ending.as_str())
-                && (wanted.desc.is_some() || name.get("desc") == Some(desc))
+                && (wanted.desc.is_some() || name.get("desc").is_some_and(|d| known.contains(&d)))
         }
         Kind::Surfaces => {
             is_surface(file, wanted.dense) && wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a))

@@ -58,12 +58,6 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     let mut wanted = wanted(kind, options);
     let mut warnings = vec![];
     let mut parcellation = Parcellation::Done;
-    let default_dropped = match kind {
-        Kind::Tables => 0,
-        Kind::Images => UNSTEADY_VOLUMES,
-        Kind::Surfaces => cifti_folder::default_dropped(wanted.dense),
-    };
-    let recipe = Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes);
     let (atlas_name, regions) = match kind {
         Kind::Images => {
             let atlas = nifti_folder::atlas(source, options)?;
@@ -85,6 +79,7 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
         ));
     }
     warnings.extend(versions(&runs));
+    let recipe = recipe(source, &runs, kind, wanted.dense, options)?;
     let participants = people(source, options)?;
     let without = runs.iter().filter(|r| r.confounds.is_none()).count();
     if kind != Kind::Tables && recipe.denoise.is_none() && without < runs.len() {
@@ -145,12 +140,36 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
     Err(IngestError::source(tree.root(), "--atlas FILE to make region series of the images with", "none"))
 }
 
+/// What is done to the series. Who has denoised images has also left out the unsteady volumes, so that nothing is dropped by
+/// default, and regressing out confounds once more would be wrong.
+fn recipe(
+    source: &Path,
+    runs: &[Run],
+    kind: Kind,
+    dense: bool,
+    options: &IngestOptions,
+) -> Result<Recipe, IngestError> {
+    let denoised = kind != Kind::Tables && runs.iter().any(Run::is_denoised);
+    let default_dropped = match kind {
+        Kind::Tables => 0,
+        _ if denoised => 0,
+        Kind::Images => UNSTEADY_VOLUMES,
+        Kind::Surfaces => cifti_folder::default_dropped(dense),
+    };
+    let recipe = Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes);
+    if denoised && recipe.denoise.is_some() {
+        let found = "images named desc-denoised, of which confounds are regressed out already";
+        return Err(IngestError::source(source, "images to denoise or scrub (--denoise, --scrub)", found));
+    }
+    Ok(recipe)
+}
+
 fn expected_files(kind: Kind, wanted: &Wanted) -> &'static str {
     match kind {
         Kind::Images if wanted.aroma => {
             "images named sub-*_desc-smoothAROMAnonaggr_bold.nii.gz, which --denoise ica_aroma needs"
         }
-        Kind::Images => "images named sub-*_desc-preproc_bold.nii.gz",
+        Kind::Images => "images named sub-*_desc-preproc_bold.nii.gz or sub-*_desc-denoised_bold.nii.gz",
         Kind::Surfaces => "series named sub-*_bold.dtseries.nii or .ptseries.nii",
         Kind::Tables => "tables named sub-*_atlas-*_timeseries.tsv or sub-*_seg-*_timeseries.tsv",
     }

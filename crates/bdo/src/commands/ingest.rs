@@ -273,15 +273,10 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<In
         fd_threshold_mm: cleaning.fd_threshold.unwrap_or(usual.fd_threshold_mm),
         std_dvars_threshold: cleaning.std_dvars_threshold.unwrap_or(usual.std_dvars_threshold),
         shortest_segment: cleaning.scrub_segment.unwrap_or(usual.shortest_segment),
+    };
     if cleaning.n_compcor.is_some() && cleaning.denoise != Some(Preset::Compcor) {
         bail!("--n-compcor: expected --denoise compcor, found another preset or none");
     }
-    let scrub = Scrub {
-        fd_threshold_mm: cleaning.fd_threshold,
-        std_dvars_threshold: cleaning.std_dvars_threshold,
-        shortest_segment: cleaning.scrub_segment,
-    };
-    let denoise = cleaning.denoise;
     let additions = Additions {
         global_signal: cleaning.global_signal,
         n_compcor: cleaning.n_compcor.map(usize::from),
