@@ -21,7 +21,7 @@ fn follow(page: &str, folder: &Path) {
     let commands: Vec<&str> = text
         .lines()
         .filter_map(|l| l.strip_prefix("    "))
-        .filter(|l| ["bdo ", "tr ", "iconv "].iter().any(|c| l.starts_with(c)))
+        .filter(|l| ["bdo ", "tr ", "iconv ", "awk "].iter().any(|c| l.starts_with(c)))
         .collect();
     assert!(commands.iter().any(|c| c.starts_with("bdo ingest")), "{page} has no command");
     for command in commands {
@@ -181,12 +181,39 @@ fn abide_one() {
         write(folder.join(format!("abide/{file}_rois_cc200.1D")), &rows);
         table += &format!("{number},{site},{file},{},{},1\n", person + 1, 24.45 + person as f64);
     }
-    write(folder.join("abide/Phenotypic_V1_0b_preprocessed1.csv"), &table);
+    write(folder.join("Phenotypic_V1_0b_preprocessed1.csv"), &table);
     follow("abide-1.md", folder);
     let cohort = open(&folder.join("abide-cohort"));
     assert_eq!((ids(&cohort), cohort.scan(0).unwrap().frames()), (vec!["50003".to_owned(), "50642".to_owned()], 30));
     assert_eq!(cohort.scan(1).unwrap().site.as_deref(), Some("CMU"));
+    assert_eq!((cohort.scan(0).unwrap().tr_seconds, cohort.scan(1).unwrap().tr_seconds), (1.5, 2.0));
     assert_eq!(label(&cohort, "50003", "DX_GROUP").as_deref(), Some("1"));
+}
+
+#[test]
+fn adhd_200() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    for (person, (site, name)) in [("KKI", "1018959"), ("Peking_1", "1050345")].into_iter().enumerate() {
+        for (kind, prefix) in ["snwmrda", "sfnwmrda"].into_iter().enumerate() {
+            let scan = format!("{prefix}{name}_session_1_rest_1");
+            let head = "File\tSub-brick\tMean_1\tMean_2\tMean_3\t\n".to_owned();
+            let rows = (0..40).fold(head, |text, t| {
+                let cells: Vec<String> = (0..3).map(|r| format!("{:.6}", noise(&[person, kind, r, t]))).collect();
+                text + &format!("{scan}.nii.gz\t{t}[?]\t{}\n", cells.join("\t"))
+            });
+            write(folder.join(format!("adhd200/{site}/{name}/{scan}_cc200_TCs.1D")), &rows);
+        }
+    }
+    let table = "ScanDir ID\tSite\tGender\tAge\tDX\n1018959\t3\t0\t12.36\t0\n1050345\t1\t1\t9.5\tpending\n";
+    write(folder.join("adhd200_preprocessed_phenotypics.tsv"), table);
+    follow("adhd-200.md", folder);
+    let cohort = open(&folder.join("adhd-cohort"));
+    assert_eq!(ids(&cohort), ["1018959_ses-1_run-1", "1050345_ses-1_run-1"]);
+    let scan = cohort.scan(0).unwrap();
+    assert_eq!((scan.frames(), scan.tr_seconds, cohort.regions().len()), (40, 2.5, 3));
+    assert!((scan.series[0] - noise(&[0, 0, 0, 0])).abs() < 1e-6, "the series before the band-pass are meant");
+    assert_eq!((label(&cohort, "1018959", "DX").as_deref(), label(&cohort, "1050345", "DX")), (Some("0"), None));
 }
 
 #[test]
