@@ -10,8 +10,22 @@ const LONGEST: Duration = Duration::from_secs(20);
 const MOST_BYTES: usize = 64 << 10;
 /// Numbers and words that sit at the edges of what readers accept.
 const EDGES: [&[u8]; 16] = [
-    b"\0", b"\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\xff\xff\xff\xff", b"\x80\0\0\0", b"nan", b"n/a", b"-1", b"1e309",
-    b"18446744073709551616", b"\t", b",", b"\n", b"{}", b"null", b"sub-",
+    b"\0",
+    b"\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\x80\0\0\0",
+    b"nan",
+    b"n/a",
+    b"-1",
+    b"1e309",
+    b"18446744073709551616",
+    b"\t",
+    b",",
+    b"\n",
+    b"{}",
+    b"null",
+    b"sub-",
 ];
 
 /// Replays the corpus of `name` and `seeds`, then runs so many derived inputs. Panics, and inputs that take too long, are kept as
@@ -54,7 +68,10 @@ fn execute(name: &str, target: fn(&[u8]), input: &[u8]) {
     if ended.is_err() || took > LONGEST {
         let kept = std::env::temp_dir().join(format!("bdo-fuzz-{name}-{}", input.len()));
         let _ = std::fs::write(&kept, input);
-        panic!("{name}: expected an answer within {LONGEST:?}, found a panic or {took:?}; the input is {}", kept.display());
+        panic!(
+            "{name}: expected an answer within {LONGEST:?}, found a panic or {took:?}; the input is {}",
+            kept.display()
+        );
     }
 }
 

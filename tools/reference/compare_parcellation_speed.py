@@ -1,9 +1,9 @@
 """Time ingest of whole-brain runs beside nilearn's masker, and the memory of a run of 4.3 GB.
 
-usage: python compare_parcellation_speed.py BDO ATLAS SCRATCH_DIR [--long]
+usage: python compare_parcellation_speed.py BDO ATLAS SCRATCH_DIR [--turns N] [--long]
 
 BDO is the release program, ATLAS a label image of 91 x 109 x 91 voxels. Runs of 200 volumes around a brain (16-bit whole numbers and 32-bit floats, gzipped as nibabel does) are
-generated into SCRATCH_DIR. Each program reads each run three times, in turns; medians are printed, one JSON line per run:
+generated into SCRATCH_DIR. Each program reads each run N times (3), in turns; medians are printed, one JSON line per run:
 
     inflate_cpu_s    decompression alone, by the decoder of BDO, on one thread
     masker_cpu_s     from the file to region series in BDO
@@ -15,6 +15,7 @@ With `--long` a run of 1200 volumes of 32-bit floats (4.3 GB, not compressed) is
 resident memory of `bdo ingest` is printed. Needs numpy, nibabel and nilearn.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -31,7 +32,6 @@ import numpy
 from nilearn.maskers import NiftiLabelsMasker
 
 warnings.simplefilter("ignore")
-TURNS = 3
 
 
 def brain(shape):
@@ -104,9 +104,9 @@ def processor_seconds():
     return usage.ru_utime + usage.ru_stime
 
 
-def compare(bdo, atlas, run, scratch):
+def compare(bdo, atlas, run, scratch, repetitions):
     turns = []
-    for _ in range(TURNS):
+    for _ in range(repetitions):
         turn = json.loads(child([bdo, "bench", "ingest", "--image", str(run), "--atlas", atlas, "--json"])[3])
         turn["ingest_cpu_s"], turn["ingest_wall_s"], turn["ingest_peak_mib"], _ = ingest(bdo, run, atlas, scratch)
         cpu, wall = processor_seconds(), time.perf_counter()
@@ -119,23 +119,29 @@ def compare(bdo, atlas, run, scratch):
     print(json.dumps({"run": run.name, "file_mib": round(run.stat().st_size / 2**20, 1), **median}), flush=True)
 
 
-def main(bdo, atlas, scratch, *options):
-    scratch = pathlib.Path(scratch)
-    scratch.mkdir(parents=True, exist_ok=True)
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bdo")
+    parser.add_argument("atlas")
+    parser.add_argument("scratch", type=pathlib.Path)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--long", action="store_true")
+    args = parser.parse_args()
+    args.scratch.mkdir(parents=True, exist_ok=True)
     for kind in ["i2", "f4"]:
-        run = scratch / f"whole_brain_{kind}.nii.gz"
+        run = args.scratch / f"whole_brain_{kind}.nii.gz"
         if not run.exists():
-            generate(run, atlas, kind, 200)
-        compare(bdo, atlas, run, scratch)
-    if "--long" in options:
-        run = scratch / "long_f4.nii"
-        generate_long(run, atlas, 1200)
+            generate(run, args.atlas, kind, 200)
+        compare(args.bdo, args.atlas, run, args.scratch, args.turns)
+    if args.long:
+        run = args.scratch / "long_f4.nii"
+        generate_long(run, args.atlas, 1200)
         size = run.stat().st_size
-        cpu, wall, peak, _ = ingest(bdo, run, atlas, scratch)
+        cpu, wall, peak, _ = ingest(args.bdo, run, args.atlas, args.scratch)
         run.unlink()
         record = {"run": run.name, "file_gb": size / 1e9, "ingest_cpu_s": cpu, "ingest_wall_s": wall, "ingest_peak_mib": peak}
         print(json.dumps(record))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

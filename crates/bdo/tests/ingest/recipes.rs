@@ -25,7 +25,8 @@ fn follow(page: &str, folder: &Path) {
         .collect();
     assert!(commands.iter().any(|c| c.starts_with("bdo ingest")), "{page} has no command");
     for command in commands {
-        let output = Command::new("sh").args(["-c", command]).env("PATH", &search).current_dir(folder).output().unwrap();
+        let output =
+            Command::new("sh").args(["-c", command]).env("PATH", &search).current_dir(folder).output().unwrap();
         let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "{page}: {command}: {said}");
     }
@@ -226,7 +227,8 @@ fn abide_two() {
         let scan = format!("sub-{name}_ses-1_task-rest_run-1");
         fmriprep_run(&root.join(format!("sub-{name}/ses-1/func")), &scan, person, [2.0, 3.0][person]);
     }
-    let table = b"SITE_ID,SUB_ID,DX_GROUP,AGE_AT_SCAN,NOTE\nABIDEII-BNI_1,29006,1,48,caf\xe9\nABIDEII-GU_1,28675,2,10.5,\n";
+    let table =
+        b"SITE_ID,SUB_ID,DX_GROUP,AGE_AT_SCAN,NOTE\nABIDEII-BNI_1,29006,1,48,caf\xe9\nABIDEII-GU_1,28675,2,10.5,\n";
     fs::write(folder.join("ABIDEII_Composite_Phenotypic.csv"), table).unwrap();
     volume_atlas(folder);
     follow("abide-2.md", folder);
@@ -248,13 +250,13 @@ fn transdiagnostic_connectome_project() {
             let func = root.join(format!("sub-{name}/func"));
             let scan = format!("sub-{name}_task-{task}_run-01");
             series(&func.join(format!("{scan}_space-fsLR_den-91k_bold.dtseries.nii")), FRAMES, &[person, k]);
-            let table = confounds(person);
-            // The table of the fixture has no global signal: fluid stands in for it.
-            let more = table.lines().map(|l| format!("{l}\t{}\n", l.split('\t').nth(24).unwrap().replace("csf", "global_signal")));
-            write(func.join(format!("{scan}_desc-confounds_timeseries.tsv")), &more.collect::<String>());
+            write(func.join(format!("{scan}_desc-confounds_timeseries.tsv")), &confounds(person));
         }
     }
-    write(folder.join("tcp/participants.tsv"), "participant_id\tage\tGroup\nsub-NDARINVAA1\t33\tPatient\nsub-NDARINVBB2\t41\tGenPop\n");
+    write(
+        folder.join("tcp/participants.tsv"),
+        "participant_id\tage\tGroup\nsub-NDARINVAA1\t33\tPatient\nsub-NDARINVBB2\t41\tGenPop\n",
+    );
     copy_atlas(&folder.join(format!("{ATLAS}.dlabel.nii")));
     follow("tcp.md", folder);
     let cohort = open(&folder.join("tcp-cohort"));

@@ -68,7 +68,8 @@ fn images_to_features_in_450_regions() {
     let labels = NiftiReader::read_single(&atlas, &Limits::default()).unwrap();
     assert_eq!(labels.shape, [91, 109, 91]);
     let mut header = vec![];
-    std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(File::open(&atlas).unwrap()), &mut header).unwrap();
+    std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(File::open(&atlas).unwrap()), &mut header)
+        .unwrap();
     let dir = tempfile::tempdir().unwrap();
     let images = dir.path().join("images");
     fs::create_dir(&images).unwrap();
@@ -93,9 +94,8 @@ fn images_to_features_in_450_regions() {
         let scan = cohort.scan(person).unwrap();
         assert_eq!((scan.frames(), scan.frame_times_seconds[0]), (FRAMES - DROPPED, scan.tr_seconds * DROPPED as f64));
         // A mean of equal whole numbers is that number.
-        let expected: Vec<f32> = (DROPPED..FRAMES)
-            .flat_map(|t| (1..=450).map(move |region| f32::from(value(person, region, t))))
-            .collect();
+        let expected: Vec<f32> =
+            (DROPPED..FRAMES).flat_map(|t| (1..=450).map(move |region| f32::from(value(person, region, t)))).collect();
         assert!(scan.series == expected, "person {person}");
     }
     let small = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 --set mask.frames=16 \
