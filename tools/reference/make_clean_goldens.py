@@ -42,6 +42,22 @@ STRATEGIES = {
     ),
 }
 PRESETS = ["simple", "scrubbing", "compcor"]
+# What nilearn has no preset for, or a preset with something added.
+SPELLED_OUT = {
+    "36p": dict(
+        strategy=("motion", "wm_csf", "global_signal"), motion="full", wm_csf="full", global_signal="full"
+    ),
+    "compcor_two": dict(
+        strategy=("high_pass", "motion", "compcor"), motion="full", compcor="anat_combined", n_compcor=2
+    ),
+    "simple_with_global_signal": dict(
+        strategy=("high_pass", "motion", "wm_csf", "global_signal"), motion="full", wm_csf="basic", global_signal="basic"
+    ),
+    "own_columns": dict(
+        strategy=("high_pass", "motion", "wm_csf", "global_signal"), motion="full", wm_csf="full", global_signal="full"
+    ),
+}
+OWN_COLUMNS = ["cosine00", "cosine01", "cosine02", "csf_power2", "global_signal_derivative1", "rot_y"]
 
 
 def table(rng, frames):
@@ -107,8 +123,12 @@ def confound_goldens(rng):
         out = {"table": tsv.read_text(), "json": json.dumps(meta), "cases": {}}
         cases = {name: (load_confounds, kwargs) for name, kwargs in STRATEGIES.items()}
         cases |= {name: (load_confounds_strategy, dict(denoise_strategy=name)) for name in PRESETS}
+        cases |= {name: (load_confounds, kwargs) for name, kwargs in SPELLED_OUT.items()}
         for name, (load, kwargs) in cases.items():
             names, values, kept = loaded(folder, "sub-a", load, **kwargs)
+            if name == "own_columns":
+                values = values[:, [names.index(column) for column in OWN_COLUMNS]]
+                names = OWN_COLUMNS
             out["cases"][name] = {"names": names, "kept": kept, "values": rounded(values)}
     (HERE / "confounds.json").write_text(json.dumps(out))
     return out
@@ -176,7 +196,7 @@ def clean_goldens(rng, generated):
         out["cases"][name] = settings | {"values": rounded(values, 10)}
     # The whole path: a preset's confounds of a generated run without its first volumes.
     run = series[:60].astype(float)
-    for name in PRESETS:
+    for name in [*PRESETS, "36p"]:
         case = generated["cases"][name]
         values = np.array(case["values"]).reshape(60, -1)
         kept = None if case["kept"] is None else np.array([k - 4 for k in case["kept"] if k >= 4])

@@ -5,7 +5,7 @@ usage: python make_image_goldens.py OUT_DIR
 Every image is generated here. `readers.json` holds shape, affine, repetition time and values as nibabel reads them;
 `parcellate.json` the labels resampled by nilearn and the region means of its NiftiLabelsMasker; `cifti.json` series as
 nibabel reads them and parcel means by numpy; `series.*` the same table in the formats of
-numpy and MATLAB. Needs numpy, scipy, nibabel and nilearn.
+numpy, MATLAB and HDF5. Needs numpy, scipy, h5py, nibabel and nilearn.
 """
 
 import gzip
@@ -245,6 +245,34 @@ def make_tables(out):
     savemat(out / "series_v7.mat", variables, do_compression=True)
 
 
+def make_hdf5(out):
+    """The same table as h5py writes it, by default and with the newest layout, and as MATLAB writes `save -v7.3`."""
+    import h5py
+
+    series = numpy.load(out / "series.npy")
+    with h5py.File(out / "series.h5", "w") as file:
+        file["rest/series"] = series
+        file["tr"] = 0.8
+        file["regions"] = ["a", "b", "c", "d"]
+    with h5py.File(out / "series_latest.h5", "w", libver="latest") as file:
+        options = dict(chunks=(2, 3), compression="gzip", shuffle=True, fletcher32=True)
+        file.create_dataset("series", data=series.astype(">f8"), **options)
+        file.create_dataset("long", data=numpy.arange(20), maxshape=(None,), chunks=(8,))
+    with h5py.File(out / "two_matrices.h5", "w") as file:
+        file["a"], file["b"] = series, series
+    # MATLAB: 512 bytes of its own before the file, columns together, the class of a variable as an attribute.
+    with h5py.File(out / "series_v73.mat", "w", userblock_size=512) as file:
+        dataset = file.create_dataset("series", data=series.T, chunks=(4, 3), compression="gzip", compression_opts=3)
+        dataset.attrs["MATLAB_class"] = numpy.bytes_("single")
+        text = file.create_dataset("name", data=numpy.array([[ord(c)] * 2 for c in "rest"], "u2"))
+        text.attrs["MATLAB_class"] = numpy.bytes_("char")
+        file.create_dataset("tr", data=numpy.array([[0.8]])).attrs["MATLAB_class"] = numpy.bytes_("double")
+        file.create_group("#refs#")["a"] = series
+    header = b"MATLAB 7.3 MAT-file, Platform: GLNXA64, Created on: Mon Jan  1 00:00:00 2024 HDF5 schema 1.00 ."
+    with open(out / "series_v73.mat", "r+b") as file:
+        file.write(header.ljust(116) + bytes(8) + b"\x00\x02IM")
+
+
 def main(out):
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -252,6 +280,7 @@ def main(out):
     make_parcellations(out)
     make_cifti(out)
     make_tables(out)
+    make_hdf5(out)
 
 
 if __name__ == "__main__":

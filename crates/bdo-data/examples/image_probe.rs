@@ -1,10 +1,9 @@
-//! Prints what is read from images as JSON, for comparison with other readers, and measures how fast.
+//! Prints what is read from images as JSON, for comparison with other readers.
 //!
 //!     image_probe values FILE...
 //!     image_probe parcellate IMAGE ATLAS [MASK]
 //!     image_probe resample ATLAS IMAGE
 //!     image_probe corpus FOLDER COUNT
-//!     image_probe speed IMAGE ATLAS
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[allow(dead_code)]
@@ -17,7 +16,7 @@ use std::path::Path;
 
 use bdo_data::atlas::image::AtlasImage;
 use bdo_data::nifti::{Grid, Limits, NiftiReader, resample_nearest};
-use bdo_data::parcellate::{LabelsMasker, MaskerOptions, measure_speed};
+use bdo_data::parcellate::{LabelsMasker, MaskerOptions};
 use bdo_data::problem::ReadError;
 use serde_json::{Value, json};
 
@@ -39,12 +38,7 @@ fn main() {
                 std::fs::write(Path::new(folder).join(format!("{number:05}.{ending}")), bytes).unwrap();
             }
         }
-        ["speed", image, atlas] => {
-            let atlas = AtlasImage::read(Path::new(atlas), None, &Limits::default()).unwrap();
-            let measured = measure_speed(Path::new(image), &atlas, &Limits::default()).unwrap();
-            println!("{}", serde_json::to_string(&measured).unwrap());
-        }
-        _ => eprintln!("image_probe values|parcellate|resample|corpus|speed ..."),
+        _ => eprintln!("image_probe values|parcellate|resample|corpus ..."),
     }
 }
 

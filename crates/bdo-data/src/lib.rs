@@ -17,6 +17,7 @@ pub mod clean;
 pub mod bids;
 pub mod ingest;
 pub mod participants;
+pub mod pattern;
 pub mod cohort;
 pub mod quality;
 pub mod division;

@@ -22,7 +22,20 @@ pub enum ParticipantsError {
 const MISSING: [&str; 9] = ["", "n/a", "N/A", "NA", "na", "nan", "NaN", "null", "NULL"];
 
 /// Headers under which tables give the person, most specific first.
-const ID_HEADERS: [&str; 8] = ["participant_id", "subject_id", "subject", "sub_id", "sub", "subid", "eid", "id"];
+const ID_HEADERS: [&str; 12] = [
+    "participant_id",
+    "subject_id",
+    "src_subject_id",
+    "subject",
+    "sub_id",
+    "sub",
+    "subid",
+    "eid",
+    "scandir id",
+    "scandirid",
+    "scandir_id",
+    "id",
+];
 
 /// One row a person, any number of label columns; a missing label is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -125,6 +138,32 @@ impl Participants {
     pub fn get(&self, row: usize, column: &str) -> Option<&str> {
         let column = self.columns.iter().position(|c| c == column)?;
         self.rows.get(row)?.1[column].as_deref()
+    }
+
+    /// Where a person was scanned, by a column of a usual name.
+    pub fn site_of(&self, subject: &str) -> Option<&str> {
+        let usual = |c: &&String| ["site", "site_id", "scanner"].contains(&c.to_lowercase().as_str());
+        let column = self.columns.iter().find(usual)?;
+        self.get(self.row_of(subject)?, column)
+    }
+
+    /// This table with the rows of another in place of its own: where that table has a person and a column, its value counts, also
+    /// where it is missing. People and columns it does not have stay as they are; people this table does not have are left out.
+    pub fn corrected_by(&self, other: &Self) -> Self {
+        let mut columns = self.columns.clone();
+        columns.extend(other.columns.iter().filter(|c| !self.columns.contains(c)).cloned());
+        let mut out = Self::with_columns(columns.clone());
+        out.descriptions.clone_from(&self.descriptions);
+        out.descriptions.extend(other.descriptions.clone());
+        for (row, subject) in self.subjects().enumerate() {
+            let corrected = other.row_of(subject);
+            let value = |c: &String| match corrected.filter(|_| other.columns.contains(c)) {
+                Some(row) => other.get(row, c).map(str::to_owned),
+                None => self.get(row, c).map(str::to_owned),
+            };
+            out.insert(subject, columns.iter().map(value).collect());
+        }
+        out
     }
 
     /// A whole column, one value per person in table order.

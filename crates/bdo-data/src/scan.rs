@@ -130,6 +130,15 @@ impl Scan {
         Ok(())
     }
 
+    /// BLAKE3 of the series alone: names and times are left out, so that a renamed copy is still a copy.
+    pub fn series_blake3(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for x in &self.series {
+            hasher.update(&x.to_le_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
     /// Which regions carry a signal: neither missing (NaN) nor constant over the kept frames.
     pub fn valid_regions(&self) -> Vec<bool> {
         valid_regions(&self.series, self.frames())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use bdo_data::confound::Preset as Regression;
+use bdo_data::confound::{Expansion, Preset as Regression};
 use bdo_data::durable;
 use bdo_data::ingest::Format;
 use bdo_eval::fitted::HeadKind;
@@ -267,7 +267,11 @@ impl Choice for FitOn {
 
 impl Choice for Format {
     const CHOICES: Choices<Self> = &[
-        (Self::AbidePcp, "abide-pcp", "Region series of the Preprocessed Connectomes Project and their table"),
+        (
+            Self::AbidePcp,
+            "abide-pcp",
+            "ABIDE or ADHD-200 series of the Preprocessed Connectomes Project and their table",
+        ),
         (Self::Bids, "bids", "Derivatives of fMRIPrep, XCP-D or giga_connectome"),
         (Self::Cifti, "cifti", "CIFTI series: .dtseries.nii with a .dlabel.nii atlas, or .ptseries.nii"),
         (Self::Nifti, "nifti", "Volume images with a label image as atlas"),
@@ -282,6 +286,16 @@ impl Choice for Option<Regression> {
         (Some(Regression::Scrubbing), "scrubbing", "The same with all terms of white matter and fluid, and scrubbing"),
         (Some(Regression::Compcor), "compcor", "Cosines, 24 motion parameters, anatomical CompCor"),
         (Some(Regression::IcaAroma), "ica_aroma", "White matter and fluid, on images cleaned by ICA-AROMA"),
+        (Some(Regression::ThirtySix), "36p", "Motion, white matter, fluid and global signal with all terms"),
+    ];
+}
+
+impl Choice for Expansion {
+    const CHOICES: Choices<Self> = &[
+        (Self::Basic, "basic", "The signal alone"),
+        (Self::Power2, "power2", "And its square"),
+        (Self::Derivatives, "derivatives", "And its first difference"),
+        (Self::Full, "full", "And the difference and the squares of both"),
     ];
 }
 

@@ -13,6 +13,7 @@ use crate::commands::finetune::FinetuneArgs;
 use crate::commands::infer::InferVerb;
 use crate::commands::ingest::IngestArgs;
 use crate::commands::inspect::InspectArgs;
+use crate::commands::label::LabelArgs;
 use crate::commands::merge::MergeArgs;
 use crate::commands::predict::PredictArgs;
 use crate::commands::pretrain::PretrainArgs;
@@ -68,6 +69,7 @@ pub(crate) enum Verb {
     Demo(DemoArgs),
     Simulate(SimulateArgs),
     Ingest(Box<IngestArgs>),
+    Label(LabelArgs),
     Merge(MergeArgs),
     Inspect(InspectArgs),
     Pretrain(PretrainArgs),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::{BidsFile, Tree};
+use crate::pattern::Pattern;
 use crate::problem::Problem;
 use crate::scan::ScanId;
 
@@ -54,6 +55,12 @@ pub struct Wanted {
     pub atlas: Option<String>,
     /// Whether the images must be those ICA-AROMA has cleaned.
     pub aroma: bool,
+    /// The `desc-` entity, where a scan is there in several versions.
+    pub desc: Option<String>,
+    /// Whether surfaces are dense or parcellated.
+    pub dense: bool,
+    /// Which files are meant at all.
+    pub pattern: Option<Pattern>,
 }
 
 /// One scan and the files that belong to it.
@@ -77,26 +84,43 @@ pub struct Run {
     pub motion: Option<PathBuf>,
     /// Why it cannot be read: what was checked, expected and found.
     pub problem: Option<Problem>,
+    /// Other versions of the scan that were passed over: the `desc-` that was taken, and the others.
+    pub passed_over: Option<(String, Vec<String>)>,
 }
 
-/// The parcellations the tables of a tree are in.
-pub fn atlases(tree: &Tree) -> BTreeSet<&str> {
-    tree.files().iter().filter(|f| is_table(f)).filter_map(|f| f.name.atlas()).collect()
+/// Images that can be read without being asked for by `desc-`: fMRIPrep's, and those XCP-D has denoised.
+const PREPARED: [&str; 3] = ["preproc", "denoised", "denoisedSmoothed"];
+
+/// The parcellations the tables, or the parcellated surfaces, of a tree are in.
+pub fn atlases(tree: &Tree, kind: Kind) -> BTreeSet<&str> {
+    let holds = |f: &&BidsFile| match kind {
+        Kind::Images => false,
+        Kind::Surfaces => is_surface(f, false),
+        Kind::Tables => is_table(f),
+    };
+    tree.files().iter().filter(holds).filter_map(|f| f.name.atlas()).collect()
 }
 
 /// The scans of a tree, in canonical order, one file each. A scan that is there only in other spaces has a problem.
 pub fn runs(tree: &Tree, wanted: &Wanted) -> Vec<Run> {
     let mut candidates: BTreeMap<ScanId, Vec<&BidsFile>> = BTreeMap::new();
-    for file in tree.files().iter().filter(|f| is_wanted(f, wanted)) {
-        if let Some(id) = scan_id(file) {
+    for file in tree.files().iter().filter(|f| is_wanted(tree, f, wanted)) {
+        if let Some(id) = scan_id(&|key| file.name.get(key).map(str::to_owned)) {
             candidates.entry(id).or_default().push(file);
         }
+    }
+    if tree.joins_runs() {
+        // XCP-D leaves the runs of a task, joined and standardised, beside them under a name without run and direction.
+        let runs: Vec<ScanId> = candidates.keys().filter(|id| id.run.is_some()).cloned().collect();
+        let same = |a: &ScanId, b: &ScanId| (&a.subject, &a.session, &a.task) == (&b.subject, &b.session, &b.task);
+        candidates.retain(|id, _| id.run.is_some() || !runs.iter().any(|run| same(id, run)));
     }
     candidates.into_iter().map(|(id, files)| run(tree, id, &files, wanted)).collect()
 }
 
 fn run(tree: &Tree, id: ScanId, files: &[&BidsFile], wanted: &Wanted) -> Run {
-    let (file, problem) = choose(files, wanted.space.as_ref());
+    let preferred = preferred(files, wanted);
+    let (file, problem) = choose(preferred.as_ref().map_or(files, |(left, _)| left), wanted.space.as_ref());
     let beside = |is: &dyn Fn(&BidsFile) -> bool, leaving_out: &[&str]| {
         let fits = |f: &&BidsFile| is(f) && f.name.get("sub").is_some() && f.name.applies_to(&file.name, leaving_out);
         tree.beside(file).filter(fits).max_by_key(|f| f.name.len()).map(|f| f.path.clone())
@@ -115,17 +139,46 @@ fn run(tree: &Tree, id: ScanId, files: &[&BidsFile], wanted: &Wanted) -> Run {
         let stated = f.name.get("stat") == Some("coverage") || f.name.suffix == "coverage";
         stated && tsv(f) && f.name.atlas() == file.name.atlas()
     };
+    let mask = beside(&is_mask, &["desc", "label"]);
+    let problem = problem.or_else(|| {
+        let masked = wanted.kind == Kind::Images && mask.is_none() && tree.has_masks(file.name.get("space"));
+        let expected = "a desc-brain_mask beside the image as other runs have, or --mask";
+        masked.then(|| Problem::new("brain mask", expected, "none"))
+    });
     Run {
         space: file.name.get("space").map(str::to_owned),
-        mask: beside(&is_mask, &["desc", "label"]),
-        confounds: beside(&is_confounds, &["desc"]),
-        outliers: beside(&|f| f.name.suffix == "outliers" && tsv(f), &["desc"]),
-        coverage: beside(&is_coverage, &["desc", "stat", "seg", "atlas"]),
-        motion: beside(&|f| f.name.suffix == "motion" && tsv(f), &["desc"]),
+        mask,
+        confounds: beside(&is_confounds, &["desc", "hash"]),
+        outliers: beside(&|f| f.name.suffix == "outliers" && tsv(f), &["desc", "hash"]),
+        coverage: beside(&is_coverage, &["desc", "stat", "seg", "atlas", "hash"]),
+        motion: beside(&|f| f.name.suffix == "motion" && tsv(f), &["desc", "hash"]),
         id,
         file: file.clone(),
         problem,
+        passed_over: preferred.map(|(left, others)| (description(left[0]), others)),
     }
+}
+
+impl Run {
+    /// Whether its maker has regressed out confounds already, as XCP-D does.
+    pub fn is_denoised(&self) -> bool {
+        self.file.name.get("desc").is_some_and(|d| d.starts_with("denoised"))
+    }
+}
+
+fn description(file: &BidsFile) -> String {
+    file.name.get("desc").map_or_else(|| "no desc".to_owned(), |d| format!("desc-{d}"))
+}
+
+/// Where a scan is there in several versions and none was asked for: unsmoothed before smoothed. The versions passed over are named.
+fn preferred<'a>(files: &[&'a BidsFile], wanted: &Wanted) -> Option<(Vec<&'a BidsFile>, Vec<String>)> {
+    let smoothed = |f: &&BidsFile| f.name.get("desc").is_some_and(|d| d.to_lowercase().contains("smooth"));
+    if wanted.desc.is_some() || wanted.aroma {
+        return None;
+    }
+    let (others, left): (Vec<&BidsFile>, Vec<&BidsFile>) = files.iter().copied().partition(|f| smoothed(f));
+    let named: BTreeSet<String> = others.into_iter().map(description).collect();
+    (!left.is_empty() && !named.is_empty()).then(|| (left, named.into_iter().collect()))
 }
 
 /// One of the files of a scan: the wanted space and resolution, or the only one there is.
@@ -167,7 +220,7 @@ fn choose<'a>(files: &[&'a BidsFile], wish: Option<&SpaceWish>) -> (&'a BidsFile
                 first,
                 Some(Problem::new(
                     "duplicate scan",
-                    "one file a scan",
+                    "one file a scan, or --desc or --pattern to choose",
                     format!("{} and {}", name(first), name(second)),
                 )),
             )
@@ -176,20 +229,29 @@ fn choose<'a>(files: &[&'a BidsFile], wish: Option<&SpaceWish>) -> (&'a BidsFile
     }
 }
 
-fn is_wanted(file: &BidsFile, wanted: &Wanted) -> bool {
+fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
     let name = &file.name;
+    let below = file.path.strip_prefix(tree.root()).unwrap_or(&file.path).to_string_lossy();
+    if wanted.pattern.as_ref().is_some_and(|p| !p.means(&below)) {
+        return false;
+    }
+    if wanted.desc.as_deref().is_some_and(|d| name.get("desc") != Some(d)) {
+        return false;
+    }
     let listed = |list: &[String], prefix: &str, value: Option<&str>| {
         let bare = |label: &String| label.strip_prefix(prefix).unwrap_or(label).to_owned();
         list.is_empty() || value.is_some_and(|v| list.iter().any(|label| bare(label) == v))
     };
     let kind = match wanted.kind {
         Kind::Images => {
-            let desc = if wanted.aroma { "smoothAROMAnonaggr" } else { "preproc" };
+            let known: &[&str] = if wanted.aroma { &["smoothAROMAnonaggr"] } else { &PREPARED };
             name.suffix == "bold"
                 && [".nii", ".nii.gz"].contains(&name.ending.as_str())
-                && name.get("desc") == Some(desc)
+                && (wanted.desc.is_some() || name.get("desc").is_some_and(|d| known.contains(&d)))
         }
-        Kind::Surfaces => is_surface(file),
+        Kind::Surfaces => {
+            is_surface(file, wanted.dense) && wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a))
+        }
         Kind::Tables => is_table(file) && wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a)),
     };
     kind && listed(&wanted.participants, "sub-", name.get("sub"))
@@ -197,9 +259,9 @@ fn is_wanted(file: &BidsFile, wanted: &Wanted) -> bool {
         && listed(&wanted.tasks, "task-", name.get("task"))
 }
 
-fn is_surface(file: &BidsFile) -> bool {
-    let ending = [".dtseries.nii", ".ptseries.nii"].contains(&file.name.ending.as_str());
-    ending && ["bold", "timeseries"].contains(&file.name.suffix.as_str())
+fn is_surface(file: &BidsFile, dense: bool) -> bool {
+    let ending = if dense { ".dtseries.nii" } else { ".ptseries.nii" };
+    file.name.ending == ending && ["bold", "timeseries"].contains(&file.name.suffix.as_str())
 }
 
 /// A table of region means: not of coverage or variance, not a correlation matrix.
@@ -209,9 +271,9 @@ fn is_table(file: &BidsFile) -> bool {
     name.suffix == "timeseries" && name.ending == ".tsv" && name.atlas().is_some() && mean
 }
 
-/// Entities beyond run that tell scans apart (phase encoding, acquisition) become part of the run's label.
-fn scan_id(file: &BidsFile) -> Option<ScanId> {
-    let get = |key: &str| file.name.get(key).map(str::to_owned);
+/// The scan that entities name; those beyond run that tell scans apart (phase encoding, acquisition) become part of the run's
+/// label. Nothing without a person.
+pub fn scan_id(get: &impl Fn(&str) -> Option<String>) -> Option<ScanId> {
     let further = ["acq", "ce", "rec", "dir", "echo"].iter().filter_map(|k| Some(format!("{k}-{}", get(k)?)));
     let parts: Vec<String> = get("run").into_iter().chain(further).collect();
     let run = (!parts.is_empty()).then(|| parts.join("+"));

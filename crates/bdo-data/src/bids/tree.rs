@@ -21,6 +21,7 @@ pub struct Tree {
     root: PathBuf,
     files: Vec<BidsFile>,
     by_folder: HashMap<PathBuf, Vec<usize>>,
+    joins_runs: bool,
 }
 
 /// What sidecars say about a file.
@@ -38,7 +39,24 @@ impl Tree {
         for (i, file) in files.iter().enumerate() {
             by_folder.entry(durable::parent(&file.path).to_path_buf()).or_default().push(i);
         }
-        Self { root: root.to_path_buf(), files, by_folder }
+        let description = std::fs::read_to_string(root.join("dataset_description.json")).unwrap_or_default();
+        let of_xcpd = description.to_lowercase().replace(['-', '_'], "").contains("xcpd");
+        let joins_runs = of_xcpd || files.iter().any(|f| f.name.suffix == "outliers");
+        Self { root: root.to_path_buf(), files, by_folder, joins_runs }
+    }
+
+    /// Whether its maker may have left joined runs beside the runs, as XCP-D does.
+    pub(super) fn joins_runs(&self) -> bool {
+        self.joins_runs
+    }
+
+    /// Whether images of a space have brain masks of their own in this tree.
+    pub(super) fn has_masks(&self, space: Option<&str>) -> bool {
+        self.files.iter().any(|f| {
+            let brain = f.name.get("desc") == Some("brain") || f.name.get("label") == Some("brain");
+            let of_a_run = f.name.get("task").is_some() && f.name.get("space") == space;
+            f.name.suffix == "mask" && brain && of_a_run && f.name.ending.starts_with(".nii")
+        })
     }
 
     /// Every file.
@@ -62,6 +80,11 @@ impl Tree {
 
     /// What the sidecars say: those nearer to the file, and with more entities, have the last word.
     pub fn metadata(&self, file: &BidsFile) -> Result<Metadata, FileError> {
+        self.metadata_as(file, &file.name.suffix, &[])
+    }
+
+    /// What the sidecars of another suffix say about the same run, where entities that tell its derivatives apart are left out.
+    pub fn metadata_as(&self, file: &BidsFile, suffix: &str, leaving_out: &[&str]) -> Result<Metadata, FileError> {
         let mut folders = vec![];
         let mut folder = Some(durable::parent(&file.path));
         while let Some(f) = folder.filter(|f| f.starts_with(&self.root)) {
@@ -71,17 +94,51 @@ impl Tree {
         let mut all = Metadata::new();
         for folder in folders.into_iter().rev() {
             let applies = |f: &&BidsFile| {
-                f.name.ending == ".json" && f.name.suffix == file.name.suffix && f.name.applies_to(&file.name, &[])
+                f.name.ending == ".json" && f.name.suffix == suffix && f.name.applies_to(&file.name, leaving_out)
             };
             let mut sidecars: Vec<&BidsFile> = self.in_folder(folder).filter(applies).collect();
             sidecars.sort_by_key(|f| (f.name.len(), &f.path));
             for sidecar in sidecars {
                 let bytes = durable::read(&sidecar.path)?;
                 let parsed = serde_json::from_slice::<Metadata>(&bytes)
+                    .or_else(|e| serde_json::from_slice(&without_nan(&bytes)).map_err(|_| e))
                     .map_err(|e| FileError::new("understand", &sidecar.path, e.into()))?;
                 all.extend(parsed);
             }
         }
         Ok(all)
+    }
+}
+
+/// Python writes NaN and Infinity, which JSON does not know: outside of texts they become null.
+fn without_nan(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    let (mut in_text, mut escaped, mut at) = (false, false, 0);
+    while at < json.len() {
+        let word = [&b"-Infinity"[..], b"Infinity", b"NaN"].into_iter().find(|w| !in_text && json[at..].starts_with(w));
+        if let Some(word) = word {
+            out.extend_from_slice(b"null");
+            at += word.len();
+            continue;
+        }
+        let byte = json[at];
+        in_text ^= byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        out.push(byte);
+        at += 1;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_python_writes_and_json_does_not_know() {
+        let text = br#"{"a": NaN, "b": [-Infinity, Infinity, 1], "c": "NaN \" NaN"}"#;
+        let read: Metadata = serde_json::from_slice(&without_nan(text)).unwrap();
+        assert!(read["a"].is_null() && read["b"][1].is_null());
+        assert_eq!(read["c"], "NaN \" NaN");
     }
 }

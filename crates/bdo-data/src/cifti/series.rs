@@ -69,21 +69,25 @@ struct Sums {
     values: Vec<f64>,
     bad: Vec<u32>,
     points: Vec<u32>,
+    /// Points of each region that are zero in every frame.
+    dead: Vec<u32>,
 }
 
 impl Sums {
     fn new(frames: usize, regions: usize) -> Self {
         let size = frames * regions;
-        Self { frames, values: vec![0.0; size], bad: vec![0; size], points: vec![0; regions] }
+        Self { frames, values: vec![0.0; size], bad: vec![0; size], points: vec![0; regions], dead: vec![0; regions] }
     }
 
     /// Adds up the whole file; `columns` are those of the axis across time, counted from 1. Returns the file's BLAKE3.
     fn read(&mut self, mut file: CiftiFile, columns: &[u32], time_first: bool) -> Result<String, ReadError> {
         let mut row = vec![];
         let mut index = 0;
+        let mut zero = vec![true; columns.len()];
         while file.next_row(&mut row)? {
             if time_first {
                 // One point of the brain over all frames.
+                zero[index] = row.iter().all(|x| *x == 0.0);
                 if let Some(region) = columns[index].checked_sub(1) {
                     let start = region as usize * self.frames;
                     for (frame, x) in row.iter().enumerate() {
@@ -92,7 +96,8 @@ impl Sums {
                 }
             } else {
                 // One frame over all points.
-                for (column, x) in columns.iter().zip(&row) {
+                for ((column, x), zero) in columns.iter().zip(&row).zip(&mut zero) {
+                    *zero &= *x == 0.0;
                     if let Some(region) = column.checked_sub(1) {
                         self.add(region as usize * self.frames + index, *x);
                     }
@@ -100,10 +105,20 @@ impl Sums {
             }
             index += 1;
         }
-        for region in columns.iter().filter_map(|c| c.checked_sub(1)) {
-            self.points[region as usize] += 1;
+        for (column, zero) in columns.iter().zip(zero) {
+            if let Some(region) = column.checked_sub(1) {
+                self.points[region as usize] += 1;
+                self.dead[region as usize] += u32::from(zero);
+            }
         }
         file.finish()
+    }
+
+    /// Points of a region that are finite in every frame and not always zero.
+    fn points_with_signal(&self, region: usize) -> u32 {
+        let frames = region * self.frames..(region + 1) * self.frames;
+        let worst = self.bad[frames].iter().copied().max().unwrap_or(0);
+        self.points[region].saturating_sub(worst + self.dead[region])
     }
 
     fn add(&mut self, at: usize, x: f64) {
@@ -122,8 +137,9 @@ impl Sums {
         regions: &[Region],
         options: &MaskerOptions,
     ) -> RoiSeries {
-        let coverage: Option<Vec<f32>> = total
-            .map(|total| self.points.iter().zip(total).map(|(n, total)| *n as f32 / (*total).max(1) as f32).collect());
+        let coverage: Option<Vec<f32>> = total.map(|total| {
+            (0..regions.len()).map(|r| self.points_with_signal(r) as f32 / total[r].max(1) as f32).collect()
+        });
         let kept = |region: usize| match &coverage {
             Some(coverage) => self.points[region] > 0 && f64::from(coverage[region]) >= options.least_coverage,
             // A parcel that is NaN throughout is one its writer could not fill.
@@ -160,6 +176,7 @@ impl Sums {
             series,
             coverage,
             tr_seconds,
+            tr_has_unit: true,
             blake3,
             non_finite,
             warnings,

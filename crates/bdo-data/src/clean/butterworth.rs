@@ -15,6 +15,15 @@ pub struct Band {
     pub low_pass_hz: Option<f64>,
 }
 
+impl Band {
+    /// Share of the frequencies up to half of the sampling rate that stay.
+    pub(super) fn share(self, tr_seconds: f64) -> f64 {
+        let nyquist_hz = 0.5 / tr_seconds;
+        let (from, to) = (self.high_pass_hz.unwrap_or(0.0), self.low_pass_hz.unwrap_or(nyquist_hz).min(nyquist_hz));
+        ((to - from) / nyquist_hz).clamp(0.0, 1.0)
+    }
+}
+
 /// A cascade of second-order sections, `a0 = 1`.
 #[derive(Debug)]
 pub(super) struct Filter {

@@ -37,6 +37,8 @@ pub struct CleanSeries {
     pub series: Vec<f32>,
     /// The frames that were kept, as numbers of the given series' rows.
     pub kept: Vec<usize>,
+    /// Degrees of freedom that are left, where confounds or a filter have taken some.
+    pub degrees_of_freedom: Option<usize>,
 }
 
 /// Cleans a row-major `[frames, regions]` series sampled every `tr_seconds`.
@@ -80,16 +82,25 @@ pub fn clean(
             }
         }
     }
-    if !nuisance.is_empty() {
-        regress::project_out(&mut columns, nuisance, kept.len())?;
+    let regressed = nuisance.len();
+    let mut taken = usize::from(cleaning.detrend);
+    if regressed > 0 {
+        taken += regress::project_out(&mut columns, nuisance, kept.len())?;
     }
+    // A filter leaves the share of the spectrum that it lets through; otherwise the mean takes one.
+    let passed = match cleaning.band_pass {
+        Some(band) => (kept.len() as f64 * band.share(tr_seconds)) as usize,
+        None => kept.len() - 1,
+    };
+    let is_less = regressed > 0 || cleaning.band_pass.is_some();
+    let degrees_of_freedom = is_less.then(|| passed.saturating_sub(taken));
     let mut cleaned = vec![f32::NAN; kept.len() * regions];
     for (r, column) in columns.iter().enumerate() {
         for (t, x) in column.iter().flatten().enumerate() {
             cleaned[t * regions + r] = *x as f32;
         }
     }
-    Ok(CleanSeries { series: cleaned, kept })
+    Ok(CleanSeries { series: cleaned, kept, degrees_of_freedom })
 }
 
 /// One vector a region; `None` where any frame is missing.

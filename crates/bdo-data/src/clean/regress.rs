@@ -5,12 +5,12 @@ use crate::problem::Problem;
 /// Below this a direction is rounding, not a confound (nilearn: 100 times the machine precision).
 const SMALLEST_DIRECTION: f64 = f64::EPSILON * 100.0;
 
-/// Subtracts from every column its projection on the span of the confounds.
+/// Subtracts from every column its projection on the span of the confounds; returns the dimension of that span.
 pub(super) fn project_out(
     columns: &mut [Option<Vec<f64>>],
     confounds: Vec<Vec<f64>>,
     frames: usize,
-) -> Result<(), Problem> {
+) -> Result<usize, Problem> {
     let basis = orthonormal(standardised(confounds));
     if basis.len() + 2 > frames {
         let expected = format!("more kept frames than the {} independent confounds, and a mean", basis.len());
@@ -25,7 +25,7 @@ pub(super) fn project_out(
             }
         }
     }
-    Ok(())
+    Ok(basis.len())
 }
 
 /// Zero mean and unit sample variance; a constant confound becomes zero.

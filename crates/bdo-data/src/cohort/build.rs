@@ -38,6 +38,16 @@ pub struct Plan {
     pub part_bytes: u64,
 }
 
+/// What becomes of a scan whose series another scan has too.
+#[derive(Debug, Clone, Default)]
+pub enum Copies {
+    /// It is stored like any other.
+    #[default]
+    Stored,
+    /// It is rejected; the contents known already are BLAKE3 of series with the names of their scans.
+    Refused(BTreeMap<String, String>),
+}
+
 /// Why an item did not become a scan: one row of `rejected.tsv`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
@@ -105,9 +115,22 @@ struct Checkpoint {
     next_item: usize,
 }
 
+/// The table of what was rejected; alone in a folder it says why there is no cohort.
+pub const REJECTED_FILE: &str = "rejected.tsv";
+
+/// True for a folder that holds nothing but our own traces: one made for us (a container's mount), or that of a run in which
+/// everything was rejected.
+pub(super) fn is_vacant(out: &Path) -> bool {
+    let ours = |name: &str| name == REJECTED_FILE || name == "lost+found" || name.starts_with(INSIDE_PREFIX);
+    let is_link = fs::symlink_metadata(out).is_ok_and(|m| m.is_symlink());
+    !is_link
+        && fs::read_dir(out)
+            .is_ok_and(|mut entries| entries.all(|e| e.is_ok_and(|e| ours(&e.file_name().to_string_lossy()))))
+}
+
 /// The cohort at `out`; an error if something else lies there.
 pub(crate) fn at(out: &Path) -> Result<Option<Cohort>, CohortError> {
-    if !out.exists() {
+    if !out.exists() || is_vacant(out) {
         return Ok(None);
     }
     let cohort = Cohort::open(out).map_err(|e| match e {
@@ -150,10 +173,10 @@ pub fn build(
     tables: impl FnOnce(&BuildReport) -> Tables,
     observer: &dyn Observer,
 ) -> Result<BuildReport, CohortError> {
-    if out.exists() {
+    if out.exists() && !is_vacant(out) {
         return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
     }
-    let (fresh, report) = build_beside(out, plan, produce, tables, observer)?;
+    let (fresh, report) = build_beside(out, plan, &Copies::Stored, produce, tables, observer)?;
     publish(&fresh, out)?;
     Ok(report)
 }
@@ -176,6 +199,7 @@ impl Unpublished {
 pub fn build_beside(
     out: &Path,
     plan: &Plan,
+    copies: &Copies,
     produce: impl Fn(usize) -> Item + Sync,
     tables: impl FnOnce(&BuildReport) -> Tables,
     observer: &dyn Observer,
@@ -188,7 +212,7 @@ pub fn build_beside(
     durable::create_folder(&cohort.join("scans"))?;
     durable::create_folder(&work)?;
     let lock = lock(&work.join("lock"))?;
-    let mut builder = Builder::resume(&cohort, &work, plan)?;
+    let mut builder = Builder::resume(&cohort, &work, plan, copies)?;
     builder.fill(plan, &produce, observer)?;
     let (manifest, report) = builder.into_manifest(plan);
     if report.index.is_empty() {
@@ -232,17 +256,57 @@ pub fn tidy_up(out: &Path, provenance: &Provenance) {
     }
 }
 
-/// Where the work for `out` goes on under these settings.
+/// Start of the name of a working folder inside a folder that cannot be replaced.
+const INSIDE_PREFIX: &str = ".partial-";
+
+/// Where the work for `out` goes on under these settings: beside it, or inside a folder that cannot be replaced by another.
 pub(super) fn partial_folder(out: &Path, provenance: &Provenance) -> PathBuf {
+    let settings = &provenance.settings_blake3[..8];
+    if is_fixed(out) {
+        return out.join(format!("{INSIDE_PREFIX}{settings}"));
+    }
     let name = out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    out.with_file_name(format!("{name}.partial-{}", &provenance.settings_blake3[..8]))
+    out.with_file_name(format!("{name}.partial-{settings}"))
+}
+
+/// Whether a folder cannot change places with another: a mount point, or one in a folder that is not ours to write.
+pub(super) fn is_fixed(out: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // Whole paths: `.` and bare names have parents too.
+    let Ok(out) = std::path::absolute(out) else { return false };
+    let (Some(parent), Ok(own)) = (out.parent(), fs::metadata(&out)) else { return false };
+    let other_device = fs::metadata(parent).is_ok_and(|p| p.dev() != own.dev());
+    own.is_dir() && (other_device || rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_err())
+}
+
+/// Moves what a finished folder holds into one that cannot be replaced. `cohort.json`, without which it is no cohort, comes last.
+fn move_into(fresh: &Path, out: &Path) -> Result<(), CohortError> {
+    let mut entries: Vec<PathBuf> = vec![];
+    for entry in fs::read_dir(fresh).in_file("read", fresh)? {
+        entries.push(entry.in_file("read", fresh)?.path());
+    }
+    entries.sort_by_key(|path| path.file_name().is_some_and(|n| n == COHORT_FILE));
+    for path in entries {
+        let to = out.join(path.file_name().unwrap_or_default());
+        fs::rename(&path, &to).in_file("write", &to)?;
+    }
+    durable::sync_folder(out)?;
+    Ok(())
 }
 
 /// Gives the finished cohort its name and removes what is left of the work.
 pub fn publish(fresh: &Unpublished, out: &Path) -> Result<(), CohortError> {
     durable::create_folder(durable::parent(out))?;
-    fs::rename(fresh.folder(), out).in_file("write", out)?;
-    durable::sync_folder(durable::parent(out))?;
+    if out.exists() && is_vacant(out) {
+        // Only the table of an earlier run in which nothing was good can lie there.
+        let _ = fs::remove_file(out.join(REJECTED_FILE));
+    }
+    if fresh.partial.starts_with(out) {
+        move_into(&fresh.folder(), out)?;
+    } else {
+        fs::rename(fresh.folder(), out).in_file("write", out)?;
+        durable::sync_folder(durable::parent(out))?;
+    }
     // The cohort is published; leftovers of the work are only untidy.
     let _ = fs::remove_dir_all(&fresh.partial);
     Ok(())
@@ -264,17 +328,27 @@ struct Builder {
     parts: Vec<Part>,
     report: BuildReport,
     seen: BTreeSet<crate::scan::ScanId>,
+    contents: Option<BTreeMap<String, String>>,
     next_item: usize,
 }
 
 impl Builder {
     /// Takes up the finished parts; anything later is thrown away and done again.
-    fn resume(cohort: &Path, work: &Path, plan: &Plan) -> Result<Self, CohortError> {
+    fn resume(cohort: &Path, work: &Path, plan: &Plan, copies: &Copies) -> Result<Self, CohortError> {
         let (scans, work) = (cohort.join("scans"), work.to_path_buf());
-        let mut builder =
-            Self { scans, work, parts: vec![], report: BuildReport::default(), seen: BTreeSet::new(), next_item: 0 };
+        let contents = match copies {
+            Copies::Stored => None,
+            Copies::Refused(known) => Some(known.clone()),
+        };
+        let (report, seen) = (BuildReport::default(), BTreeSet::new());
+        let mut builder = Self { scans, work, parts: vec![], report, seen, contents, next_item: 0 };
         while let Some(checkpoint) = builder.checkpoint() {
-            builder.seen.extend(checkpoint.index.iter().map(|e| e.id.clone()));
+            for entry in &checkpoint.index {
+                builder.seen.insert(entry.id.clone());
+                if let Some(contents) = &mut builder.contents {
+                    contents.insert(entry.series_blake3.clone(), format!("{} ({})", entry.id, entry.source));
+                }
+            }
             builder.parts.push(checkpoint.part);
             builder.report.index.extend(checkpoint.index);
             builder.report.rejected = checkpoint.rejected;
@@ -373,6 +447,15 @@ impl Builder {
         if !self.seen.insert(scan.id.clone()) {
             let found = format!("a second {}", scan.id);
             return Err(Rejection::of(&file, Problem::new("duplicate scan", "one file a scan", found)));
+        }
+        if let Some(contents) = &mut self.contents {
+            let content = scan.series_blake3();
+            if let Some(other) = contents.get(&content) {
+                self.seen.remove(&scan.id);
+                let found = format!("the series of {other}");
+                return Err(Rejection::of(&file, Problem::new("copy of another scan", "a series of its own", found)));
+            }
+            contents.insert(content, format!("{} ({})", scan.id, scan.source.name));
         }
         Ok(scan)
     }

@@ -135,6 +135,9 @@ pub struct IndexEntry {
     pub source: String,
     /// BLAKE3 of that file; empty for synthetic scans.
     pub source_blake3: String,
+    /// BLAKE3 of the series alone, by which a copy is told whatever it is called; empty in cohorts of earlier versions.
+    #[serde(default)]
+    pub series_blake3: String,
 }
 
 /// The lines of `checksums.b3`: path below the folder to lower-case hexadecimal BLAKE3.

@@ -4,26 +4,25 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-use super::build::{Unpublished, part_name, partial_folder, refuse_link, write_folder_tables};
-use super::manifest::{FORMAT, Manifest, Provenance};
+use super::build::{
+    REJECTED_FILE, Unpublished, is_fixed, is_vacant, part_name, partial_folder, refuse_link, write_folder_tables,
+};
+use super::manifest::{FORMAT, IndexEntry, Manifest, Part, Provenance};
 use super::{Cohort, CohortError};
 use crate::durable::{self, InFile};
 use crate::participants::Participants;
 
-/// Merges cohorts into `out`, which must not exist unless it is to be `replaced`. The same regions in the same order are required, and no scan twice.
-pub fn merge(
-    cohorts: &[Cohort],
-    out: &Path,
-    provenance: Vec<Provenance>,
-    replace: bool,
-) -> Result<Manifest, CohortError> {
+/// Merges cohorts into `out`, which must not exist. The same regions in the same order are required, and no scan twice, by
+/// name or by content.
+pub fn merge(cohorts: &[Cohort], out: &Path, provenance: Vec<Provenance>) -> Result<Manifest, CohortError> {
     let mut extras = BTreeMap::new();
     for (number, cohort) in cohorts.iter().enumerate() {
         extras.extend(
             extra_files(cohort)?.into_iter().map(|(name, bytes)| (format!("merged/{number:03}/{name}"), bytes)),
         );
     }
-    merge_with(cohorts, out, provenance, replace, extras)
+    let joined = Joined::of(cohorts, None)?;
+    write(&joined, out, provenance, false, extras)
 }
 
 /// Adds the scans of a finished, unpublished cohort to the one at `out`, with these files beside the tables.
@@ -38,29 +37,92 @@ pub fn append(
     for (name, bytes) in extra_files(&present)? {
         extras.entry(name).or_insert(bytes);
     }
-    merge_with(&[present, added], out, provenance, true, extras)
+    let cohorts = [present, added];
+    write(&Joined::of(&cohorts, None)?, out, provenance, true, extras)
 }
 
-fn merge_with(
-    cohorts: &[Cohort],
+/// Gives a cohort another table of people, and the sites it says, without touching a scan.
+pub(super) fn relabel(
+    cohort: &Cohort,
+    participants: Participants,
+    provenance: Vec<Provenance>,
+    extras: BTreeMap<String, Vec<u8>>,
+) -> Result<Manifest, CohortError> {
+    let mut kept = extra_files(cohort)?;
+    kept.extend(extras);
+    let joined = Joined::of(std::slice::from_ref(cohort), Some(participants))?;
+    write(&joined, cohort.folder(), provenance, true, kept)
+}
+
+/// The parts, scans and people of several cohorts.
+struct Joined<'a> {
+    first: &'a Cohort,
+    /// Where each part is now, and what it will be.
+    parts: Vec<(std::path::PathBuf, Part)>,
+    index: Vec<IndexEntry>,
+    participants: Participants,
+}
+
+impl<'a> Joined<'a> {
+    fn of(cohorts: &'a [Cohort], participants: Option<Participants>) -> Result<Self, CohortError> {
+        let Some(first) = cohorts.first() else {
+            let (expected, found) = ("at least one cohort to merge".to_owned(), "none".to_owned());
+            return Err(CohortError::Mismatch { path: Path::new("merge").to_path_buf(), expected, found });
+        };
+        let (mut parts, mut index) = (vec![], vec![]);
+        let mut people = Participants::default();
+        let mut owner: HashMap<String, &Path> = HashMap::new();
+        for cohort in cohorts {
+            same_regions(first, cohort)?;
+            let first_part = parts.len();
+            for part in &cohort.manifest().parts {
+                let file = format!("scans/{}", part_name(parts.len()));
+                parts.push((cohort.folder().join(&part.file), Part { file, ..part.clone() }));
+            }
+            for entry in cohort.index() {
+                let contents = [entry.id.to_string(), entry.series_blake3.clone()];
+                for (what, key) in ["", "a copy of "].iter().zip(contents).filter(|(_, key)| !key.is_empty()) {
+                    if let Some(other) = owner.insert(key, cohort.folder()).filter(|o| *o != cohort.folder()) {
+                        let expected = format!("no scan that {} has too", other.display());
+                        let path = cohort.folder().to_path_buf();
+                        return Err(CohortError::Mismatch {
+                            path,
+                            expected,
+                            found: format!("{what}{} in both", entry.id),
+                        });
+                    }
+                }
+                let mut entry = entry.clone();
+                entry.part += first_part;
+                index.push(entry);
+            }
+            people = people.merged_with(cohort.participants());
+        }
+        if let Some(table) = participants {
+            for entry in &mut index {
+                entry.site = table.site_of(&entry.id.subject).map(str::to_owned).or(entry.site.take());
+            }
+            people = table;
+        }
+        index.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(Self { first, parts, index, participants: people })
+    }
+}
+
+/// Writes the joined cohort beside `out` and gives it its name; whatever fails, nothing is left.
+fn write(
+    joined: &Joined,
     out: &Path,
     provenance: Vec<Provenance>,
     replace: bool,
     extras: BTreeMap<String, Vec<u8>>,
 ) -> Result<Manifest, CohortError> {
-    if out.exists() && !replace {
+    if out.exists() && !replace && !is_vacant(out) {
         return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
     }
-    let [first, others @ ..] = cohorts else {
-        let path = out.to_path_buf();
-        return Err(CohortError::Mismatch {
-            path,
-            expected: "at least one cohort to merge".into(),
-            found: "none".into(),
-        });
-    };
-    for other in others {
-        same_regions(first, other)?;
+    if is_fixed(out) {
+        let reason = "cannot change places with another folder (a mount point, or in a folder that cannot be written)";
+        return Err(CohortError::Exists { path: out.to_path_buf(), reason: reason.into() });
     }
     let identity = Provenance::of("merge", serde_json::to_value(&provenance).unwrap_or_default());
     let partial = partial_folder(out, &identity);
@@ -69,55 +131,48 @@ fn merge_with(
     if partial.exists() {
         fs::remove_dir_all(&partial).in_file("remove", &partial)?;
     }
-    let folder = partial.join("cohort");
+    let written = fill(joined, &partial.join("cohort"), out, provenance, replace, extras);
+    let _ = fs::remove_dir_all(&partial);
+    written
+}
+
+fn fill(
+    joined: &Joined,
+    folder: &Path,
+    out: &Path,
+    provenance: Vec<Provenance>,
+    replace: bool,
+    extras: BTreeMap<String, Vec<u8>>,
+) -> Result<Manifest, CohortError> {
     durable::create_folder(&folder.join("scans"))?;
-    let (mut parts, mut index) = (vec![], vec![]);
-    let mut participants = Participants::default();
-    let mut owner: HashMap<_, &Path> = HashMap::new();
-    for cohort in cohorts {
-        let first_part = parts.len();
-        for part in &cohort.manifest().parts {
-            let mut part = part.clone();
-            let from = cohort.folder().join(&part.file);
-            part.file = format!("scans/{}", part_name(parts.len()));
-            let to = folder.join(&part.file);
-            if fs::hard_link(&from, &to).is_err() {
-                fs::copy(&from, &to).in_file("copy", &from)?;
-                fs::File::open(&to).and_then(|f| f.sync_all()).in_file("write", &to)?;
-            }
-            parts.push(part);
+    for (from, part) in &joined.parts {
+        let to = folder.join(&part.file);
+        if fs::hard_link(from, &to).is_err() {
+            fs::copy(from, &to).in_file("copy", from)?;
+            fs::File::open(&to).and_then(|f| f.sync_all()).in_file("write", &to)?;
         }
-        for entry in cohort.index() {
-            if let Some(other) = owner.insert(entry.id.clone(), cohort.folder()) {
-                let expected = format!("no scan that {} has too", other.display());
-                let path = cohort.folder().to_path_buf();
-                return Err(CohortError::Mismatch { path, expected, found: format!("{} in both", entry.id) });
-            }
-            let mut entry = entry.clone();
-            entry.part += first_part;
-            index.push(entry);
-        }
-        participants = participants.merged_with(cohort.participants());
     }
-    index.sort_by(|a, b| a.id.cmp(&b.id));
-    let subjects: std::collections::BTreeSet<&str> = index.iter().map(|e| e.id.subject.as_str()).collect();
+    let subjects: std::collections::BTreeSet<&str> = joined.index.iter().map(|e| e.id.subject.as_str()).collect();
     let manifest = Manifest {
         format: FORMAT.into(),
-        scans: index.len(),
+        scans: joined.index.len(),
         subjects: subjects.len(),
         provenance,
-        parts,
-        ..first.manifest().clone()
+        parts: joined.parts.iter().map(|(_, part)| part.clone()).collect(),
+        ..joined.first.manifest().clone()
     };
-    write_folder_tables(&folder, &manifest, first.regions(), &index, &participants, extras)?;
+    write_folder_tables(folder, &manifest, joined.first.regions(), &joined.index, &joined.participants, extras)?;
     durable::sync_folder(&folder.join("scans"))?;
     if replace {
-        exchange(&folder, out)?;
+        exchange(folder, out)?;
     } else {
-        fs::rename(&folder, out).in_file("write", out)?;
+        if out.exists() {
+            // Vacant but for the table of a run in which nothing was good.
+            let _ = fs::remove_file(out.join(REJECTED_FILE));
+        }
+        fs::rename(folder, out).in_file("write", out)?;
     }
     durable::sync_folder(durable::parent(out))?;
-    let _ = fs::remove_dir_all(&partial);
     Ok(manifest)
 }
 

@@ -5,18 +5,22 @@
 
 mod batch;
 mod build;
+mod label;
 mod manifest;
 mod merge;
 mod part;
+mod recipe;
 mod verify;
 
 pub(crate) use build::at;
 pub use build::{
-    BuildReport, Item, Observer, Plan, Rejection, Tables, Unpublished, build, build_beside, discard, existing,
-    lock_beside, publish, resumable, tidy_up,
+    BuildReport, Copies, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside,
+    discard, existing, lock_beside, publish, resumable, tidy_up,
 };
+pub use label::{LabelReport, label, table_blake3};
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
 pub use merge::{append, merge};
+pub use recipe::{Recipe, differing_recipes, recipe_of};
 pub use verify::{Damage, verify};
 
 use std::fs::File;
@@ -212,7 +216,8 @@ impl Cohort {
         let decoder = FileDecoder::new(batch::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
         let batch = decoder.read_record_batch(&block, &part.slice_with_length(from, to - from));
         let batch = batch.map_err(|e| refused(&e.to_string()))?.ok_or_else(|| refused("another message"))?;
-        Ok(batch::decode(&batch))
+        // The index has the last word on the site: labels can be corrected, scans are never written again.
+        Ok(Scan { site: entry.site.clone(), ..batch::decode(&batch) })
     }
 
     /// The memory map of a part, made when first needed.

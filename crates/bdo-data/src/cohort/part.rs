@@ -92,6 +92,7 @@ impl PartWriter {
             blake3: sink.scan.finalize().to_hex().to_string(),
             source: scan.source.name.clone(),
             source_blake3: scan.source.blake3.clone(),
+            series_blake3: scan.series_blake3(),
         })
     }
 

@@ -14,7 +14,7 @@ mod strategy;
 mod table;
 
 pub use scrub::Scrub;
-pub use strategy::{AromaKind, CompCorKind, Expansion, Preset, Strategy};
+pub use strategy::{Additions, AromaKind, CompCorKind, Expansion, Preset, Strategy};
 pub use table::ConfoundTable;
 
 use crate::problem::ReadError;

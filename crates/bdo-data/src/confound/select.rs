@@ -32,6 +32,9 @@ pub(super) fn columns(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<
         }
         names.extend(aroma);
     }
+    for wish in &strategy.columns {
+        names.extend(own(table, wish)?);
+    }
     let missing: Vec<&str> = names.iter().map(String::as_str).filter(|n| table.column(n).is_none()).collect();
     if !missing.is_empty() {
         let more = if missing.len() > 5 { format!(" and {} more", missing.len() - 5) } else { String::new() };
@@ -40,6 +43,13 @@ pub(super) fn columns(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<
     // Frames that are censored are no regressors, whatever their column is called.
     names.retain(|n| !n.contains("motion_outlier") && !n.contains("non_steady_state"));
     Ok(names.into_iter().collect())
+}
+
+/// The columns a wish stands for: one, or all whose names begin with what comes before `*`.
+fn own(table: &ConfoundTable, wish: &str) -> Result<Vec<String>, ReadError> {
+    let Some(start) = wish.strip_suffix('*') else { return Ok(vec![wish.to_owned()]) };
+    let found: Vec<String> = table.names().iter().filter(|n| n.starts_with(start)).cloned().collect();
+    if found.is_empty() { Err(table.lacks(wish)) } else { Ok(found) }
 }
 
 fn expanded(basic: &[&str], expansion: Expansion) -> Vec<String> {

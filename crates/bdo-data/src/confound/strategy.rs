@@ -78,6 +78,20 @@ pub struct Strategy {
     pub scrub: Option<Scrub>,
     /// Whether the regressors are centred on the kept frames.
     pub demean: bool,
+    /// Columns by name, whatever else is asked for; `cosine*` stands for all whose names begin so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+}
+
+/// What is asked for beyond a preset, or without one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Additions {
+    /// Terms of the mean signal of the brain.
+    pub global_signal: Option<Expansion>,
+    /// At most so many `CompCor` components per mask.
+    pub n_compcor: Option<usize>,
+    /// Further columns by name.
+    pub columns: Vec<String>,
 }
 
 impl Strategy {
@@ -93,7 +107,20 @@ impl Strategy {
             ica_aroma: None,
             scrub: None,
             demean: true,
+            columns: vec![],
         }
+    }
+
+    /// A preset and what is added to it; `None` where neither asks for anything.
+    pub fn of(preset: Option<Preset>, additions: &Additions) -> Option<Self> {
+        if preset.is_none() && *additions == Additions::default() {
+            return None;
+        }
+        let mut strategy = preset.map_or_else(Self::nothing, Preset::strategy);
+        strategy.global_signal = additions.global_signal.or(strategy.global_signal);
+        strategy.n_compcor = additions.n_compcor.or(strategy.n_compcor);
+        strategy.columns.clone_from(&additions.columns);
+        Some(strategy)
     }
 
     /// True when the image must be the one ICA-AROMA has cleaned.
@@ -102,7 +129,7 @@ impl Strategy {
     }
 }
 
-/// A strategy by name (nilearn: `load_confounds_strategy`).
+/// A strategy by name (nilearn: `load_confounds_strategy`; `36p` is spelled out there).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
@@ -114,11 +141,15 @@ pub enum Preset {
     Compcor,
     /// Cosines, white matter and fluid, on the image ICA-AROMA has cleaned.
     IcaAroma,
+    /// 36 parameters: motion, white matter, fluid and the global signal, each with its difference and the squares of both
+    /// (Satterthwaite 2013, Ciric 2017). No cosines: slow drift is left to the trend or the band-pass.
+    #[serde(rename = "36p")]
+    ThirtySix,
 }
 
 impl Preset {
     /// Every preset.
-    pub const ALL: [Self; 4] = [Self::Simple, Self::Scrubbing, Self::Compcor, Self::IcaAroma];
+    pub const ALL: [Self; 5] = [Self::Simple, Self::Scrubbing, Self::Compcor, Self::IcaAroma, Self::ThirtySix];
 
     /// As typed.
     pub fn name(self) -> &'static str {
@@ -127,6 +158,7 @@ impl Preset {
             Self::Scrubbing => "scrubbing",
             Self::Compcor => "compcor",
             Self::IcaAroma => "ica_aroma",
+            Self::ThirtySix => "36p",
         }
     }
 
@@ -142,6 +174,10 @@ impl Preset {
             Self::Compcor => Strategy { motion, compcor: Some(CompCorKind::AnatCombined), ..with_cosines },
             Self::IcaAroma => {
                 Strategy { wm_csf: Some(Expansion::Basic), ica_aroma: Some(AromaKind::Full), ..with_cosines }
+            }
+            Self::ThirtySix => {
+                let full = Some(Expansion::Full);
+                Strategy { motion, wm_csf: full, global_signal: full, ..Strategy::nothing() }
             }
         }
     }

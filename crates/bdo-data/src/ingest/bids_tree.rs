@@ -6,9 +6,14 @@ use std::sync::Arc;
 use super::image_run::{ImageCompanions, Parcellation};
 use super::plan::{Reading, SourceFile};
 use super::recipe::Recipe;
+use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
+use super::sources::Sources;
 use super::table_run::TableCompanions;
-use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, nifti_folder, series_folder};
+use super::{
+    Format, IngestError, IngestOptions, IngestPlan, RunTables, UNSTEADY_VOLUMES, cifti_folder, files, nifti_folder,
+    series_folder,
+};
 use crate::bids::{self, BidsFile, Kind, Run, SpaceWish, Tree, Wanted};
 use crate::cifti::CiftiLabels;
 use crate::cohort::Rejection;
@@ -23,7 +28,11 @@ pub(super) fn is_one(source: &Path, found: &[PathBuf]) -> bool {
     let described = found.iter().any(|f| files::name(f) == "dataset_description.json");
     [Kind::Images, Kind::Surfaces, Kind::Tables].into_iter().any(|kind| {
         let described = described || kind != Kind::Tables;
-        described && !bids::runs(&tree, &wanted(kind, &IngestOptions::default())).is_empty()
+        let found = |dense: bool| {
+            let wanted = Wanted { dense, ..wanted(kind, &IngestOptions::default()) };
+            !bids::runs(&tree, &wanted).is_empty()
+        };
+        described && (found(false) || found(true))
     })
 }
 
@@ -36,17 +45,19 @@ fn wanted(kind: Kind, options: &IngestOptions) -> Wanted {
         space: options.space.as_deref().map(SpaceWish::parse),
         atlas: None,
         aroma: options.wishes.denoise.is_some_and(|p| p.strategy().needs_aroma_image()),
+        desc: options.desc.clone(),
+        dense: options.atlas.as_deref().is_some_and(Path::is_file),
+        pattern: options.pattern.clone(),
     }
 }
 
-pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) -> Result<IngestPlan, IngestError> {
+pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
+    let (source, found) = (&sources.root, &sources.files);
     let tree = Tree::of(source, found);
     let kind = kind(&tree, options)?;
     let mut wanted = wanted(kind, options);
     let mut warnings = vec![];
     let mut parcellation = Parcellation::Done;
-    let default_dropped = if kind == Kind::Tables { 0 } else { UNSTEADY_VOLUMES };
-    let recipe = Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes);
     let (atlas_name, regions) = match kind {
         Kind::Images => {
             let atlas = nifti_folder::atlas(source, options)?;
@@ -56,21 +67,26 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
             parcellation = Parcellation::Volume(Arc::new(atlas), Arc::default());
             named
         }
-        Kind::Surfaces => surface_regions(&tree, &wanted, options, &mut parcellation)?,
-        Kind::Tables => table_regions(source, &tree, &mut wanted, options)?,
+        Kind::Surfaces => surface_regions(&tree, &mut wanted, options, &mut parcellation)?,
+        Kind::Tables => table_regions(source, &tree, &mut wanted, options, &mut warnings)?,
     };
     let runs = bids::runs(&tree, &wanted);
     if runs.is_empty() {
         return Err(IngestError::source(
             source,
             expected_files(kind, &wanted),
-            format!("none among {} files", found.len()),
+            format!("none among {} files{}", found.len(), asked_for(options)),
         ));
     }
+    warnings.extend(versions(&runs));
+    let recipe = recipe(source, &runs, kind, wanted.dense, options)?;
     let participants = people(source, options)?;
     let without = runs.iter().filter(|r| r.confounds.is_none()).count();
     if kind != Kind::Tables && recipe.denoise.is_none() && without < runs.len() {
         warnings.push("confounds are there but nothing is regressed out of the images; see --denoise".into());
+    }
+    if kind == Kind::Images && options.mask.is_none() && runs.iter().all(|r| r.mask.is_none()) {
+        warnings.push("no run has a brain mask: regions are taken as far as the image goes; see --mask".into());
     }
     let mut planned: Vec<SourceFile> = runs.into_iter().map(|run| planned(source, &tree, run, kind, options)).collect();
     series_folder::site_from_table(&mut planned, &participants);
@@ -86,7 +102,10 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
         recipe,
         assume_affine: options.assume_affine,
         source_dataset,
+        tr_seconds: None,
+        rejected: vec![],
         warnings,
+        remarks: Remarks::default(),
     })
 }
 
@@ -99,15 +118,20 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
         if atlas.is_file() {
             return Ok(Kind::Images);
         }
-        let known = bids::atlases(tree);
+        let mut known = bids::atlases(tree, Kind::Tables);
         if known.contains(atlas.to_string_lossy().as_ref()) {
             return Ok(Kind::Tables);
         }
+        let parcels = bids::atlases(tree, Kind::Surfaces);
+        if parcels.contains(atlas.to_string_lossy().as_ref()) {
+            return Ok(Kind::Surfaces);
+        }
+        known.extend(parcels);
         let names = known.into_iter().collect::<Vec<_>>().join(", ");
         let found = if names.is_empty() { "neither".into() } else { format!("tables of {names}") };
         return Err(IngestError::source(atlas, "an atlas file, or the name of a parcellation of the tables", found));
     }
-    if !bids::atlases(tree).is_empty() {
+    if !bids::atlases(tree, Kind::Tables).is_empty() {
         return Ok(Kind::Tables);
     }
     if tree.files().iter().any(|f| f.name.ending == ".ptseries.nii") {
@@ -116,12 +140,36 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
     Err(IngestError::source(tree.root(), "--atlas FILE to make region series of the images with", "none"))
 }
 
+/// What is done to the series. Who has denoised images has also left out the unsteady volumes, so that nothing is dropped by
+/// default, and regressing out confounds once more would be wrong.
+fn recipe(
+    source: &Path,
+    runs: &[Run],
+    kind: Kind,
+    dense: bool,
+    options: &IngestOptions,
+) -> Result<Recipe, IngestError> {
+    let denoised = kind != Kind::Tables && runs.iter().any(Run::is_denoised);
+    let default_dropped = match kind {
+        Kind::Tables => 0,
+        _ if denoised => 0,
+        Kind::Images => UNSTEADY_VOLUMES,
+        Kind::Surfaces => cifti_folder::default_dropped(dense),
+    };
+    let recipe = Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes);
+    if denoised && recipe.denoise.is_some() {
+        let found = "images named desc-denoised, of which confounds are regressed out already";
+        return Err(IngestError::source(source, "images to denoise or scrub (--denoise, --scrub)", found));
+    }
+    Ok(recipe)
+}
+
 fn expected_files(kind: Kind, wanted: &Wanted) -> &'static str {
     match kind {
         Kind::Images if wanted.aroma => {
             "images named sub-*_desc-smoothAROMAnonaggr_bold.nii.gz, which --denoise ica_aroma needs"
         }
-        Kind::Images => "images named sub-*_desc-preproc_bold.nii.gz",
+        Kind::Images => "images named sub-*_desc-preproc_bold.nii.gz or sub-*_desc-denoised_bold.nii.gz",
         Kind::Surfaces => "series named sub-*_bold.dtseries.nii or .ptseries.nii",
         Kind::Tables => "tables named sub-*_atlas-*_timeseries.tsv or sub-*_seg-*_timeseries.tsv",
     }
@@ -131,19 +179,33 @@ type Named = (String, Vec<Region>);
 
 fn surface_regions(
     tree: &Tree,
-    wanted: &Wanted,
+    wanted: &mut Wanted,
     options: &IngestOptions,
     parcellation: &mut Parcellation,
 ) -> Result<Named, IngestError> {
-    if let Some(path) = &options.atlas {
+    if let Some(path) = options.atlas.as_ref().filter(|_| wanted.dense) {
         let atlas = CiftiLabels::read(path, &Limits::default())?;
         let named = (files::stem_of_image(path), atlas.regions.clone());
         *parcellation = Parcellation::Surface(Arc::new(atlas));
         return Ok(named);
     }
+    wanted.atlas = one_atlas(tree, Kind::Surfaces, options)?;
     let runs = bids::runs(tree, wanted);
     let paths: Vec<&PathBuf> = runs.iter().map(|r| &r.file.path).collect();
-    super::cifti_folder::regions_of_parcels(tree.root(), &paths)
+    let (name, regions) = cifti_folder::regions_of_parcels(tree.root(), &paths)?;
+    Ok((wanted.atlas.clone().unwrap_or(name), regions))
+}
+
+/// The parcellation asked for, or the only one there is.
+fn one_atlas(tree: &Tree, kind: Kind, options: &IngestOptions) -> Result<Option<String>, IngestError> {
+    if let Some(name) = &options.atlas {
+        return Ok(Some(name.to_string_lossy().into_owned()));
+    }
+    let known: Vec<&str> = bids::atlases(tree, kind).into_iter().collect();
+    if known.len() > 1 {
+        return Err(IngestError::source(tree.root(), "one parcellation, or --atlas NAME", known.join(", ")));
+    }
+    Ok(known.first().map(|a| (*a).to_owned()))
 }
 
 /// The regions of the tables' headers. Several parcellations need a choice.
@@ -152,20 +214,13 @@ fn table_regions(
     tree: &Tree,
     wanted: &mut Wanted,
     options: &IngestOptions,
+    warnings: &mut Vec<String>,
 ) -> Result<Named, IngestError> {
-    let known: Vec<&str> = bids::atlases(tree).into_iter().collect();
-    wanted.atlas = options.atlas.as_ref().map(|a| a.to_string_lossy().into_owned());
-    if wanted.atlas.is_none() {
-        if known.len() > 1 {
-            return Err(IngestError::source(source, "one parcellation, or --atlas NAME", known.join(", ")));
-        }
-        wanted.atlas = known.first().map(|a| (*a).to_owned());
-    }
+    wanted.atlas = one_atlas(tree, Kind::Tables, options)?;
     let runs = bids::runs(tree, wanted);
     let paths: Vec<&PathBuf> = runs.iter().map(|r| &r.file.path).collect();
-    let mut warnings = vec![];
     let labels_only = IngestOptions { labels: options.labels.clone(), ..IngestOptions::default() };
-    let (_, regions) = series_folder::regions(source, &paths, &labels_only, &mut warnings)?;
+    let (_, regions) = series_folder::regions(source, &paths, &labels_only, warnings)?;
     Ok((wanted.atlas.clone().unwrap_or_default(), regions))
 }
 
@@ -180,41 +235,98 @@ fn people(source: &Path, options: &IngestOptions) -> Result<Participants, Ingest
 fn planned(source: &Path, tree: &Tree, run: Run, kind: Kind, options: &IngestOptions) -> SourceFile {
     let path = run.file.path.clone();
     let name = path.strip_prefix(source).unwrap_or(&path).to_string_lossy().into_owned();
-    let tr_seconds = match run.problem {
+    let unmasked = run.mask.is_none() && options.mask.is_some();
+    let problem = run.problem.filter(|p| !(unmasked && p.what == "brain mask"));
+    let stated = match problem {
         Some(problem) => Err(problem),
-        None => repetition(tree, &run.file, run.outliers.is_some(), options.tr_seconds),
+        None => stated(tree, &run.file, run.outliers.is_some(), options.tr_seconds),
     };
-    let tr_seconds = tr_seconds.map_err(|problem| Rejection::of(&name, problem));
-    let image =
-        ImageCompanions { mask: run.mask.or_else(|| options.mask.clone()), confounds: run.confounds, space: run.space };
+    let stated = stated.map_err(|problem| Rejection::of(&name, problem));
+    let (tr_seconds, dropped_before) = match stated {
+        Ok((tr, dropped)) => (Ok(tr), dropped),
+        Err(rejection) => (Err(rejection), 0),
+    };
+    let tables = RunTables { outliers: run.outliers, motion: run.motion };
+    let mask = run.mask.or_else(|| options.mask.clone());
+    let image = ImageCompanions { mask, confounds: run.confounds, space: run.space, run: tables.clone() };
     let reading = match kind {
-        Kind::Tables => {
-            Reading::Table(TableCompanions { outliers: run.outliers, coverage: run.coverage, motion: run.motion })
-        }
+        Kind::Tables => Reading::Table(TableCompanions { run: tables, coverage: run.coverage, dropped_before }),
         Kind::Images => Reading::Volume(image),
         Kind::Surfaces => Reading::Surface(ImageCompanions { mask: None, ..image }),
     };
     SourceFile { path, name, id: run.id, site: None, tr_seconds, reading }
 }
 
-/// What the sidecars say. A series its maker has scrubbed without saying which frames are left has no true times.
-fn repetition(tree: &Tree, file: &BidsFile, has_outliers: bool, given: Option<f64>) -> Result<RepetitionTime, Problem> {
-    let metadata = tree.metadata(file).map_err(|e| Problem::new("sidecar", "JSON", e))?;
-    let number = |key: &str| {
-        let value = metadata.get(key)?;
-        Some(value.as_f64().ok_or_else(|| Problem::new("repetition time", format!("a number as {key}"), value)))
-    };
-    if let Some(Ok(scrubbed)) = number("NumberOfVolumesDiscardedByMotionScrubbing")
-        && scrubbed > 0.0
-        && !has_outliers
-    {
+/// Entities that tell the derivatives of one run apart.
+const OF_DERIVATIVES: [&str; 10] = ["desc", "space", "res", "den", "atlas", "seg", "stat", "cohort", "hash", "label"];
+
+/// What the sidecars say: the repetition time, and frames dropped from the start. A series its maker has scrubbed without saying
+/// which frames are left has no true times.
+fn stated(
+    tree: &Tree,
+    file: &BidsFile,
+    has_outliers: bool,
+    given: Option<f64>,
+) -> Result<(RepetitionTime, usize), Problem> {
+    let unreadable = |e: crate::durable::FileError| Problem::new("sidecar", "JSON that can be read", e);
+    let metadata = tree.metadata(file).map_err(unreadable)?;
+    let number = |key: &str| metadata.get(key).and_then(as_number);
+    let scrubbed = number("NumberOfVolumesDiscardedByMotionScrubbing").unwrap_or(0.0);
+    if scrubbed > 0.0 && !has_outliers {
         let found = format!("{scrubbed} frames taken out and no table of them");
         return Err(Problem::new("frame times", "an outliers table beside a scrubbed series", found));
     }
-    let stated = match (number("RepetitionTime"), number("SamplingFrequency")) {
-        (Some(tr), _) => Some(tr?),
-        (None, Some(frequency)) => Some(1.0 / frequency?),
-        (None, None) => None,
+    let dropped = number("NumberOfVolumesDiscardedByNonsteadyStatesDetector").unwrap_or(0.0);
+    let dropped = if (0.0..1e6).contains(&dropped) { dropped as usize } else { 0 };
+    let odd = metadata.get("RepetitionTime").filter(|v| as_number(v).is_none() && given.is_none());
+    if let Some(value) = odd {
+        return Err(Problem::new("repetition time", "a number as RepetitionTime", value));
+    }
+    // XCP-D writes the word TR as sampling frequency: the run's other sidecars, or headers, know the number.
+    let frequency = number("SamplingFrequency").map(|hz| 1.0 / hz);
+    let stated = number("RepetitionTime").or(frequency);
+    let stated = match stated {
+        None if file.name.suffix != "bold" => {
+            let of_image = tree.metadata_as(file, "bold", &OF_DERIVATIVES).map_err(unreadable)?;
+            of_image.get("RepetitionTime").and_then(as_number).or_else(|| time_in_headers(tree, file))
+        }
+        other => other,
     };
-    Ok(RepetitionTime { stated, given, assumed: None })
+    Ok((RepetitionTime { stated, given, assumed: None }, dropped))
+}
+
+fn as_number(value: &serde_json::Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+/// The repetition time in the header of another derivative of the same run.
+fn time_in_headers(tree: &Tree, file: &BidsFile) -> Option<f64> {
+    let same = |f: &&BidsFile| {
+        f.name.ending.contains(".nii")
+            && ["bold", "timeseries"].contains(&f.name.suffix.as_str())
+            && f.name.applies_to(&file.name, &OF_DERIVATIVES)
+            && file.name.applies_to(&f.name, &OF_DERIVATIVES)
+    };
+    tree.beside(file).filter(same).find_map(|f| cifti_folder::header_time(&f.path))
+}
+
+/// The versions that were passed over, each said once.
+fn versions(runs: &[Run]) -> Vec<String> {
+    let mut said: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    for (taken, others) in runs.iter().filter_map(|r| r.passed_over.as_ref()) {
+        *said.entry(format!("{taken} is taken, not {}; --desc chooses another", others.join(", "))).or_default() += 1;
+    }
+    said.into_iter().map(|(what, n)| format!("{n} scans are there in several versions: {what}")).collect()
+}
+
+/// The labels asked for, for a message that nothing has them.
+fn asked_for(options: &IngestOptions) -> String {
+    let lists = [
+        ("--participant-label", &options.participant_labels),
+        ("--session-label", &options.session_labels),
+        ("--task-id", &options.task_ids),
+    ];
+    let asked = lists.iter().filter(|(_, l)| !l.is_empty()).map(|(flag, l)| format!("{flag} {}", l.join(" ")));
+    let asked = asked.collect::<Vec<_>>().join(", ");
+    if asked.is_empty() { asked } else { format!(" for {asked}") }
 }

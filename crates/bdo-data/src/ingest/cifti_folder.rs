@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::image_run::{ImageCompanions, Parcellation};
 use super::plan::Reading;
 use super::recipe::Recipe;
+use super::remarks::Remarks;
+use super::sources::Sources;
 use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, nifti_folder};
-use crate::cifti::{self, CiftiLabels};
-use crate::nifti::Limits;
+use crate::cifti::{self, Axis, CiftiFile, CiftiLabels};
+use crate::nifti::{Limits, NiftiReader};
 use crate::parcellate::MaskerOptions;
 use crate::problem::ReadError;
 use crate::region::Region;
@@ -21,15 +23,17 @@ fn is_dense(path: &Path) -> bool {
     files::name(path).ends_with(".dtseries.nii")
 }
 
-pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) -> Result<IngestPlan, IngestError> {
-    let scans: Vec<&PathBuf> = found.iter().filter(|f| is_scan(f)).collect();
+pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
+    let source = &sources.root;
+    // With labels of grey matter, dense series are meant; without, parcels.
+    let mut scans: Vec<&PathBuf> = sources.scans(|f| is_scan(f));
+    if scans.iter().any(|s| is_dense(s) == options.atlas.is_some()) {
+        scans.retain(|s| is_dense(s) == options.atlas.is_some());
+    }
     let Some(first) = scans.first() else {
         return Err(IngestError::source(source, "CIFTI series (.dtseries.nii or .ptseries.nii), one a scan", "none"));
     };
     let dense = is_dense(first);
-    if let Some(other) = scans.iter().find(|s| is_dense(s) != dense) {
-        return Err(IngestError::source(other, "dense or parcellated series, not both in a cohort", "both"));
-    }
     let mut parcellation = Parcellation::Done;
     let (atlas_name, regions) = match &options.atlas {
         Some(path) => {
@@ -43,11 +47,16 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
         }
         None => regions_of_parcels(source, &scans)?,
     };
-    // Parcels were extracted elsewhere, where unsteady volumes are usually taken out; dense series are images.
-    let default_dropped = if dense { UNSTEADY_VOLUMES } else { 0 };
-    let (files, participants) = nifti_folder::planned(source, &scans, options, |path| {
+    let default_dropped = default_dropped(dense);
+    let mut warnings = vec![];
+    let (files, participants) = nifti_folder::planned(sources, &scans, options, &mut warnings, |path| {
         let confounds = nifti_folder::confounds_beside(path);
-        Reading::Surface(ImageCompanions { mask: None, confounds, space: None })
+        Reading::Surface(ImageCompanions {
+            mask: None,
+            confounds,
+            space: None,
+            run: nifti_folder::run_tables_beside(path),
+        })
     })?;
     Ok(IngestPlan {
         format: Format::Cifti,
@@ -59,8 +68,30 @@ pub(super) fn plan(source: &Path, found: &[PathBuf], options: &IngestOptions) ->
         recipe: Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes),
         assume_affine: options.assume_affine,
         source_dataset: None,
-        warnings: vec![],
+        tr_seconds: None,
+        rejected: vec![],
+        warnings,
+        remarks: Remarks::default(),
     })
+}
+
+/// The repetition time in the header of a CIFTI file or image, where it has a unit.
+pub(super) fn header_time(path: &Path) -> Option<f64> {
+    let limits = Limits::default();
+    if is_scan(path) {
+        return CiftiFile::open(path, &limits).ok()?.axes().iter().find_map(|axis| match axis {
+            Axis::Series { step_seconds, .. } => *step_seconds,
+            _ => None,
+        });
+    }
+    let image = NiftiReader::open(path, &limits).ok()?;
+    image.tr_seconds().filter(|_| image.header().has_unit_of_time())
+}
+
+/// Volumes dropped unless the user says otherwise. Parcels were extracted elsewhere, where unsteady volumes are usually taken
+/// out; dense series are images.
+pub(super) fn default_dropped(dense: bool) -> usize {
+    if dense { UNSTEADY_VOLUMES } else { 0 }
 }
 
 /// Names of the parcels of the first file that can be read; the others are compared with it when they are read.

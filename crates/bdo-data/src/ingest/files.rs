@@ -1,45 +1,156 @@
 //! Finding files.
 
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::IngestError;
-use crate::bids::BidsName;
-use crate::durable::InFile;
-use crate::scan::ScanId;
+use crate::cohort::Rejection;
+use crate::durable::{InFile, describe};
+use crate::problem::Problem;
 
 /// How deep a source folder is searched, and how many files it may hold: far beyond any real dataset, short of an endless one.
 const DEEPEST: usize = 12;
 const MOST_FILES: usize = 5_000_000;
+/// A pointer to a file that was not fetched is shorter than this.
+const LONGEST_POINTER: u64 = 1024;
 
-/// All files below a folder (or the file itself), sorted. Links are followed for files, not for folders, so the walk ends.
-pub(super) fn below(source: &Path) -> Result<Vec<PathBuf>, IngestError> {
-    let mut found = vec![];
-    if std::fs::metadata(source).in_file("read", source)?.is_file() {
-        return Ok(vec![source.to_path_buf()]);
-    }
-    walk(source, 0, &mut found)?;
-    found.sort();
-    Ok(found)
+/// What lies below a source.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// All files, sorted, also links that lead nowhere: they are named when they are asked for.
+    pub(super) files: Vec<PathBuf>,
+    /// Folders that could not be read or followed.
+    pub(super) rejected: Vec<Rejection>,
+    /// Links that were not followed since they lead to folders that are read anyway.
+    pub(super) notes: Vec<String>,
 }
 
-fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), IngestError> {
-    for entry in std::fs::read_dir(folder).in_file("read", folder)? {
-        let entry = entry.in_file("read", folder)?;
-        if entry.file_name().to_string_lossy().starts_with('.') {
-            continue;
-        }
-        let path = entry.path();
-        let kind = entry.file_type().in_file("read", &path)?;
-        if kind.is_dir() && depth < DEEPEST {
-            walk(&path, depth + 1, found)?;
-        } else if kind.is_file() || (kind.is_symlink() && path.is_file()) {
-            found.push(path);
-        }
-        if found.len() > MOST_FILES {
-            return Err(IngestError::source(folder, format!("at most {MOST_FILES} files"), "more"));
+/// All files below a folder (or the file itself). Links are followed, to folders only once each, so the walk ends.
+pub(super) fn below(source: &Path) -> Result<Found, IngestError> {
+    let mut found = Found::default();
+    let metadata = std::fs::metadata(source).in_file("read", source)?;
+    if metadata.is_file() {
+        found.files.push(source.to_path_buf());
+        return Ok(found);
+    }
+    // The source itself must be readable; anything below is a row in the table of rejects.
+    std::fs::read_dir(source).in_file("read", source)?;
+    let mut walk = Walk { source, found, seen: HashSet::from([(metadata.dev(), metadata.ino())]), links: vec![] };
+    walk.folder(source, 0)?;
+    // Real folders first: a link to one of them is then known to lead to something that is read already.
+    while !walk.links.is_empty() {
+        let mut links = std::mem::take(&mut walk.links);
+        links.sort();
+        for (link, depth) in links {
+            walk.link(&link, depth)?;
         }
     }
-    Ok(())
+    walk.found.files.sort();
+    Ok(walk.found)
+}
+
+struct Walk<'a> {
+    source: &'a Path,
+    found: Found,
+    seen: HashSet<(u64, u64)>,
+    links: Vec<(PathBuf, usize)>,
+}
+
+impl Walk<'_> {
+    fn reject(&mut self, path: &Path, problem: Problem) {
+        let name = path.strip_prefix(self.source).unwrap_or(path).to_string_lossy().into_owned();
+        self.found.rejected.push(Rejection::of(&name, problem));
+    }
+
+    fn unreadable(&mut self, path: &Path, e: &std::io::Error) {
+        self.reject(path, Problem::new("folder", "to be readable", describe("read", path, e)));
+    }
+
+    fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), IngestError> {
+        if depth > DEEPEST {
+            self.reject(folder, Problem::new("folder", format!("at most {DEEPEST} folders deep"), "a deeper one"));
+            return Ok(());
+        }
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(e) => {
+                self.unreadable(folder, &e);
+                return Ok(());
+            }
+        };
+        for entry in entries {
+            let (path, kind) = match entry.and_then(|e| Ok((e.path(), e.file_type()?))) {
+                Ok(read) => read,
+                Err(e) => {
+                    self.unreadable(folder, &e);
+                    continue;
+                }
+            };
+            if name(&path).starts_with('.') {
+                continue;
+            }
+            if kind.is_dir() {
+                if let Ok(m) = std::fs::metadata(&path) {
+                    self.seen.insert((m.dev(), m.ino()));
+                }
+                self.folder(&path, depth + 1)?;
+            } else if kind.is_symlink() && path.is_dir() {
+                self.links.push((path, depth + 1));
+            } else if kind.is_symlink() && !path.exists() && !name(&path).contains('.') {
+                let problem = unfetched(&path).unwrap_or_else(|| Problem::new("link", "a file or folder", "neither"));
+                self.reject(&path, problem);
+            } else if kind.is_file() || (kind.is_symlink() && (path.is_file() || !path.exists())) {
+                self.found.files.push(path);
+            }
+            if self.found.files.len() > MOST_FILES {
+                return Err(IngestError::source(folder, format!("at most {MOST_FILES} files"), "more"));
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, link: &Path, depth: usize) -> Result<(), IngestError> {
+        let Ok(metadata) = std::fs::metadata(link) else { return Ok(()) };
+        if self.seen.insert((metadata.dev(), metadata.ino())) {
+            return self.folder(link, depth);
+        }
+        let target = std::fs::read_link(link).unwrap_or_default();
+        let shown = link.strip_prefix(self.source).unwrap_or(link).display();
+        self.found.notes.push(format!("{shown} is a link to {}, which is read already", target.display()));
+        Ok(())
+    }
+}
+
+/// Why a file is not there although it has a name: `DataLad` and git-annex leave a link or a pointer until it is fetched.
+pub(super) fn unfetched(path: &Path) -> Option<Problem> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    let fetch = |by: &str| format!("run `{by} {}`", name(path));
+    if metadata.is_symlink() && !path.exists() {
+        let target = std::fs::read_link(path).ok()?.to_string_lossy().into_owned();
+        let annexed = target.contains("annex/objects") || target.contains(".git/annex");
+        let found = if annexed {
+            format!("a link whose content was not fetched; {} in its folder", fetch("datalad get"))
+        } else {
+            format!("a link to {target}, which is not there")
+        };
+        return Some(Problem::new("not fetched", "the file itself", found));
+    }
+    if !metadata.is_file() || metadata.len() > LONGEST_POINTER {
+        return None;
+    }
+    let start = std::fs::read(path).ok()?;
+    let pointers =
+        [("/annex/objects/", "datalad get"), ("version https://git-lfs.github.com/", "git lfs pull --include")];
+    let (_, by) = pointers.into_iter().find(|(text, _)| start.starts_with(text.as_bytes()))?;
+    let found = format!("a pointer whose content was not fetched; {} in its folder", fetch(by));
+    Some(Problem::new("not fetched", "the file itself", found))
+}
+
+/// The path below the source, for messages and provenance.
+pub(super) fn relative(source: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(source).unwrap_or(path);
+    if below.as_os_str().is_empty() { name(path) } else { below.to_string_lossy().into_owned() }
 }
 
 /// The file name as text.
@@ -63,7 +174,9 @@ pub(super) fn beside(source: &Path, names: &[&str]) -> Option<PathBuf> {
     let folder = if source.is_dir() { source } else { crate::durable::parent(source) };
     let absolute = std::path::absolute(folder).ok()?;
     let folders = [Some(absolute.as_path()), absolute.parent()];
-    folders.into_iter().flatten().flat_map(|f| names.iter().map(|n| f.join(n))).find(|p| p.is_file())
+    // A link that leads nowhere is found too, so that reading it says what is wrong.
+    let is_there = |p: &PathBuf| p.is_file() || p.is_symlink();
+    folders.into_iter().flatten().flat_map(|f| names.iter().map(|n| f.join(n))).find(is_there)
 }
 
 /// The name of an image without `.nii`, `.nii.gz`, `.dtseries.nii` and the like.
@@ -73,23 +186,6 @@ pub(super) fn stem_of_image(path: &Path) -> String {
     let stem = stem.strip_suffix(".nii").unwrap_or(stem);
     let kinds = [".dtseries", ".ptseries", ".dlabel"];
     kinds.iter().find_map(|k| stem.strip_suffix(k)).unwrap_or(stem).to_owned()
-}
-
-/// Whose scan an image is: by BIDS entities, by the folders of the Human Connectome Project, else by the whole name.
-pub(super) fn image_id(path: &Path) -> ScanId {
-    let bids = BidsName::parse(&name(path));
-    if let Some((name, subject)) = bids.as_ref().and_then(|n| Some((n, n.get("sub")?))) {
-        let get = |key: &str| name.get(key).map(str::to_owned);
-        return ScanId { subject: format!("sub-{subject}"), session: get("ses"), task: get("task"), run: get("run") };
-    }
-    let parts: Vec<String> = path.iter().map(|p| p.to_string_lossy().into_owned()).collect();
-    let stem = stem_of_image(path);
-    if let Some(i) = parts.iter().position(|p| p == "MNINonLinear").filter(|i| *i > 0) {
-        // 100307/MNINonLinear/Results/rfMRI_REST1_LR/rfMRI_REST1_LR_Atlas_MSMAll_hp2000_clean.dtseries.nii
-        let mut words = stem.split('_').skip(1).map(str::to_owned);
-        return ScanId { subject: parts[i - 1].clone(), session: None, task: words.next(), run: words.next() };
-    }
-    ScanId::of_subject(stem)
 }
 
 /// The name of a table or image without its endings.

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::IngestPlan;
+use super::censored::RunTables;
 use super::raw::RawSeries;
+use super::repetition::HeaderTime;
 use crate::atlas::check_space;
 use crate::atlas::image::AtlasImage;
 use crate::cifti::{self, CiftiLabels};
 use crate::confound::{self, ConfoundTable, Confounds};
 use crate::nifti::{Limits, NiftiReader};
-use crate::parcellate::{LabelsMasker, MaskerOptions, RoiSeries};
+use crate::parcellate::{LabelsMasker, MaskerOptions, NonFinite, RoiSeries};
 use crate::problem::{Problem, ReadError};
 
 /// How images become region series.
@@ -45,6 +47,8 @@ pub struct ImageCompanions {
     pub confounds: Option<PathBuf>,
     /// The space the name states.
     pub space: Option<String>,
+    /// Censored frames and motion, where its maker has censored.
+    pub run: RunTables,
 }
 
 /// Means of every region of the atlas over a volume image.
@@ -68,11 +72,11 @@ pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanio
             known[known.len() - 1].clone()
         }
     };
-    Ok(raw(masker.extract(image).map_err(ReadError::into_problem)?))
+    plan.finish_image(path, beside, masker.extract(image).map_err(ReadError::into_problem)?)
 }
 
 /// Parcels of a CIFTI series, or parcel means of a dense one.
-pub(super) fn read_surface(plan: &IngestPlan, path: &Path) -> Result<RawSeries, Problem> {
+pub(super) fn read_surface(plan: &IngestPlan, path: &Path, beside: &ImageCompanions) -> Result<RawSeries, Problem> {
     let atlas = match &plan.parcellation {
         Parcellation::Surface(atlas) => Some(atlas.as_ref()),
         _ => None,
@@ -85,7 +89,7 @@ pub(super) fn read_surface(plan: &IngestPlan, path: &Path) -> Result<RawSeries, 
         let expected = format!("the {} regions of the cohort", plan.regions.len());
         return Err(Problem::new("regions", expected, format!("{} others", read.regions.len())));
     }
-    Ok(raw(read.series))
+    plan.finish_image(path, beside, read.series)
 }
 
 /// The confounds the recipe asks for, and the motion of every frame where the table has it.
@@ -115,18 +119,27 @@ fn masker_options(plan: &IngestPlan) -> MaskerOptions {
     MaskerOptions {
         least_coverage: plan.recipe.coverage_threshold,
         assume_affine: plan.assume_affine,
+        non_finite: NonFinite::LeftOut,
         ..MaskerOptions::default()
     }
 }
 
-fn raw(read: RoiSeries) -> RawSeries {
-    RawSeries {
-        regions: read.regions,
-        values: read.series,
-        frame_numbers: (0..read.frames).collect(),
-        framewise_displacement_mm: None,
-        coverage: read.coverage,
-        header_tr_seconds: read.tr_seconds,
-        blake3: read.blake3,
+impl IngestPlan {
+    /// Remarks on what was odd, and the true numbers of the frames.
+    fn finish_image(&self, path: &Path, beside: &ImageCompanions, read: RoiSeries) -> Result<RawSeries, Problem> {
+        for warning in &read.warnings {
+            self.remark(warning.clone(), &super::files::name(path));
+        }
+        let mut raw = RawSeries {
+            regions: read.regions,
+            values: read.series,
+            frame_numbers: (0..read.frames).collect(),
+            framewise_displacement_mm: None,
+            coverage: read.coverage,
+            header_time: read.tr_seconds.map(|value| HeaderTime { value, has_unit: read.tr_has_unit }),
+            blake3: read.blake3,
+        };
+        beside.run.apply(&mut raw)?;
+        Ok(raw)
     }
 }

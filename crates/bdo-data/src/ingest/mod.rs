@@ -2,28 +2,40 @@
 
 mod abide_pcp;
 mod bids_tree;
+mod censored;
 mod cifti_folder;
+mod columns;
 mod files;
+mod identity;
 mod image_run;
 mod labels;
+mod listing;
 mod nifti_folder;
 mod plan;
+mod preference;
 mod raw;
 mod recipe;
 mod region_rows;
+mod remarks;
 mod repetition;
 mod series_file;
 mod series_folder;
+mod series_hdf5;
 mod series_mat;
 mod series_npz;
+mod series_text;
+mod sources;
 mod store;
+mod table_header;
 mod table_run;
 
+pub use censored::RunTables;
 pub use image_run::{ImageCompanions, Parcellation};
 pub use labels::read_region_names;
 pub use plan::{IngestPlan, Reading, SourceFile};
 pub use recipe::{Recipe, Wishes};
-pub use repetition::RepetitionTime;
+pub use remarks::{FreedomLeft, Remarks};
+pub use repetition::{HeaderTime, PLAUSIBLE_TR_SECONDS, RepetitionTime, Resolved};
 pub use series_file::{SeriesTable, read_series};
 pub use store::{IngestReport, ingest};
 pub use table_run::TableCompanions;
@@ -31,9 +43,12 @@ pub use table_run::TableCompanions;
 use std::path::{Path, PathBuf};
 
 use crate::cohort::CohortError;
+use crate::cohort::Rejection;
 use crate::durable::FileError;
 use crate::participants::ParticipantsError;
-use crate::problem::ReadError;
+use crate::pattern::Pattern;
+use crate::problem::{Problem, ReadError};
+use sources::Sources;
 
 /// A layout of source files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +94,13 @@ pub struct IngestOptions {
     pub mask: Option<PathBuf>,
     /// The people's table, where it is not found beside the scans.
     pub participants: Option<PathBuf>,
-    /// Repetition time, where the source does not say it.
+    /// A table that names the scans, in place of a search.
+    pub manifest: Option<PathBuf>,
+    /// Which files are meant, where a scan is there in several versions.
+    pub pattern: Option<Pattern>,
+    /// The `desc-` entity of BIDS derivatives that is meant.
+    pub desc: Option<String>,
+    /// Repetition time; it has the last word.
     pub tr_seconds: Option<f64>,
     /// Volumes to drop from the start; 10 for images and raw-length series, 0 for others when absent.
     pub drop_volumes: Option<usize>,
@@ -134,26 +155,39 @@ impl IngestError {
 
 /// Works out what a source folder holds and how each scan is to be read.
 pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
-    let found = files::below(source)?;
-    let format = match options.format {
-        Some(format) => format,
-        None => recognise(source, &found)?,
-    };
-    if let Some(tr) = options.tr_seconds
-        && !(tr.is_finite() && tr > 0.0)
-    {
-        return Err(IngestError::source(source, "--tr to be a positive number of seconds", tr.to_string()));
+    if let Some(problem) = options.tr_seconds.and_then(|tr| repetition::implausible("--tr", tr)) {
+        return Err(IngestError::source(source, problem.expected, problem.found));
     }
-    let mut plan = match format {
-        Format::AbidePcp => abide_pcp::plan(source, &found, options)?,
-        Format::Bids => bids_tree::plan(source, &found, options)?,
-        Format::Cifti => cifti_folder::plan(source, &found, options)?,
-        Format::Nifti => nifti_folder::plan(source, &found, options)?,
-        Format::Series => series_folder::plan(source, &found, options)?,
+    let sources = Sources::of(source, options)?;
+    let format = match options.format {
+        Some(format @ (Format::Bids | Format::AbidePcp)) if sources.is_listed() => {
+            let expected = "--format series, nifti or cifti with --manifest, which says itself what the files are";
+            return Err(IngestError::source(source, expected, format.name()));
+        }
+        Some(format) => format,
+        None => recognise(&sources)?,
     };
-    if plan.recipe.denoise.is_some() && plan.files.iter().any(|f| matches!(f.reading, Reading::Table(_))) {
-        let expected = "images to denoise or scrub (--denoise, --scrub)";
-        return Err(IngestError::source(source, expected, "tables of series, which come without confounds"));
+    let mut plan = match format {
+        Format::AbidePcp => abide_pcp::plan(&sources, options)?,
+        Format::Bids => bids_tree::plan(&sources, options)?,
+        Format::Cifti => cifti_folder::plan(&sources, options)?,
+        Format::Nifti => nifti_folder::plan(&sources, options)?,
+        Format::Series => series_folder::plan(&sources, options)?,
+    };
+    plan.tr_seconds = options.tr_seconds;
+    check_settings(&plan, source, options)?;
+    check_people(&plan, source, options)?;
+    plan.rejected.extend(sources.rejected.iter().cloned());
+    plan.warnings.extend(sources.notes.iter().cloned());
+    for file in &mut plan.files {
+        if let Some(listed) = sources.listed(&file.path) {
+            file.site = listed.site.clone().or(file.site.take());
+            if let (Ok(tr), Some(seconds)) = (&mut file.tr_seconds, listed.tr_seconds) {
+                tr.given = Some(seconds);
+            }
+        }
+        let problem = file.missing();
+        file.tr_seconds = problem.map_or(file.tr_seconds.clone(), |p| Err(Rejection::of(&file.name, p)));
     }
     keep_wanted(&mut plan, source, options)?;
     plan.files.sort_by(|a, b| (&a.id, &a.name).cmp(&(&b.id, &b.name)));
@@ -161,34 +195,85 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
     Ok(plan)
 }
 
-/// Keeps the people, sessions and tasks asked for.
-fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
-    let listed = |list: &[String], prefix: &str, label: Option<&str>| {
-        fn bare<'a>(label: &'a str, prefix: &str) -> &'a str {
-            label.strip_prefix(prefix).unwrap_or(label)
-        }
-        list.is_empty() || label.is_some_and(|l| list.iter().any(|w| bare(w, prefix) == bare(l, prefix)))
-    };
-    let before = plan.files.len();
-    plan.files.retain(|f| {
-        listed(&options.participant_labels, "sub-", Some(&f.id.subject))
-            && listed(&options.session_labels, "ses-", f.id.session.as_deref())
-            && listed(&options.task_ids, "task-", f.id.task.as_deref())
-    });
-    if plan.files.is_empty() {
-        let found = format!("none of {before} scans");
-        return Err(IngestError::source(source, "scans of the people, sessions and tasks asked for", found));
+/// A setting that does nothing, or cannot be meant, is a mistake that would go unnoticed.
+fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
+    let reads = |is: &dyn Fn(&Reading) -> bool| plan.files.iter().any(|f| is(&f.reading));
+    let volumes = reads(&|r| matches!(r, Reading::Volume(_)));
+    let tables = reads(&|r| matches!(r, Reading::Table(_)));
+    if plan.recipe.denoise.is_some() && tables {
+        let expected = "images to denoise or scrub (--denoise, --scrub)";
+        return Err(IngestError::source(source, expected, "tables of series, which come without confounds"));
     }
+    let format = plan.format;
+    let idle = [
+        (options.mask.is_some() && !volumes, "--mask", "images"),
+        (options.assume_affine && !volumes, "--assume-affine", "images"),
+        (options.space.is_some() && format != Format::Bids, "--space", "BIDS derivatives"),
+        (options.desc.is_some() && format != Format::Bids, "--desc", "BIDS derivatives"),
+        (options.atlas.is_some() && tables && format != Format::Bids, "--atlas", "images"),
+    ];
+    if let Some((_, flag, of)) = idle.into_iter().find(|(is, ..)| *is) {
+        let found = format!("scans of format {}, where it does nothing", format.name());
+        return Err(IngestError::source(source, format!("{of} for {flag}"), found));
+    }
+    let band = options.tr_seconds.map(|tr| recipe::check_band(&plan.recipe.cleaning, tr));
+    band.unwrap_or(Ok(())).map_err(|p| IngestError::source(source, format!("--band-pass with {}", p.expected), p.found))
+}
+
+/// A table of people that knows nobody is a table of other people, or spells them otherwise.
+fn check_people(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
+    let people = &plan.participants;
+    let nobody = plan.files.iter().all(|f| people.row_of(&f.id.subject).is_none());
+    let chosen = !options.participant_labels.is_empty();
+    if people.is_empty() || plan.files.is_empty() || !nobody || (chosen && options.participants.is_none()) {
+        return Ok(());
+    }
+    let path = options.participants.as_deref().unwrap_or(source);
+    let scan = plan.files.first().map(|f| f.id.subject.clone()).unwrap_or_default();
+    let row = people.subjects().next().unwrap_or_default();
+    let expected = format!("rows of the people who were scanned, such as {scan:?}, in the participants table");
+    Err(IngestError::source(path, expected, format!("none of them, but {row:?} and others")))
+}
+
+/// Keeps the people, sessions and tasks asked for. A label that names nothing is a rejection, or an error if none does.
+fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
+    fn bare<'a>(label: &'a str, prefix: &str) -> &'a str {
+        label.strip_prefix(prefix).unwrap_or(label)
+    }
+    type Part = fn(&crate::scan::ScanId) -> Option<&str>;
+    let asked: [(&str, &str, &[String], Part); 3] = [
+        ("--participant-label", "sub-", &options.participant_labels, |id| Some(&id.subject)),
+        ("--session-label", "ses-", &options.session_labels, |id| id.session.as_deref()),
+        ("--task-id", "task-", &options.task_ids, |id| id.task.as_deref()),
+    ];
+    let mut unmatched = vec![];
+    for (flag, prefix, labels, part) in asked {
+        let is = |f: &SourceFile, label: &String| part(&f.id).is_some_and(|l| bare(l, prefix) == bare(label, prefix));
+        for label in labels.iter().filter(|label| !plan.files.iter().any(|f| is(f, label))) {
+            unmatched.push(format!("{flag} {label}"));
+        }
+        plan.files.retain(|f| labels.is_empty() || labels.iter().any(|label| is(f, label)));
+    }
+    if plan.files.is_empty() {
+        let expected = "scans of the people, sessions and tasks asked for";
+        let found = if unmatched.is_empty() { "none".to_owned() } else { format!("none of {}", unmatched.join(", ")) };
+        return Err(IngestError::source(source, expected, found));
+    }
+    let rejection = |flag: &String| Rejection::of(flag, Problem::new("label", "a scan that has it", "none"));
+    plan.rejected.extend(unmatched.iter().map(rejection));
     Ok(())
 }
 
-fn recognise(source: &Path, found: &[PathBuf]) -> Result<Format, IngestError> {
+fn recognise(sources: &Sources) -> Result<Format, IngestError> {
+    let (source, found) = (&sources.root, &sources.files);
     let any = |is: &dyn Fn(&Path) -> bool| found.iter().any(|f| is(f));
-    if any(&abide_pcp::is_scan) {
-        return Ok(Format::AbidePcp);
-    }
-    if bids_tree::is_one(source, found) {
-        return Ok(Format::Bids);
+    if !sources.is_listed() {
+        if any(&abide_pcp::is_scan) {
+            return Ok(Format::AbidePcp);
+        }
+        if bids_tree::is_one(source, found) {
+            return Ok(Format::Bids);
+        }
     }
     if any(&cifti_folder::is_scan) {
         return Ok(Format::Cifti);
@@ -199,7 +284,10 @@ fn recognise(source: &Path, found: &[PathBuf]) -> Result<Format, IngestError> {
     if any(&series_folder::is_scan) {
         return Ok(Format::Series);
     }
-    let found = format!("{} files of other kinds", found.len());
+    let mut seen = format!("{} files of other kinds", found.len());
+    if let Some(first) = sources.rejected.first() {
+        seen += &format!(", and {} that cannot be used ({}: {})", sources.rejected.len(), first.file, first.found);
+    }
     let expected = "BIDS derivatives, images (.nii, .nii.gz), CIFTI series, or region series (.1D, .tsv, .csv, .txt, .npy, .npz or .mat), one file a scan";
-    Err(IngestError::source(source, expected, found))
+    Err(IngestError::source(source, expected, seen))
 }

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::image_run::{self, ImageCompanions, Parcellation};
 use super::recipe::Recipe;
+use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
 use super::table_run::{self, TableCompanions};
-use super::{Format, IngestError};
+use super::{Format, IngestError, files};
 use crate::cohort::{self, Item, Rejection};
 use crate::durable::InFile;
 use crate::participants::Participants;
@@ -65,18 +66,35 @@ pub struct IngestPlan {
     pub assume_affine: bool,
     /// What the source says about itself, for provenance.
     pub source_dataset: Option<serde_json::Value>,
+    /// The repetition time that was given for all scans.
+    pub tr_seconds: Option<f64>,
+    /// What could not even be looked at.
+    pub rejected: Vec<Rejection>,
     /// What the user should know but need not act on.
     pub warnings: Vec<String>,
+    /// What turns up while scans are read.
+    pub remarks: Remarks,
 }
 
 impl SourceFile {
     /// The files beside the scan that decide its content too.
     pub(super) fn companions(&self) -> Vec<&Path> {
-        let files: [Option<&PathBuf>; 3] = match &self.reading {
-            Reading::Table(t) => [t.outliers.as_ref(), t.coverage.as_ref(), t.motion.as_ref()],
-            Reading::Volume(i) | Reading::Surface(i) => [i.mask.as_ref(), i.confounds.as_ref(), None],
+        let files: [Option<&PathBuf>; 4] = match &self.reading {
+            Reading::Table(t) => [t.run.outliers.as_ref(), t.coverage.as_ref(), t.run.motion.as_ref(), None],
+            Reading::Volume(i) | Reading::Surface(i) => {
+                [i.mask.as_ref(), i.confounds.as_ref(), i.run.outliers.as_ref(), i.run.motion.as_ref()]
+            }
         };
         files.into_iter().flatten().map(PathBuf::as_path).collect()
+    }
+
+    /// The first of the scan's files that has a name but no content.
+    pub(super) fn missing(&self) -> Option<Problem> {
+        let of_companion = |path: &Path| {
+            let problem = files::unfetched(path)?;
+            Some(Problem { found: format!("{}: {}", files::name(path), problem.found), ..problem })
+        };
+        files::unfetched(&self.path).or_else(|| self.companions().into_iter().find_map(of_companion))
     }
 
     /// BLAKE3 of the file or, where others belong to it, of all their BLAKE3 in order.
@@ -120,8 +138,15 @@ impl IngestPlan {
             "denoise": self.recipe.denoise,
             "cleaning": self.recipe.cleaning,
             "coverage_threshold": self.recipe.coverage_threshold,
+            "least_regions": self.recipe.least_regions,
+            "tr_seconds": self.tr_seconds,
             "assume_affine": self.assume_affine,
         })
+    }
+
+    /// Keeps a remark about a scan.
+    pub(super) fn remark(&self, remark: String, scan: &str) {
+        self.remarks.add(remark, scan);
     }
 
     /// Reads one scan; everything wrong with it becomes a rejection.
@@ -131,10 +156,12 @@ impl IngestPlan {
         let raw = match &file.reading {
             Reading::Table(beside) => table_run::read(self, &file.path, beside),
             Reading::Volume(beside) => image_run::read_volume(self, &file.path, beside),
-            Reading::Surface(_) => image_run::read_surface(self, &file.path),
+            Reading::Surface(beside) => image_run::read_surface(self, &file.path, beside),
         };
         let mut raw = raw.map_err(rejected)?;
-        let tr_seconds = repetition.resolve(raw.header_tr_seconds).map_err(rejected)?;
+        let resolved = repetition.resolve(raw.header_time).map_err(rejected)?;
+        resolved.remarks.into_iter().for_each(|remark| self.remark(remark, &file.name));
+        let tr_seconds = resolved.seconds;
         let mut confounds = None;
         if let Reading::Volume(beside) | Reading::Surface(beside) = &file.reading {
             let (found, motion) = image_run::read_confounds(self, beside.confounds.as_deref()).map_err(rejected)?;
@@ -150,7 +177,10 @@ impl IngestPlan {
         }
         let blake3 =
             file.blake3_with(raw.blake3.clone()).map_err(|e| rejected(Problem::new("file", "to be readable", e)))?;
-        let clean = self.recipe.apply(raw, tr_seconds, confounds).map_err(rejected)?;
+        let (clean, freedom) = self.recipe.apply(raw, tr_seconds, confounds).map_err(rejected)?;
+        if let Some(left) = freedom {
+            self.remarks.add_freedom(left, &file.name);
+        }
         Ok(Scan {
             id: file.id.clone(),
             site: file.site.clone(),

@@ -1,5 +1,7 @@
 //! A series as read: rows with their frame numbers.
 
+use super::repetition::HeaderTime;
+
 /// Region series before cleaning, whatever file they came from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RawSeries {
@@ -14,7 +16,7 @@ pub(super) struct RawSeries {
     /// Share of each region inside the image.
     pub(super) coverage: Option<Vec<f32>>,
     /// Repetition time from the file's header.
-    pub(super) header_tr_seconds: Option<f64>,
+    pub(super) header_time: Option<HeaderTime>,
     /// BLAKE3 of the file.
     pub(super) blake3: String,
 }
@@ -31,11 +33,16 @@ impl RawSeries {
         }
     }
 
+    /// Keeps these rows: values, numbers and motion.
+    pub(super) fn keep(&mut self, rows: &[usize]) {
+        self.values = rows.iter().flat_map(|r| self.row(*r).to_vec()).collect();
+        self.keep_rows(rows);
+    }
+
     /// Drops the frames before number `first`.
     pub(super) fn drop_before(&mut self, first: usize) {
         let rows: Vec<usize> = (0..self.frame_numbers.len()).filter(|r| self.frame_numbers[*r] >= first).collect();
-        self.values = rows.iter().flat_map(|r| self.row(*r).to_vec()).collect();
-        self.keep_rows(&rows);
+        self.keep(&rows);
     }
 
     /// Keeps these rows' numbers and motion; the values are the caller's.

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::raw::RawSeries;
 use crate::clean::{Band, Cleaning, clean};
-use crate::confound::{Confounds, Preset, Scrub, Strategy};
+use crate::confound::{Additions, Confounds, Preset, Scrub, Strategy};
 use crate::problem::Problem;
+use crate::scan::valid_regions;
 
 /// The steps, in order: drop the first volumes, censor, detrend, band-pass, regress confounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,13 +19,22 @@ pub struct Recipe {
     pub cleaning: Cleaning,
     /// Regions with a smaller share of their voxels in the image are missing.
     pub coverage_threshold: f64,
+    /// A scan with a smaller share of regions that have a signal is rejected.
+    pub least_regions: f64,
 }
 
+/// Degrees of freedom that regression and filter must leave: with fewer, what is stored is mostly rounding.
+const LEAST_FREEDOM: usize = 10;
+/// Share of the regions that must have a signal unless the user says otherwise.
+const LEAST_REGIONS: f64 = 0.5;
+
 /// What the user asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wishes {
     /// A preset of confounds.
     pub denoise: Option<Preset>,
+    /// Confounds beyond the preset.
+    pub additions: Additions,
     /// Scrubbing, whatever the preset.
     pub scrub: Option<Scrub>,
     /// A band-pass.
@@ -33,18 +43,26 @@ pub struct Wishes {
     pub detrend: Option<bool>,
     /// Least coverage of a region; 0.5 by default.
     pub coverage_threshold: Option<f64>,
+    /// Least share of regions with a signal; 0.5 by default.
+    pub least_regions: Option<f64>,
 }
 
 impl Recipe {
     /// Resolves wishes and defaults.
     pub(super) fn of(drop_volumes: usize, wishes: &Wishes) -> Self {
-        let mut denoise = wishes.denoise.map(Preset::strategy);
+        let mut denoise = Strategy::of(wishes.denoise, &wishes.additions);
         if let Some(scrub) = wishes.scrub {
             denoise = Some(Strategy { scrub: Some(scrub), ..denoise.unwrap_or_else(Strategy::nothing) });
         }
-        let regresses = wishes.denoise.is_some() || wishes.band_pass.is_some();
+        let regresses = Strategy::of(wishes.denoise, &wishes.additions).is_some() || wishes.band_pass.is_some();
         let cleaning = Cleaning { detrend: wishes.detrend.unwrap_or(regresses), band_pass: wishes.band_pass };
-        Self { drop_volumes, denoise, cleaning, coverage_threshold: wishes.coverage_threshold.unwrap_or(0.5) }
+        Self {
+            drop_volumes,
+            denoise,
+            cleaning,
+            coverage_threshold: wishes.coverage_threshold.unwrap_or(0.5),
+            least_regions: wishes.least_regions.unwrap_or(LEAST_REGIONS),
+        }
     }
 
     /// Whether a confound table is needed.
@@ -52,13 +70,13 @@ impl Recipe {
         self.denoise.is_some()
     }
 
-    /// Applies the steps to a series.
+    /// Applies the steps to a series; also says how many degrees of freedom are left, where something takes them.
     pub(super) fn apply(
         &self,
         mut raw: RawSeries,
         tr_seconds: f64,
         confounds: Option<Confounds>,
-    ) -> Result<RawSeries, Problem> {
+    ) -> Result<(RawSeries, Option<usize>), Problem> {
         raw.hide_poorly_covered(self.coverage_threshold);
         let total = raw.frame_numbers.len();
         let confounds = match confounds {
@@ -73,15 +91,47 @@ impl Recipe {
             return Err(Problem::new("length", expected, total));
         }
         if confounds.is_none() && self.cleaning == Cleaning::default() {
-            return Ok(raw);
+            self.check_regions(&raw)?;
+            return Ok((raw, None));
         }
         if self.cleaning.band_pass.is_some() && !raw.is_contiguous() {
             let found = "a series with censored frames already taken out";
             return Err(Problem::new("band-pass", "evenly spaced frames", found));
         }
+        check_band(&self.cleaning, tr_seconds)?;
         let cleaned = clean(&raw.values, raw.regions, tr_seconds, confounds.as_ref(), &self.cleaning)?;
         raw.keep_rows(&cleaned.kept);
         raw.values = cleaned.series;
-        Ok(raw)
+        if let Some(left) = cleaned.degrees_of_freedom.filter(|left| *left < LEAST_FREEDOM) {
+            let frames = raw.frame_numbers.len();
+            let expected = format!("at least {LEAST_FREEDOM} left after regression and filter");
+            return Err(Problem::new("degrees of freedom", expected, format!("{left} of {frames} frames")));
+        }
+        self.check_regions(&raw)?;
+        Ok((raw, cleaned.degrees_of_freedom))
+    }
+
+    /// A scan of which hardly a region is left is no scan of this atlas.
+    fn check_regions(&self, raw: &RawSeries) -> Result<(), Problem> {
+        let valid = valid_regions(&raw.values, raw.frame_numbers.len()).iter().filter(|v| **v).count();
+        if valid == 0 || (valid as f64) < self.least_regions * raw.regions as f64 {
+            let expected =
+                format!("a signal in at least {:.0} % of {} regions", 100.0 * self.least_regions, raw.regions);
+            return Err(Problem::new("regions", expected, format!("{valid} that are neither missing nor constant")));
+        }
+        Ok(())
+    }
+}
+
+/// A limit above half of the sampling rate would do nothing, or let nothing through.
+pub(super) fn check_band(cleaning: &Cleaning, tr_seconds: f64) -> Result<(), Problem> {
+    let nyquist_hz = 0.5 / tr_seconds;
+    let limits = cleaning.band_pass.map_or([None, None], |b| [b.high_pass_hz, b.low_pass_hz]);
+    match limits.into_iter().flatten().find(|hz| *hz >= nyquist_hz) {
+        Some(hz) => {
+            let expected = format!("limits below {nyquist_hz} Hz, half of one frame per {tr_seconds} s");
+            Err(Problem::new("band-pass", expected, format!("{hz} Hz")))
+        }
+        None => Ok(()),
     }
 }

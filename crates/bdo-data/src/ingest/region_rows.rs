@@ -29,7 +29,7 @@ fn transposed<'a>(
         names.push(cells.next().unwrap_or_default().to_owned());
         let before = rows.len();
         for cell in cells {
-            rows.push(super::series_file::number(cell, number)?);
+            rows.push(super::series_text::number(cell, number)?);
         }
         if rows.len() - before != frames {
             let expected = format!("a name and {frames} frames");
@@ -38,7 +38,7 @@ fn transposed<'a>(
     }
     let columns = names.len();
     let values = (0..frames).flat_map(|t| (0..columns).map(move |c| (c, t))).map(|(c, t)| rows[c * frames + t]);
-    Ok(SeriesTable { names: Some(names), frames, columns, values: values.collect(), blake3: String::new() })
+    Ok(SeriesTable { names: Some(names), frames, columns, values: values.collect(), ..SeriesTable::default() })
 }
 
 fn clean(cell: &str) -> &str {

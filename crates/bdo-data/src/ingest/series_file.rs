@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::{files, region_rows, series_mat, series_npz};
+use super::{files, series_hdf5, series_mat, series_npz, series_text};
 use crate::durable::InFile;
 use crate::problem::{Problem, ReadError};
 
@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 1 << 30;
 const MOST_NPY_HEADER: usize = 4096;
 
 /// A table as read: perhaps with names, row-major `[frames, columns]`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeriesTable {
     /// The header's names, where there is a header.
     pub names: Option<Vec<String>>,
@@ -23,11 +23,13 @@ pub struct SeriesTable {
     pub columns: usize,
     /// The values; NaN for `n/a`.
     pub values: Vec<f32>,
+    /// Time of every row, where a column of the file says it.
+    pub times_seconds: Option<Vec<f64>>,
     /// BLAKE3 of the file.
     pub blake3: String,
 }
 
-/// Reads a .npy, .npz or .mat file by its ending, anything else as text, gzipped or not.
+/// Reads a .npy, .npz, .mat, .h5 or .hdf5 file by its ending, anything else as text, gzipped or not.
 pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     let content = |problem: Problem| ReadError::content(path, problem);
@@ -36,11 +38,12 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     }
     let bytes = std::fs::read(path).in_file("read", path)?;
     let parsed = match files::ending(path).as_str() {
-        "gz" => inflated(&bytes).and_then(|text| parse_text(&text)),
+        "gz" => inflated(&bytes).and_then(|text| series_text::parse(&text)),
         "npy" => parse_npy(&bytes),
         "npz" => series_npz::parse(&bytes, MOST_BYTES),
         "mat" => series_mat::parse(&bytes, MOST_BYTES),
-        _ => parse_text(&bytes),
+        "h5" | "hdf5" => series_hdf5::parse(&bytes, MOST_BYTES),
+        _ => series_text::parse(&bytes),
     };
     let mut table = parsed.map_err(content)?;
     table.blake3 = blake3::hash(&bytes).to_hex().to_string();
@@ -60,68 +63,6 @@ fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
         return Err(Problem::new("size", format!("at most {MOST_BYTES} bytes"), "more"));
     }
     Ok(text)
-}
-
-fn parse_text(bytes: &[u8]) -> Result<SeriesTable, Problem> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
-    let text = text.trim_start_matches('\u{feff}');
-    if let Some(table) = region_rows::parse(text) {
-        return table;
-    }
-    let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).peekable();
-    let first = lines.peek().map_or("", |(_, l)| *l);
-    let delimiter = if first.contains('\t') {
-        Some('\t')
-    } else if first.contains(',') {
-        Some(',')
-    } else {
-        None
-    };
-    let mut names = None;
-    if cells(first, delimiter).any(|c| number(c, 0).is_err()) {
-        names = Some(
-            cells(first, delimiter)
-                .map(|c| c.trim_matches('"').trim_start_matches('#').trim().to_owned())
-                .collect::<Vec<_>>(),
-        );
-        lines.next();
-    }
-    let mut columns = names.as_ref().map(Vec::len);
-    let mut values: Vec<f32> = Vec::with_capacity(bytes.len() / 8);
-    let mut frames = 0;
-    for (number_of_line, line) in lines {
-        let before = values.len();
-        for cell in cells(line, delimiter) {
-            values.push(number(cell, number_of_line)?);
-        }
-        let found = values.len() - before;
-        let expected = *columns.get_or_insert(found);
-        if found != expected {
-            return Err(Problem::new(format!("line {}", number_of_line + 1), format!("{expected} columns"), found));
-        }
-        frames += 1;
-    }
-    Ok(SeriesTable { names, frames, columns: columns.unwrap_or(0), values, blake3: String::new() })
-}
-
-fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Item = &str> + '_> {
-    match delimiter {
-        // Some writers end every line with the delimiter.
-        Some(d) => Box::new(line.trim_end_matches(['\r', ' ']).trim_end_matches(d).split(d).map(str::trim)),
-        None => Box::new(line.split_whitespace()),
-    }
-}
-
-/// The number in a cell of a line, counted from 0; NaN for a missing value.
-pub(super) fn number(cell: &str, line: usize) -> Result<f32, Problem> {
-    match cell {
-        "n/a" | "N/A" | "NA" | "nan" | "NaN" | "" => Ok(f32::NAN),
-        _ => cell.parse().map_err(|_| {
-            let shown: String = cell.chars().take(40).collect();
-            Problem::new(format!("line {}", line + 1), "numbers", format!("{shown:?}"))
-        }),
-    }
 }
 
 /// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
@@ -144,20 +85,23 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let header = std::str::from_utf8(header).map_err(|_| Problem::new("header", "text", "other bytes"))?;
     let value_of = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
     let kind = value_of("descr").and_then(|v| v.split('\'').nth(1)).unwrap_or("none");
-    if value_of("fortran_order").is_some_and(|v| v.starts_with("True")) {
-        return Err(Problem::new("order", "rows in order (C)", "columns in order (Fortran)"));
-    }
+    let columns_first = value_of("fortran_order").is_some_and(|v| v.starts_with("True"));
     let shape = value_of("shape").and_then(|v| v.strip_prefix('(')?.split_once(')')).map_or("none", |(s, _)| s);
     let sizes: Option<Vec<usize>> =
         shape.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| s.parse().ok()).collect();
     let [frames, columns] = sizes.as_deref().unwrap_or_default() else {
         return Err(Problem::new("shape", "two sizes, frames and regions", format!("({shape})")));
     };
-    let width = match kind {
-        "<f4" => 4,
-        "<f8" => 8,
-        other => return Err(Problem::new("type of number", "<f4 or <f8", other)),
+    let (order, number) = kind.split_at_checked(1).unwrap_or((kind, ""));
+    let width = match number {
+        "f4" | "i4" => 4,
+        "f8" | "i8" => 8,
+        "i2" => 2,
+        _ => 0,
     };
+    if width == 0 || !["<", ">"].contains(&order) {
+        return Err(Problem::new("type of number", "f4, f8, i2, i4 or i8 of either byte order", kind));
+    }
     let data = &bytes[start + length..];
     let expected = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width));
     if expected != Some(data.len()) {
@@ -167,12 +111,28 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
             format!("{} bytes", data.len()),
         ));
     }
-    let values = if width == 4 {
-        data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
-    } else {
-        data.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b) as f32).collect()
-    };
-    Ok(SeriesTable { names: None, frames: *frames, columns: *columns, values, blake3: String::new() })
+    let mut values: Vec<f32> = data.chunks_exact(width).map(|b| number_of(number, order == ">", b)).collect();
+    if columns_first {
+        values = (0..frames * columns).map(|i| values[i % columns * frames + i / columns]).collect();
+    }
+    Ok(SeriesTable { frames: *frames, columns: *columns, values, ..SeriesTable::default() })
+}
+
+/// One stored number; the caller has checked that the kind is known and the bytes are as many as it has.
+fn number_of(kind: &str, big_endian: bool, bytes: &[u8]) -> f32 {
+    let mut stored = [0; 8];
+    stored[..bytes.len()].copy_from_slice(bytes);
+    if big_endian {
+        stored[..bytes.len()].reverse();
+    }
+    let [a, b, c, d, ..] = stored;
+    match kind {
+        "f4" => f32::from_le_bytes([a, b, c, d]),
+        "f8" => f64::from_le_bytes(stored) as f32,
+        "i2" => f32::from(i16::from_le_bytes([a, b])),
+        "i4" => i32::from_le_bytes([a, b, c, d]) as f32,
+        _ => i64::from_le_bytes(stored) as f32,
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +151,7 @@ mod tests {
         let one_d = read("a.1D", b"#1\t#2\n0.5\t-1\n2e1\t3\n").unwrap();
         assert_eq!(one_d.names.as_deref(), Some(&["1".to_owned(), "2".to_owned()][..]));
         assert_eq!(one_d.values, [0.5, -1.0, 20.0, 3.0]);
-        let bare = read("a.txt", b"  1 2  3\n4 5 6\r\n\n").unwrap();
+        let bare = read("a.txt", b"  1.5 2  3\n4 5 6\r\n\n").unwrap();
         assert_eq!((bare.names, bare.frames, bare.columns), (None, 2, 3));
         assert!(read("a.csv", b"x,y\n1,n/a\n").unwrap().values[1].is_nan());
     }
@@ -214,17 +174,27 @@ mod tests {
 
     #[test]
     fn npy_arrays() {
-        let header = |shape: &str, kind: &str| {
-            let text = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n");
+        let header_in = |shape: &str, kind: &str, fortran: &str| {
+            let text = format!("{{'descr': '{kind}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
             [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat()
         };
+        let header = |shape: &str, kind: &str| header_in(shape, kind, "False");
         let data: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].iter().flat_map(|x| x.to_le_bytes()).collect();
         let table = read("a.npy", &[header("(2, 3)", "<f4"), data.clone()].concat()).unwrap();
         assert_eq!((table.frames, table.columns, table.values[5]), (2, 3, 6.0));
+        let turned = read("a.npy", &[header_in("(2, 3)", "<f4", "True"), data.clone()].concat()).unwrap();
+        assert_eq!((turned.frames, turned.columns), (2, 3));
+        assert_eq!(turned.values, [1.0, 3.0, 5.0, 2.0, 4.0, 6.0], "columns lie one after the other in Fortran order");
+        let swapped: Vec<u8> = [258_i16, -2, 0, 4].iter().flat_map(|x| x.to_be_bytes()).collect();
+        let whole = read("a.npy", &[header("(2, 2)", ">i2"), swapped].concat()).unwrap();
+        assert_eq!(whole.values, [258.0, -2.0, 0.0, 4.0]);
         let error = |shape, kind| read("a.npy", &[header(shape, kind), data.clone()].concat()).unwrap_err();
         assert_eq!(error("(2, 4)", "<f4"), "a.npy: size: expected 2 x 4 numbers of 4 bytes, found 24 bytes");
         assert_eq!(error("(6,)", "<f4"), "a.npy: shape: expected two sizes, frames and regions, found (6,)");
-        assert_eq!(error("(2, 3)", "|O"), "a.npy: type of number: expected <f4 or <f8, found |O");
+        assert_eq!(
+            error("(2, 3)", "|O"),
+            "a.npy: type of number: expected f4, f8, i2, i4 or i8 of either byte order, found |O"
+        );
         assert!(error("(18446744073709551615, 3)", "<f4").contains("expected 18446744073709551615 x 3"));
     }
 }

@@ -1,8 +1,9 @@
-//! A MATLAB file (version 5, the default of `save` up to v7) that holds one matrix of numbers.
+//! A MATLAB file (version 5, the default of `save` up to v7; those of v7.3 are HDF5) that holds one matrix of numbers.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::series_file::SeriesTable;
+use super::series_hdf5;
 use crate::problem::Problem;
 
 /// Variables of a file that are looked at.
@@ -16,7 +17,7 @@ const COMPLEX_FLAG: u32 = 0x800;
 pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Problem> {
     let header = bytes.get(..128).ok_or_else(|| Problem::new("header", "128 bytes", bytes.len()))?;
     if header.starts_with(b"MATLAB 7.3") {
-        return Err(Problem::new("version", "5 to 7", "7.3 (HDF5): save with '-v7'"));
+        return series_hdf5::parse(bytes, most_bytes);
     }
     let big_endian = match &header[124..128] {
         [0x00, 0x01, b'I', b'M'] => false,
@@ -52,7 +53,7 @@ pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Proble
         found.ok_or_else(|| Problem::new("variables", "one matrix of real numbers", "none"))?;
     // MATLAB keeps columns together; series keep frames together.
     let values = (0..frames).flat_map(|t| (0..columns).map(move |c| (t, c))).map(|(t, c)| values[c * frames + t]);
-    Ok(SeriesTable { names: None, frames, columns, values: values.collect(), blake3: String::new() })
+    Ok(SeriesTable { names: None, frames, columns, values: values.collect(), ..SeriesTable::default() })
 }
 
 struct Matrix {
@@ -127,7 +128,7 @@ fn matrix(content: &[u8], big_endian: bool) -> Result<Option<Matrix>, Problem> {
 }
 
 /// Values are stored in whatever type is short enough for them.
-fn numbers(kind: u32, bytes: &[u8], big_endian: bool) -> Option<Vec<f32>> {
+pub(super) fn numbers(kind: u32, bytes: &[u8], big_endian: bool) -> Option<Vec<f32>> {
     macro_rules! typed {
         ($type:ty) => {{
             let read = if big_endian { <$type>::from_be_bytes } else { <$type>::from_le_bytes };

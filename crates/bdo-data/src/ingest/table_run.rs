@@ -3,23 +3,25 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::censored::RunTables;
 use super::raw::RawSeries;
-use super::{IngestPlan, SeriesTable, read_series};
+use super::repetition::HeaderTime;
+use super::{IngestPlan, SeriesTable, files, read_series};
 use crate::problem::{Problem, ReadError};
 use crate::region::Region;
 
-/// Columns of an outliers table that say which frames were taken out of, or interpolated in, the series, surest first.
-const CENSORED: [&str; 3] = ["interpolation", "framewise_displacement", "denoising"];
+/// How far a time may be from a multiple of the step between frames.
+const UNEVEN: f64 = 0.01;
 
 /// Tables beside a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableCompanions {
-    /// Which frames are censored: one row a frame of the run, 1 where it is.
-    pub outliers: Option<PathBuf>,
-    /// Share of each region inside the image: one row, one column a region.
+    /// Censored frames and motion.
+    pub run: RunTables,
+    /// Share of each region inside the image: one row, one column a region, or one row a region.
     pub coverage: Option<PathBuf>,
-    /// Motion per frame.
-    pub motion: Option<PathBuf>,
+    /// Frames its maker has dropped from the start.
+    pub dropped_before: usize,
 }
 
 pub(super) fn read(plan: &IngestPlan, path: &Path, beside: &TableCompanions) -> Result<RawSeries, Problem> {
@@ -27,95 +29,81 @@ pub(super) fn read(plan: &IngestPlan, path: &Path, beside: &TableCompanions) -> 
     let order = column_order(plan, &table)?;
     let values: Vec<f32> =
         table.values.chunks_exact(table.columns).flat_map(|row| order.iter().map(|i| row[*i])).collect();
+    let (frame_numbers, header_time) = match &table.times_seconds {
+        Some(times) => numbers_of_times(times)?,
+        None => ((0..table.frames).map(|t| t + beside.dropped_before).collect(), None),
+    };
     let mut raw = RawSeries {
         regions: plan.regions.len(),
         values,
-        frame_numbers: (0..table.frames).collect(),
+        frame_numbers,
         framewise_displacement_mm: None,
         coverage: None,
-        header_tr_seconds: None,
+        header_time,
         blake3: table.blake3.clone(),
     };
     if let Some(path) = &beside.coverage {
-        raw.coverage = Some(coverage(plan, &read_table(path)?)?);
+        raw.coverage = Some(coverage(plan, path)?);
     }
-    let motion = beside.motion.as_deref().map(read_table).transpose()?;
-    let motion = motion.and_then(|m| column(&m, "framewise_displacement"));
-    let Some(outliers) = &beside.outliers else {
-        raw.framewise_displacement_mm = motion.filter(|fd| fd.len() == table.frames).map(filled);
-        return Ok(raw);
-    };
-    let kept = kept_frames(&read_table(outliers)?, table.frames)?;
-    raw.framewise_displacement_mm = motion
-        .filter(|fd| fd.len() == kept.frames_of_run)
-        .map(|fd| filled(kept.frames.iter().map(|t| fd[*t]).collect()));
-    if kept.series_is_whole {
-        // Frames the producer has interpolated are no measurements: they are left out like censored ones.
-        raw.values =
-            kept.frames.iter().flat_map(|t| raw.values[t * raw.regions..(t + 1) * raw.regions].to_vec()).collect();
-    }
-    raw.frame_numbers = kept.frames;
+    beside.run.apply(&mut raw)?;
     Ok(raw)
 }
 
-fn read_table(path: &Path) -> Result<SeriesTable, Problem> {
-    let name = || path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    read_series(path).map_err(|e| match e {
-        ReadError::File(e) => Problem::new("file", format!("{} to be readable", name()), e.system),
-        other => other.into_problem(),
-    })
+/// Numbers of frames at these times, and the step between them.
+fn numbers_of_times(times: &[f64]) -> Result<(Vec<usize>, Option<HeaderTime>), Problem> {
+    let step = times.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
+    if !step.is_finite() {
+        return Ok(((0..times.len()).collect(), None));
+    }
+    // A scan whose clock does not start on a frame starts at its first time.
+    let even = |t: f64| (t / step - (t / step).round()).abs() <= UNEVEN;
+    let start = if times[0] >= 0.0 && even(times[0]) { 0.0 } else { times[0] };
+    if let Some(t) = times.iter().find(|t| !even(**t - start) || (**t - start) / step > 1e7) {
+        let expected = format!("multiples of the smallest step, {step}");
+        return Err(Problem::new("column of times", expected, t));
+    }
+    let numbers = times.iter().map(|t| ((t - start) / step).round() as usize).collect();
+    Ok((numbers, Some(HeaderTime { value: step, has_unit: false })))
 }
 
-fn column(table: &SeriesTable, name: &str) -> Option<Vec<f32>> {
+/// Reads a table; column names lose the hash that XCP-D may add.
+pub(super) fn read_table(path: &Path) -> Result<SeriesTable, Problem> {
+    let mut table = read_series(path).map_err(|e| match e {
+        ReadError::File(e) => Problem::new("file", format!("{} to be readable", files::name(path)), e.system),
+        other => other.into_problem(),
+    })?;
+    for name in table.names.iter_mut().flatten() {
+        if let Some(at) = name.rfind("_hash-") {
+            name.truncate(at);
+        }
+    }
+    Ok(table)
+}
+
+pub(super) fn column(table: &SeriesTable, name: &str) -> Option<Vec<f32>> {
     let c = table.names.as_ref()?.iter().position(|n| n == name)?;
     Some(table.values.iter().skip(c).step_by(table.columns).copied().collect())
 }
 
-fn filled(fd: Vec<f32>) -> Vec<f32> {
-    fd.into_iter().map(|x| if x.is_nan() { 0.0 } else { x }).collect()
-}
-
-struct Kept {
-    frames: Vec<usize>,
-    frames_of_run: usize,
-    series_is_whole: bool,
-}
-
-/// The frames of the run that are neither censored nor interpolated, and whether the series still has the others.
-fn kept_frames(outliers: &SeriesTable, rows: usize) -> Result<Kept, Problem> {
-    let frames_of_run = outliers.frames;
-    let candidates: Vec<(&str, Vec<usize>)> = CENSORED
-        .iter()
-        .filter_map(|name| {
-            let flags = column(outliers, name)?;
-            Some((*name, (0..flags.len()).filter(|t| flags[*t] == 0.0).collect()))
-        })
-        .collect();
-    let Some((_, first)) = candidates.first() else {
-        let found = outliers.names.as_ref().map_or_else(|| "no header".into(), |n| n.join(", "));
-        return Err(Problem::new("outliers table", format!("a column {}", CENSORED.join(" or ")), found));
-    };
-    if rows == frames_of_run {
-        return Ok(Kept { frames: first.clone(), frames_of_run, series_is_whole: true });
+/// Coverage in the order of the regions: a table of a name and a share a row, under a header `Node`, or of one row.
+fn coverage(plan: &IngestPlan, path: &Path) -> Result<Vec<f32>, Problem> {
+    let in_table = |problem: Problem| Problem { what: format!("coverage table: {}", problem.what), ..problem };
+    let text = std::fs::read_to_string(path).map_err(|e| Problem::new("coverage table", "to be readable", e))?;
+    if text.lines().next().is_some_and(|header| header.starts_with("Node\t")) {
+        let mut shares: HashMap<&str, f32> = HashMap::new();
+        for (i, line) in text.lines().enumerate().skip(1).filter(|(_, l)| !l.trim().is_empty()) {
+            let (node, share) = line.split_once('\t').unwrap_or((line, ""));
+            let share = super::series_text::number(share.trim(), i).map_err(in_table)?;
+            shares.insert(node.trim(), share);
+        }
+        let share = |r: &Region| {
+            let name = bare_name(plan, r);
+            shares.get(name).copied().ok_or_else(|| Problem::new("coverage table", format!("a row for {name}"), "none"))
+        };
+        return plan.regions.iter().map(share).collect();
     }
-    let fitting: Vec<&Vec<usize>> = candidates.iter().map(|(_, kept)| kept).filter(|kept| kept.len() == rows).collect();
-    match fitting.as_slice() {
-        [] => {
-            let expected = format!("{frames_of_run} frames of the run or {} that are not censored", first.len());
-            Err(Problem::new("length", expected, rows))
-        }
-        [one, rest @ ..] if rest.iter().all(|other| other == one) => {
-            Ok(Kept { frames: (*one).clone(), frames_of_run, series_is_whole: false })
-        }
-        _ => {
-            Err(Problem::new("outliers table", "one column that tells which frames are left", "several that disagree"))
-        }
-    }
-}
-
-/// Coverage in the order of the regions; a table of one row, or of a name and a share a row.
-fn coverage(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec<f32>, Problem> {
-    let order = column_order(plan, table).map_err(|problem| Problem { what: "coverage table".into(), ..problem })?;
+    let table = read_table(path).map_err(in_table)?;
+    let order = column_order(plan, &table).map_err(in_table)?;
     if table.frames != 1 {
         return Err(Problem::new("coverage table", "one row", table.frames));
     }
@@ -126,6 +114,11 @@ fn coverage(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec<f32>, Problem>
 pub(super) fn column_order(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec<usize>, Problem> {
     let regions = &plan.regions;
     let Some(names) = table.names.as_ref().filter(|n| names_match_kind(plan, n)) else {
+        let numbers: Vec<u64> = table.names.iter().flatten().filter_map(|n| n.parse().ok()).collect();
+        if numbers.windows(2).any(|w| w[0] >= w[1]) {
+            let expected = "names of the regions, or numbers that increase, above the columns";
+            return Err(Problem::new("regions", expected, "numbers in another order"));
+        }
         if table.columns == regions.len() {
             return Ok((0..table.columns).collect());
         }

@@ -207,6 +207,11 @@ impl Header {
         self.dims.iter().product::<u64>() * self.datatype.bytes() as u64
     }
 
+    /// Whether the header names the unit of time.
+    pub fn has_unit_of_time(&self) -> bool {
+        self.xyzt_units & 0x38 != 0
+    }
+
     /// Time between volumes in seconds as the header states it, whatever it is worth.
     pub fn tr_seconds(&self) -> Option<f64> {
         let per_second = match self.xyzt_units & 0x38 {

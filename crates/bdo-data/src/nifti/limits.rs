@@ -3,7 +3,8 @@
 /// Bounds that are checked before anything is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes a scan may hold once decompressed.
+    /// Most bytes a scan may hold once decompressed: a guard against nonsense, since images are read piece by piece and a
+    /// whole one is never held.
     pub scan_bytes: u64,
     /// Most bytes of one volume, counted with at least four bytes a voxel because volumes are handed out as `f32`.
     pub volume_bytes: u64,
@@ -20,7 +21,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            scan_bytes: 4 << 30,
+            scan_bytes: 1 << 40,
             volume_bytes: 256 << 20,
             compression_ratio: 200,
             ratio_free_bytes: 64 << 20,

@@ -10,9 +10,6 @@ use super::limits::Limits;
 use super::stream::ByteStream;
 use crate::problem::{Problem, ReadError};
 
-/// The longest repetition time that is believed without a word.
-const LONGEST_PLAUSIBLE_TR_SECONDS: f64 = 30.0;
-
 /// An open image: its header has been checked against the file, its data has not been read yet.
 pub struct NiftiReader {
     header: Header,
@@ -72,9 +69,6 @@ impl NiftiReader {
             return Err(problem(Problem::new("dimensions", "three of space and one of time", found)));
         }
         let (affine, affine_source) = Affine::of_header(&header, &mut warnings).map_err(problem)?;
-        if let Some(tr) = header.tr_seconds().filter(|tr| *tr > LONGEST_PLAUSIBLE_TR_SECONDS && header.volumes() > 1) {
-            warnings.push(format!("the header states {tr} s between volumes; it may mean milliseconds"));
-        }
         let raw = vec![];
         Ok(Self { header, affine, affine_source, extensions, warnings, stream, volumes_read: 0, raw, non_finite: 0 })
     }

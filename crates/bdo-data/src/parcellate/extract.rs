@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
 use super::masker::{LabelsMasker, NonFinite, listed};
-use super::runs::{PIECE_VOXELS, Sums};
+use super::runs::{PIECE_VOXELS, Sums, is_zero, zero_voxels};
 use crate::nifti::{Grid, Header, ImageSummary, NiftiReader};
 use crate::problem::{Problem, ReadError};
 
@@ -16,10 +16,13 @@ pub struct RoiSeries {
     pub regions: usize,
     /// Row-major `[frames, regions]`; a region with too little coverage is NaN throughout.
     pub series: Vec<f32>,
-    /// Share of each region's points inside the image; absent where the file came parcellated.
+    /// Share of each region's points that lie inside mask and image and have a finite signal there; absent where the file came
+    /// parcellated.
     pub coverage: Option<Vec<f32>>,
     /// Time between volumes as the header states it.
     pub tr_seconds: Option<f64>,
+    /// Whether the header names the unit of that time.
+    pub tr_has_unit: bool,
     /// BLAKE3 of the image file.
     pub blake3: String,
     /// Voxels of regions that were NaN or infinite, over all volumes.
@@ -40,7 +43,7 @@ impl LabelsMasker {
             return Err(ReadError::content(image.path(), problem));
         }
         let header = image.header().clone();
-        let (frames, tr_seconds) = (image.volumes(), image.tr_seconds());
+        let (frames, tr_seconds, tr_has_unit) = (image.volumes(), image.tr_seconds(), header.has_unit_of_time());
         let mut warnings = [image.warnings(), self.warnings()].concat();
         let mut summing = Summing::new(self, &header);
         let (filled_sender, filled) = sync_channel::<Vec<u8>>(PIECES_IN_FLIGHT);
@@ -54,8 +57,12 @@ impl LabelsMasker {
             }
             reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        let Summing { series, non_finite, first_zero, .. } = summing;
-        warnings.extend(self.odd_voxels(&non_finite, &first_zero, frames));
+        let (coverage, kept) = summing.coverage();
+        let Summing { mut series, non_finite, .. } = summing;
+        for region in (0..self.regions()).filter(|r| !kept[*r]) {
+            series.iter_mut().skip(region).step_by(self.regions()).for_each(|x| *x = f32::NAN);
+        }
+        warnings.extend(self.odd_voxels(&non_finite, &coverage, frames));
         if summary.trailing_bytes > 0 {
             warnings.push(format!("{} bytes follow the image data", summary.trailing_bytes));
         }
@@ -63,16 +70,17 @@ impl LabelsMasker {
             frames,
             regions: self.regions(),
             series,
-            coverage: Some(self.coverage.clone()),
+            coverage: Some(coverage),
             tr_seconds,
+            tr_has_unit,
             blake3: summary.blake3,
             non_finite: non_finite.iter().sum(),
             warnings,
         })
     }
 
-    /// Regions that are partly NaN, or zero in half of their voxels: covered on paper only.
-    fn odd_voxels(&self, non_finite: &[u64], first_zero: &[u32], frames: usize) -> Vec<String> {
+    /// Regions that are partly NaN, or without a signal in part of their voxels: covered on paper only.
+    fn odd_voxels(&self, non_finite: &[u64], coverage: &[f32], frames: usize) -> Vec<String> {
         let mut warnings = vec![];
         let regions = || (0..self.regions()).filter(|i| self.kept[*i]);
         let bad: Vec<usize> = regions().filter(|i| non_finite[*i] > 0).collect();
@@ -85,13 +93,11 @@ impl LabelsMasker {
             let shown = listed(bad.iter().map(|i| format!("{} ({:.1} %)", self.names[*i], share(i))));
             warnings.push(format!("voxels that are NaN or infinite {treated} in {} regions: {shown}", bad.len()));
         }
-        let empty: Vec<usize> = regions().filter(|i| 2 * first_zero[*i] > self.voxels[*i]).collect();
+        let empty: Vec<usize> = regions().filter(|i| coverage[*i] < 0.9 * self.coverage[*i]).collect();
         if !empty.is_empty() {
-            let shown = listed(empty.iter().map(|i| self.names[*i].clone()));
-            warnings.push(format!(
-                "{} regions are zero in more than half of their voxels of the first volume (a brain mask would leave them out): {shown}",
-                empty.len()
-            ));
+            let share = |i: &usize| format!("{} ({:.0} % left)", self.names[*i], 100.0 * coverage[*i]);
+            let shown = listed(empty.iter().map(share));
+            warnings.push(format!("{} regions have voxels that are NaN or always zero: {shown}", empty.len()));
         }
         warnings
     }
@@ -129,7 +135,10 @@ struct Summing<'a> {
     volumes: usize,
     series: Vec<f32>,
     non_finite: Vec<u64>,
-    first_zero: Vec<u32>,
+    /// Most voxels of each region that were not finite in one volume.
+    worst: Vec<u32>,
+    /// Per piece, the voxels and regions that were zero in every volume looked at.
+    dead: Vec<Vec<(u32, u32)>>,
 }
 
 impl<'a> Summing<'a> {
@@ -144,7 +153,8 @@ impl<'a> Summing<'a> {
             // Not reserved for the claimed number of volumes: that many must arrive first.
             series: vec![],
             non_finite: vec![0; regions],
-            first_zero: vec![0; regions],
+            worst: vec![0; regions],
+            dead: vec![],
         }
     }
 
@@ -152,7 +162,10 @@ impl<'a> Summing<'a> {
         let runs = &self.masker.pieces[self.piece];
         self.sums.add(self.header, bytes, runs);
         if self.volumes == 0 {
-            self.sums.count_zeros(self.header, bytes, runs);
+            self.dead.push(zero_voxels(self.header, bytes, runs));
+        } else if self.volumes.is_power_of_two() {
+            // A voxel that is zero in the first volume and in all of these has no signal; looking at every volume costs time.
+            self.dead[self.piece].retain(|(voxel, _)| is_zero(self.header, bytes, *voxel));
         }
         self.piece += 1;
         if self.piece == self.masker.pieces.len() {
@@ -166,6 +179,7 @@ impl<'a> Summing<'a> {
             let voxels = self.masker.voxels[region];
             let bad = self.sums.non_finite[region];
             self.non_finite[region] += u64::from(bad);
+            self.worst[region] = self.worst[region].max(bad);
             let finite = f64::from(voxels - bad);
             let divisor = match self.masker.non_finite {
                 NonFinite::AsZero => f64::from(voxels),
@@ -175,11 +189,25 @@ impl<'a> Summing<'a> {
             let mean = (self.sums.stored[region] * slope + finite * intercept) / divisor;
             self.series.push(if self.masker.kept[region] { mean as f32 } else { f32::NAN });
         }
-        if self.volumes == 0 {
-            self.first_zero.copy_from_slice(&self.sums.zero);
-        }
         self.sums.clear();
         self.piece = 0;
         self.volumes += 1;
+    }
+
+    /// Share of every region that has a finite signal in all volumes, and whether that is enough.
+    fn coverage(&self) -> (Vec<f32>, Vec<bool>) {
+        let mut lost = self.worst.clone();
+        for (_, region) in self.dead.iter().flatten() {
+            lost[*region as usize] += 1;
+        }
+        let masker = self.masker;
+        let share = |r: usize| {
+            let voxels = masker.voxels[r];
+            masker.coverage[r] * (voxels.saturating_sub(lost[r]) as f32 / voxels.max(1) as f32)
+        };
+        let coverage: Vec<f32> = (0..masker.regions()).map(share).collect();
+        let enough = |r: usize| masker.kept[r] && f64::from(coverage[r]) >= masker.least_coverage;
+        let kept = (0..masker.regions()).map(enough).collect();
+        (coverage, kept)
     }
 }

@@ -20,7 +20,7 @@ pub enum NonFinite {
 /// How strictly an image is held to the atlas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaskerOptions {
-    /// A region with a smaller share of its voxels inside mask and field of view becomes NaN.
+    /// A region with a smaller share of its voxels inside mask and field of view, with a finite signal, becomes NaN.
     pub least_coverage: f64,
     /// The least share of the whole atlas that must lie inside the mask.
     pub least_mask_overlap: f64,
@@ -44,6 +44,7 @@ pub struct LabelsMasker {
     pub(super) voxels: Vec<u32>,
     pub(super) coverage: Vec<f32>,
     pub(super) kept: Vec<bool>,
+    pub(super) least_coverage: f64,
     pub(super) non_finite: NonFinite,
     pub(super) names: Vec<String>,
     warnings: Vec<String>,
@@ -101,7 +102,8 @@ impl LabelsMasker {
             ));
         }
         let pieces = runs_of(columns);
-        Self { grid, pieces, voxels, coverage, kept, non_finite: options.non_finite, names, warnings }
+        let (least_coverage, non_finite) = (options.least_coverage, options.non_finite);
+        Self { grid, pieces, voxels, coverage, kept, least_coverage, non_finite, names, warnings }
     }
 
     fn check_overlap(

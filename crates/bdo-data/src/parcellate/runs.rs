@@ -39,19 +39,16 @@ pub(super) struct Sums {
     pub(super) stored: Vec<f64>,
     /// How many were not finite.
     pub(super) non_finite: Vec<u32>,
-    /// How many were zero.
-    pub(super) zero: Vec<u32>,
 }
 
 impl Sums {
     pub(super) fn new(regions: usize) -> Self {
-        Self { stored: vec![0.0; regions], non_finite: vec![0; regions], zero: vec![0; regions] }
+        Self { stored: vec![0.0; regions], non_finite: vec![0; regions] }
     }
 
     pub(super) fn clear(&mut self) {
         self.stored.fill(0.0);
         self.non_finite.fill(0);
-        self.zero.fill(0);
     }
 
     /// Adds the voxels of one piece.
@@ -77,18 +74,28 @@ impl Sums {
             });
         }
     }
+}
 
-    /// Counts the voxels of one piece that are exactly zero: outside a skull-stripped brain all are.
-    pub(super) fn count_zeros(&mut self, header: &Header, bytes: &[u8], runs: &[Run]) {
-        let width = header.datatype.bytes();
-        for run in runs {
-            let (start, end) = (run.start as usize * width, (run.start + run.length) as usize * width);
-            let bytes = &bytes[start..end];
-            for_each_value!(header.datatype, header.byte_order, bytes, |values| {
-                self.zero[run.region as usize] += values.filter(|x| *x == 0.0).count() as u32;
-            });
-        }
+/// The voxels of one piece that are exactly zero, as all are outside a skull-stripped brain or the field of view: where they
+/// are, and their regions.
+pub(super) fn zero_voxels(header: &Header, bytes: &[u8], runs: &[Run]) -> Vec<(u32, u32)> {
+    let width = header.datatype.bytes();
+    let mut found = vec![];
+    for run in runs {
+        let (start, end) = (run.start as usize * width, (run.start + run.length) as usize * width);
+        for_each_value!(header.datatype, header.byte_order, &bytes[start..end], |values| {
+            let zeros = values.enumerate().filter(|(_, x)| *x == 0.0);
+            found.extend(zeros.map(|(i, _)| (run.start + i as u32, run.region)));
+        });
     }
+    found
+}
+
+/// Whether one voxel of a piece is exactly zero.
+pub(super) fn is_zero(header: &Header, bytes: &[u8], voxel: u32) -> bool {
+    let width = header.datatype.bytes();
+    let bytes = &bytes[voxel as usize * width..(voxel as usize + 1) * width];
+    for_each_value!(header.datatype, header.byte_order, bytes, |values| values.into_iter().all(|x| x == 0.0))
 }
 
 #[cfg(test)]

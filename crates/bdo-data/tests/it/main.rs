@@ -10,3 +10,4 @@ mod merge;
 mod resume;
 mod scaler;
 mod source;
+mod trees;

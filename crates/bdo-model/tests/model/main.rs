@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod counts;
+mod fuzz;
 mod fused;
 mod golden;
 mod gradient;

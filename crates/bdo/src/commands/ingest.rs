@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use bdo_data::clean::Band;
-use bdo_data::cohort::Cohort;
-use bdo_data::confound::{Preset, Scrub};
+use bdo_data::cohort::{Cohort, CohortError, Rejection};
+use bdo_data::confound::{Additions, Expansion, Preset, Scrub};
 use bdo_data::durable;
-use bdo_data::ingest::{self, Format, IngestOptions, Wishes};
+use bdo_data::ingest::{self, Format, IngestError, IngestOptions, IngestPlan, Wishes};
+use bdo_data::pattern::Pattern;
 use bdo_report::kind::Kind;
 use bdo_report::report::page_of;
 use clap::{Args, ValueEnum};
@@ -15,14 +17,14 @@ use serde_json::json;
 use super::inspect::poorly_covered;
 use super::report::ReportArgs;
 use crate::answer::{Answer, complain, note};
-use crate::args::{Maybe, one_of, shard};
+use crate::args::{Maybe, above_zero, one_of, shard};
 use crate::cli::Common;
 use crate::progress::Progress;
 
 /// Read scans into a cohort
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bdo ingest derivatives/fmriprep cohort participant --participant-label 01 02 --atlas atlas_dseg.nii.gz --denoise simple\n  bdo ingest derivatives/xcp_d cohort --atlas 4S456Parcels\n  bdo ingest abide/ abide-cohort --format abide-pcp\n  bdo ingest hcp/timeseries hcp-cohort --format series --tr 0.72 --labels hcp/region_names.txt"
+    after_help = "Examples:\n  bdo ingest derivatives/fmriprep cohort participant --participant-label 01 02 --atlas atlas_dseg.nii.gz --denoise simple\n  bdo ingest derivatives/xcp_d cohort --atlas 4S456Parcels\n  bdo ingest abide/ abide-cohort --format abide-pcp\n  bdo ingest study/ cohort --manifest scans.tsv --atlas atlas_dseg.nii.gz\n  bdo ingest hcp/timeseries hcp-cohort --format series --tr 0.72 --labels hcp/region_names.txt"
 )]
 pub(crate) struct IngestArgs {
     /// Folder with the scans
@@ -71,7 +73,16 @@ struct Input {
     /// Table of the people [default: found beside the scans]
     #[arg(long, value_name = "FILE")]
     participants: Option<PathBuf>,
-    /// Repetition time in seconds, where the source does not say it
+    /// Table that names the scans of any layout: path, subject, and where wanted session, task, run, tr, site
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Only files like this, e.g. `*_hp2000_clean.dtseries.nii`, where a scan is there in several versions
+    #[arg(long, value_name = "GLOB")]
+    pattern: Option<String>,
+    /// The desc entity of BIDS derivatives, where a scan is there in several versions, e.g. denoised
+    #[arg(long, value_name = "LABEL")]
+    desc: Option<String>,
+    /// Repetition time in seconds; decides where sidecar and header disagree or say nothing
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     tr: Option<f64>,
     /// Take an image whose header has no affine as centred on the origin
@@ -85,33 +96,45 @@ struct Input {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cleaning")]
 struct Cleaning {
-    /// Volumes to drop from the start [default: 10 for images and abide-pcp, 0 for other series]
+    /// Volumes to drop from the start [default: 10 for images and ABIDE, 0 for parcels and other series]
     #[arg(long, value_name = "N")]
     drop_volumes: Option<usize>,
     /// Confounds of fMRIPrep to regress out, with a linear trend
     #[arg(long, value_name = "PRESET", value_parser = one_of::<Maybe<Preset>>(), default_value = "none")]
     denoise: Maybe<Preset>,
+    /// Also regress out the mean signal of the brain, with these terms
+    #[arg(long, value_name = "TERMS", value_parser = one_of::<Expansion>())]
+    global_signal: Option<Expansion>,
+    /// With `compcor`: at most so many components per mask [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    n_compcor: Option<u16>,
+    /// Also, or only, regress out these columns of the confound table; `cosine*` is all whose names begin so
+    #[arg(long, value_name = "COLUMN,COLUMN", value_delimiter = ',')]
+    confounds: Vec<String>,
     /// Leave out volumes of high motion; true times are kept, nothing is interpolated
     #[arg(long)]
     scrub: bool,
-    /// With scrubbing: framewise displacement above which a volume goes
-    #[arg(long, value_name = "MM", default_value_t = 0.5)]
-    fd_threshold: f64,
-    /// With scrubbing: standardised DVARS above which a volume goes
-    #[arg(long, value_name = "X", default_value_t = 1.5)]
-    std_dvars_threshold: f64,
-    /// With scrubbing: stretches of fewer volumes than this go too
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    scrub_segment: usize,
+    /// With scrubbing: framewise displacement above which a volume goes [default: 0.5]
+    #[arg(long, value_name = "MM", value_parser = above_zero)]
+    fd_threshold: Option<f64>,
+    /// With scrubbing: standardised DVARS above which a volume goes [default: 1.5]
+    #[arg(long, value_name = "X", value_parser = above_zero)]
+    std_dvars_threshold: Option<f64>,
+    /// With scrubbing: stretches of fewer volumes than this go too [default: 5]
+    #[arg(long, value_name = "N")]
+    scrub_segment: Option<usize>,
     /// Butterworth band-pass in Hz, e.g. 0.01,0.1 (either side may be empty), with a linear trend taken out [default: off]
     #[arg(long, value_name = "LOW,HIGH", value_parser = band)]
     band_pass: Option<Band>,
     /// Take out a linear trend, or do not [default: with --denoise or --band-pass]
     #[arg(long, value_name = "BOOL")]
     detrend: Option<bool>,
-    /// A region with a smaller share of its voxels in the image is missing (NaN)
+    /// A region with a smaller share of its voxels in image and mask, with a finite signal, is missing (NaN)
     #[arg(long, value_name = "F", default_value_t = 0.5, value_parser = share)]
     coverage_threshold: f64,
+    /// A scan with a smaller share of regions that have a signal is rejected
+    #[arg(long, value_name = "F", default_value_t = 0.5, value_parser = share)]
+    min_regions: f64,
 }
 
 /// Levels of analysis, as BIDS-Apps name them.
@@ -125,7 +148,7 @@ enum Level {
 const LISTED: usize = 20;
 
 pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> {
-    let options = options(args);
+    let options = options(args)?;
     let plan = ingest::plan(&args.source, &options)?;
     for warning in &plan.warnings {
         note(common, warning);
@@ -133,14 +156,22 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
     let progress = Progress::start("ingest", plan.files.len(), common.quiet)?;
     let report = ingest::ingest(&plan, &args.out, &progress);
     progress.finish();
-    let report = report?;
+    let report = match report {
+        Err(IngestError::Cohort(CohortError::Empty { rejected })) => {
+            return nothing_good(args, &plan, &rejected, common);
+        }
+        other => other?,
+    };
     let cohort = Cohort::open(&args.out)?;
-    for r in report.rejected.iter().take(LISTED) {
-        complain(&format!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found));
+    say_rejected(&report.rejected, args);
+    for sentence in &report.notes {
+        note(common, sentence);
     }
-    if report.rejected.len() > LISTED {
-        let (more, file) = (report.rejected.len() - LISTED, args.out.join("rejected.tsv"));
-        complain(&format!("rejected: {more} more, all in {}", file.display()));
+    if report.relabelled > 0 {
+        note(
+            common,
+            &format!("labels of {} people are taken from the participants table, which has changed", report.relabelled),
+        );
     }
     let poor = poorly_covered(&cohort);
     for entry in &poor {
@@ -171,7 +202,9 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
     let json = json!({
         "cohort": args.out, "format": plan.format.name(), "scans": report.scans, "added": report.added,
         "skipped": report.skipped, "subjects": cohort.manifest().subjects, "regions": cohort.regions().len(),
-        "badly_covered": poor, "rejected": report.rejected, "warnings": plan.warnings,
+        "badly_covered": poor, "rejected": report.rejected, "relabelled": report.relabelled,
+        "degrees_of_freedom": report.degrees_of_freedom.map(|f| json!({"least": f.least, "most": f.most})),
+        "warnings": plan.warnings.iter().chain(&report.notes).collect::<Vec<_>>(),
     });
     let text = format!(
         "{}: {} scans of {} people, {} regions ({} added, {} there already, {} rejected, {} badly covered)\nNext: bdo inspect {0}",
@@ -187,20 +220,77 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
     Ok(Answer::new(json, text).rejected(!report.rejected.is_empty()))
 }
 
+/// The first of the rejected files; all of them are in `rejected.tsv`.
+fn say_rejected(rejected: &[Rejection], args: &IngestArgs) {
+    for r in rejected.iter().take(LISTED) {
+        complain(&format!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found));
+    }
+    if rejected.len() > LISTED {
+        let (more, file) = (rejected.len() - LISTED, args.out.join("rejected.tsv"));
+        complain(&format!("rejected: {more} more, all in {}", file.display()));
+    }
+}
+
+/// Everything was rejected: every reason is said, also as JSON, and there is no cohort.
+fn nothing_good(
+    args: &IngestArgs,
+    plan: &IngestPlan,
+    rejected: &[Rejection],
+    common: &Common,
+) -> anyhow::Result<Answer> {
+    say_rejected(rejected, args);
+    if common.json {
+        let json = json!({
+            "cohort": null, "format": plan.format.name(), "scans": 0, "added": 0, "skipped": 0, "subjects": 0,
+            "regions": plan.regions.len(), "rejected": rejected, "warnings": plan.warnings,
+        });
+        Answer::new(json, "").print(common)?;
+    }
+    let file = args.out.join("rejected.tsv");
+    bail!(
+        "expected at least one scan, found {} that were rejected; every reason is in {}",
+        rejected.len(),
+        file.display()
+    )
+}
+
 /// The arguments as typed, resolved into what the library wants.
-fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> IngestOptions {
-    let scrub = Scrub {
-        fd_threshold_mm: cleaning.fd_threshold,
-        std_dvars_threshold: cleaning.std_dvars_threshold,
-        shortest_segment: cleaning.scrub_segment,
-    };
+fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<IngestOptions> {
     let denoise = cleaning.denoise;
-    IngestOptions {
+    let scrubs = cleaning.scrub || denoise == Some(Preset::Scrubbing);
+    let given = [
+        ("--fd-threshold", cleaning.fd_threshold.is_some()),
+        ("--std-dvars-threshold", cleaning.std_dvars_threshold.is_some()),
+        ("--scrub-segment", cleaning.scrub_segment.is_some()),
+    ];
+    if let Some((flag, _)) = given.iter().find(|(_, is)| *is && !scrubs) {
+        bail!(
+            "{flag}: expected scrubbing, found none, so that it does nothing; hint: add --scrub or --denoise scrubbing"
+        );
+    }
+    let usual = Scrub::default();
+    let scrub = Scrub {
+        fd_threshold_mm: cleaning.fd_threshold.unwrap_or(usual.fd_threshold_mm),
+        std_dvars_threshold: cleaning.std_dvars_threshold.unwrap_or(usual.std_dvars_threshold),
+        shortest_segment: cleaning.scrub_segment.unwrap_or(usual.shortest_segment),
+    };
+    if cleaning.n_compcor.is_some() && cleaning.denoise != Some(Preset::Compcor) {
+        bail!("--n-compcor: expected --denoise compcor, found another preset or none");
+    }
+    let additions = Additions {
+        global_signal: cleaning.global_signal,
+        n_compcor: cleaning.n_compcor.map(usize::from),
+        columns: cleaning.confounds.iter().map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect(),
+    };
+    Ok(IngestOptions {
         format: input.format,
         labels: input.labels.clone(),
         atlas: input.atlas.clone(),
         mask: input.mask.clone(),
         participants: input.participants.clone(),
+        manifest: input.manifest.clone(),
+        pattern: input.pattern.as_deref().map(Pattern::new),
+        desc: input.desc.as_deref().map(|d| d.strip_prefix("desc-").unwrap_or(d).to_owned()),
         tr_seconds: input.tr,
         drop_volumes: cleaning.drop_volumes,
         shard: input.shard,
@@ -210,13 +300,15 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> IngestOptions {
         task_ids: input.task_id.clone(),
         wishes: Wishes {
             denoise,
-            scrub: (cleaning.scrub || denoise == Some(Preset::Scrubbing)).then_some(scrub),
+            additions,
+            scrub: scrubs.then_some(scrub),
             band_pass: cleaning.band_pass,
             detrend: cleaning.detrend,
             coverage_threshold: Some(cleaning.coverage_threshold),
+            least_regions: Some(cleaning.min_regions),
         },
         assume_affine: input.assume_affine,
-    }
+    })
 }
 
 fn band(text: &str) -> Result<Band, String> {

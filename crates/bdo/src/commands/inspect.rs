@@ -124,6 +124,7 @@ fn describe(cohort: &Cohort) -> anyhow::Result<Value> {
         "labels": labels(cohort),
         "scans_with_invalid_regions": invalid,
         "badly_covered": poor,
+        "recipes": cohort::recipe_of(cohort).iter().map(ToString::to_string).collect::<Vec<_>>(),
         "provenance": manifest.provenance,
     }))
 }
@@ -179,6 +180,9 @@ fn as_text(json: &Value) -> String {
     );
     let minutes = |key: &str| json["minutes"][key].as_f64().unwrap_or(0.0);
     line("minutes", format!("{:.1} to {:.1}, median {:.1}", minutes("least"), minutes("most"), minutes("median")));
+    for recipe in json["recipes"].as_array().into_iter().flatten() {
+        line("recipe", recipe.as_str().unwrap_or_default().to_owned());
+    }
     line("irregular", format!("{} scans have gaps in time", json["irregular_scans"]));
     line("sites", counts(&json["sites"]));
     line("bad regions", format!("{} scans have constant or missing regions", json["scans_with_invalid_regions"]));

@@ -12,6 +12,7 @@ pub(crate) mod infer;
 pub(crate) mod ingest;
 pub(crate) mod inspect;
 mod inspect_run;
+pub(crate) mod label;
 pub(crate) mod merge;
 pub(crate) mod predict;
 pub(crate) mod pretrain;
@@ -35,6 +36,7 @@ pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
         Verb::Simulate(args) => simulate::run(args, common),
         Verb::Ingest(args) => ingest::run(args, common),
         Verb::Merge(args) => merge::run(args),
+        Verb::Label(args) => label::run(args),
         Verb::Inspect(args) => inspect::run(args, common),
         Verb::Pretrain(args) => pretrain::run(args, common),
         Verb::Evaluate(args) => evaluate::run(args, common),

@@ -86,7 +86,7 @@ fn what_cannot_be_told_is_rejected_and_the_rest_goes_on() {
     let rejected = fs::read_to_string(out.join("rejected.tsv")).unwrap();
     let rows: Vec<Vec<&str>> = rejected.lines().skip(1).map(|l| l.split('\t').collect()).collect();
     assert_eq!(rows.len(), 4, "{rejected}");
-    assert_eq!(rows[0][1..], ["repetition time", "2 s as in the sidecar", "1.5 s in the header"]);
+    assert_eq!(rows[0][1..], ["repetition time", "2 s as in the sidecar", "1.5 s in the header (--tr decides)"]);
     assert_eq!(rows[1][1..], ["space", "MNI152NLin6Asym", "T1w"]);
     assert!(rows[2][0].contains("sub-03"), "{rejected}");
     assert_eq!(rows[3][1..], ["confounds", "60 rows as the image has volumes", "30"]);
@@ -152,4 +152,32 @@ fn the_page_about_quality_is_one_file_that_loads_nothing() {
     for fetched in ["<script src", "http://", "https://", "<link"] {
         assert!(!page.contains(fetched), "{fetched}");
     }
+}
+
+#[test]
+fn images_that_xcpd_has_denoised_have_true_times_and_are_not_denoised_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, out) = (dir.path().join("xcp_d"), dir.path().join("cohort"));
+    fs::create_dir_all(&root).unwrap();
+    let description = r#"{"Name": "XCP-D", "BIDSVersion": "1.9.0", "GeneratedBy": [{"Name": "xcp_d"}]}"#;
+    fs::write(root.join("dataset_description.json"), description).unwrap();
+    let scan = "sub-01_task-rest_space-MNI152NLin6Asym_res-2";
+    let func = root.join("sub-01/func");
+    // Frames 0, 1 and 20 of the run are censored: 57 of 60 are in the file, smoothed ones beside them.
+    let kept: Vec<usize> = (0..FRAMES).filter(|t| ![0, 1, 20].contains(t)).collect();
+    image(&func.join(format!("{scan}_desc-denoised_bold.nii.gz")), kept.len(), 2.0, |v, t| voxel(3, v, kept[t]));
+    image(&func.join(format!("{scan}_desc-denoisedSmoothed_bold.nii.gz")), kept.len(), 2.0, |_, t| t as f32);
+    fs::write(func.join(format!("{scan}_desc-denoised_bold.json")), r#"{"RepetitionTime": 2.0}"#).unwrap();
+    let rows = (0..FRAMES).map(|t| format!("{}\n", u8::from(!kept.contains(&t)))).collect::<String>();
+    fs::write(func.join("sub-01_task-rest_outliers.tsv"), format!("framewise_displacement\n{rows}")).unwrap();
+    let atlas = atlas(dir.path());
+    let arguments = [text(&root), text(&out), "--atlas", text(&atlas)];
+    let said = expect(2, &[&arguments[..], &["--denoise", "36p"]].concat());
+    assert!(said.contains("regressed out already"), "{said}");
+    expect(0, &arguments);
+    let scan = open(&out).scan(0).unwrap();
+    assert_eq!(scan.frame_times_seconds, kept.iter().map(|t| 2.0 * *t as f64).collect::<Vec<_>>());
+    let whole = means(3, FRAMES);
+    let expected: Vec<f32> = kept.iter().flat_map(|t| whole[t * REGIONS..(t + 1) * REGIONS].to_vec()).collect();
+    close(&scan.series, &expected, 1000.0 * f32::EPSILON);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -80,10 +81,11 @@ pub(crate) fn means(person: usize, frames: usize) -> Vec<f32> {
     (0..frames).flat_map(|t| (0..REGIONS).map(move |x| mean(t, x))).collect()
 }
 
-/// The text of a confound table with everything the presets `simple` and `scrubbing` need.
+/// The text of a confound table with everything the presets `simple`, `scrubbing` and `36p` need.
 pub(crate) fn confounds(person: usize) -> String {
     let mut names: Vec<String> = vec![];
-    for basic in ["trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z", "csf", "white_matter"] {
+    let motion = ["trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z"];
+    for basic in motion.into_iter().chain(["csf", "white_matter", "global_signal"]) {
         names.extend(["", "_derivative1", "_power2", "_derivative1_power2"].map(|s| format!("{basic}{s}")));
     }
     names.extend(["cosine00", "framewise_displacement", "std_dvars"].map(str::to_owned));
@@ -125,6 +127,13 @@ pub(crate) fn fmriprep(root: &Path, people: usize) {
             .unwrap();
     }
     fs::write(root.join("participants.tsv"), table).unwrap();
+}
+
+/// The bytes, gzipped.
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
 }
 
 /// Runs `bdo ingest` with these arguments.

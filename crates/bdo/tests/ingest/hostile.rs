@@ -8,8 +8,8 @@ use crate::fixture::{expect, ingest, open, text, tree};
 
 fn series(folder: &Path, names: &[&str]) {
     fs::create_dir_all(folder).unwrap();
-    for name in names {
-        let rows = (0..20).fold(String::new(), |rows, t| rows + &format!("{}\t{}\n", t % 7, (t * 3) % 5));
+    for (i, name) in names.iter().enumerate() {
+        let rows = (0..20).fold(String::new(), |rows, t| rows + &format!("{}\t{}\n", t % 7, (t * 3 + 2 * i) % 11));
         fs::write(folder.join(name), format!("a\tb\n{rows}")).unwrap();
     }
 }

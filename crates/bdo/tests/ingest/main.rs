@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod derivatives;
+mod edges;
 mod fixture;
+mod grayordinates;
 mod hostile;
 mod kill;
 mod processes;
+mod recipes;
 mod tables;

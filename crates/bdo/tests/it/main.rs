@@ -13,6 +13,7 @@ mod messages;
 mod open_formats;
 mod program;
 mod real_data;
+mod regions_450;
 mod repeatable;
 mod token_models;
 mod report;

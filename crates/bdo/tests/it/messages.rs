@@ -109,7 +109,8 @@ fn wrong_regions_and_tables() {
     write(dir.path(), "t/a.tsv", "x\ty\n1\tq\n");
     insta::assert_snapshot!(say("ingest t none --tr 2 --labels s/a.tsv"), @r#"
     exit 2
-    error: expected at least one scan, found none: a.tsv: line 2: expected numbers, found "q"
+    rejected: a.tsv: line 2: expected numbers, found "q"
+    error: expected at least one scan, found 1 that were rejected; every reason is in none/rejected.tsv
     "#);
     insta::assert_snapshot!(say("ingest s out2 --tr 2 --participants s/a.tsv"), @r"
     exit 2
@@ -121,9 +122,10 @@ fn wrong_regions_and_tables() {
     ");
     insta::assert_snapshot!(say("ingest s out3 --tr 0"), @r"
     exit 2
-    error: s: expected --tr to be a positive number of seconds, found 0
+    error: s: expected 0.05 to 20 s in --tr, found 0 s
     ");
-    assert_eq!(names(dir.path()), ["out", "s", "t"]);
+    assert_eq!(names(dir.path()), ["none", "out", "s", "t"]);
+    assert_eq!(names(&dir.path().join("none")), ["rejected.tsv"]);
 }
 
 #[test]
@@ -171,6 +173,7 @@ fn every_verb_has_help_with_an_example() {
         "demo",
         "simulate",
         "ingest",
+        "label",
         "merge",
         "inspect",
         "pretrain",

@@ -1,6 +1,6 @@
 //! Images from the outside: equal to nibabel and nilearn where they are sound, refused where they are not.
 
-mod builder;
+pub(crate) mod builder;
 mod golden_cifti;
 mod golden_nifti;
 mod golden_parcellate;

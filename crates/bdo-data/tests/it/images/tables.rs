@@ -1,4 +1,4 @@
-//! Series in .npz and .mat files.
+//! Series in .npz, .mat and .h5 files.
 
 use bdo_data::ingest::read_series;
 
@@ -8,12 +8,15 @@ use super::golden;
 fn arrays_of_other_programs() {
     let plain = read_series(&golden("series.npy")).unwrap();
     assert_eq!((plain.frames, plain.columns), (6, 4));
-    for name in ["series.npz", "series_deflated.npz", "series_v6.mat", "series_v7.mat"] {
+    let names = ["series.npz", "series_deflated.npz", "series_v6.mat", "series_v7.mat"];
+    for name in names.into_iter().chain(["series_v73.mat", "series.h5", "series_latest.h5"]) {
         let table = read_series(&golden(name)).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((table.frames, table.columns, &table.values), (6, 4, &plain.values), "{name}");
     }
     let message = read_series(&golden("two_arrays.npz")).unwrap_err().to_string();
     assert!(message.ends_with("arrays: expected one of two dimensions, found a.npy and b.npy"), "{message}");
+    let message = read_series(&golden("two_matrices.h5")).unwrap_err().to_string();
+    assert!(message.ends_with("datasets: expected one matrix, found /a and /b"), "{message}");
 }
 
 #[test]

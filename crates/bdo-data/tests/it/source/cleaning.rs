@@ -58,7 +58,7 @@ fn every_combination_gives_the_values_of_nilearn() {
         assert_close(&cleaned.series, &values, case);
         compared += 1;
     }
-    assert_eq!(compared, 13);
+    assert_eq!(compared, 14);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Confounds equal those of nilearn.
 
-use bdo_data::confound::{AromaKind, CompCorKind, ConfoundTable, Confounds, Expansion, Preset, Scrub, Strategy, load};
+use bdo_data::confound::{
+    Additions, AromaKind, CompCorKind, ConfoundTable, Confounds, Expansion, Preset, Scrub, Strategy, load,
+};
 
 use super::golden::{golden, indices, numbers, real_data, texts};
 
@@ -18,6 +20,18 @@ fn strategy(case: &str) -> Strategy {
         "temporal" => Strategy { compcor: Some(CompCorKind::Temporal), ..cosines },
         "temporal_anat_combined_three" => {
             Strategy { compcor: Some(CompCorKind::TemporalAnatCombined), n_compcor: Some(3), ..cosines }
+        }
+        "compcor_two" => {
+            let two = Additions { n_compcor: Some(2), ..Additions::default() };
+            Strategy::of(Some(Preset::Compcor), &two).unwrap()
+        }
+        "simple_with_global_signal" => {
+            let global = Additions { global_signal: Some(Expansion::Basic), ..Additions::default() };
+            Strategy::of(Some(Preset::Simple), &global).unwrap()
+        }
+        "own_columns" => {
+            let columns = ["cosine*", "rot_y", "csf_power2", "global_signal_derivative1"].map(str::to_owned).to_vec();
+            Strategy::of(None, &Additions { columns, ..Additions::default() }).unwrap()
         }
         "aroma_basic" => Strategy { ica_aroma: Some(AromaKind::Basic), ..cosines },
         "scrub_without_segments" => {
@@ -47,7 +61,7 @@ fn every_strategy_gives_the_columns_frames_and_values_of_nilearn() {
     let golden = golden("confounds.json");
     let table = generated_table();
     let cases = golden["cases"].as_object().unwrap();
-    assert_eq!(cases.len(), 12);
+    assert_eq!(cases.len(), 16);
     for (case, expected) in cases {
         let found = load(&table, &strategy(case)).unwrap();
         assert_eq!(found.names, texts(&expected["names"]), "{case}");
@@ -101,6 +115,9 @@ fn what_is_missing_is_named() {
     );
     let scrub = Strategy { scrub: Some(Scrub::default()), ..Strategy::nothing() };
     assert!(load(&few, &scrub).unwrap_err().to_string().contains("framewise_displacement (for scrubbing)"));
+    let own = |column: &str| Strategy { columns: vec![column.into()], ..Strategy::nothing() };
+    assert_eq!(load(&few, &own("rot_*")).unwrap_err().to_string(), "t.tsv: columns: expected rot_*, found none");
+    assert_eq!(load(&few, &own("rot_x")).unwrap_err().to_string(), "t.tsv: columns: expected rot_x, found none");
     let holes = table("global_signal\n1\nn/a\n3\n", None).unwrap();
     let global = Strategy { global_signal: Some(Expansion::Basic), ..Strategy::nothing() };
     assert_eq!(

@@ -40,6 +40,9 @@ fn images(space: Option<&str>) -> Wanted {
         space: space.map(SpaceWish::parse),
         atlas: None,
         aroma: false,
+        desc: None,
+        dense: false,
+        pattern: None,
     }
 }
 

@@ -1,0 +1,94 @@
+//! What was done to the scans of a cohort, and whether two cohorts were treated alike.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Cohort, CohortError, Provenance};
+
+/// Settings of an ingest that differ between cohorts without their scans being treated differently.
+const NOT_TREATMENT: [&str; 6] = ["files_blake3", "table_blake3", "regions_blake3", "format", "tr_seconds", "merged"];
+
+/// What was done to scans: the settings of an ingest, or the verb that made them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    /// `ingest`, or what else made the scans.
+    pub verb: String,
+    /// Setting and value, in order; empty for other verbs.
+    pub settings: Vec<(String, Value)>,
+}
+
+impl std::fmt::Display for Recipe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.verb)?;
+        let shown = self.settings.iter().filter(|(key, value)| !value.is_null() && key != "atlas_blake3");
+        for (i, (key, value)) in shown.enumerate() {
+            write!(f, "{}{key} {value}", if i == 0 { ": " } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// The recipes of a cohort: one, unless cohorts of several were merged.
+pub fn recipe_of(cohort: &Cohort) -> Vec<Recipe> {
+    let mut found = vec![];
+    for step in &cohort.manifest().provenance {
+        collect(step, &mut found);
+    }
+    found
+}
+
+fn collect(step: &Provenance, found: &mut Vec<Recipe>) {
+    let recipe = match step.verb.as_str() {
+        // Labels change nothing about scans.
+        "label" => return,
+        "merge" => {
+            let steps = step.settings.get("merged").and_then(Value::as_array).into_iter().flatten();
+            let steps = steps.flat_map(|m| m["provenance"].as_array().cloned().unwrap_or_default());
+            for step in steps.filter_map(|s| serde_json::from_value::<Provenance>(s).ok()) {
+                collect(&step, found);
+            }
+            return;
+        }
+        "ingest" => {
+            let settings = step.settings.as_object().into_iter().flatten();
+            let settings = settings.filter(|(key, value)| !NOT_TREATMENT.contains(&key.as_str()) && !value.is_null());
+            Recipe { verb: step.verb.clone(), settings: settings.map(|(k, v)| (k.clone(), v.clone())).collect() }
+        }
+        other => Recipe { verb: other.to_owned(), settings: vec![] },
+    };
+    if !found.contains(&recipe) {
+        found.push(recipe);
+    }
+}
+
+/// The first difference between the treatments of these cohorts' scans; scans of different recipes should not be compared.
+pub fn differing_recipes(cohorts: &[Cohort]) -> Result<(), CohortError> {
+    let Some((first, others)) = cohorts.split_first() else { return Ok(()) };
+    let expected = recipe_of(first);
+    for other in others {
+        let found = recipe_of(other);
+        let same = |a: &[Recipe], b: &[Recipe]| a.iter().all(|r| b.contains(r));
+        if same(&expected, &found) && same(&found, &expected) {
+            continue;
+        }
+        let (a, b) = (expected.first(), found.first());
+        let value = |r: Option<&Recipe>, key: &str| {
+            let value = r.and_then(|r| r.settings.iter().find(|(k, _)| k == key)).map(|(_, v)| v.to_string());
+            value.unwrap_or_else(|| "nothing".into())
+        };
+        let keys: BTreeSet<&String> = a.into_iter().chain(b).flat_map(|r| r.settings.iter().map(|(k, _)| k)).collect();
+        let differing = keys.into_iter().find(|key| value(a, key) != value(b, key));
+        let verb = |r: Option<&Recipe>| r.map_or("nothing", |r| r.verb.as_str()).to_owned();
+        let (expected, found) = match differing {
+            Some(key) if verb(a) == verb(b) => (
+                format!("{key} {} as in {}", value(a, key), first.folder().display()),
+                format!("{key} {}", value(b, key)),
+            ),
+            _ => (format!("scans made by {} as in {}", verb(a), first.folder().display()), verb(b)),
+        };
+        let found = format!("{found}; hint: --different-recipes merges them all the same");
+        return Err(CohortError::Mismatch { path: other.folder().to_path_buf(), expected, found });
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! An HDF5 file (`.h5`, or `.mat` as MATLAB saves it with `-v7.3`) that holds one matrix of numbers.
+
+use std::collections::HashSet;
+
+use hdf5_reader::error::Error;
+use hdf5_reader::group::Group;
+use hdf5_reader::{Dataset, Datatype, Hdf5File, OpenOptions};
+
+use super::series_file::SeriesTable;
+use super::series_mat::numbers;
+use crate::problem::Problem;
+
+/// Groups of a file that are looked at, and how deep; real files have a handful.
+const MOST_GROUPS: usize = 1000;
+const DEEPEST: usize = 16;
+
+/// Reads the one real matrix with more than one row and column, in whatever group it lies; texts, vectors and references beside
+/// it are passed over. MATLAB keeps columns together, so a matrix of its making is turned round.
+pub(super) fn parse(bytes: &[u8], most_bytes: u64) -> Result<SeriesTable, Problem> {
+    // Series are noise and hardly compress; a small file that claims much is not one.
+    let most = most_bytes.min((64 << 20).max(200 * bytes.len() as u64)) as usize;
+    let limits = OpenOptions::default()
+        .with_chunk_cache_bytes(0)
+        .with_max_chunk_bytes(most)
+        .with_max_read_bytes(most)
+        .with_max_object_header_bytes(1 << 20);
+    let file = Hdf5File::from_bytes_with_options(bytes, limits).map_err(malformed)?;
+    let mut found = vec![];
+    let mut seen = HashSet::new();
+    matrices(file.root_group().map_err(malformed)?, String::new(), 0, &mut seen, &mut found)?;
+    match found.as_slice() {
+        [one] => one.read(bytes.starts_with(b"MATLAB 7.3")),
+        [] => Err(Problem::new("datasets", "one matrix of real numbers", "none")),
+        [first, second, ..] => {
+            Err(Problem::new("datasets", "one matrix", format!("{} and {}", first.path, second.path)))
+        }
+    }
+}
+
+fn malformed(error: Error) -> Problem {
+    Problem::new("HDF5", "a whole, undamaged file", error)
+}
+
+struct Matrix {
+    path: String,
+    rows: usize,
+    columns: usize,
+    /// Code of the type, as in a MATLAB file.
+    kind: u32,
+    dataset: Dataset,
+}
+
+/// Collects the matrices of a group and of those inside. A group that was seen (links may form a ring) is not entered again.
+fn matrices(
+    group: Group,
+    path: String,
+    depth: usize,
+    seen: &mut HashSet<u64>,
+    found: &mut Vec<Matrix>,
+) -> Result<(), Problem> {
+    if !seen.insert(group.address()) {
+        return Ok(());
+    }
+    if depth > DEEPEST || seen.len() > MOST_GROUPS {
+        return Err(Problem::new("groups", format!("at most {MOST_GROUPS}, {DEEPEST} deep"), "more"));
+    }
+    let (groups, datasets) = group.members().map_err(malformed)?;
+    let named = |name: &str| {
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+        format!("{path}/{shown}")
+    };
+    for dataset in datasets {
+        let path = named(dataset.name());
+        found.extend(matrix(path, dataset)?);
+    }
+    // MATLAB keeps what cells and objects refer to in groups of such names; no variable can be called so.
+    for group in groups.into_iter().filter(|g| !g.name().starts_with('#')) {
+        let path = named(group.name());
+        matrices(group, path, depth + 1, seen, found)?;
+    }
+    Ok(())
+}
+
+/// A dataset of real numbers with more than one row and column.
+fn matrix(path: String, dataset: Dataset) -> Result<Option<Matrix>, Problem> {
+    let kind = match dataset.dtype() {
+        Datatype::FloatingPoint { size: 4, .. } => 7,
+        Datatype::FloatingPoint { size: 8, .. } => 9,
+        Datatype::FixedPoint { size: 1, signed: true, .. } => 1,
+        Datatype::FixedPoint { size: 1, .. } => 2,
+        Datatype::FixedPoint { size: 2, signed: true, .. } => 3,
+        Datatype::FixedPoint { size: 2, .. } => 4,
+        Datatype::FixedPoint { size: 4, signed: true, .. } => 5,
+        Datatype::FixedPoint { size: 4, .. } => 6,
+        Datatype::FixedPoint { size: 8, signed: true, .. } => 12,
+        Datatype::FixedPoint { size: 8, .. } => 13,
+        Datatype::Compound { fields, .. } if fields.iter().any(|f| f.name == "imag" || f.name == "i") => {
+            return Err(Problem::new(path, "real numbers", "complex numbers"));
+        }
+        _ => return Ok(None),
+    };
+    let &[rows, columns] = dataset.shape() else { return Ok(None) };
+    let class = dataset.attribute("MATLAB_class").ok().and_then(|a| a.read_string().ok());
+    if class.is_some_and(|c| c == "char" || c == "logical") || rows < 2 || columns < 2 {
+        return Ok(None);
+    }
+    let size = |n: u64| usize::try_from(n).map_err(|_| Problem::new(&path, "a size that fits into memory", n));
+    Ok(Some(Matrix { rows: size(rows)?, columns: size(columns)?, kind, dataset, path }))
+}
+
+impl Matrix {
+    fn read(&self, turned: bool) -> Result<SeriesTable, Problem> {
+        let bytes = self.dataset.read_native_bytes().map_err(malformed)?;
+        let values = numbers(self.kind, &bytes, cfg!(target_endian = "big")).unwrap_or_default();
+        let (rows, columns) = (self.rows, self.columns);
+        if rows.checked_mul(columns) != Some(values.len()) {
+            return Err(Problem::new(&self.path, format!("{rows} x {columns} numbers"), values.len()));
+        }
+        if !turned {
+            return Ok(SeriesTable { frames: rows, columns, values, ..SeriesTable::default() });
+        }
+        let values = (0..columns).flat_map(|t| (0..rows).map(move |c| c * columns + t)).map(|at| values[at]).collect();
+        Ok(SeriesTable { frames: columns, columns: rows, values, ..SeriesTable::default() })
+    }
+}

@@ -1,0 +1,266 @@
+//! A table of numbers as text: with names above, numbers above or nothing above, with or without a column that only counts the
+//! rows or says their times.
+
+use super::region_rows;
+use super::series_file::SeriesTable;
+use super::table_header::{self, Above};
+use crate::problem::Problem;
+
+/// Names of a column that counts rows; it is left out if that is what it does.
+const INDEX_NAMES: [&str; 14] = [
+    "",
+    "unnamed: 0",
+    "index",
+    "idx",
+    "row",
+    "frame",
+    "frames",
+    "volume",
+    "vol",
+    "timepoint",
+    "timepoints",
+    "tr",
+    "scan",
+    "sample",
+];
+/// Names of a column of frame times.
+const TIME_NAMES: [&str; 10] =
+    ["time", "times", "t", "time_s", "time_sec", "time_seconds", "time (s)", "seconds", "time_ms", "time (ms)"];
+/// A column without a name that counts at least this many rows is no region.
+const COUNTED_ROWS: usize = 10;
+
+type Line<'a> = (usize, &'a str);
+
+/// Reads a table, frames down.
+pub(super) fn parse(bytes: &[u8]) -> Result<SeriesTable, Problem> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
+    let text = text.trim_start_matches('\u{feff}');
+    if let Some(table) = region_rows::parse(text) {
+        return table;
+    }
+    let lines: Vec<Line> = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).collect();
+    let (names, body, delimiter) = above_and_body(&lines)?;
+    let mut grid = Grid::read(names, body, delimiter)?;
+    let times_seconds = grid.take_times(body, delimiter)?;
+    grid.drop_counters()?;
+    let Grid { names, columns, frames, values } = grid;
+    Ok(SeriesTable { names, frames, columns, values, times_seconds, blake3: String::new() })
+}
+
+/// The header's names, the lines below and the delimiter. Lines of comments above the table are passed over.
+fn above_and_body<'a>(lines: &'a [Line<'a>]) -> Result<(Option<Vec<String>>, &'a [Line<'a>], Option<char>), Problem> {
+    let comments = lines.iter().take_while(|(_, l)| l.trim_start().starts_with('#')).count();
+    let first = lines.get(comments).map_or("", |(_, l)| *l);
+    if comments > 0 && table_header::is_numeric(first, delimiter_of(first)) {
+        // The last comment is a header if it has a name for every column.
+        let last = lines[comments - 1].1.trim_start().trim_start_matches('#');
+        for delimiter in [delimiter_of(last), delimiter_of(first)] {
+            let names: Vec<String> = cells(last, delimiter).map(bare).collect();
+            if names.len() == cells(first, delimiter_of(first)).count() {
+                return Ok((Some(names), &lines[comments..], delimiter_of(first)));
+            }
+        }
+        return Ok((None, &lines[comments..], delimiter_of(first)));
+    }
+    let first = lines.first().map_or("", |(_, l)| *l);
+    let delimiter = delimiter_of(first);
+    let names = match table_header::above(lines, delimiter)? {
+        Above::Names(names) => Some(names),
+        Above::Nothing => None,
+    };
+    let body = if names.is_some() { &lines[1..] } else { lines };
+    Ok((names, body, delimiter))
+}
+
+fn delimiter_of(line: &str) -> Option<char> {
+    ['\t', ','].into_iter().find(|d| line.contains(*d))
+}
+
+/// The cells of a line.
+pub(super) fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Item = &str> + '_> {
+    match delimiter {
+        // Some writers end every line with the delimiter.
+        Some(d) => Box::new(line.trim_end_matches(['\r', ' ']).trim_end_matches(d).split(d).map(str::trim)),
+        None => Box::new(line.split_whitespace()),
+    }
+}
+
+/// A name without its quotes and the sign of a comment.
+pub(super) fn bare(cell: &str) -> String {
+    cell.trim_matches('"').trim_start_matches('#').trim().to_owned()
+}
+
+/// The number in a cell of a line, counted from 0; NaN for a missing value.
+pub(super) fn number(cell: &str, line: usize) -> Result<f32, Problem> {
+    match cell {
+        "n/a" | "N/A" | "NA" | "nan" | "NaN" | "" => Ok(f32::NAN),
+        _ => cell.parse().map_err(|_| {
+            let shown: String = cell.chars().take(40).collect();
+            Problem::new(format!("line {}", line + 1), "numbers", format!("{shown:?}"))
+        }),
+    }
+}
+
+struct Grid {
+    names: Option<Vec<String>>,
+    columns: usize,
+    frames: usize,
+    values: Vec<f32>,
+}
+
+impl Grid {
+    fn read(names: Option<Vec<String>>, body: &[Line], delimiter: Option<char>) -> Result<Self, Problem> {
+        let mut names = names;
+        // AFNI's 3dROIstats puts a file name and a volume such as `0[?]` before the numbers.
+        let of_afni = |n: &[String]| n.len() > 2 && n[0] == "File" && n[1] == "Sub-brick";
+        let skipped = if names.as_deref().is_some_and(of_afni) { 2 } else { 0 };
+        if skipped > 0 {
+            let mean = |n: String| n.strip_prefix("Mean_").map_or(n.clone(), str::to_owned);
+            names = names.map(|n| n.into_iter().skip(skipped).map(mean).collect());
+        }
+        // R leaves the column of row names without a header.
+        let first = body.first().map_or(0, |(_, line)| cells(line, delimiter).count().saturating_sub(skipped));
+        if let Some(names) = names.as_mut().filter(|n| n.len() + 1 == first) {
+            names.insert(0, String::new());
+        }
+        let mut columns = names.as_ref().map(Vec::len);
+        let mut values = Vec::with_capacity(columns.unwrap_or(first) * body.len());
+        for (number_of_line, line) in body {
+            let before = values.len();
+            for (i, cell) in cells(line, delimiter).skip(skipped).enumerate() {
+                let quoted = i == 0 && cell.starts_with('"');
+                values.push(number(if quoted { cell.trim_matches('"') } else { cell }, *number_of_line)?);
+            }
+            let found = values.len() - before;
+            let expected = *columns.get_or_insert(found);
+            if found != expected {
+                return Err(Problem::new(format!("line {}", number_of_line + 1), format!("{expected} columns"), found));
+            }
+        }
+        Ok(Self { names, columns: columns.unwrap_or(0), frames: body.len(), values })
+    }
+
+    fn column(&self, c: usize) -> impl Iterator<Item = f32> + '_ {
+        self.values.iter().skip(c).step_by(self.columns.max(1)).copied()
+    }
+
+    /// Whether a column holds nothing but 0, 1, 2... or 1, 2, 3...
+    fn counts_rows(&self, c: usize) -> bool {
+        let counts_from = |start: usize| self.column(c).enumerate().all(|(t, x)| x == (t + start) as f32);
+        self.frames > 0 && (counts_from(0) || counts_from(1))
+    }
+
+    fn remove(&mut self, c: usize) {
+        let columns = self.columns;
+        let mut at = 0;
+        self.values.retain(|_| {
+            at += 1;
+            (at - 1) % columns != c
+        });
+        self.columns -= 1;
+        if let Some(names) = &mut self.names {
+            names.remove(c);
+        }
+    }
+
+    /// Takes out a column of times, in seconds. One that only counts is left for [`Grid::drop_counters`].
+    fn take_times(&mut self, body: &[Line], delimiter: Option<char>) -> Result<Option<Vec<f64>>, Problem> {
+        let is_time = |n: &String| TIME_NAMES.contains(&n.to_lowercase().as_str());
+        let Some(c) = self.names.as_ref().and_then(|n| n.iter().position(is_time)) else { return Ok(None) };
+        if self.columns < 2 {
+            return Ok(None);
+        }
+        if self.counts_rows(c) {
+            self.remove(c);
+            return Ok(None);
+        }
+        let name = self.names.as_ref().map(|n| n[c].clone()).unwrap_or_default();
+        // Once more from the text: single precision is too coarse for long scans.
+        let exact = |(_, line): &Line| cells(line, delimiter).nth(c).and_then(|cell| cell.parse::<f64>().ok());
+        let times: Option<Vec<f64>> = body.iter().map(exact).collect();
+        let increasing = |t: &Vec<f64>| t.iter().all(|x| x.is_finite()) && t.windows(2).all(|w| w[0] < w[1]);
+        let times = times.filter(increasing).ok_or_else(|| {
+            let expected = "increasing times, or another name for a region";
+            Problem::new(format!("column {name:?}"), expected, "other values")
+        })?;
+        self.remove(c);
+        let scale = if name.to_lowercase().contains("ms") { 1e-3 } else { 1.0 };
+        Ok(Some(times.into_iter().map(|t| t * scale).collect()))
+    }
+
+    /// Takes out a column that counts rows under a name of such columns. Without a name it is refused: it may be meant.
+    fn drop_counters(&mut self) -> Result<(), Problem> {
+        if self.columns < 2 {
+            return Ok(());
+        }
+        match &self.names {
+            Some(names) => {
+                let named = |n: &String| INDEX_NAMES.contains(&n.to_lowercase().as_str());
+                let nameless = names[0].is_empty();
+                if named(&names[0]) && self.counts_rows(0) {
+                    self.remove(0);
+                } else if nameless {
+                    let expected = "a name above every column, or row numbers where there is none";
+                    return Err(Problem::new("column 1", expected, "other values without a name"));
+                }
+            }
+            None if self.frames >= COUNTED_ROWS && self.counts_rows(0) => {
+                let found = "the numbers of the rows; take the column out, or name it index in a header line";
+                return Err(Problem::new("column 1", "values of a region", found));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(from: usize, to: usize, lead: impl Fn(usize) -> String) -> String {
+        (from..to).fold(String::new(), |s, t| s + &format!("{}{}.5,{}.25\n", lead(t), t * 7 % 5, t * 3 % 11))
+    }
+
+    #[test]
+    fn a_pandas_index_column_is_no_region() {
+        for head in [",a,b", "Unnamed: 0,a,b", "index,a,b", "\"\",\"a\",\"b\"", ",0,1"] {
+            let table = parse(format!("{head}\n{}", rows(0, 12, |t| format!("{t},"))).as_bytes()).unwrap();
+            assert_eq!((table.columns, table.frames, table.values[0]), (2, 12, 0.5), "{head}");
+            assert_eq!(table.names.unwrap().len(), 2);
+        }
+        // R: the row names have no header.
+        let table = parse(format!("\"a\",\"b\"\n{}", rows(1, 13, |t| format!("\"{t}\","))).as_bytes()).unwrap();
+        assert_eq!((table.columns, table.names.unwrap()), (2, vec!["a".to_owned(), "b".to_owned()]));
+        let refused = parse(rows(0, 12, |t| format!("{t},")).as_bytes()).unwrap_err();
+        assert!(refused.found.starts_with("the numbers of the rows"), "{refused}");
+    }
+
+    #[test]
+    fn a_time_column_gives_times_and_is_no_region() {
+        let table =
+            parse(format!("time,a,b\n{}", rows(0, 12, |t| format!("{},", t as f64 * 0.72))).as_bytes()).unwrap();
+        assert_eq!((table.columns, table.times_seconds.unwrap()[11]), (2, 11.0 * 0.72));
+        let table = parse(format!("time_ms,a,b\n{}", rows(0, 12, |t| format!("{},", t * 720))).as_bytes()).unwrap();
+        assert_eq!(table.times_seconds.unwrap()[1], 0.72);
+        let refused = parse(format!("time,a,b\n{}", rows(0, 12, |_| "3,".into())).as_bytes()).unwrap_err();
+        assert_eq!(refused.what, "column \"time\"");
+    }
+
+    #[test]
+    fn tables_of_3droistats_lose_file_and_volume() {
+        let text = "File\tSub-brick\tMean_1 \tMean_12 \nx.nii.gz\t0[?]\t0.5\t1.5\nx.nii.gz\t1[?]\t2.5\t3.5\n";
+        let table = parse(text.as_bytes()).unwrap();
+        assert_eq!(table.names.unwrap(), ["1", "12"]);
+        assert_eq!(table.values, [0.5, 1.5, 2.5, 3.5]);
+    }
+
+    #[test]
+    fn comments_above_are_a_header_if_they_fit() {
+        let named = parse(b"# made by x\n# a b\n1.5 2.5\n3.5 4.5\n").unwrap();
+        assert_eq!((named.names.unwrap(), named.frames), (vec!["a".to_owned(), "b".to_owned()], 2));
+        let bare = parse(b"# made by somebody yesterday\n1.5 2.5\n3.5 4.5\n").unwrap();
+        assert_eq!((bare.names, bare.frames), (None, 2));
+    }
+}
