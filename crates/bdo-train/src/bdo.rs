@@ -312,7 +312,7 @@ impl Learner for BdoLearner {
             gradient_scale: 1.0,
         };
         let range = [train.ema_start, train.ema_end];
-        let momentum = ema_momentum(at.plan.counted(at.step), at.plan.total_steps, range);
+        let momentum = ema_momentum(at.plan.counted(at.step), at.plan.scheduled_steps(), range);
         let model = adam.apply(self.model, gradients, &settings, scale);
         let settings = Adam { gradient_scale: scale as f32, ..settings };
         let heads = adam.apply_beside(self.heads, gradients, &|_, _| settings);

@@ -41,6 +41,9 @@ pub struct Progress {
     /// Length of the run, once that is known.
     #[serde(default)]
     pub plan: Option<Plan>,
+    /// Seconds of training so far, for a run limited in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Sum of the losses since the last validation, weighted by scans, and the sum of the weights.
     #[serde(default)]
     pub train_loss: (f64, f64),

@@ -11,9 +11,10 @@ use crate::step::{StepLimits, StepReport, take_step};
 use crate::timer::{Length, Timer, memory_mib};
 use bdo_data::durable::FileError;
 use bdo_data::random::stream;
-use bdo_data::record::{Plan, RunRecord, StepEntry, ValidationEntry};
+use bdo_data::record::{Plan, PlanEntry, RunRecord, StepEntry, ValidationEntry};
 use bdo_model::parameters::Parameters;
 use rand_chacha::rand_core::Rng;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -164,10 +165,7 @@ pub fn fit<L: Learner>(
                 continue;
             }
             run.validate_if_due()?;
-            run.fix_length_once_known()?;
-            if run.time_is_up() {
-                break;
-            }
+            run.look_at_length()?;
             run.save_if_due()?;
         }
         drop(batches);
@@ -185,6 +183,8 @@ struct Run<'a, L: Learner> {
     checkpoints: Option<CheckpointSets>,
     log: Option<Log>,
     timer: Timer,
+    /// Decisions on the length that an earlier process took at steps to come.
+    decided: VecDeque<PlanEntry>,
     saved_at: Instant,
     loss: Option<f64>,
     progress: Progress,
@@ -222,6 +222,7 @@ impl<'a, L: Learner> Run<'a, L> {
             checkpoints,
             log: None,
             timer: Timer::new(course.started),
+            decided: VecDeque::new(),
             saved_at: Instant::now(),
             loss: None,
             progress: Progress::default(),
@@ -230,9 +231,9 @@ impl<'a, L: Learner> Run<'a, L> {
             learner: Some(learner),
         };
         run.restore()?;
-        if let Keep::Run { record, .. } = &run.keep {
-            run.progress.plan = record.plan;
-        }
+        run.timer.before = run.progress.seconds.unwrap_or(0.0);
+        run.timer.looked = run.timer.before;
+        run.take_up_decisions()?;
         if run.progress.plan.is_none() {
             run.progress.plan = course.length.known(data.steps_per_epoch());
         }
@@ -245,8 +246,12 @@ impl<'a, L: Learner> Run<'a, L> {
     }
 
     fn plan(&self) -> Plan {
-        let unknown =
-            Plan { total_steps: u64::MAX, steps_per_epoch: self.data.steps_per_epoch(), calibration_steps: u64::MAX };
+        let unknown = Plan {
+            total_steps: u64::MAX,
+            steps_per_epoch: self.data.steps_per_epoch(),
+            calibration_steps: u64::MAX,
+            anchor: None,
+        };
         self.progress.plan.unwrap_or(unknown)
     }
 
@@ -343,29 +348,60 @@ impl<'a, L: Learner> Run<'a, L> {
         self.progress.step.is_multiple_of(self.data.steps_per_epoch())
     }
 
-    /// Fixes the length of a run limited in time once enough steps were timed.
-    fn fix_length_once_known(&mut self) -> Result<(), L::Error> {
-        let length = &self.course.length;
-        if self.progress.plan.is_some() || !self.timer.knows(length) {
+    /// Decisions on the length up to the present step hold; later ones are taken again at their steps, so that a run taken
+    /// up from a checkpoint repeats the steps that were lost.
+    fn take_up_decisions(&mut self) -> Result<(), L::Error> {
+        let Keep::Run { folder, record } = &self.keep else { return Ok(()) };
+        let decisions = Log::decisions(folder).map_err(FitError::File)?;
+        if decisions.is_empty() {
+            self.progress.plan = record.plan;
             return Ok(());
         }
-        let between = self.data.steps_per_epoch().max(self.course.validation_steps);
-        let plan = self.timer.plan(length, self.data.steps_per_epoch(), between, self.progress.step);
-        self.progress.plan = Some(plan);
-        self.save_plan()?;
-        self.observer.planned(&plan, self.progress.step);
+        let (past, later): (Vec<_>, Vec<_>) = decisions.into_iter().partition(|d| d.step <= self.progress.step);
+        self.progress.plan = past.last().map(|decision| decision.plan);
+        self.decided = later.into();
         Ok(())
     }
 
-    fn time_is_up(&self) -> bool {
-        let (step, total) = (self.progress.step, self.plan().total_steps);
-        let up = self.timer.is_past(&self.course.length) && step < total && self.progress.plan.is_some();
-        if up {
-            self.observer.note(&format!(
-                "the time is up at step {step} of {total}: steps took longer than the first ones; --resume goes on"
-            ));
+    /// Fixes the length of a run limited in time once enough steps were timed, and again as the time goes by.
+    fn look_at_length(&mut self) -> Result<(), L::Error> {
+        let (length, step) = (&self.course.length, self.progress.step);
+        match self.decided.front().map(|next| (next.step, next.plan)) {
+            Some((at, plan)) if at == step => {
+                self.decided.pop_front();
+                return self.decide(plan, None);
+            }
+            Some(_) => return Ok(()),
+            None => {}
         }
-        up
+        let between = self.data.steps_per_epoch().max(self.course.validation_steps);
+        let now = self.timer.seconds();
+        let plan = match self.progress.plan {
+            None if self.timer.knows(length) => self.timer.plan(length, self.data.steps_per_epoch(), between, step),
+            Some(plan) if step < plan.total_steps && self.timer.is_due(length, now) => {
+                self.timer.looked = now;
+                let revised = self.timer.revised(&plan, length, now, between, step);
+                if revised.total_steps == plan.total_steps {
+                    return Ok(());
+                }
+                revised
+            }
+            _ => return Ok(()),
+        };
+        self.decide(plan, Some(now))
+    }
+
+    /// Takes a decision on the length, and writes it down if it is a new one.
+    fn decide(&mut self, plan: Plan, now: Option<f64>) -> Result<(), L::Error> {
+        let step = self.progress.step;
+        self.timer.looked = self.timer.seconds();
+        self.progress.plan = Some(plan);
+        if let (Some(seconds), Some(log)) = (now, &mut self.log) {
+            log.plan(PlanEntry { step, seconds, plan }).map_err(FitError::File)?;
+        }
+        self.save_plan()?;
+        self.observer.planned(&plan, step);
+        Ok(())
     }
 
     fn save_if_due(&mut self) -> Result<(), L::Error> {
@@ -383,6 +419,7 @@ impl<'a, L: Learner> Run<'a, L> {
         if let Some(checkpoints) = &self.checkpoints
             && !checkpoints.holds(&self.progress)
         {
+            self.progress.seconds = (self.course.length.minutes > 0.0).then(|| self.timer.seconds());
             let state = StoredState {
                 progress: self.progress.clone(),
                 adam: self.adam.clone(),
@@ -427,6 +464,10 @@ impl<'a, L: Learner> Run<'a, L> {
             self.progress.step
         ));
         self.open_log()?;
+        self.decided.clear();
+        if let (Some(plan), true) = (plan, self.course.length.minutes > 0.0) {
+            self.decide(plan, Some(self.timer.seconds()))?;
+        }
         self.save()
     }
 

@@ -4,7 +4,7 @@ use crate::folder::RunFolder;
 use crate::tensorboard::EventFile;
 use crate::timer::wall_seconds;
 use bdo_data::durable::FileError;
-use bdo_data::record::{Entry, Journal, StepEntry, ValidationEntry};
+use bdo_data::record::{Entry, Journal, JournalText, PlanEntry, StepEntry, ValidationEntry};
 
 /// The open logs of a run.
 pub(crate) struct Log {
@@ -13,6 +13,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// What was decided on the length of a run so far.
+    pub(crate) fn decisions(folder: &RunFolder) -> Result<Vec<PlanEntry>, FileError> {
+        Ok(JournalText::read(&folder.join("journal.jsonl"))?.plans)
+    }
+
     /// Opens the logs to go on at a step.
     pub(crate) fn open(folder: &RunFolder, step: u64) -> Result<Self, FileError> {
         let journal = Journal::open(&folder.join("journal.jsonl"), step)?;
@@ -30,6 +35,10 @@ impl Log {
         values.extend(entry.loss.terms.0.iter().map(|(name, value)| (format!("loss/{name}"), *value)));
         values.extend(entry.measures.0.iter().map(|(name, value)| (name.clone(), *value)));
         self.events.scalars(wall_seconds(), entry.step, &values)
+    }
+
+    pub(crate) fn plan(&mut self, entry: PlanEntry) -> Result<(), FileError> {
+        self.journal.add(&Entry::Plan(entry))
     }
 
     pub(crate) fn validation(&mut self, entry: &ValidationEntry) -> Result<(), FileError> {

@@ -52,8 +52,8 @@ impl Warmup {
     /// Steps of the warm-up.
     pub fn steps(self, plan: &Plan) -> u64 {
         match self {
-            Self::TenEpochs => (10 * plan.steps_per_epoch).min(plan.total_steps / 20),
-            Self::Share(share) => (share * plan.total_steps as f64) as u64,
+            Self::TenEpochs => (10 * plan.steps_per_epoch).min(plan.scheduled_steps() / 20),
+            Self::Share(share) => (share * plan.scheduled_steps() as f64) as u64,
         }
     }
 }
@@ -67,7 +67,7 @@ impl LearningRate {
                 if step < warmup {
                     return start + (peak - start) * (step as f64 / warmup as f64);
                 }
-                let left = plan.total_steps.saturating_sub(u64::from(ends == CosineEnd::LastStep));
+                let left = plan.scheduled_steps().saturating_sub(u64::from(ends == CosineEnd::LastStep));
                 half_cosine(peak, end, step - warmup, left.saturating_sub(warmup))
             }
             Self::Steps { first, factor, every } => first * factor.powi((plan.position(step).0 / every.max(1)) as i32),
@@ -83,21 +83,25 @@ pub fn half_cosine(from: f64, to: f64, step: u64, length: u64) -> f64 {
 
 /// Linear from one value to another, which it reaches at the last step.
 pub fn linear(from: f64, to: f64, plan: &Plan, step: u64) -> f64 {
-    let share = plan.counted(step) as f64 / plan.total_steps.saturating_sub(1).max(1) as f64;
+    let share = plan.counted(step) as f64 / plan.scheduled_steps().saturating_sub(1).max(1) as f64;
     from + (to - from) * share.min(1.0)
 }
 
 /// Linear up to 1 over a share of all steps; a share of 0 is 1 at once. Never 0, because a weight of zero would switch the
 /// teacher off and the steps timed at the start would not cost what later ones do.
 pub fn ramp(plan: &Plan, step: u64, share: f64) -> f64 {
-    let length = share * plan.total_steps as f64;
-    if length < 1.0 { 1.0 } else { ((plan.counted(step) + 1) as f64 / length).min(1.0) }
+    ramp_of(plan, plan.counted(step), share)
+}
+
+fn ramp_of(plan: &Plan, counted: u64, share: f64) -> f64 {
+    let length = share * plan.scheduled_steps() as f64;
+    if length < 1.0 { 1.0 } else { ((counted + 1) as f64 / length).min(1.0) }
 }
 
 /// The same, beginning when `start` of all steps are over; 0 before.
 pub fn ramp_from(plan: &Plan, step: u64, start: f64, share: f64) -> f64 {
-    let first = (start * plan.total_steps as f64) as u64;
-    if step < first { 0.0 } else { ramp(plan, step - first, share) }
+    let first = (start * plan.scheduled_steps() as f64) as u64;
+    if plan.counted(step) < first { 0.0 } else { ramp_of(plan, plan.counted(step) - first, share) }
 }
 
 #[cfg(test)]
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn steps_before_the_length_was_known_run_as_the_first() {
-        let plan = Plan { total_steps: 1000, steps_per_epoch: 4, calibration_steps: 20 };
+        let plan = Plan { total_steps: 1000, steps_per_epoch: 4, calibration_steps: 20, anchor: None };
         assert_eq!(RATE.at(&plan, 19), RATE.at(&plan, 0));
         assert!(RATE.at(&plan, 20) > RATE.at(&plan, 0));
         assert_eq!(ramp(&plan, 10, 0.1), 0.01);

@@ -1,4 +1,5 @@
-//! How long steps take, and how many of them fit into the time that is given.
+//! How long steps take, and how many of them fit into the time that is given. The first steps say it for a machine that
+//! stays as it is; since other work comes and goes, the length is looked at again all through the run.
 
 use bdo_data::record::Plan;
 use std::path::Path;
@@ -12,6 +13,10 @@ const FEWEST_TIMED: usize = 2;
 const TIMING_SHARE: f64 = 0.05;
 /// Share of the time that is left for what the timed steps did not show.
 const RESERVE: f64 = 0.03;
+/// Share of the time between two looks at the length of the run.
+const LOOK_SHARE: f64 = 0.02;
+/// Share of the time whose steps say what the next ones take.
+const RECENT_SHARE: f64 = 0.05;
 
 /// How long a run is asked to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +52,10 @@ impl Length {
 #[derive(Clone, Debug)]
 pub struct Timer {
     started: Instant,
+    /// Seconds that earlier processes spent on the run.
+    pub before: f64,
+    /// Seconds of training when the length was last looked at.
+    pub looked: f64,
     /// Seconds of each step.
     pub steps: Vec<f64>,
     /// Seconds of the last validation.
@@ -56,12 +65,12 @@ pub struct Timer {
 impl Timer {
     /// Nothing timed yet.
     pub fn new(started: Instant) -> Self {
-        Self { started, steps: Vec::new(), validation: 0.0 }
+        Self { started, before: 0.0, looked: 0.0, steps: Vec::new(), validation: 0.0 }
     }
 
-    /// Since the start.
+    /// Since the start of the run, without the time between two processes.
     pub fn seconds(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
+        self.before + self.started.elapsed().as_secs_f64()
     }
 
     /// Whether enough steps were timed. Steps of seconds are known after two: twenty of them, taken as the first is, could
@@ -72,25 +81,49 @@ impl Timer {
         slow || self.steps.len() >= TIMED_STEPS
     }
 
-    /// Whether the time of a run is over.
-    pub fn is_past(&self, length: &Length) -> bool {
-        length.minutes > 0.0 && self.seconds() > 60.0 * length.minutes
+    /// Whether the length should be looked at again after `now` seconds of training: from time to time, and after every
+    /// step once the time is over.
+    pub fn is_due(&self, length: &Length, now: f64) -> bool {
+        let limit = 60.0 * length.minutes;
+        limit > 0.0 && !self.steps.is_empty() && (now > limit || now >= self.looked + LOOK_SHARE * limit)
+    }
+
+    /// The plan with as many more steps as fit into what is left after `now` seconds, judged by the last steps.
+    pub fn revised(&self, plan: &Plan, length: &Length, now: f64, between: u64, step: u64) -> Plan {
+        let enough = RECENT_SHARE * 60.0 * length.minutes;
+        let (mut count, mut recent) = (0usize, 0.0);
+        for seconds in self.steps.iter().rev() {
+            if count >= FEWEST_TIMED && recent >= enough {
+                break;
+            }
+            (count, recent) = (count + 1, recent + seconds);
+        }
+        let cost = recent / count as f64 + self.validation / between as f64;
+        let total_steps = self.fitting(length, cost, plan.steps_per_epoch, now, step);
+        plan.ending_at(total_steps, step)
     }
 
     /// As many steps as fit into the time that is left, with a validation every `between` steps.
     pub fn plan(&self, length: &Length, steps_per_epoch: u64, between: u64, step: u64) -> Plan {
         let mean = self.steps.iter().sum::<f64>() / self.steps.len() as f64;
         let cost = mean * length.later_cost + self.validation / between as f64;
-        let left = length.minutes * 60.0 * (1.0 - RESERVE) - self.seconds() - self.validation;
+        let total_steps = self.fitting(length, cost, steps_per_epoch, self.seconds(), step);
+        Plan { total_steps, steps_per_epoch, calibration_steps: step, anchor: None }
+    }
+
+    /// The step at which a run ends in time if each further step costs so much. One more is always taken, with which the
+    /// schedules end.
+    fn fitting(&self, length: &Length, cost: f64, steps_per_epoch: u64, now: f64, step: u64) -> u64 {
+        let left = length.minutes * 60.0 * (1.0 - RESERVE) - now - self.validation;
         let more = (left / cost).max(0.0) as u64;
-        let mut total_steps = (step + more).max(1);
+        let mut total_steps = step + more.max(1);
         if length.whole_epochs {
-            total_steps = (total_steps / steps_per_epoch).max(step.div_ceil(steps_per_epoch)).max(1) * steps_per_epoch;
+            total_steps = (total_steps / steps_per_epoch).max((step + 1).div_ceil(steps_per_epoch)) * steps_per_epoch;
         }
         if let Some(whole) = length.whole(steps_per_epoch) {
             total_steps = total_steps.min(whole.total_steps);
         }
-        Plan { total_steps, steps_per_epoch, calibration_steps: step }
+        total_steps
     }
 }
 
@@ -105,4 +138,59 @@ pub fn memory_mib() -> f64 {
         .ok()
         .and_then(|text| text.split_whitespace().nth(1)?.parse::<f64>().ok());
     pages.map_or(0.0, |pages| pages * rustix::param::page_size() as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{CosineEnd, LearningRate, Warmup};
+
+    /// Trains for ten minutes with steps of so many seconds at each share of the time: when it ends, as a share of its
+    /// minutes, and the learning rate of its last step.
+    fn trained(cost: impl Fn(f64) -> f64) -> (f64, f64) {
+        let rate = LearningRate::Cosine {
+            start: 0.0,
+            peak: 1.0,
+            end: 0.0,
+            warmup: Warmup::TenEpochs,
+            ends: CosineEnd::LastStep,
+        };
+        let length = Length { epochs: None, minutes: 10.0, whole_epochs: false, later_cost: 1.0 };
+        let mut timer = Timer::new(Instant::now());
+        let (mut now, mut step, mut last) = (0.0, 0, 0.0);
+        let mut plan: Option<Plan> = None;
+        while plan.is_none_or(|plan| step < plan.total_steps) {
+            last = plan.map_or(0.0, |plan| rate.at(&plan, step));
+            timer.steps.push(cost(now / 600.0));
+            now += cost(now / 600.0);
+            step += 1;
+            match plan {
+                None if timer.knows(&length) => {
+                    timer.before = now - timer.seconds();
+                    (plan, timer.looked) = (Some(timer.plan(&length, 8, 8, step)), now);
+                }
+                Some(fixed) if timer.is_due(&length, now) => {
+                    (plan, timer.looked) = (Some(timer.revised(&fixed, &length, now, 8, step)), now);
+                }
+                _ => {}
+            }
+        }
+        (now / 600.0, last)
+    }
+
+    #[test]
+    fn a_run_ends_annealed_and_in_time_however_busy_the_machine_becomes() {
+        let busy_later = |share: f64| if share < 0.1 { 0.1 } else { 0.3 };
+        let busy_first = |share: f64| if share < 0.2 { 0.3 } else { 0.1 };
+        let busy_at_the_end = |share: f64| if share < 0.95 { 0.1 } else { 0.2 };
+        let long_steps = |share: f64| if share < 0.5 { 4.0 } else { 7.0 };
+        let comes_and_goes = |share: f64| if (share * 10.0) as u64 % 2 == 0 { 0.1 } else { 0.4 };
+        let costs: [&dyn Fn(f64) -> f64; 5] =
+            [&busy_later, &busy_first, &busy_at_the_end, &long_steps, &comes_and_goes];
+        for (number, cost) in costs.into_iter().enumerate() {
+            let (ended, rate) = trained(cost);
+            assert!((0.95..=1.05).contains(&ended), "case {number} ended at {ended}");
+            assert!(rate < 1e-3, "case {number} ended with a learning rate of {rate}");
+        }
+    }
 }

@@ -68,7 +68,7 @@ impl TokenRecipe {
 
     /// Weight decay of a step.
     fn weight_decay(&self, at: &At) -> f64 {
-        let last = at.plan.total_steps.saturating_sub(1);
+        let last = at.plan.scheduled_steps().saturating_sub(1);
         half_cosine(self.weight_decay[0], self.weight_decay[1], at.plan.counted(at.step), last)
     }
 

@@ -1,5 +1,6 @@
 //! `journal.jsonl`: one line of JSON per training step and one per validation.
 
+use super::run::Plan;
 use crate::durable::{self, FileError, InFile};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
@@ -76,6 +77,17 @@ pub struct ValidationEntry {
     pub scans: usize,
 }
 
+/// The length of a run limited in time, as decided at a step. A resumed run takes the same decisions at the same steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanEntry {
+    /// Steps taken before it.
+    pub step: u64,
+    /// Seconds of training by then.
+    pub seconds: f64,
+    /// What was decided.
+    pub plan: Plan,
+}
+
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -84,6 +96,8 @@ pub enum Entry {
     Step(StepEntry),
     /// A validation.
     Validation(ValidationEntry),
+    /// A decision on the length of the run.
+    Plan(PlanEntry),
 }
 
 impl Terms {
@@ -169,7 +183,8 @@ impl<'de> Deserialize<'de> for Entry {
                 skipped: Option::deserialize(&line["skipped"]).map_err(D::Error::custom)?,
             })),
             Some("validation") => Ok(Self::Validation(validation_of(step, &line))),
-            found => Err(D::Error::custom(format!("expected a step or a validation, found {found:?}"))),
+            Some("plan") => PlanEntry::deserialize(&line).map(Self::Plan).map_err(D::Error::custom),
+            found => Err(D::Error::custom(format!("expected a step, a validation or a plan, found {found:?}"))),
         }
     }
 }
@@ -232,6 +247,7 @@ impl Entry {
         match self {
             Self::Step(entry) => entry.step,
             Self::Validation(entry) => entry.step,
+            Self::Plan(entry) => entry.step,
         }
     }
 }
@@ -243,6 +259,8 @@ pub struct JournalText {
     pub steps: Vec<StepEntry>,
     /// Validations in the order of the file.
     pub validations: Vec<ValidationEntry>,
+    /// Decisions on the length of the run that hold, by step.
+    pub plans: Vec<PlanEntry>,
     /// Complete lines.
     pub lines: u64,
     /// Complete lines that are not an entry.
@@ -267,6 +285,11 @@ impl JournalText {
             match serde_json::from_str(line) {
                 Ok(Entry::Step(entry)) => found.steps.push(entry),
                 Ok(Entry::Validation(entry)) => found.validations.push(entry),
+                Ok(Entry::Plan(entry)) => {
+                    // After a return to an earlier step, what was decided later than it no longer holds.
+                    found.plans.retain(|earlier| earlier.step < entry.step);
+                    found.plans.push(entry);
+                }
                 Err(_) => found.unreadable += 1,
             }
         }
@@ -313,12 +336,14 @@ impl Journal {
     }
 }
 
-/// Whether a complete line belongs to the steps before `step`; a validation belongs to the end of them.
+/// Whether a complete line belongs to the steps before `step`; a validation belongs to the end of them. Decisions on the
+/// length stay: they are taken again at their steps.
 fn comes_before(line: &str, step: u64) -> bool {
     line.ends_with('\n')
         && match serde_json::from_str(line) {
             Ok(Entry::Step(entry)) => entry.step < step,
             Ok(Entry::Validation(entry)) => entry.step <= step,
+            Ok(Entry::Plan(_)) => true,
             Err(_) => false,
         }
 }

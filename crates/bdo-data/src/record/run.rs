@@ -38,6 +38,22 @@ pub struct Plan {
     pub steps_per_epoch: u64,
     /// Steps taken before the length of a run limited in time was known; schedules treat them as step 0.
     pub calibration_steps: u64,
+    /// Where the schedules stood when the length of a run limited in time was last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<Anchor>,
+}
+
+/// Ties the schedules of a run limited in time to the steps that are left: from the place they had reached they go on to
+/// their end, at the pace that reaches it with the last step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Anchor {
+    /// The step at which the length was changed.
+    pub step: u64,
+    /// The step as schedules counted it there.
+    pub counted: u64,
+    /// Length of the schedules: the steps the run was first planned for.
+    pub scheduled: u64,
 }
 
 /// Contents of `run.json`.
@@ -67,7 +83,19 @@ impl Plan {
     /// A number of epochs, rounded up to whole steps.
     pub fn of_epochs(epochs: f64, steps_per_epoch: u64) -> Self {
         let total_steps = ((epochs * steps_per_epoch as f64).ceil() as u64).max(1);
-        Self { total_steps, steps_per_epoch, calibration_steps: 0 }
+        Self { total_steps, steps_per_epoch, calibration_steps: 0, anchor: None }
+    }
+
+    /// The same run ending at another step; the schedules go on from where they are at `step` and end with the run.
+    #[must_use]
+    pub fn ending_at(&self, total_steps: u64, step: u64) -> Self {
+        let anchor = Anchor { step, counted: self.counted(step), scheduled: self.scheduled_steps() };
+        Self { total_steps: total_steps.max(step), anchor: Some(anchor), ..*self }
+    }
+
+    /// Length of the schedules, in the steps that [`counted`](Self::counted) counts.
+    pub fn scheduled_steps(&self) -> u64 {
+        self.anchor.map_or(self.total_steps, |anchor| anchor.scheduled)
     }
 
     /// Epochs in all; not a whole number where a run is limited in time.
@@ -82,7 +110,14 @@ impl Plan {
 
     /// The step as schedules count it.
     pub fn counted(&self, step: u64) -> u64 {
-        if step < self.calibration_steps { 0 } else { step }
+        let Some(anchor) = self.anchor else { return if step < self.calibration_steps { 0 } else { step } };
+        let last = self.total_steps.saturating_sub(1);
+        if step >= last {
+            return anchor.scheduled.saturating_sub(1);
+        }
+        let share = step.saturating_sub(anchor.step) as f64 / last.saturating_sub(anchor.step).max(1) as f64;
+        let left = anchor.scheduled.saturating_sub(1).saturating_sub(anchor.counted);
+        anchor.counted + (share * left as f64).round() as u64
     }
 }
 
@@ -155,4 +190,24 @@ impl RunRecord {
 /// Whether a folder holds a run.
 pub fn is_run(folder: &Path) -> bool {
     folder.join(RUN_FILE).is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_go_on_from_where_they_are_and_end_with_the_run() {
+        let plan = Plan { total_steps: 1000, steps_per_epoch: 10, calibration_steps: 20, anchor: None };
+        let slower = plan.ending_at(400, 100);
+        assert_eq!((slower.counted(100), slower.counted(399), slower.scheduled_steps()), (100, 999, 1000));
+        assert_eq!(slower.counted(250), 551, "three steps of the schedule with each step");
+        // Changed again, and again without a break.
+        let faster = slower.ending_at(2000, 250);
+        assert_eq!((faster.counted(250), faster.counted(1999), faster.scheduled_steps()), (551, 999, 1000));
+        assert!((0..1999).all(|step| faster.counted(step) <= faster.counted(step + 1)));
+        assert_eq!(plan.ending_at(1000, 100).counted(700), 700, "an unchanged length changes nothing");
+        let text = serde_json::to_string(&plan).unwrap_or_default();
+        assert!(!text.contains("anchor"), "{text}");
+    }
 }
