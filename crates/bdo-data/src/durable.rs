@@ -30,12 +30,17 @@ impl FileError {
 
 /// The message of a [`FileError`].
 pub fn describe(action: &str, path: &Path, source: &io::Error) -> String {
-    let path = path.display();
+    let (file, path) = (path, path.display());
     match source.kind() {
+        io::ErrorKind::NotFound if action == "write" && !parent(file).is_dir() => {
+            format!("cannot {action} {path}: there is no folder {}; make it first", parent(file).display())
+        }
         io::ErrorKind::NotFound => format!("cannot {action} {path}: it does not exist"),
         io::ErrorKind::PermissionDenied => format!("cannot {action} {path}: permission denied"),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            format!("cannot {action} {path}: the disk is full; free some room and run the same command again to go on")
+            format!(
+                "cannot {action} {path}: the disk is full; free some room and run the command again (pretrain: with --resume)"
+            )
         }
         _ => format!("cannot {action} {path}: {source}"),
     }
@@ -134,5 +139,7 @@ mod tests {
     fn errors_name_the_file() {
         let error = read(Path::new("no/such/file.json")).unwrap_err();
         assert_eq!(error.to_string(), "cannot read no/such/file.json: it does not exist");
+        let error = write(Path::new("no/such/file.json"), b"").unwrap_err();
+        assert_eq!(error.to_string(), "cannot write no/such/file.json: there is no folder no/such; make it first");
     }
 }

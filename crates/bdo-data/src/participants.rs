@@ -192,6 +192,15 @@ impl Participants {
         out
     }
 
+    /// The same table with other names for its people.
+    #[must_use]
+    pub fn renamed(&self, name: impl Fn(&str) -> String) -> Self {
+        let mut out =
+            Self { columns: self.columns.clone(), descriptions: self.descriptions.clone(), ..Self::default() };
+        self.rows.iter().for_each(|(subject, labels)| out.insert(name(subject), labels.clone()));
+        out
+    }
+
     /// Joins two tables: columns of both, people of both; on conflict the other table wins where it has a value.
     pub fn merged_with(&self, other: &Self) -> Self {
         let mut columns = self.columns.clone();

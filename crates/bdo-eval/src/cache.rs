@@ -47,7 +47,7 @@ pub fn cached_features_each(
     let mut tables = Vec::new();
     for pooling in poolings {
         let pooling = pooling.per_scan();
-        tables.push(find(folder, &TableOrigin::of(frozen.blake3_for(pooling), cohort, pooling)?));
+        tables.push(find(folder, &TableOrigin::of_frozen(frozen, cohort, pooling)?));
     }
     let missing: Vec<Pooling> =
         poolings.iter().zip(&tables).filter(|(_, table)| table.is_none()).map(|(pooling, _)| *pooling).collect();

@@ -95,6 +95,13 @@ impl FittedProbe {
         out
     }
 
+    /// Weights of the last output on features as they are, before they are standardised.
+    pub(crate) fn feature_weights(&self) -> Vec<f64> {
+        let spreads = self.standardiser.spreads();
+        let last = &self.weights[self.weights.len() - spreads.len()..];
+        last.iter().zip(spreads).map(|(w, s)| if *s == 0.0 { 0.0 } else { w / s }).collect()
+    }
+
     /// Number of fitted weights and intercepts.
     pub fn parameters(&self) -> usize {
         self.weights.len() + self.intercepts.len()

@@ -3,7 +3,7 @@
 use crate::error::EvalError;
 use crate::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_data::cohort::{Cohort, Observer};
-use bdo_model::control::encode_cohort;
+use bdo_model::control::{Encoded, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 
@@ -25,10 +25,22 @@ impl FeatureTable {
         poolings: &[Pooling],
         observer: &dyn Observer,
     ) -> Result<Vec<Self>, EvalError> {
+        Self::embed_looking(frozen, cohort, poolings, observer, |_, _| ())
+    }
+
+    /// The same; `look` is shown every scan with its control.
+    pub fn embed_looking(
+        frozen: &FrozenModel,
+        cohort: &Cohort,
+        poolings: &[Pooling],
+        observer: &dyn Observer,
+        mut look: impl FnMut(usize, &Encoded<'_>),
+    ) -> Result<Vec<Self>, EvalError> {
         poolings.iter().try_for_each(|pooling| frozen.able_to(*pooling))?;
         let scans: Vec<usize> = (0..cohort.len()).collect();
         let mut found: Vec<Vec<Option<Vec<f32>>>> = vec![vec![None; cohort.len()]; poolings.len()];
         let passed_over = encode_cohort(frozen, cohort, &scans, observer, |i, encoded| {
+            look(i, &encoded);
             for (features, pooling) in found.iter_mut().zip(poolings) {
                 features[i] = Some(pooling.per_scan().apply(&encoded));
             }
@@ -49,7 +61,7 @@ impl FeatureTable {
             tables.push(Self {
                 features: Features::new(rows.len(), frozen.feature_width(pooling), values)?,
                 rows,
-                origin: Some(TableOrigin::of(frozen.blake3_for(pooling), cohort, pooling)?),
+                origin: Some(TableOrigin::of_frozen(frozen, cohort, pooling)?),
                 passed_over: passed_over.clone(),
             });
         }

@@ -37,15 +37,20 @@ impl TableFormat {
 impl FeatureTable {
     /// Writes the table; every file appears whole or not at all, what lies beside the table first.
     pub fn write(&self, path: &Path) -> Result<(), EvalError> {
+        self.write_with(path, None)
+    }
+
+    /// The same with a last column `trust`: whether each scan is like those the model knows.
+    pub fn write_with(&self, path: &Path, trust: Option<&[&str]>) -> Result<(), EvalError> {
         match TableFormat::of(path)? {
-            TableFormat::Parquet => durable::write(path, &self.parquet(path)?)?,
+            TableFormat::Parquet => durable::write(path, &self.parquet(path, trust)?)?,
             TableFormat::Tsv => {
                 self.write_origin(path)?;
-                durable::write(path, self.tsv().as_bytes())?;
+                durable::write(path, self.tsv(trust).as_bytes())?;
             }
             TableFormat::Npy => {
                 self.write_origin(path)?;
-                durable::write(&path.with_extension("ids.tsv"), self.ids().as_bytes())?;
+                durable::write(&path.with_extension("ids.tsv"), self.ids(trust).as_bytes())?;
                 durable::write(path, &self.npy())?;
             }
         }
@@ -66,16 +71,18 @@ impl FeatureTable {
         Ok(durable::write_json(&path.with_extension("json"), origin)?)
     }
 
-    fn parquet(&self, path: &Path) -> Result<Vec<u8>, EvalError> {
+    fn parquet(&self, path: &Path, trust: Option<&[&str]>) -> Result<Vec<u8>, EvalError> {
         let item = Arc::new(Field::new("item", DataType::Float32, false));
         let width = self.features.width() as i32;
         let list = DataType::FixedSizeList(item.clone(), width);
-        let schema = Arc::new(Schema::new(vec![
+        let mut fields = vec![
             Field::new("scan", DataType::Utf8, false),
             Field::new("subject", DataType::Utf8, false),
             Field::new("session", DataType::Utf8, true),
             Field::new("feature", list, false),
-        ]));
+        ];
+        fields.extend(trust.map(|_| Field::new("trust", DataType::Utf8, false)));
+        let schema = Arc::new(Schema::new(fields));
         let text = |pick: fn(&ScanRow) -> &str| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(self.rows.iter().map(pick)))
         };
@@ -93,8 +100,9 @@ impl FeatureTable {
         let properties = WriterProperties::builder().set_key_value_metadata(Some(metadata)).build();
         let lay_out = || -> Result<Vec<u8>, parquet::errors::ParquetError> {
             let features = FixedSizeListArray::try_new(item, width, values, None)?;
-            let columns: Vec<ArrayRef> =
+            let mut columns: Vec<ArrayRef> =
                 vec![text(|r| &r.scan), text(|r| &r.subject), Arc::new(sessions), Arc::new(features)];
+            columns.extend(trust.map(|names| Arc::new(StringArray::from_iter_values(names)) as ArrayRef));
             let batch = RecordBatch::try_new(schema.clone(), columns)?;
             let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties))?;
             writer.write(&batch)?;
@@ -103,22 +111,25 @@ impl FeatureTable {
         lay_out().map_err(|source| EvalError::Parquet { path: path.to_path_buf(), source })
     }
 
-    fn tsv(&self) -> String {
+    fn tsv(&self, trust: Option<&[&str]>) -> String {
         let mut out = String::from("scan\tsubject\tsession");
         (0..self.features.width()).for_each(|i| out.push_str(&format!("\tf{i}")));
-        out.push('\n');
+        out.push_str(if trust.is_some() { "\ttrust\n" } else { "\n" });
         for (row, id) in self.rows.iter().enumerate() {
             out.push_str(&id_cells(id));
             // The shortest decimal that reads back as the same f32.
             self.feature(row).iter().for_each(|x| out.push_str(&format!("\t{x}")));
+            trust.iter().for_each(|names| out.push_str(&format!("\t{}", names[row])));
             out.push('\n');
         }
         out
     }
 
-    fn ids(&self) -> String {
-        let lines = self.rows.iter().map(|row| id_cells(row) + "\n");
-        std::iter::once("scan\tsubject\tsession\n".to_owned()).chain(lines).collect()
+    fn ids(&self, trust: Option<&[&str]>) -> String {
+        let cell = |row: usize| trust.map_or_else(String::new, |names| format!("\t{}", names[row]));
+        let lines = self.rows.iter().enumerate().map(|(row, id)| id_cells(id) + &cell(row) + "\n");
+        let head = if trust.is_some() { "scan\tsubject\tsession\ttrust\n" } else { "scan\tsubject\tsession\n" };
+        std::iter::once(head.to_owned()).chain(lines).collect()
     }
 
     fn npy(&self) -> Vec<u8> {

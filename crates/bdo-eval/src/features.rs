@@ -1,6 +1,7 @@
 //! Numbers that describe scans: one row per scan, one column per feature, NaN where a value is missing.
 
 use bdo_data::cohort::{Cohort, CohortError, IndexEntry};
+use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +115,9 @@ pub struct TableOrigin {
     pub version: String,
     /// Hash of the model.
     pub model_blake3: String,
+    /// Hash of its readout, where that has a part in the features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readout_blake3: Option<String>,
     /// Hash of all the cohort holds.
     pub cohort_blake3: String,
     /// How frames became one vector.
@@ -124,7 +128,13 @@ impl TableOrigin {
     /// Features that a model, given by its hash, makes of a cohort.
     pub fn of(model_blake3: String, cohort: &Cohort, pooling: Pooling) -> Result<Self, CohortError> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { version, model_blake3, cohort_blake3: cohort.content_blake3()?, pooling })
+        Ok(Self { version, model_blake3, readout_blake3: None, cohort_blake3: cohort.content_blake3()?, pooling })
+    }
+
+    /// Features of a frozen model.
+    pub fn of_frozen(frozen: &FrozenModel, cohort: &Cohort, pooling: Pooling) -> Result<Self, CohortError> {
+        let readout_blake3 = frozen.readout_blake3(pooling);
+        Ok(Self { readout_blake3, ..Self::of(frozen.blake3.clone(), cohort, pooling)? })
     }
 
     /// BLAKE3 over all of it.

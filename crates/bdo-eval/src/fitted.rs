@@ -8,6 +8,7 @@ use crate::fit::Loss;
 use crate::head::{AttentionHead, Head, LinearHead};
 use crate::select::{loss_of, widened};
 use crate::transform::FittedTransform;
+use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use bdo_data::durable;
 use bdo_data::target::{LabelScale, TargetKind};
@@ -57,6 +58,9 @@ pub struct Member {
     pub model: String,
     /// Hash of that model.
     pub model_blake3: String,
+    /// Hash of the readout of that model, where it has a part in the features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readout_blake3: Option<String>,
     /// Mean of the label over the training people.
     pub label_mean: f64,
     /// Its spread.
@@ -65,6 +69,12 @@ pub struct Member {
     pub split_blake3: String,
     /// BLAKE3 of the ids of the people it was fitted on.
     pub train_people: BTreeSet<String>,
+    /// BLAKE3 of their scans.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub train_scans: BTreeSet<String>,
+    /// BLAKE3 of the files of these scans.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub train_sources: BTreeSet<String>,
     /// The chosen configuration and epoch.
     pub chosen: serde_json::Value,
     /// Applied to features first.
@@ -175,9 +185,12 @@ impl FittedHead {
             return Err(EvalError::refused(&path, FORMAT, &head.format));
         }
         if let TargetKind::Classification { classes } = &head.task
-            && classes.len() != 2
+            && (classes.len() < 2 || (classes.len() > 2 && head.kind != HeadKind::Ridge))
         {
             return Err(EvalError::refused(&path, "two classes", classes.len()));
+        }
+        if head.members.is_empty() {
+            return Err(EvalError::refused(&path, "at least one member", "none"));
         }
         let numbers = folder.join(head.kind.numbers_file());
         let bytes = durable::read(&numbers)?;
@@ -205,8 +218,8 @@ impl FittedHead {
         Ok(head)
     }
 
-    /// What a member says of one scan: the label, or the probability of the second class.
-    pub fn say(&self, member: &Member, encoded: &Encoded<'_>) -> f64 {
+    /// What a member says of one scan: the label, or the probabilities of all classes.
+    pub fn say(&self, member: &Member, encoded: &Encoded<'_>) -> Vec<f64> {
         let parameters = widened(&member.parameters);
         let output = match self.kind {
             HeadKind::Linear => {
@@ -220,9 +233,19 @@ impl FittedHead {
             }
         };
         match loss_of(&self.task) {
-            Loss::SquaredError => member.units().to_label(output),
-            loss @ Loss::CrossEntropy => loss.prediction(output),
+            Loss::SquaredError => vec![member.units().to_label(output)],
+            loss @ Loss::CrossEntropy => vec![1.0 - loss.prediction(output), loss.prediction(output)],
         }
+    }
+
+    /// Weights of a linear head on features as they are, in units of what it says: the label, or the logit of the second class.
+    pub(crate) fn feature_weights(&self, member: &Member) -> Vec<f64> {
+        if let Some(fit) = &member.closed_form {
+            return fit.feature_weights();
+        }
+        let spread = if self.task == TargetKind::Regression { member.label_spread } else { 1.0 };
+        let scale = |j: usize| member.transform.scale.as_ref().map_or(1.0, |scale| f64::from(scale[j]));
+        (0..self.width).map(|j| spread * f64::from(member.parameters[j]) / scale(j)).collect()
     }
 
     /// Names and shapes of a member's numbers, in the order of its parameters.
@@ -261,11 +284,19 @@ impl FittedHead {
     }
 }
 
-/// What a closed-form fit says of one feature: the label, or the probability of the second class.
-pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> f64 {
+/// What a closed-form fit says of one feature: the label, or the probabilities of all classes.
+pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> Vec<f64> {
     let values = feature.iter().map(|x| f64::from(*x)).collect();
     let row = Features::new(1, feature.len(), values).expect("one row of finite features");
-    *fit.predict(&row, &[0]).last().expect("a fit says something of every row")
+    fit.predict(&row, &[0])
+}
+
+/// The mean of rows of one length.
+pub(crate) fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
+    let n = rows.len() as f64;
+    let mut mean = vec![0.0; rows.first().map_or(0, Vec::len)];
+    rows.iter().for_each(|row| mean.iter_mut().zip(row).for_each(|(m, x)| *m += x / n));
+    mean
 }
 
 impl Member {
@@ -281,14 +312,37 @@ impl Member {
             seed: split.seed(),
             model: model.to_owned(),
             model_blake3: String::new(),
+            readout_blake3: None,
             label_mean: units.mean,
             label_spread: units.spread,
             split_blake3: split.blake3.clone(),
             train_people: train_people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
+            train_scans: BTreeSet::new(),
+            train_sources: BTreeSet::new(),
             chosen,
             transform: FittedTransform::default(),
             parameters: Vec::new(),
             closed_form: None,
+        }
+    }
+
+    /// Lists the scans of the people it was fitted on.
+    pub(crate) fn know_scans(&mut self, cohort: &Cohort) {
+        for entry in cohort.index() {
+            if self.train_people.contains(&TrainingPeople::subject_hash(&entry.id.subject)) {
+                self.train_scans.insert(entry.blake3.clone());
+                self.train_sources.extend(Some(entry.source_blake3.clone()).filter(|hash| !hash.is_empty()));
+            }
+        }
+    }
+
+    /// Whom it was fitted on.
+    pub fn people(&self) -> TrainingPeople {
+        TrainingPeople {
+            subjects: self.train_people.clone(),
+            scans: self.train_scans.clone(),
+            sources: self.train_sources.clone(),
+            by_id: false,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::error::EvalError;
 use bdo_data::durable::{self, InFile};
+use bdo_model::familiarity::FAMILIARITY_FILE;
 use bdo_model::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
 use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, TRAINING_FILE, WEIGHTS_FILE};
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +25,7 @@ impl WorkFolder {
         if file.is_file() {
             let found: serde_json::Value = serde_json::from_slice(&durable::read(&file)?)
                 .map_err(|error| EvalError::refused(&file, "the record of a request", error))?;
-            if found != *request {
+            if found != *request && !take_over(path)? {
                 let other = format!("another request ({})", differences(&found, request));
                 return Err(EvalError::refused(path, "a new name, or the same request as before", other));
             }
@@ -63,7 +64,7 @@ impl WorkFolder {
         let folder = self.join(name);
         durable::create_folder(&folder)?;
         // The configuration last, because a reader starts with it.
-        let optional = [READOUT_NUMBERS_FILE, READOUT_FILE, TRAINING_FILE, README_FILE];
+        let optional = [FAMILIARITY_FILE, READOUT_NUMBERS_FILE, READOUT_FILE, TRAINING_FILE, README_FILE];
         for file in [WEIGHTS_FILE, PREPROCESSOR_FILE, PEOPLE_FILE].into_iter().chain(optional).chain([CONFIG_FILE]) {
             let (from, to) = (model.join(file), folder.join(file));
             if to.is_file() || (optional.contains(&file) && !from.is_file()) {
@@ -75,6 +76,28 @@ impl WorkFolder {
         }
         Ok(durable::sync_folder(&folder)?)
     }
+}
+
+/// Makes room for another request where the one before left nothing: it was refused, or failed before its first result.
+/// Features stay, since they are found by what made them.
+fn take_over(path: &Path) -> Result<bool, EvalError> {
+    const LEFT_BY_A_REFUSAL: [&str; 4] = [REQUEST_FILE, "splits.json", "calibration.json", "cohort"];
+    let mut left = Vec::new();
+    for entry in fs::read_dir(path).in_file("read", path)? {
+        let entry = entry.in_file("read", path)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == "lock" || name == "features" || name.starts_with('.') {
+            continue;
+        }
+        if !LEFT_BY_A_REFUSAL.contains(&name.as_str()) {
+            return Ok(false);
+        }
+        left.push(entry.path());
+    }
+    for path in left {
+        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.in_file("remove", &path)?;
+    }
+    Ok(true)
 }
 
 fn foreign(entry: fs::DirEntry) -> bool {

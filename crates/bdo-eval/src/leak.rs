@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bdo_data::division::{Division, ScanContent, Split};
+use bdo_model::weights::TrainingPeople;
 use serde::{Deserialize, Serialize};
 
 /// What is on both sides.
@@ -69,23 +70,11 @@ impl LeakReport {
         Self { people, families, duplicates: duplicates.into_iter().collect(), pretrained: vec![] }
     }
 
-    /// Adds the test people whose identifier or scan is among the hashes a model lists as its training people.
-    pub fn with_pretraining(
-        mut self,
-        split: &Split,
-        division: &Division<'_>,
-        subject_hashes: &BTreeSet<String>,
-        scan_hashes: &BTreeSet<String>,
-    ) -> Self {
-        let by_scan: BTreeSet<&str> = division
-            .contents()
-            .iter()
-            .filter(|c| scan_hashes.contains(&c.batch_blake3))
-            .map(|c| c.subject.as_str())
-            .collect();
-        let listed = |s: &str| subject_hashes.contains(blake3::hash(s.as_bytes()).to_hex().as_str());
-        let known = |s: &&String| listed(s) || by_scan.contains(s.as_str());
-        self.pretrained = split.test.subjects().iter().filter(known).cloned().collect();
+    /// Adds the test people a model was pre-trained on.
+    pub fn with_pretraining(mut self, split: &Split, division: &Division<'_>, trained: &TrainingPeople) -> Self {
+        let scans = division.contents().iter().map(|c| (&*c.subject, &*c.batch_blake3, &*c.source_blake3));
+        let known = trained.known_among(scans);
+        self.pretrained = split.test.subjects().iter().filter(|s| known.is_trained(s)).cloned().collect();
         self
     }
 

@@ -43,6 +43,7 @@ pub mod select;
 pub mod supervised;
 pub mod fitted;
 pub mod predict;
+pub mod explain;
 pub mod folder;
 pub mod outcome;
 pub mod probe;

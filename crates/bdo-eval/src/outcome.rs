@@ -6,12 +6,12 @@ use crate::folder::WorkFolder;
 use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::part::Parts;
-use crate::predict::PeopleScore;
-use crate::score::{Summary, score, summarise};
+use crate::predict::{PeopleScore, Trusting};
+use crate::score::{Summary, score_rows, summarise};
 use bdo_data::division::Split;
 use bdo_data::durable;
 use bdo_data::target::{LabelScale, TargetKind};
-use bdo_model::weights::TrainingPeople;
+use bdo_model::weights::KnownPeople;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -26,6 +26,8 @@ pub struct HeadRequest<S> {
     pub test_data: Option<PathBuf>,
     /// The folder to make; a fine-tuning that is there is continued.
     pub out: PathBuf,
+    /// What is taken for granted about the cohort.
+    pub trusting: Trusting,
     /// The settings.
     pub settings: S,
 }
@@ -67,7 +69,7 @@ impl SeedOutcome {
         parts: &Parts<'_, I>,
         validation: Metrics,
         task: &TargetKind,
-        said: &[f64],
+        said: &[Vec<f64>],
         units: LabelScale,
     ) -> Self {
         Self {
@@ -76,9 +78,9 @@ impl SeedOutcome {
             people: [parts.train.people.len(), parts.validation.people.len(), parts.test.people.len()],
             chosen: serde_json::Value::Null,
             validation,
-            test: score(task, said, &parts.test.labels, units),
+            test: score_rows(task, said, &parts.test.labels, units),
             tried: serde_json::Value::Null,
-            predictions: parts.test.predictions(task, said),
+            predictions: parts.test.predictions(said),
         }
     }
 }
@@ -132,7 +134,7 @@ impl HeadResult {
         head: &FittedHead,
         seeds: Vec<SeedOutcome>,
         test_data: Option<TestData>,
-        pretrained: &TrainingPeople,
+        pretrained: &KnownPeople,
         settings: &impl Serialize,
     ) -> Self {
         let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
@@ -146,7 +148,7 @@ impl HeadResult {
             cohort_blake3: head.cohort_blake3.clone(),
             model_blake3: head.members.iter().map(|m| m.model_blake3.clone()).collect(),
             summary: summarise(&scores),
-            pretrained_test_people: pretrained.overlap(tested).len(),
+            pretrained_test_people: tested.into_iter().filter(|person| pretrained.is_trained(person)).count(),
             seeds,
             test_data,
         }
@@ -166,7 +168,9 @@ impl HeadResult {
         let mut out = match &self.task {
             TargetKind::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
             TargetKind::Classification { classes } => {
-                format!("seed\tsubject\ttruth\tprobability_{}\n", classes[1].replace('\t', " "))
+                let named = if classes.len() == 2 { &classes[1..] } else { classes.as_slice() };
+                let columns = named.iter().map(|class| format!("\tprobability_{}", class.replace('\t', " ")));
+                format!("seed\tsubject\ttruth{}\n", columns.collect::<String>())
             }
         };
         for seed in &self.seeds {
@@ -175,7 +179,10 @@ impl HeadResult {
                     TargetKind::Regression => person.truth.to_string(),
                     TargetKind::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
                 };
-                out.push_str(&format!("{}\t{}\t{truth}\t{}\n", seed.seed, person.subject, person.said()));
+                out.push_str(&format!("{}\t{}\t{truth}", seed.seed, person.subject));
+                let said = if person.predicted.len() > 2 { person.predicted.clone() } else { vec![person.said()] };
+                said.iter().for_each(|x| out.push_str(&format!("\t{x}")));
+                out.push('\n');
             }
         }
         out

@@ -71,10 +71,13 @@ impl<'a, I: ?Sized> Part<'a, I> {
         if self.people.is_empty() {
             return refuse("at least one person", "none".to_owned());
         }
+        // Of many classes some may be missing where nothing is fitted; with one of two nothing can be scored.
         if let TargetKind::Classification { classes } = &target.kind
-            && let Some(absent) = (0..2).find(|c| self.labels.iter().all(|y| *y != *c as f64))
+            && (classes.len() == 2 || part == "training")
+            && let Some(absent) = (0..classes.len()).find(|c| self.labels.iter().all(|y| *y != *c as f64))
         {
-            return refuse("both classes", format!("nobody of {:?}", classes[absent]));
+            let expected = if classes.len() == 2 { "both classes" } else { "all classes" };
+            return refuse(expected, format!("nobody of {:?}", classes[absent]));
         }
         Ok(())
     }
@@ -95,15 +98,12 @@ impl<'a, I: ?Sized> Part<'a, I> {
         self.scans.iter().map(|scans| scans.iter().map(one).sum::<f64>() / scans.len() as f64).collect()
     }
 
-    /// What is said of each person: numbers in units of the label, or probabilities of the second class.
-    pub fn predictions(&self, kind: &TargetKind, said: &[f64]) -> Vec<Prediction> {
-        let one = |((subject, &truth), &said): ((&String, &f64), &f64)| Prediction {
+    /// What is said of each person: numbers in units of the label, or probabilities of all classes.
+    pub fn predictions(&self, said: &[Vec<f64>]) -> Vec<Prediction> {
+        let one = |((subject, &truth), said): ((&String, &f64), &Vec<f64>)| Prediction {
             subject: subject.clone(),
             truth,
-            predicted: match kind {
-                TargetKind::Regression => vec![said],
-                TargetKind::Classification { .. } => vec![1.0 - said, said],
-            },
+            predicted: said.clone(),
         };
         self.people.iter().zip(&self.labels).zip(said).map(one).collect()
     }

@@ -3,14 +3,15 @@
 use crate::conformal::Conformal;
 use crate::error::EvalError;
 use crate::features::ScanRow;
-use crate::fitted::FittedHead;
-use crate::metric::Metrics;
-use crate::score::{Summary, score, summarise};
+use crate::fitted::{FittedHead, Member, mean_of};
+use crate::metric::{Metrics, most_probable};
+use crate::score::{Summary, score_rows, summarise};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::target::{LabelScale, Target, TargetKind};
-use bdo_model::control::encode_cohort;
+use bdo_model::control::{Encoded, encode_cohort};
+use bdo_model::familiarity::{Familiarity, ScanFacts, Trust, Verdict};
 use bdo_model::frozen::FrozenModel;
-use bdo_model::weights::TrainingPeople;
+use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,18 +21,25 @@ use std::path::Path;
 pub struct ScanPrediction {
     /// The scan.
     pub row: ScanRow,
-    /// What each member says: the label, or the probability of the second class.
-    pub members: Vec<f64>,
+    /// What each member says: the label, or the probabilities of all classes.
+    pub members: Vec<Vec<f64>>,
     /// The person was among those a member was fitted on.
     pub seen_by_head: bool,
     /// The person was among those the model was pre-trained on.
     pub seen_by_model: bool,
+    /// Whether the scan is like those the head was fitted on, where that is known.
+    pub verdict: Option<Verdict>,
 }
 
 impl ScanPrediction {
     /// Mean over the members.
-    pub fn mean(&self) -> f64 {
-        self.members.iter().sum::<f64>() / self.members.len() as f64
+    pub fn mean(&self) -> Vec<f64> {
+        mean_of(&self.members)
+    }
+
+    /// The label, or the probability of the last class: all there is where there are two.
+    pub fn said(&self) -> f64 {
+        self.mean().last().copied().unwrap_or(f64::NAN)
     }
 }
 
@@ -42,6 +50,36 @@ pub struct Predictions {
     pub scans: Vec<ScanPrediction>,
     /// Scans without a usable region.
     pub passed_over: Vec<String>,
+    /// People with the ID of somebody the head was fitted on, who are taken for others since none of their scans was.
+    pub namesakes: usize,
+    /// Whether IDs of the head's people mean the same people in this cohort.
+    pub same_study: bool,
+}
+
+/// What is taken for granted about a cohort that a model meets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trusting {
+    /// An equal ID is the same person, whatever the scans say.
+    pub same_people: bool,
+    /// Numbered regions are those of the model.
+    pub same_atlas: bool,
+}
+
+impl Trusting {
+    /// Tells it to the parts of a model that decide who and what is the same.
+    pub fn apply(self, people: &mut TrainingPeople, contract: &mut PreprocessorConfig) {
+        people.by_id = self.same_people;
+        if self.same_atlas {
+            contract.trained_scans = None;
+        }
+    }
+
+    /// A frozen model that takes it for granted.
+    #[must_use]
+    pub fn applied(self, mut frozen: FrozenModel) -> FrozenModel {
+        self.apply(&mut frozen.people, &mut frozen.contract);
+        frozen
+    }
 }
 
 /// Applies the head in `folder` to every scan of a cohort.
@@ -49,6 +87,7 @@ pub fn predict(
     folder: &Path,
     head: &FittedHead,
     cohort: &Cohort,
+    trusting: Trusting,
     observer: &dyn Observer,
 ) -> Result<Predictions, EvalError> {
     let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -56,49 +95,77 @@ pub fn predict(
         models.entry(&member.model).or_default().push(i);
     }
     let scans: Vec<usize> = (0..cohort.len()).collect();
-    let mut said = vec![vec![f64::NAN; head.members.len()]; cohort.len()];
+    let mut said = vec![vec![Vec::new(); head.members.len()]; cohort.len()];
     let (mut passed_over, mut known) = (Vec::new(), vec![false; cohort.len()]);
+    let mut verdicts: Vec<Option<Verdict>> = vec![None; cohort.len()];
     for (model, members) in models {
-        let frozen = FrozenModel::read(&folder.join(model))?;
-        let expected = &head.members[members[0]].model_blake3;
-        frozen.able_to(head.pooling)?;
-        let found = frozen.blake3_for(head.pooling);
-        if found != *expected {
-            return Err(EvalError::refused(
-                &frozen.folder,
-                format!("the model with BLAKE3 {expected} that the head was fitted on"),
-                found,
-            ));
-        }
+        let frozen = trusting.applied(FrozenModel::read(&folder.join(model))?);
+        is_of(&frozen, head, members[0])?;
+        let trained = frozen.people.known_in(cohort);
         for (known, entry) in known.iter_mut().zip(cohort.index()) {
-            *known |= !frozen.people.overlap([entry.id.subject.as_str()]).is_empty();
+            *known |= trained.is_trained(&entry.id.subject);
         }
-        let spoken = predict_scans(&frozen, head, &members, cohort, &scans, observer)?;
+        let familiarity = Familiarity::read(folder, &frozen.blake3)?;
+        let judge = |i: usize, encoded: &Encoded<'_>| {
+            let verdict = familiarity.as_ref().and_then(|f| f.judge(&ScanFacts::of(&cohort.index()[i], encoded)));
+            if verdict.is_some() {
+                verdicts[i] = verdict;
+            }
+        };
+        let spoken = predict_scans(&frozen, head, &members, cohort, &scans, observer, judge)?;
         for (i, values) in spoken.said {
             members.iter().zip(values).for_each(|(&m, value)| said[i][m] = value);
         }
         passed_over = spoken.passed_over;
     }
-    let seen = |subject: &str| {
-        let hash = TrainingPeople::subject_hash(subject);
-        head.members.iter().any(|member| member.train_people.contains(&hash))
-    };
+    let mut fitted_on = TrainingPeople { by_id: trusting.same_people, ..TrainingPeople::default() };
+    for people in head.members.iter().map(Member::people) {
+        fitted_on.subjects.extend(people.subjects);
+        fitted_on.scans.extend(people.scans);
+        fitted_on.sources.extend(people.sources);
+    }
+    let fitted_on = fitted_on.known_in(cohort);
     let found = (0..cohort.len()).filter(|i| !passed_over.contains(i)).map(|i| ScanPrediction {
         row: ScanRow::of(&cohort.index()[i]),
         members: said[i].clone(),
-        seen_by_head: seen(&cohort.index()[i].id.subject),
+        seen_by_head: fitted_on.is_trained(&cohort.index()[i].id.subject),
         seen_by_model: known[i],
+        verdict: verdicts[i].clone(),
     });
     Ok(Predictions {
         scans: found.collect(),
         passed_over: passed_over.iter().map(|i| cohort.index()[*i].id.to_string()).collect(),
+        namesakes: fitted_on.namesakes,
+        same_study: fitted_on.is_same_study(),
     })
+}
+
+/// A head means nothing with another model than its own.
+fn is_of(frozen: &FrozenModel, head: &FittedHead, member: usize) -> Result<(), EvalError> {
+    frozen.able_to(head.pooling)?;
+    let member = &head.members[member];
+    let readout = frozen.readout_blake3(head.pooling);
+    if frozen.blake3 != member.model_blake3 || readout != member.readout_blake3 {
+        let named = |model: &str, readout: &Option<String>| match readout {
+            Some(readout) => format!("{model} and readout {readout}"),
+            None => model.to_owned(),
+        };
+        return Err(EvalError::refused(
+            &frozen.folder,
+            format!(
+                "the model with BLAKE3 {} that the head was fitted on",
+                named(&member.model_blake3, &member.readout_blake3)
+            ),
+            named(&frozen.blake3, &readout),
+        ));
+    }
+    Ok(())
 }
 
 /// What members of one model say of some scans.
 pub(crate) struct Spoken {
-    /// Number of the scan and one value a member.
-    pub(crate) said: Vec<(usize, Vec<f64>)>,
+    /// Number of the scan and what each member says.
+    pub(crate) said: Vec<(usize, Vec<Vec<f64>>)>,
     /// Scans without a usable region.
     pub(crate) passed_over: Vec<usize>,
 }
@@ -111,9 +178,11 @@ pub(crate) fn predict_scans(
     cohort: &Cohort,
     scans: &[usize],
     observer: &dyn Observer,
+    mut look: impl FnMut(usize, &Encoded<'_>),
 ) -> Result<Spoken, EvalError> {
     let mut said = Vec::with_capacity(scans.len());
     let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
+        look(i, &encoded);
         said.push((i, members.iter().map(|&m| head.say(&head.members[m], &encoded)).collect()));
     })?;
     Ok(Spoken { said, passed_over })
@@ -133,19 +202,28 @@ impl Predictions {
             (Some(_), TargetKind::Regression) => out.push_str("\tlower\tupper"),
             (Some(_), TargetKind::Classification { .. }) => out.push_str("\tclasses\tabstain"),
         }
-        out.push_str("\tseen\n");
+        out.push_str("\tseen\ttrust\treasons\n");
         for scan in &self.scans {
             let mean = scan.mean();
-            let said = match &head.task {
-                TargetKind::Regression => mean.to_string(),
+            let named = |said: &[f64]| match &head.task {
+                TargetKind::Regression => said[0].to_string(),
                 TargetKind::Classification { classes } => {
-                    format!("{}\t{}\t{mean}", classes[usize::from(mean >= 0.5)].replace('\t', " "), 1.0 - mean)
+                    let class = if let [_, second] = said { usize::from(*second >= 0.5) } else { most_probable(said) };
+                    classes[class].replace('\t', " ")
                 }
             };
-            out.push_str(&format!("{}\t{}\t{said}", scan.row.scan, scan.row.subject));
-            scan.members.iter().for_each(|value| out.push_str(&format!("\t{value}")));
+            out.push_str(&format!("{}\t{}\t{}", scan.row.scan, scan.row.subject, named(&mean)));
+            if head.task != TargetKind::Regression {
+                mean.iter().for_each(|p| out.push_str(&format!("\t{p}")));
+            }
+            for said in &scan.members {
+                match said.as_slice() {
+                    [.., last] if said.len() <= 2 => out.push_str(&format!("\t{last}")),
+                    many => out.push_str(&format!("\t{}", named(many))),
+                }
+            }
             if let Some(conformal) = conformal {
-                out.push_str(&bounds(conformal, &head.task, mean));
+                out.push_str(&bounds(conformal, &head.task, scan.said()));
             }
             let seen = match (scan.seen_by_head, scan.seen_by_model) {
                 (false, false) => "no",
@@ -153,9 +231,24 @@ impl Predictions {
                 (false, true) => "model",
                 (true, true) => "head,model",
             };
-            out.push_str(&format!("\t{seen}\n"));
+            let (trust, reasons) = match &scan.verdict {
+                None => ("n/a", "n/a".to_owned()),
+                Some(verdict) if verdict.reasons.is_empty() => (verdict.trust.name(), "n/a".to_owned()),
+                Some(verdict) => (verdict.trust.name(), verdict.reasons.join("; ")),
+            };
+            out.push_str(&format!("\t{seen}\t{trust}\t{reasons}\n"));
         }
         out
+    }
+
+    /// Scans that are not like those the head was fitted on.
+    pub fn outside(&self) -> Vec<&ScanPrediction> {
+        self.scans.iter().filter(|s| s.verdict.as_ref().is_some_and(|v| v.trust == Trust::Outside)).collect()
+    }
+
+    /// Whether it is known what the head was fitted on.
+    pub fn is_judged(&self) -> bool {
+        self.scans.iter().any(|scan| scan.verdict.is_some())
     }
 
     /// People whom a member was fitted on, and people the model was pre-trained on.
@@ -171,23 +264,42 @@ impl Predictions {
         (count(|s| s.seen_by_head), count(|s| s.seen_by_model))
     }
 
-    /// Scores everybody who has a label: each member by itself, their summary, and the mean of the members.
+    /// Scores the people with a label whom the head was not fitted on.
     pub fn score(&self, head: &FittedHead, target: &Target) -> Option<PeopleScore> {
+        self.score_of(head, target, |scan| !scan.seen_by_head)
+    }
+
+    /// Scores the people with a label whom the head was fitted on, which says nothing of new people.
+    pub fn score_of_seen(&self, head: &FittedHead, target: &Target) -> Option<PeopleScore> {
+        self.score_of(head, target, |scan| scan.seen_by_head)
+    }
+
+    /// Each member by itself, their summary, and the mean of the members.
+    fn score_of(
+        &self,
+        head: &FittedHead,
+        target: &Target,
+        wanted: impl Fn(&ScanPrediction) -> bool,
+    ) -> Option<PeopleScore> {
         let mut people: BTreeMap<&str, Vec<&ScanPrediction>> = BTreeMap::new();
-        for scan in self.scans.iter().filter(|s| target.value(&s.row.subject).is_some()) {
+        for scan in self.scans.iter().filter(|s| wanted(s) && target.value(&s.row.subject).is_some()) {
             people.entry(&scan.row.subject).or_default().push(scan);
         }
         if people.is_empty() {
             return None;
         }
         let labels: Vec<f64> = people.keys().map(|person| target.values[*person]).collect();
-        let scored = |units: LabelScale, pick: &dyn Fn(&ScanPrediction) -> f64| {
-            let mean = |scans: &Vec<&ScanPrediction>| scans.iter().map(|s| pick(s)).sum::<f64>() / scans.len() as f64;
-            let said: Vec<f64> = people.values().map(mean).collect();
-            score(&head.task, &said, &labels, units)
+        let scored = |units: LabelScale, pick: &dyn Fn(&ScanPrediction) -> Vec<f64>| {
+            let mean = |scans: &Vec<&ScanPrediction>| mean_of(&scans.iter().map(|s| pick(s)).collect::<Vec<_>>());
+            let said: Vec<Vec<f64>> = people.values().map(mean).collect();
+            score_rows(&head.task, &said, &labels, units)
         };
-        let members: Vec<Metrics> =
-            head.members.iter().enumerate().map(|(m, member)| scored(member.units(), &|s| s.members[m])).collect();
+        let members: Vec<Metrics> = head
+            .members
+            .iter()
+            .enumerate()
+            .map(|(m, member)| scored(member.units(), &|s| s.members[m].clone()))
+            .collect();
         let n = head.members.len() as f64;
         let units = LabelScale {
             mean: head.members.iter().map(|m| m.label_mean).sum::<f64>() / n,

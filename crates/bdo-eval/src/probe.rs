@@ -5,19 +5,20 @@ use crate::closed_form::{FittedProbe, Labels};
 use crate::error::EvalError;
 use crate::features::{FeatureTable, Features, ScanRow};
 use crate::fit::ProbePoint;
-use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says};
+use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says, mean_of};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, Head, LinearHead};
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, TestData, check_seeds};
 use crate::part::{Part, Parts};
-use crate::predict::predict;
-use crate::score::score;
+use crate::predict::{Trusting, predict};
+use crate::score::{rows_of_one_output, score_rows};
 use crate::select::{Search, loss_of, widened};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_model::control::{ControlSequence, encode_cohort};
+use bdo_model::familiarity::Familiarity;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use rayon::prelude::*;
@@ -78,13 +79,17 @@ impl ProbeSettings {
 pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     settings.check()?;
-    let frozen = FrozenModel::read(&request.model)?;
+    let frozen = request.trusting.applied(FrozenModel::read(&request.model)?);
     frozen.able_to(settings.pooling)?;
     let cohort = Cohort::open(&request.data)?;
-    let target = Target::of_one_output(cohort.participants(), &settings.target)?;
+    let target = Target::of(cohort.participants(), &settings.target)?;
+    if settings.head != HeadKind::Ridge {
+        // More classes have an output each, which the closed form has.
+        target.has_one_output()?;
+    }
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let asked = serde_json::json!({
-        "verb": "probe", "settings": settings, "model_blake3": frozen.blake3_for(settings.pooling),
+        "verb": "probe", "settings": settings, "model_blake3": frozen.blake3, "readout_blake3": frozen.readout_blake3(settings.pooling),
         "cohort_blake3": manifest.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
     });
     let folder = WorkFolder::open(&request.out, &asked)?;
@@ -111,8 +116,11 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
     };
     folder.adopt_model(&request.model, MODEL_FOLDER)?;
     let (seeds, mut members): (Vec<SeedOutcome>, Vec<Member>) = found.into_iter().unzip();
-    let identity = frozen.blake3_for(settings.pooling);
-    members.iter_mut().for_each(|member| member.model_blake3.clone_from(&identity));
+    for member in &mut members {
+        member.model_blake3.clone_from(&frozen.blake3);
+        member.readout_blake3 = frozen.readout_blake3(settings.pooling);
+        member.know_scans(&cohort);
+    }
     let facts = HeadFacts {
         target: settings.target.clone(),
         task: target.kind.clone(),
@@ -126,10 +134,32 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
     };
     let mut head = FittedHead::new(facts, members);
     head.write(folder.path())?;
-    let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
-    let outcome = HeadResult::new("probe", &head, seeds, test_data, &frozen.people, settings);
+    remember_people(&folder, &head, &frozen, &cohort, observer)?;
+    let test_data = request
+        .test_data
+        .as_ref()
+        .map(|path| score_further(&folder, &head, path, request.trusting, observer))
+        .transpose()?;
+    let outcome = HeadResult::new("probe", &head, seeds, test_data, &frozen.people.known_in(&cohort), settings);
     outcome.write(&folder)?;
     Ok(outcome)
+}
+
+/// Leaves in the folder which scans are familiar to a head: those of the people its first member was fitted on.
+pub(crate) fn remember_people(
+    folder: &WorkFolder,
+    head: &FittedHead,
+    frozen: &FrozenModel,
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<(), EvalError> {
+    let fitted_on = head.members[0].people().known_in(cohort);
+    let (training, others): (Vec<usize>, Vec<usize>) =
+        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
+    match Familiarity::of_cohort(frozen, cohort, &training, &others, observer)? {
+        Some(found) => Ok(found.write(folder.path(), &frozen.blake3)?),
+        None => Ok(()),
+    }
 }
 
 /// Scores further people with the head that was just fitted.
@@ -137,10 +167,11 @@ pub(crate) fn score_further(
     folder: &WorkFolder,
     head: &FittedHead,
     data: &std::path::Path,
+    trusting: Trusting,
     observer: &dyn Observer,
 ) -> Result<TestData, EvalError> {
     let cohort = Cohort::open(data)?;
-    let predictions = predict(folder.path(), head, &cohort, observer)?;
+    let predictions = predict(folder.path(), head, &cohort, trusting, observer)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
     let (seen_by_head, seen_by_model) = predictions.seen();
     Ok(TestData {
@@ -190,7 +221,7 @@ fn probe_split<H: Head>(
     let outcome = SeedOutcome {
         chosen: serde_json::json!(chosen),
         tried: serde_json::json!(selected.tried),
-        ..SeedOutcome::of(split, &parts, chosen.validation, &target.kind, &labels, units)
+        ..SeedOutcome::of(split, &parts, chosen.validation, &target.kind, &rows_of_one_output(&target.kind, &labels), units)
     };
     let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
     Ok((outcome, Member { transform, parameters: selected.parameters, ..member }))
@@ -207,12 +238,12 @@ pub fn probe_closed_form(
     let parts = Parts::of(&table.rows, &inputs, target, split)?;
     let units = LabelScale::fit(&target.kind, &parts.train.labels);
     let fit = closed_form_fit(&parts.train, target, split.seed())?;
-    let says = |part: &Part<'_, [f32]>| -> Vec<f64> {
+    let says = |part: &Part<'_, [f32]>| -> Vec<Vec<f64>> {
         let one =
-            |scans: &Vec<&[f32]>| scans.iter().map(|x| closed_form_says(&fit, x)).sum::<f64>() / scans.len() as f64;
+            |scans: &Vec<&[f32]>| mean_of(&scans.iter().map(|x| closed_form_says(&fit, x)).collect::<Vec<Vec<f64>>>());
         part.scans.par_iter().map(one).collect()
     };
-    let validation = score(&target.kind, &says(&parts.validation), &parts.validation.labels, units);
+    let validation = score_rows(&target.kind, &says(&parts.validation), &parts.validation.labels, units);
     let outcome = SeedOutcome {
         chosen: serde_json::json!({"penalty": fit.penalty}),
         tried: serde_json::json!(fit.tried),
@@ -234,10 +265,10 @@ fn closed_form_fit(train: &Part<'_, [f32]>, target: &Target, seed: u64) -> Resul
     }
     let rows: Vec<usize> = (0..labels.len()).collect();
     let features = Features::new(rows.len(), values.len() / rows.len(), values)?;
-    let codes: Vec<usize> = labels.iter().map(|y| usize::from(*y > 0.5)).collect();
-    let labels = match target.kind {
+    let codes: Vec<usize> = labels.iter().map(|y| *y as usize).collect();
+    let labels = match &target.kind {
         TargetKind::Regression => Labels::Number(&labels),
-        TargetKind::Classification { .. } => Labels::Class { codes: &codes, classes: 2 },
+        TargetKind::Classification { classes } => Labels::Class { codes: &codes, classes: classes.len() },
     };
     Ok(FittedProbe::fit(&features, &rows, labels, &groups, seed)?)
 }

@@ -20,6 +20,27 @@ pub fn score(task: &TargetKind, predictions: &[f64], labels: &[f64], units: Labe
     }
 }
 
+/// What one output says of each person, as rows: a number, or the probabilities of both classes.
+pub fn rows_of_one_output(task: &TargetKind, said: &[f64]) -> Vec<Vec<f64>> {
+    let row = |&said: &f64| if *task == TargetKind::Regression { vec![said] } else { vec![1.0 - said, said] };
+    said.iter().map(row).collect()
+}
+
+/// Scores what is said of people: a number in units of the label, or the probabilities of all classes.
+pub fn score_rows(task: &TargetKind, said: &[Vec<f64>], labels: &[f64], units: LabelScale) -> Metrics {
+    match task {
+        TargetKind::Regression => {
+            let numbers: Vec<f64> = said.iter().map(|row| row[0]).collect();
+            score(task, &numbers, labels, units)
+        }
+        TargetKind::Classification { classes } => {
+            let codes: Vec<usize> = labels.iter().map(|y| *y as usize).collect();
+            let found = classification(&codes, &said.concat(), classes.len());
+            Metrics::Classification(found.expect("parts without people were refused"))
+        }
+    }
+}
+
 /// Whether the first is the better one to choose: lower squared error; or higher accuracy, then macro-F1, then lower loss.
 pub fn beats(first: &Metrics, second: &Metrics) -> bool {
     Score::from(first).beats(&Score::from(second), Selection::Protocol)

@@ -1,9 +1,21 @@
 //! When not to trust the model: how far a scan lies from those it was trained on, in what was measured and in what the
 //! model makes of it.
 
+use crate::control::{Encoded, encode_cohort};
+use crate::error::ModelError;
+use crate::frozen::FrozenModel;
+use crate::noise::fill_normal;
+use crate::pooling::Pooling;
+use bdo_data::cohort::{Cohort, IndexEntry, Observer};
+use bdo_data::durable;
 use bdo_data::random::stream;
-use bdo_model::noise::fill_normal;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What a model directory, or the folder of a head, says of the scans that are familiar.
+pub const FAMILIARITY_FILE: &str = "familiarity.json";
+/// Training scans, and scans of other people, that say what is familiar.
+const MOST_SCANS: [usize; 2] = [300, 100];
 
 /// Directions in which features are compared; the rest counts as one more.
 const DIRECTIONS: usize = 16;
@@ -13,6 +25,8 @@ const ROUNDS: usize = 30;
 const FAR: [f64; 2] = [0.95, 0.995];
 /// How far a repetition time or a length may lie outside the known range, as a factor.
 const SLACK: f64 = 1.25;
+/// How much larger the share of missing regions may be than in any known scan before a scan is looked at, and is not trusted.
+const MISSING: [f64; 2] = [0.02, 0.2];
 
 /// What is known about a scan before anything is predicted.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +41,40 @@ pub struct ScanFacts {
     pub variance: f64,
     /// Mean framewise displacement, where known.
     pub motion_mm: Option<f64>,
+    /// Share of the model's regions that carry no signal.
+    pub missing: f64,
+}
+
+impl ScanFacts {
+    /// Of a scan with its control.
+    pub fn of(entry: &IndexEntry, encoded: &Encoded<'_>) -> Self {
+        let scan = encoded.scan;
+        let valid = scan.region_valid.iter().filter(|v| **v).count();
+        let values = (valid * scan.times_seconds.len()).max(1) as f64;
+        Self {
+            feature: Pooling::Mean.of_control(&encoded.control),
+            tr_seconds: entry.tr_seconds,
+            frames: entry.frames,
+            variance: scan.values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / values,
+            motion_mm: entry.mean_fd_mm,
+            missing: 1.0 - valid as f64 / scan.region_valid.len().max(1) as f64,
+        }
+    }
+
+    /// Of scans of a cohort, in their order; scans without a usable region are left out.
+    pub fn of_scans(
+        frozen: &FrozenModel,
+        cohort: &Cohort,
+        scans: &[usize],
+        observer: &dyn Observer,
+    ) -> Result<Vec<Self>, ModelError> {
+        let mut found = Vec::with_capacity(scans.len());
+        encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
+            found.push((i, Self::of(&cohort.index()[i], &encoded)));
+        })?;
+        found.sort_by_key(|(i, _)| *i);
+        Ok(found.into_iter().map(|(_, facts)| facts).collect())
+    }
 }
 
 /// The scans a model knows.
@@ -47,6 +95,18 @@ pub struct Familiarity {
     pub variance: [f64; 2],
     /// Motion that 99 % of training scans stay below, where known.
     pub motion_mm: Option<f64>,
+    /// Largest share of missing regions of a training scan, where known.
+    #[serde(default)]
+    pub missing: Option<f64>,
+}
+
+/// Contents of [`FAMILIARITY_FILE`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    /// The model whose features are compared.
+    model_blake3: String,
+    familiarity: Familiarity,
 }
 
 /// What to make of a scan.
@@ -86,10 +146,45 @@ pub struct Verdict {
 }
 
 impl Familiarity {
-    /// From scans of training people; distances are learned from people the model was not trained on. `None` under ten
-    /// scans of either.
+    /// What is familiar to a model after training on some scans of a cohort; others say how far new scans lie. `None` where
+    /// there are too few.
+    pub fn of_cohort(
+        frozen: &FrozenModel,
+        cohort: &Cohort,
+        training: &[usize],
+        others: &[usize],
+        observer: &dyn Observer,
+    ) -> Result<Option<Self>, ModelError> {
+        let some = |scans: &[usize], most: usize| -> Vec<usize> {
+            scans.iter().copied().step_by(scans.len().div_ceil(most).max(1)).collect()
+        };
+        let training = ScanFacts::of_scans(frozen, cohort, &some(training, MOST_SCANS[0]), observer)?;
+        let others = ScanFacts::of_scans(frozen, cohort, &some(others, MOST_SCANS[1]), observer)?;
+        Ok(Self::fit(&training, &others))
+    }
+
+    /// Reads what a folder says is familiar to a model; `None` where it says nothing or means another model.
+    pub fn read(folder: &Path, model_blake3: &str) -> Result<Option<Self>, ModelError> {
+        let path = folder.join(FAMILIARITY_FILE);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let stored: Stored = serde_json::from_slice(&durable::read(&path)?)
+            .map_err(|error| ModelError::refused(&path, "what scans are familiar to a model", error))?;
+        Ok((stored.model_blake3 == model_blake3).then_some(stored.familiarity))
+    }
+
+    /// Leaves it in a folder.
+    pub fn write(&self, folder: &Path, model_blake3: &str) -> Result<(), ModelError> {
+        let stored = Stored { model_blake3: model_blake3.to_owned(), familiarity: self.clone() };
+        let text = serde_json::to_string(&stored).expect("what is familiar holds only finite numbers") + "\n";
+        Ok(durable::write(&folder.join(FAMILIARITY_FILE), text.as_bytes())?)
+    }
+
+    /// From scans of training people; distances are learned from people the model was not trained on, where there are ten
+    /// scans of them. `None` under ten training scans.
     pub fn fit(training: &[ScanFacts], validation: &[ScanFacts]) -> Option<Self> {
-        if training.len() < 10 || validation.len() < 10 {
+        if training.len() < 10 {
             return None;
         }
         let width = training[0].feature.len();
@@ -122,7 +217,9 @@ impl Familiarity {
             frames: [frames[0] as usize, frames[frames.len() - 1] as usize],
             variance: [at(&variance, 0.005), at(&variance, 0.995)],
             motion_mm: motion.iter().all(|m| m.is_finite()).then(|| at(&motion, 0.99)),
+            missing: Some(training.iter().map(|f| f.missing).fold(0.0, f64::max)),
         };
+        let validation = if validation.len() < 10 { &[] } else { validation };
         let mut distances: Vec<f64> = validation.iter().map(|f| found.distance(&f.feature)).collect();
         distances.sort_by(f64::total_cmp);
         found.distances = distances;
@@ -131,7 +228,7 @@ impl Familiarity {
 
     /// Whether there is anything to compare with.
     pub fn is_known(&self) -> bool {
-        !self.distances.is_empty()
+        !self.mean.is_empty()
     }
 
     fn distance(&self, feature: &[f32]) -> f64 {
@@ -147,6 +244,7 @@ impl Familiarity {
             return None;
         }
         let distance = self.distance(&facts.feature);
+        // Not a number, and so never far, where nobody else says how far is far.
         let percentile = self.distances.partition_point(|d| *d < distance) as f64 / self.distances.len() as f64;
         let mut reasons = Vec::new();
         let mut trust = Trust::Usual;
@@ -155,7 +253,7 @@ impl Familiarity {
             trust = Trust::Unusual;
         }
         // Beyond all known ones by half as much again: the percentile cannot say more.
-        let farthest = self.distances[self.distances.len() - 1];
+        let farthest = self.distances.last().copied().unwrap_or(f64::INFINITY);
         if percentile > FAR[1] && distance > 1.5 * farthest {
             trust = Trust::Outside;
         }
@@ -176,6 +274,14 @@ impl Familiarity {
         {
             reasons.push(format!("motion {found:.2} mm, 99 % of known scans have less than {known:.2} mm"));
             trust = trust.max_of(Trust::Unusual);
+        }
+        if let Some(known) = self.missing
+            && facts.missing > known + MISSING[0]
+        {
+            let [found, most] = [facts.missing, known].map(|share| 100.0 * share);
+            reasons.push(format!("{found:.0} % of the regions are missing, known are at most {most:.0} %"));
+            let far = facts.missing > known + MISSING[1];
+            trust = trust.max_of(if far { Trust::Outside } else { Trust::Unusual });
         }
         Some(Verdict { distance, percentile, trust, reasons })
     }
@@ -236,7 +342,7 @@ mod tests {
         let mut feature = vec![0.0f32; 24];
         fill_normal(&mut stream("familiarity test", &[seed]), &mut feature);
         feature[0] = 5.0 * feature[0] + shift;
-        ScanFacts { feature, tr_seconds: 2.0, frames: 150, variance: 1.0, motion_mm: Some(0.1) }
+        ScanFacts { feature, tr_seconds: 2.0, frames: 150, variance: 1.0, motion_mm: Some(0.1), missing: 0.0 }
     }
 
     #[test]
@@ -252,6 +358,11 @@ mod tests {
         assert!(other.trust == Trust::Outside && other.reasons[0].starts_with("repetition time 0.700 s"), "{other:?}");
         let moved = known.judge(&ScanFacts { motion_mm: Some(2.0), ..facts(201, 0.0) }).unwrap();
         assert!(moved.trust != Trust::Usual && moved.reasons.iter().any(|r| r.starts_with("motion 2.00 mm")));
+        let patchy = known.judge(&ScanFacts { missing: 0.3, ..facts(201, 0.0) }).unwrap();
+        assert!(patchy.trust == Trust::Outside && patchy.reasons.iter().any(|r| r.starts_with("30 % of the regions")));
+        let alone = Familiarity::fit(&training, &[]).unwrap();
+        assert_eq!(alone.judge(&facts(1, 500.0)).unwrap().trust, Trust::Usual, "nobody says how far is far");
+        assert_eq!(alone.judge(&ScanFacts { tr_seconds: 4.0, ..facts(1, 0.0) }).unwrap().trust, Trust::Outside);
         assert!(Familiarity::fit(&training[..5], &validation).is_none());
     }
 }

@@ -76,15 +76,10 @@ impl FrozenModel {
         pooling.width(self.model.config().width, self.model.config().regions)
     }
 
-    /// BLAKE3 of all that decides features of this pooling: that of the model, and of the readout where it has a part.
-    pub fn blake3_for(&self, pooling: Pooling) -> String {
-        match &self.readout {
-            Some(readout) if pooling.needs_readout() => {
-                let both = format!("{} {}", self.blake3, readout.note().numbers_blake3);
-                blake3::hash(both.as_bytes()).to_hex().to_string()
-            }
-            _ => self.blake3.clone(),
-        }
+    /// BLAKE3 of the readout, where it has a part in features of this pooling.
+    pub fn readout_blake3(&self, pooling: Pooling) -> Option<String> {
+        let readout = self.readout.as_ref().filter(|_| pooling.needs_readout())?;
+        Some(readout.note().numbers_blake3.clone())
     }
 }
 

@@ -27,5 +27,6 @@ pub mod frozen;
 pub mod control;
 pub mod readout;
 pub mod pooling;
+pub mod familiarity;
 mod matrix_log;
 pub mod posterior;

@@ -7,6 +7,7 @@
 
 use crate::control::{Encoded, encode_cohort};
 use crate::error::ModelError;
+use crate::familiarity::Familiarity;
 use crate::frozen::FrozenModel;
 use crate::parameters::{Array, ParameterSpec, Parameters, Start};
 use crate::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
@@ -57,7 +58,8 @@ pub struct ReadoutNote {
 impl Readout {
     /// Fits on scans of the cohort whose people the model was trained on.
     pub fn fit(frozen: &FrozenModel, cohort: &Cohort, observer: &dyn Observer) -> Result<Self, ModelError> {
-        let trained = |i: &usize| !frozen.people.overlap([cohort.index()[*i].id.subject.as_str()]).is_empty();
+        let known = frozen.people.known_in(cohort);
+        let trained = |i: &usize| known.is_trained(&cohort.index()[*i].id.subject);
         let all: Vec<usize> = (0..cohort.len()).filter(trained).collect();
         let scans: Vec<usize> = match all.len() {
             few if few <= MOST_SCANS => all,
@@ -132,12 +134,30 @@ impl Readout {
 /// Makes sure that the model in `folder` has a readout that belongs to its weights.
 pub fn ensure_readout(folder: &Path, cohort: &Cohort, observer: &dyn Observer) -> Result<ReadoutNote, ModelError> {
     let frozen = FrozenModel::read(folder)?;
+    ensure_familiarity(&frozen, cohort, observer)?;
     if let Some(readout) = &frozen.readout {
         return Ok(readout.note.clone());
     }
     let mut readout = Readout::fit(&frozen, cohort, observer)?;
     readout.write(folder)?;
     Ok(readout.note)
+}
+
+/// Makes sure that a model directory says which scans are familiar, from its training people and those it was validated on.
+fn ensure_familiarity(frozen: &FrozenModel, cohort: &Cohort, observer: &dyn Observer) -> Result<(), ModelError> {
+    if Familiarity::read(&frozen.folder, &frozen.blake3)?.is_some() {
+        return Ok(());
+    }
+    let known = frozen.people.known_in(cohort);
+    let validated = frozen.notes.as_ref().map(|notes| &notes.validation_people);
+    let subject = |i: &usize| cohort.index()[*i].id.subject.as_str();
+    let training: Vec<usize> = (0..cohort.len()).filter(|i| known.is_trained(subject(i))).collect();
+    let others: Vec<usize> =
+        (0..cohort.len()).filter(|i| validated.is_some_and(|list| known.is_listed(list, subject(i)))).collect();
+    match Familiarity::of_cohort(frozen, cohort, &training, &others, observer)? {
+        Some(found) => found.write(&frozen.folder, &frozen.blake3),
+        None => Ok(()),
+    }
 }
 
 /// Unit columns of the regions of a scan: [frames, regions]; 0 where a region is missing or constant.

@@ -112,7 +112,21 @@ pub(crate) fn show(path: &Path, page: &mut Page) {
     page.section(&format!("Speed and memory: {}", path.display()));
     let all = measurements(&text(path).unwrap_or_default());
     let (side_by_side, rows): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|row| is_efficiency(row));
+    let fastest = rows.iter().filter_map(|row| Some((row["median_ms"].as_f64()?, *row)));
+    if let Some((ms, row)) = fastest.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        let headline = format!("Fastest: {} at {} ms per step.", plain(&row["size"]), number(ms));
+        page.verdict("Speed and memory", &headline, &[format!("{} measurements.", rows.len())]);
+    }
     for record in side_by_side {
+        let models = record["rows"].as_array().into_iter().flatten();
+        let timed = models.filter_map(|row| Some((row["train_step_ms"].as_f64()?, plain(&row["title"]))));
+        if let Some((ms, title)) = timed.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            page.verdict(
+                "Cost of models",
+                &format!("The fastest to train is {title}: {} ms per step.", number(ms)),
+                &[],
+            );
+        }
         show_efficiency(record, page);
     }
     if rows.is_empty() {

@@ -61,6 +61,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         return;
     };
     let audited: Vec<AuditRow> = serde_json::from_value(record["audit"].clone()).unwrap_or_default();
+    verdicts(page, &summary, &audited);
     let mut shown: Vec<(&str, &str)> = vec![];
     for Row { scheme, target, .. } in &summary.rows {
         if !shown.contains(&(scheme, target)) {
@@ -93,6 +94,7 @@ fn task(page: &mut Page, summary: &Summary, rows: &[&Row], results: &[TaskResult
         }
     }
     page.figure(&forest(summary, rows));
+    page.folded_table("All scores, parameters, seconds and memory", &cost_table(rows));
     let mut best: Vec<&&Row> = rows.iter().collect();
     best.sort_by(|a, b| score(b).total_cmp(&score(a)));
     let of_row = |row: &&&Row| {
@@ -146,33 +148,57 @@ fn chance(primary: &str, classes: usize) -> f64 {
     }
 }
 
+/// What decides, in a table that fits its page; the rest is one click away.
 fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
     let first = rows[0];
-    let mut headings = vec!["method".to_owned()];
-    headings.extend(first.cells.iter().map(|c| c.metric.replace('_', " ")));
-    headings.push(format!("{:.0} % interval of {}", 100.0 * summary.settings.level, first.primary));
-    headings.extend(["p", "q"].map(str::to_owned));
-    headings.push(format!("against {}", summary.settings.against));
-    headings.extend(["its p", "its q"].map(str::to_owned));
-    let has_further = rows.iter().any(|row| !row.further.is_empty());
-    headings.extend(has_further.then(|| "against others (p, q)".to_owned()));
-    headings.extend(["parameters", "seconds", "MiB", "notes"].map(str::to_owned));
-    let caption =
-        format!("{}: mean and population standard deviation over repetitions; click a heading to sort", first.target);
-    let mut table = Table::new(caption, headings);
+    let headings = [
+        "method".to_owned(),
+        short_name(&first.primary).to_owned(),
+        format!("{:.0} % interval", 100.0 * summary.settings.level),
+        "p".to_owned(),
+        "q".to_owned(),
+        format!("against {} (p)", summary.settings.against),
+        "notes".to_owned(),
+    ];
+    let caption = format!(
+        "{}: {}, mean and population standard deviation over repetitions; click a heading to sort",
+        first.target,
+        metric_name(&first.primary)
+    );
+    let mut table = Table::new(caption, headings).fitting();
     for row in rows {
-        let mut cells = vec![Cell::from(summary.marked(&row.method))];
-        cells.extend(row.cells.iter().map(|c| match (c.mean, c.spread) {
-            (Some(mean), Some(spread)) => Cell::Shown(mean, format!("{mean:.3} \u{b1} {spread:.3}")),
-            _ => Cell::Empty,
-        }));
         let interval = row.interval.map(|i| Cell::Shown(i.low, format!("{:.3} to {:.3}", i.low, i.high)));
-        cells.extend([
+        let against = row.comparison.map(|c| {
+            let p = c.p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
+            Cell::Shown(c.difference, format!("{:+.3} ({p})", c.difference))
+        });
+        table.row([
+            Cell::from(summary.marked(&row.method)),
+            shown(row, &row.primary),
             interval.unwrap_or(Cell::Empty),
-            row.p.into(),
-            row.q.into(),
-            row.comparison.map(|c| c.difference).into(),
-            row.comparison.and_then(|c| c.p).into(),
+            row.p.map_or(Cell::Empty, |p| Cell::Shown(p, format!("{p:.4}"))),
+            row.q.map_or(Cell::Empty, |q| Cell::Shown(q, format!("{q:.4}"))),
+            against.unwrap_or(Cell::Empty),
+            row.flags.join("; ").into(),
+        ]);
+    }
+    table
+}
+
+/// Every score, and what a row costs.
+fn cost_table(rows: &[&Row]) -> Table {
+    let scores: Vec<&str> = rows
+        .iter()
+        .max_by_key(|r| r.cells.len())
+        .map_or_else(Vec::new, |row| row.cells.iter().map(|cell| cell.metric.as_str()).collect());
+    let headings = std::iter::once("method".to_owned())
+        .chain(scores.iter().map(|name| name.replace('_', " ")))
+        .chain(["q against".to_owned(), "parameters".to_owned(), "seconds".to_owned(), "MiB".to_owned()]);
+    let mut table = Table::new(format!("{}: all scores and costs", rows[0].target), headings);
+    for row in rows {
+        let mut cells = vec![Cell::from(row.method.as_str())];
+        cells.extend(scores.iter().map(|name| shown(row, name)));
+        cells.extend([
             row.comparison_q.into(),
         ]);
         cells.extend(has_further.then(|| further(row)));
@@ -180,7 +206,6 @@ fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
             row.parameters.into(),
             row.wall_seconds.into(),
             row.peak_rss_mib.map_or(Cell::Empty, |mib| Cell::Shown(mib, format!("{mib:.0}"))),
-            row.flags.join("; ").into(),
         ]);
         table.row(cells);
     }
@@ -195,6 +220,87 @@ fn further(row: &Row) -> Cell {
         format!("{}: {:+.3} ({p}, {q})", a.row, a.comparison.difference)
     };
     row.further.iter().map(one).collect::<Vec<_>>().join("; ").into()
+}
+
+/// Mean and spread of a score of a row.
+fn shown(row: &Row, metric: &str) -> Cell {
+    match row.cell(metric).and_then(|c| Some((c.mean?, c.spread?))) {
+        Some((mean, spread)) => Cell::Shown(mean, format!("{mean:.3} \u{b1} {spread:.3}")),
+        None => Cell::Empty,
+    }
+}
+
+fn short_name(metric: &str) -> &str {
+    match metric {
+        "auc" => "AUC",
+        "balanced_accuracy" => "balanced accuracy",
+        other => other,
+    }
+}
+
+/// One box per label: the best method, whether it is above chance, how it stands to connectivity, and what may be wrong.
+fn verdicts(page: &mut Page, summary: &Summary, audited: &[AuditRow]) {
+    const WITHOUT_A_BRAIN: [&str; 4] = ["motion", "site", "age-sex", "majority"];
+    let mut targets: Vec<(&str, &str)> = vec![];
+    for row in &summary.rows {
+        if !targets.contains(&(row.scheme.as_str(), row.target.as_str())) {
+            targets.push((&row.scheme, &row.target));
+        }
+    }
+    for (scheme, target) in targets {
+        let rows: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == scheme && r.target == target).collect();
+        let with_brain = rows.iter().filter(|r| !WITHOUT_A_BRAIN.contains(&r.method.as_str()));
+        let Some(best) = with_brain.max_by(|a, b| score(a).total_cmp(&score(b))).filter(|r| score(r).is_finite())
+        else {
+            page.verdict(target, "No method has a result.", &[]);
+            continue;
+        };
+        let level = chance(&best.primary, best.classes.len());
+        let above = match (best.q.or(best.p), best.interval) {
+            (Some(p), _) if p < 0.05 && score(best) > level => "above chance",
+            (_, Some(interval)) if interval.low > level && best.p.is_none() => "above chance",
+            _ => "NOT above chance",
+        };
+        let interval = best.interval.map_or_else(String::new, |i| format!(" ({:.3} to {:.3})", i.low, i.high));
+        let headline = format!(
+            "Best is {} with {} {:.3}{interval}: {above}.",
+            best.method,
+            short_name(&best.primary),
+            score(best)
+        );
+        let mut said = vec![];
+        for name in ["fc", "fc-tangent"].into_iter().filter(|name| *name != best.method) {
+            let Some(other) = rows.iter().find(|r| r.method == name && score(r).is_finite()) else { continue };
+            let tested = best.comparison.filter(|_| name == summary.settings.against).and_then(|c| c.p);
+            let p = tested.map_or_else(String::new, |p| format!(", p = {p:.3}"));
+            said.push(format!("Against {name}: {:+.3}{p}.", score(best) - score(other)));
+        }
+        let blind = rows.iter().filter(|r| WITHOUT_A_BRAIN.contains(&r.method.as_str()) && score(r).is_finite());
+        if let Some(blind) = blind.max_by(|a, b| score(a).total_cmp(&score(b))) {
+            let enough = score(blind) >= best.interval.map_or(score(best), |i| i.low);
+            let word = if enough { "Confounds may explain it: without a brain," } else { "Confounds alone do less:" };
+            said.push(format!("{word} {} reaches {:.3}.", blind.method, score(blind)));
+        }
+        let carried = audited.iter().filter_map(|row| {
+            let value = row.metrics.and_then(|m| m.get(&row.primary))? - chance(&row.primary, row.classes);
+            (value > 0.2).then(|| format!("{} in {}", row.nuisance.replace('_', " "), row.features))
+        });
+        let carried: Vec<String> = carried.take(3).collect();
+        if !carried.is_empty() {
+            said.push(format!("Features carry nuisances: {}.", carried.join(", ")));
+        }
+        let leaks: Vec<&String> = rows.iter().flat_map(|r| &r.flags).filter(|f| f.contains("pre-trained on")).collect();
+        said.push(
+            leaks.first().map_or_else(|| "No test person was trained on.".to_owned(), |flag| format!("Leak: {flag}.")),
+        );
+        said.extend(best.flags.iter().filter(|f| f.starts_with("only ")).map(|f| format!("{f}.")));
+        let dashes = rows.iter().filter(|r| r.cells.is_empty()).count();
+        if dashes > 0 {
+            said.push(format!("{dashes} methods have no result; their notes say why."));
+        }
+        let how = if scheme == "random" { String::new() } else { format!(", {}", scheme.replace('_', " ")) };
+        page.verdict(&format!("Comparison: {target}{how}"), &headline, &said);
+    }
 }
 
 fn forest(summary: &Summary, rows: &[&Row]) -> Figure {

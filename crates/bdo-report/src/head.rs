@@ -20,6 +20,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
             .unwrap_or_else(|| "-".into())
     };
     let target = first(&["/target", "/settings/target"]);
+    verdict(page, &target, &result);
     page.section(&format!("Prediction of {target}")).facts(&[
         ("Folder", folder.display().to_string()),
         ("Made by", format!("bdo {} {}", first(&["/verb", "/method"]), first(&["/version"]))),
@@ -42,6 +43,39 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     page.figures(&figures, "predictions.tsv is missing or cannot be read.", "");
     page.folded("Settings", &lines(&result["settings"]));
     page.say("A head was fitted on training people, its settings chosen on validation people, and test people were scored once.", &[]);
+}
+
+/// The score on people the head has not seen.
+fn verdict(page: &mut Page, target: &str, result: &serde_json::Value) {
+    let summary = result["summary"].as_array().map_or(&[][..], Vec::as_slice);
+    let find = |name: &str| {
+        let row = summary.iter().find(|row| row["name"] == name)?;
+        Some((row["mean"].as_f64()?, row["spread"].as_f64().unwrap_or(f64::NAN)))
+    };
+    let scored = ["auc", "rho", "balanced_accuracy", "accuracy"].into_iter().find_map(|name| Some((name, find(name)?)));
+    let seeds = result["seeds"].as_array().map_or(0, Vec::len);
+    let tested = result["seeds"][0]["people"][2].as_u64().or(result["seeds"][0]["test_people"].as_u64());
+    let headline = match scored {
+        Some((name, (mean, spread))) => format!(
+            "{} of {mean:.3} \u{b1} {spread:.3} on people it has not seen, over {seeds} splits.",
+            match name {
+                "auc" => "Area under the curve (chance 0.5)",
+                "rho" => "Correlation of predicted and true (chance 0)",
+                "balanced_accuracy" => "Balanced accuracy",
+                _ => "Accuracy",
+            }
+        ),
+        None => "No score on people it has not seen.".to_owned(),
+    };
+    let mut said = vec![];
+    said.extend(tested.map(|n| format!("{n} people are tested in each split.")));
+    if tested.is_some_and(|n| n < 20) {
+        said.push("That is few: the score of other people may be quite another one.".to_owned());
+    }
+    if let Some(n) = result["pretrained_test_people"].as_u64().filter(|n| *n > 0) {
+        said.push(format!("{n} of the tested people were pre-trained on, without labels."));
+    }
+    page.verdict(&format!("Prediction of {target}"), &headline, &said);
 }
 
 /// Reads a table of predictions: seed, subject, truth, then the predicted number or probabilities of classes.

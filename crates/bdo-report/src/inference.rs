@@ -1,20 +1,224 @@
-//! The output of `bdo infer`: facts and scores.
+//! The output of `bdo infer`: bands over what was measured, coverage, error by share missing, skill by horizon.
 
 use std::path::Path;
 
+use serde_json::Value;
+
+use crate::chart::{Axis, Chart, Marks, Point, Reference};
+use crate::figure::Figure;
 use crate::page::Page;
-use crate::source::{facts_table, json};
+use crate::palette::Colour;
+use crate::scale::number;
+use crate::source::{self, facts_table, json};
+
+/// Shares of the bands whose coverage is scored.
+const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 
 /// Adds an inference folder to a page.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
-    page.section("Inference").facts(&[("Folder", folder.display().to_string())]);
-    for (name, missing, command) in [
-        ("inference.json", "inference.json cannot be read.", "bdo infer"),
-        ("scores.json", "There is no scores.json in this folder: nothing was hidden that could be scored.", ""),
-    ] {
-        match json(&folder.join(name)) {
-            Some(facts) => page.table(&facts_table(name, &facts, |_, _| true)),
-            None => page.missing(missing, command),
+    let facts = json(&folder.join("inference.json")).unwrap_or_default();
+    let scores = json(&folder.join("scores.json")).unwrap_or_default();
+    let example = json(&folder.join("example.json")).unwrap_or_default();
+    let verb = facts["verb"].as_str().or(scores["verb"].as_str()).unwrap_or("inference").to_owned();
+    verdict(page, &verb, &facts, &scores);
+    page.section(&format!("{verb}: {}", source::name(folder)))
+        .facts(&[("Folder", folder.display().to_string()), ("What was asked", verb.clone())]);
+    if facts.is_null() {
+        page.missing("inference.json cannot be read.", "bdo infer");
+    }
+    let figures: Vec<Figure> = [bands(&example), error(&scores), coverage(&scores)].into_iter().flatten().collect();
+    page.figures(
+        &figures,
+        "Nothing was hidden that could be scored, and no example was kept.",
+        "bdo infer impute --model DIR --data COHORT --out DIR --missing 0.25,0.5,0.75,0.9",
+    );
+    for (name, value) in [("inference.json", &facts), ("scores.json", &scores)] {
+        let table = facts_table(name, value, |_, _| true);
+        if !table.is_empty() {
+            page.table(&table);
+        }
+    }
+    page.say("Bands are mean and standard deviation of the posterior with observation noise fitted on validation people; coverage is the share of hidden values inside them.", &[]);
+}
+
+/// One entry per share of missing frames or per horizon.
+fn rows(scores: &Value) -> &[Value] {
+    scores["scores"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Error of a simple predictor, which imputation gives by name and forecasting by place.
+fn other(scores: &Value, row: &Value, name: &str) -> Option<f64> {
+    let list = row["others"].as_array()?;
+    match scores["others"].as_array() {
+        Some(names) => list.get(names.iter().position(|n| n == name)?)?.as_f64(),
+        None => list.iter().find(|pair| pair[0] == name)?[1].as_f64(),
+    }
+}
+
+/// Names of the simple predictors.
+fn others(scores: &Value) -> Vec<String> {
+    let names = |list: &Value, of: fn(&Value) -> Option<&str>| -> Vec<String> {
+        list.as_array().into_iter().flatten().filter_map(of).map(str::to_owned).collect()
+    };
+    if scores["others"].is_array() {
+        return names(&scores["others"], Value::as_str);
+    }
+    rows(scores).first().map(|row| names(&row["others"], |pair| pair[0].as_str())).unwrap_or_default()
+}
+
+fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
+    let mut said = vec![];
+    let hardest = rows(scores).last();
+    let headline = if let Some(row) = hardest {
+        let model = row["model"]["mse"].as_f64().unwrap_or(f64::NAN);
+        let best = others(scores)
+            .into_iter()
+            .filter_map(|name| Some((other(scores, row, &name)?, name)))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        let place = match row["missing"].as_f64() {
+            Some(missing) => format!("with {:.0} % of the frames missing", 100.0 * missing),
+            None => format!("{} frames ahead", row["frames_ahead"]),
         };
+        let inside = row["model"]["coverage"][2].as_f64().map(|share| 100.0 * share);
+        said.extend(inside.map(|share| format!("{share:.1} % of the hidden values lie inside the bands of 95 %.")));
+        match best {
+            Some((error, name)) if model < error => {
+                format!(
+                    "Better than {name}, the best simple predictor, {place}: error {} against {}.",
+                    number(model),
+                    number(error)
+                )
+            }
+            Some((error, name)) => {
+                format!("Not better than {name} {place}: error {} against {}.", number(model), number(error))
+            }
+            None => format!("Error {} {place}.", number(model)),
+        }
+    } else {
+        let count = |key: &str| facts[key].as_u64().unwrap_or(0);
+        format!(
+            "{} rows of {} scans, {} of them not seen by the model.",
+            count("rows"),
+            count("scans"),
+            count("rows_not_seen")
+        )
+    };
+    if facts["calibrated"] == Value::Bool(false) {
+        said.push("The bands are NOT calibrated and far too narrow; bdo infer calibrate makes ones that hold.".into());
+    }
+    if let Some(count) = facts["unfamiliar"].as_u64().filter(|count| *count > 0) {
+        said.push(format!("{count} scans are not like those the model knows: see familiarity.tsv before using them."));
+    }
+    page.verdict(verb, &headline, &said);
+}
+
+/// Mean and band of a few regions of one scan over what was measured.
+fn bands(example: &Value) -> Option<Figure> {
+    let numbers = |value: &Value| -> Vec<f64> {
+        value.as_array().into_iter().flatten().map(|x| x.as_f64().unwrap_or(f64::NAN)).collect()
+    };
+    let times = numbers(&example["times_seconds"]);
+    let reach = example["half_width"].as_f64()?;
+    let mut charts = vec![];
+    for (i, name) in example["regions"].as_array()?.iter().enumerate() {
+        let [truth, mean, sd] = ["truth", "mean", "sd"].map(|key| numbers(&example[key][i]));
+        let at = |values: &[f64]| -> Vec<Point> { times.iter().zip(values).map(|(t, x)| Point::at(*t, *x)).collect() };
+        let band = times.iter().zip(mean.iter().zip(&sd));
+        let band = band.map(|(t, (m, s))| Point::at(*t, *m).between((m - reach * s, m + reach * s)));
+        charts.push(
+            Chart::new(name.as_str().unwrap_or("a region"), Axis::linear("time (s)"), Axis::linear("signal"))
+                .with("band of 95 %", Colour::Kind(1), Marks::Band, band.collect())
+                .with("mean", Colour::Kind(0), Marks::Line, at(&mean))
+                .with("measured", Colour::Kind(3), Marks::Dots, at(&truth))
+                .sized(900.0, 220.0),
+        );
+    }
+    let scan = example["scan"].as_str().unwrap_or("a scan");
+    (!charts.is_empty()).then(|| {
+        Figure::of_charts(
+            "bands",
+            "Bands over what was measured",
+            format!("{scan}: three regions; what the model was not shown has no measured value, or lies outside the dots it was given."),
+            &charts,
+            1,
+        )
+    })
+}
+
+/// The horizontal axis of the scores: share missing, or seconds ahead.
+fn across(row: &Value) -> f64 {
+    row["missing"].as_f64().map(|share| 100.0 * share).or(row["seconds_ahead"].as_f64()).unwrap_or(f64::NAN)
+}
+
+fn axis(scores: &Value) -> Axis {
+    let missing = rows(scores).first().is_some_and(|row| row["missing"].is_number());
+    Axis::linear(if missing { "frames missing (%)" } else { "time ahead (s)" })
+}
+
+fn error(scores: &Value) -> Option<Figure> {
+    let line = |of: &dyn Fn(&Value) -> Option<f64>| -> Vec<Point> {
+        rows(scores).iter().filter_map(|row| Some(Point::at(across(row), of(row)?))).collect()
+    };
+    let mut chart = Chart::new("", axis(scores), Axis::linear("mean squared error")).sized(560.0, 320.0);
+    for (i, name) in others(scores).into_iter().enumerate() {
+        let points = line(&|row| other(scores, row, &name));
+        chart = chart.with(name, Colour::Kind(i + 1), Marks::LineAndDots, points);
+    }
+    let chart = chart.with("model", Colour::Kind(0), Marks::LineAndDots, line(&|row| row["model"]["mse"].as_f64()));
+    let forecast = rows(scores).first().is_some_and(|row| row["frames_ahead"].is_number());
+    let title = if forecast { "Forecast error by horizon" } else { "Error by share of missing frames" };
+    (!chart.is_empty()).then(|| {
+        Figure::of_charts(
+            "inference-error",
+            title,
+            "Mean squared error in the units of the model, on frames that were hidden; lower is better.",
+            &[chart],
+            1,
+        )
+    })
+}
+
+fn coverage(scores: &Value) -> Option<Figure> {
+    let mut chart = Chart::new("", axis(scores), Axis::linear("values inside the band (%)").between(0.0, 100.0))
+        .sized(560.0, 320.0);
+    for (i, level) in LEVELS.iter().enumerate() {
+        let point = |row: &Value| Some(Point::at(across(row), 100.0 * row["model"]["coverage"][i].as_f64()?));
+        let name = format!("band of {:.0} %", 100.0 * level);
+        chart = chart
+            .with(name.clone(), Colour::Kind(i), Marks::LineAndDots, rows(scores).iter().filter_map(point).collect())
+            .against(Reference::Level(name, 100.0 * level));
+    }
+    (!chart.is_empty()).then(|| {
+        Figure::of_charts(
+            "coverage",
+            "How often the truth is inside the bands",
+            "A band keeps its promise where its line lies on the dashed one of the same share.",
+            &[chart],
+            1,
+        )
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_of_both_kinds_have_figures_and_a_verdict() {
+        let model = serde_json::json!({"mse": 0.4, "crps": 0.3, "coverage": [0.5, 0.8, 0.94]});
+        let filled = serde_json::json!({"verb": "impute", "scores": [{"missing": 0.25, "scans": 3, "model": model, "others": [["kriging", 0.5], ["mean", 1.0]]}]});
+        let ahead = serde_json::json!({"verb": "forecast", "others": ["hold", "mean"], "scores": [{"frames_ahead": 1, "seconds_ahead": 2.0, "model": model, "others": [0.3, 1.0]}]});
+        for (scores, words) in [(&filled, "Better than kriging"), (&ahead, "Not better than hold")] {
+            assert!(error(scores).is_some() && coverage(scores).is_some());
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("scores.json"), scores.to_string()).unwrap();
+            let mut page = Page::new("t", "c");
+            show(folder.path(), &mut page);
+            let html = page.finish("1");
+            assert!(html.contains(words) && html.contains("94.0 % of the hidden values"), "{words}");
+        }
+        let example = serde_json::json!({"scan": "s", "half_width": 1.96, "regions": ["a"], "times_seconds": [0.0, 2.0], "truth": [[1.0, null]], "mean": [[0.9, 0.8]], "sd": [[0.1, 0.4]]});
+        assert!(bands(&example).is_some());
     }
 }

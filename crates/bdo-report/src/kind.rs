@@ -5,7 +5,7 @@ use std::path::Path;
 use bdo_data::cohort::CohortError;
 
 use crate::page::Page;
-use crate::{bench, cohort, comparison, head, inference, model, run, source, sweep};
+use crate::{bench, cohort, comparison, explanation, head, inference, model, run, source, sweep};
 
 /// What a folder or file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Kind {
     Head,
     /// The output of `bdo infer`.
     Inference,
+    /// What a head uses.
+    Explanation,
     /// A file of measurements of `bdo bench`.
     Bench,
 }
@@ -41,6 +43,8 @@ impl Kind {
             Some(Self::Cohort)
         } else if has("run.json") || has("journal.jsonl") {
             Some(Self::Run)
+        } else if has("explanation.json") {
+            Some(Self::Explanation)
         } else if has("inference.json") {
             Some(Self::Inference)
         } else if has("table.json") || path.join("results").is_dir() {
@@ -65,6 +69,7 @@ impl Kind {
             Self::Sweep => "sweep",
             Self::Head => "prediction",
             Self::Inference => "inference",
+            Self::Explanation => "explanation",
             Self::Bench => "measurement",
         }
     }
@@ -80,6 +85,7 @@ impl Kind {
             Self::Sweep => sweep::show(path, page),
             Self::Head => head::show(path, page),
             Self::Inference => inference::show(path, page),
+            Self::Explanation => explanation::show(path, page),
             Self::Bench => bench::show(path, page),
         }
         Ok(())

@@ -35,6 +35,7 @@ pub mod report;
 pub mod bench;
 mod cohort;
 mod comparison;
+mod explanation;
 mod head;
 mod inference;
 mod model;

@@ -22,6 +22,22 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     let kind = config["model_type"].as_str().or(token["model_type"].as_str()).unwrap_or("-");
     let shape = |key: &str, part: &str| plain(config.get(key).unwrap_or(&token["config"][part][key]));
     let count = |key: &str| people[key].as_array().map_or_else(|| "-".to_owned(), |l| l.len().to_string());
+    let explained = text(&folder.join("README.md")).and_then(|card| {
+        card.lines()
+            .find(|line| line.contains("mean squared error"))
+            .map(|line| line.trim_matches(['-', '*', ' ']).to_owned())
+    });
+    let mut said: Vec<String> = explained.into_iter().collect();
+    said.push(format!(
+        "Trained on {} people and {} scans; it expects the regions of {}.",
+        count("subjects"),
+        count("scans"),
+        contract["atlas_name"].as_str().unwrap_or("its atlas")
+    ));
+    said.push("Next: bdo embed makes features of a cohort, bdo probe asks what they predict.".to_owned());
+    let headline =
+        format!("A {kind} model of {} regions, width {}.", shape("regions", "grid"), shape("width", "encoder"));
+    page.verdict("Model", &headline, &said);
     page.section("The model").facts(&[
         ("Folder", folder.display().to_string()),
         ("Kind", kind.to_owned()),

@@ -102,6 +102,49 @@ impl RunFolder {
         ]
     }
 
+    /// Did it learn, against what, how long did it take, and what comes next.
+    fn verdict(&self, page: &mut Page) {
+        let journal = self.journal.as_ref();
+        let last = journal.and_then(|j| j.validations.last());
+        let first = journal.and_then(|j| j.validations.first());
+        let explained = |v: &bdo_data::record::ValidationEntry| 100.0 * v.measures.get("explained_variance");
+        let headline = match (last, first) {
+            (Some(last), Some(first)) if explained(last).is_finite() => {
+                let judged = if explained(last) > 1.0 { "It learned" } else { "It has not learned yet" };
+                let before = if last.step > first.step {
+                    format!(", {:.1} % at its first validation", explained(first))
+                } else {
+                    String::new()
+                };
+                format!(
+                    "{judged}: {:.1} % of the variance of hidden frames of {} validation scans is explained{before}.",
+                    explained(last),
+                    last.scans
+                )
+            }
+            (Some(last), _) => format!("Validation loss {} after {} steps.", number(last.loss.total), last.step),
+            _ => "No validation yet: nothing says whether it learned.".to_owned(),
+        };
+        let mut said = vec![format!("{}.", self.progress())];
+        if let Some(kriging) = last.map(|v| v.measures.get("kriging_mse")).filter(|x| x.is_finite()) {
+            let own = last.map_or(f64::NAN, |v| v.measures.get("mse"));
+            said.push(format!("Error {} where kriging has {}.", number(own), number(kriging)));
+        }
+        let batch = self.setting("train", "batch_size").and_then(Value::as_f64).unwrap_or(f64::NAN);
+        let seconds: f64 =
+            journal.map_or(0.0, |j| j.steps.iter().map(|s| batch / s.scans_per_second).filter(|s| s.is_finite()).sum());
+        if seconds > 0.0 {
+            said.push(format!("{:.1} minutes of training steps.", seconds / 60.0));
+        }
+        let complete = self.plan().is_some_and(|plan| self.steps_taken() >= plan.total_steps);
+        said.push(if complete {
+            "Next: bdo evaluate --model RUN/model --data COHORT compares it with kriging and other predictors; bdo probe asks what its features are worth.".to_owned()
+        } else {
+            "Next: the same bdo pretrain command with --resume goes on.".to_owned()
+        });
+        page.verdict("Pre-training", &headline, &said);
+    }
+
     fn words(&self) -> Option<Words> {
         Words::of_record(&self.record.as_ref()?.identity.settings)
     }
@@ -165,6 +208,7 @@ impl RunFolder {
 /// Adds the folder of a run to a page.
 pub(crate) fn show(path: &Path, page: &mut Page) {
     let run = RunFolder::read(path);
+    run.verdict(page);
     page.section("The run").facts(&run.facts());
     let command = "bdo pretrain --data COHORT --out RUN";
     if run.record.is_none() {

@@ -48,6 +48,32 @@ pub fn sweep_drawing(record: &Value) -> String {
     standing_alone(&grid(&sweep_charts(record), 3))
 }
 
+/// Which value is best, and whether kriging is beaten.
+fn verdict(page: &mut Page, setting: &str, record: &Value) {
+    let rows = record["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let scored = || rows.iter().filter_map(|row| Some((row["mse"].as_f64()?, row)));
+    let value = |row: &Value| row["value"].as_str().unwrap_or("-").to_owned();
+    let best = scored().min_by(|a, b| a.0.total_cmp(&b.0));
+    let worst = scored().max_by(|a, b| a.0.total_cmp(&b.0));
+    let headline = match (best, worst) {
+        (Some(best), Some(worst)) => format!(
+            "Smallest error at {setting} = {}: {:.4}; largest at {}: {:.4}.",
+            value(best.1),
+            best.0,
+            value(worst.1),
+            worst.0
+        ),
+        _ => "No value has an error.".to_owned(),
+    };
+    let mut said = vec![];
+    if let Some((error, kriging)) = best.and_then(|(error, row)| Some((error, row["kriging_mse"].as_f64()?))) {
+        let word = if error < kriging { "better" } else { "not better" };
+        said.push(format!("The best one is {word} than kriging ({kriging:.4})."));
+    }
+    said.push(format!("{} values, one model each: differences smaller than between seeds say nothing.", rows.len()));
+    page.verdict("Sweep", &headline, &said);
+}
+
 /// Adds a sweep to a page.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let record = source::json(&folder.join("table.json")).unwrap_or_default();
@@ -57,6 +83,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         ("Cohort", source::plain(&record["data"])),
         ("Hidden when scored", record["mask_ratio"].to_string()),
     ]);
+    verdict(page, setting, &record);
     let charts = sweep_charts(&record);
     if charts.is_empty() {
         page.missing("table.json has no row with a score.", "bdo sweep");

@@ -54,12 +54,21 @@ pub struct Table {
     caption: String,
     headings: Vec<String>,
     rows: Vec<Vec<Cell>>,
+    fits: bool,
 }
 
 impl Table {
     /// An empty table.
     pub fn new(caption: impl Into<String>, headings: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { caption: caption.into(), headings: headings.into_iter().map(Into::into).collect(), rows: vec![] }
+        let headings = headings.into_iter().map(Into::into).collect();
+        Self { caption: caption.into(), headings, rows: vec![], fits: false }
+    }
+
+    /// Fits its page whatever the width: text is wrapped, and on a narrow screen every row is a card of its own.
+    #[must_use]
+    pub fn fitting(mut self) -> Self {
+        self.fits = true;
+        self
     }
 
     /// Adds a row.
@@ -75,8 +84,9 @@ impl Table {
     /// As HTML.
     pub fn to_html(&self) -> String {
         let caption = escape::html(&self.caption);
+        let class = if self.fits { "sortable fits" } else { "sortable" };
         let mut html = format!(
-            r#"<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table class="sortable"><caption>{caption}</caption><thead><tr>"#
+            r#"<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table class="{class}"><caption>{caption}</caption><thead><tr>"#
         );
         for heading in &self.headings {
             let _ = write!(html, r#"<th scope="col"><button type="button">{}</button></th>"#, escape::html(heading));
@@ -84,12 +94,14 @@ impl Table {
         html += "</tr></thead><tbody>";
         for row in &self.rows {
             html += "<tr>";
-            for cell in row {
+            for (column, cell) in row.iter().enumerate() {
+                let heading = self.headings.get(column).filter(|_| self.fits);
+                let of = heading.map_or_else(String::new, |heading| format!(r#" data-h="{}""#, escape::html(heading)));
                 let _ = match cell {
-                    Cell::Text(text) => write!(html, "<td>{}</td>", escape::html(text)),
-                    Cell::Number(x) => write!(html, r#"<td data-v="{x}">{}</td>"#, number(*x)),
-                    Cell::Shown(x, text) => write!(html, r#"<td data-v="{x}">{}</td>"#, escape::html(text)),
-                    Cell::Empty => write!(html, r#"<td data-v="">-</td>"#),
+                    Cell::Text(text) => write!(html, "<td{of}>{}</td>", escape::html(text)),
+                    Cell::Number(x) => write!(html, r#"<td{of} data-v="{x}">{}</td>"#, number(*x)),
+                    Cell::Shown(x, text) => write!(html, r#"<td{of} data-v="{x}">{}</td>"#, escape::html(text)),
+                    Cell::Empty => write!(html, r#"<td{of} data-v="">-</td>"#),
                 };
             }
             html += "</tr>";

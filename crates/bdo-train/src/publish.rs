@@ -109,16 +109,19 @@ pub fn contract(source: &ScanSource, time_scale: f64) -> Result<PreprocessorConf
         iqrs: scaler.iqrs().iter().map(|x| f64::from(*x)).collect(),
         scan_count: scaler.scans(),
         scan_list_hash: scaler.scans_blake3().to_owned(),
+        trained_scans: None,
     })
 }
 
 /// The chosen people of a cohort and all their scans, as hashes.
 pub fn people_of(source: &ScanSource, chosen: impl Fn(&str) -> bool) -> TrainingPeople {
-    let scans = source.cohort().index().iter().filter(|entry| chosen(&entry.id.subject));
+    let scans = || source.cohort().index().iter().filter(|entry| chosen(&entry.id.subject));
     let people = source.cohort().participants();
     TrainingPeople {
         subjects: people.subjects().filter(|id| chosen(id)).map(TrainingPeople::subject_hash).collect(),
-        scans: scans.map(|entry| entry.blake3.clone()).collect(),
+        scans: scans().map(|entry| entry.blake3.clone()).collect(),
+        sources: scans().map(|entry| entry.source_blake3.clone()).filter(|hash| !hash.is_empty()).collect(),
+        by_id: false,
     }
 }
 

@@ -37,7 +37,7 @@ impl Answer {
         }
         if common.json {
             writeln!(out, "{}", self.json)?;
-        } else if !common.quiet {
+        } else {
             writeln!(out, "{}", self.text.trim_end())?;
         }
         out.flush()

@@ -11,7 +11,9 @@ use bdo_data::ingest::Format;
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::FitOn;
 use bdo_eval::outcome::HeadRequest;
+use bdo_eval::predict::Trusting;
 use bdo_kernels::Precision;
+use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::spread::Uncertainty;
 use bdo_train::settings::{Kind, Preset, Resolved, Settings, Size};
@@ -30,14 +32,61 @@ pub(crate) struct Data {
     pub(crate) data: PathBuf,
 }
 
+// What a cohort shares with the one a model was trained on, where its scans do not say it.
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct Same {
+    /// People with the IDs of training people are those people, though none of these scans was trained on
+    #[arg(long)]
+    pub(crate) same_people: bool,
+    /// Regions that have only numbers are those of the model
+    #[arg(long)]
+    pub(crate) same_atlas: bool,
+}
+
+impl Same {
+    pub(crate) fn trusting(&self) -> Trusting {
+        Trusting { same_people: self.same_people, same_atlas: self.same_atlas }
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct ModelAndData {
     /// The model directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = model_folder)]
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) cohort: Data,
+    #[command(flatten)]
+    pub(crate) same: Same,
+}
+
+impl ModelAndData {
+    /// The model, with what is taken for granted about the cohort.
+    pub(crate) fn frozen(&self) -> anyhow::Result<FrozenModel> {
+        Ok(self.same.trusting().applied(FrozenModel::read(&self.model)?))
+    }
+}
+
+/// A file to make: the folder it goes into is looked for before work begins.
+pub(crate) fn out_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let folder = durable::parent(&path);
+    if !folder.is_dir() {
+        return Err(format!("expected a file in a folder that is there, found no folder {}", folder.display()));
+    }
+    Ok(path)
+}
+
+/// A model directory; the folder of a run is one step away from its model.
+pub(crate) fn model_folder(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let inner = path.join("model");
+    if !path.join("config.json").is_file() && inner.join("config.json").is_file() {
+        return Err(format!("expected a model directory, found a run; its model is {}", inner.display()));
+    }
+    Ok(path)
 }
 
 #[derive(Debug, Clone, Args)]
@@ -48,6 +97,8 @@ pub(crate) struct HeadAndData {
     pub(crate) head: PathBuf,
     #[command(flatten)]
     pub(crate) cohort: Data,
+    #[command(flatten)]
+    pub(crate) same: Same,
 }
 
 // The input and output of fitting a head.
@@ -72,7 +123,8 @@ pub(crate) struct Labelled {
 impl Labelled {
     pub(crate) fn request<S>(&self, settings: S) -> HeadRequest<S> {
         let (model, data) = (self.from.model.clone(), self.from.cohort.data.clone());
-        HeadRequest { model, data, test_data: self.test_data.clone(), out: self.out.clone(), settings }
+        let (test_data, out, trusting) = (self.test_data.clone(), self.out.clone(), self.from.same.trusting());
+        HeadRequest { model, data, test_data, out, trusting, settings }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::commands::completions::CompletionsArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::embed::EmbedArgs;
 use crate::commands::evaluate::EvaluateArgs;
+use crate::commands::explain::ExplainArgs;
 use crate::commands::finetune::FinetuneArgs;
 use crate::commands::infer::InferVerb;
 use crate::commands::ingest::IngestArgs;
@@ -78,6 +79,7 @@ pub(crate) enum Verb {
     Probe(ProbeArgs),
     Finetune(FinetuneArgs),
     Predict(PredictArgs),
+    Explain(ExplainArgs),
     /// Reconstruct, impute, forecast: region values at any time, with calibrated uncertainty
     #[command(subcommand)]
     Infer(InferVerb),

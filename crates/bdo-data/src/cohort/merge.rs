@@ -13,15 +13,20 @@ use crate::durable::{self, InFile};
 use crate::participants::Participants;
 
 /// Merges cohorts into `out`, which must not exist. The same regions in the same order are required, and no scan twice, by
-/// name or by content.
-pub fn merge(cohorts: &[Cohort], out: &Path, provenance: Vec<Provenance>) -> Result<Manifest, CohortError> {
+/// name or by content. `prefixes`, one for each cohort or none at all, go before the IDs of its people (after `sub-`).
+pub fn merge(
+    cohorts: &[Cohort],
+    out: &Path,
+    provenance: Vec<Provenance>,
+    prefixes: &[String],
+) -> Result<Manifest, CohortError> {
     let mut extras = BTreeMap::new();
     for (number, cohort) in cohorts.iter().enumerate() {
         extras.extend(
             extra_files(cohort)?.into_iter().map(|(name, bytes)| (format!("merged/{number:03}/{name}"), bytes)),
         );
     }
-    let joined = Joined::of(cohorts, None)?;
+    let joined = Joined::of(cohorts, prefixes, None)?;
     write(&joined, out, provenance, false, extras)
 }
 
@@ -38,7 +43,7 @@ pub fn append(
         extras.entry(name).or_insert(bytes);
     }
     let cohorts = [present, added];
-    write(&Joined::of(&cohorts, None)?, out, provenance, true, extras)
+    write(&Joined::of(&cohorts, &[], None)?, out, provenance, true, extras)
 }
 
 /// Gives a cohort another table of people, and the sites it says, without touching a scan.
@@ -50,7 +55,7 @@ pub(super) fn relabel(
 ) -> Result<Manifest, CohortError> {
     let mut kept = extra_files(cohort)?;
     kept.extend(extras);
-    let joined = Joined::of(std::slice::from_ref(cohort), Some(participants))?;
+    let joined = Joined::of(std::slice::from_ref(cohort), &[], Some(participants))?;
     write(&joined, cohort.folder(), provenance, true, kept)
 }
 
@@ -64,7 +69,11 @@ struct Joined<'a> {
 }
 
 impl<'a> Joined<'a> {
-    fn of(cohorts: &'a [Cohort], participants: Option<Participants>) -> Result<Self, CohortError> {
+    fn of(
+        cohorts: &'a [Cohort],
+        prefixes: &[String],
+        participants: Option<Participants>,
+    ) -> Result<Self, CohortError> {
         let Some(first) = cohorts.first() else {
             let (expected, found) = ("at least one cohort to merge".to_owned(), "none".to_owned());
             return Err(CohortError::Mismatch { path: Path::new("merge").to_path_buf(), expected, found });
@@ -72,7 +81,8 @@ impl<'a> Joined<'a> {
         let (mut parts, mut index) = (vec![], vec![]);
         let mut people = Participants::default();
         let mut owner: HashMap<String, &Path> = HashMap::new();
-        for cohort in cohorts {
+        for (number, cohort) in cohorts.iter().enumerate() {
+            let prefix = prefixes.get(number).map_or("", String::as_str);
             same_regions(first, cohort)?;
             let first_part = parts.len();
             for part in &cohort.manifest().parts {
@@ -80,6 +90,8 @@ impl<'a> Joined<'a> {
                 parts.push((cohort.folder().join(&part.file), Part { file, ..part.clone() }));
             }
             for entry in cohort.index() {
+                let mut entry = entry.clone();
+                entry.id.subject = prefixed(&entry.id.subject, prefix);
                 let contents = [entry.id.to_string(), entry.series_blake3.clone()];
                 for (what, key) in ["", "a copy of "].iter().zip(contents).filter(|(_, key)| !key.is_empty()) {
                     if let Some(other) = owner.insert(key, cohort.folder()).filter(|o| *o != cohort.folder()) {
@@ -88,15 +100,17 @@ impl<'a> Joined<'a> {
                         return Err(CohortError::Mismatch {
                             path,
                             expected,
-                            found: format!("{what}{} in both", entry.id),
+                            found: format!(
+                                "{what}{} in both; hint: IDs of different studies get a prefix each: --prefix a,b",
+                                entry.id
+                            ),
                         });
                     }
                 }
-                let mut entry = entry.clone();
                 entry.part += first_part;
                 index.push(entry);
             }
-            people = people.merged_with(cohort.participants());
+            people = people.merged_with(&cohort.participants().renamed(|id| prefixed(id, prefix)));
         }
         if let Some(table) = participants {
             for entry in &mut index {
@@ -174,6 +188,14 @@ fn fill(
     }
     durable::sync_folder(durable::parent(out))?;
     Ok(manifest)
+}
+
+/// An ID with a prefix, which goes after `sub-` so that the name stays one of BIDS.
+fn prefixed(id: &str, prefix: &str) -> String {
+    match id.strip_prefix("sub-") {
+        Some(bare) => format!("sub-{prefix}{bare}"),
+        None => format!("{prefix}{id}"),
+    }
 }
 
 /// Files that belong to neither the tables nor the parts (truth, rejected scans); a merged cohort keeps them side by side.

@@ -216,8 +216,9 @@ impl Cohort {
         let decoder = FileDecoder::new(batch::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
         let batch = decoder.read_record_batch(&block, &part.slice_with_length(from, to - from));
         let batch = batch.map_err(|e| refused(&e.to_string()))?.ok_or_else(|| refused("another message"))?;
-        // The index has the last word on the site: labels can be corrected, scans are never written again.
-        Ok(Scan { site: entry.site.clone(), ..batch::decode(&batch) })
+        // The index has the last word on site and person: labels can be corrected, and people of a merged cohort may have got a
+        // prefix; scans are never written again.
+        Ok(Scan { id: entry.id.clone(), site: entry.site.clone(), ..batch::decode(&batch) })
     }
 
     /// The memory map of a part, made when first needed.

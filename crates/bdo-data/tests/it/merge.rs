@@ -12,7 +12,7 @@ fn merged_cohorts_hold_all_scans_in_order() {
     make(&a, 9);
     build_with(&b, 8, &|i| Ok(scan(100 - i)), &StopAfter::never()).unwrap();
     let cohorts = [Cohort::open(&b).unwrap(), Cohort::open(&a).unwrap()];
-    cohort::merge(&cohorts, &out, vec![Provenance::of("merge", json!({}))]).unwrap();
+    cohort::merge(&cohorts, &out, vec![Provenance::of("merge", json!({}))], &[]).unwrap();
     let merged = Cohort::open(&out).unwrap();
     assert_eq!(merged.len(), 17);
     assert!(merged.index().windows(2).all(|w| w[0].id < w[1].id));
@@ -30,7 +30,7 @@ fn a_scan_in_both_and_other_regions_are_refused() {
     make(&a, 3);
     make(&b, 4);
     let cohorts = [Cohort::open(&a).unwrap(), Cohort::open(&b).unwrap()];
-    let error = cohort::merge(&cohorts, &dir.path().join("out"), vec![]).unwrap_err().to_string();
+    let error = cohort::merge(&cohorts, &dir.path().join("out"), vec![], &[]).unwrap_err().to_string();
     assert!(error.contains("sub-000_ses-0 in both"), "{error}");
     assert!(!dir.path().join("out").exists());
 }

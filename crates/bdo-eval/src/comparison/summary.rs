@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 
 use bdo_data::division::Scheme;
+use bdo_data::target::{Target, TargetKind};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::result::{TaskResult, score};
+use crate::interval::normal_half_width;
 use crate::resample::{Comparison, Interval, bootstrap, corrected_comparison, false_discovery, permutation_p};
+
+/// Under so many tested people, resampling them says too little.
+const FEW_PEOPLE: usize = 20;
 
 /// How much resampling there is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,6 +140,34 @@ pub struct Against {
 }
 
 impl Row {
+    /// A cell of the table that could not be computed: dashes, and the reason as its flag.
+    pub fn without_result(method: &str, target: &Target, scheme: Scheme, reason: String) -> Self {
+        let classes = match &target.kind {
+            TargetKind::Regression => vec![],
+            TargetKind::Classification { classes } => classes.clone(),
+        };
+        Self {
+            method: method.to_owned(),
+            target: target.name.clone(),
+            scheme: scheme_name(scheme).to_owned(),
+            primary: primary_metric(classes.len()).to_owned(),
+            classes,
+            repetitions: vec![],
+            fitted_people: 0.0,
+            tested_people: 0.0,
+            cells: vec![],
+            interval: None,
+            p: None,
+            q: None,
+            comparison: None,
+            comparison_q: None,
+            parameters: 0,
+            wall_seconds: 0.0,
+            peak_rss_mib: None,
+            flags: vec![format!("no result: {reason}")],
+        }
+    }
+
     /// A score by name.
     pub fn cell(&self, metric: &str) -> Option<&Cell> {
         self.cells.iter().find(|c| c.metric == metric)
@@ -260,6 +293,9 @@ fn row<'a>(
         .into_iter()
         .filter_map(|name| Some(Against { row: name.clone(), comparison: compared(name)?, q: None }));
     let mut flags: Vec<String> = vec![];
+    if people.count < FEW_PEOPLE {
+        flags.push(format!("only {} people were tested: read the interval, not the mean", people.count));
+    }
     for flag in results.iter().flat_map(|r| &r.outcome.flags) {
         if !flags.contains(flag) {
             flags.push(flag.clone());
@@ -277,6 +313,8 @@ fn row<'a>(
         primary: primary.to_owned(),
         interval: if constant {
             None
+        } else if people.count < FEW_PEOPLE {
+            people.wide_interval(results, primary, settings.level)
         } else {
             bootstrap(people.count, settings.bootstraps, settings.level, settings.seed, drawn)
         },
@@ -322,6 +360,26 @@ impl People {
             numbers: results.iter().map(of).collect(),
             truths: truths.values().copied().collect(),
         }
+    }
+
+    /// An interval for a score of few people, whom resampling would only repeat: of a share of the smallest class (Wilson), or
+    /// of a correlation (Fisher). The area under the curve counts as such a share.
+    fn wide_interval(&self, results: &[&TaskResult], metric: &str, level: f64) -> Option<Interval> {
+        let mean = cell(results, metric).mean?;
+        let z = normal_half_width(level);
+        if metric == "rho" {
+            let free = self.count.checked_sub(3).filter(|free| *free > 0)? as f64;
+            let middle = mean.clamp(-0.999_999, 0.999_999).atanh();
+            let reach = z / free.sqrt();
+            return Some(Interval { low: (middle - reach).tanh(), high: (middle + reach).tanh() });
+        }
+        let classes = results[0].classes.len();
+        let smallest =
+            (0..classes).map(|k| self.truths.iter().filter(|t| **t as usize == k).count()).min()?.max(1) as f64;
+        let (share, square) = (mean.clamp(0.0, 1.0), z * z / smallest);
+        let middle = (share + square / 2.0) / (1.0 + square);
+        let reach = z / (1.0 + square) * (share * (1.0 - share) / smallest + square / (4.0 * smallest)).sqrt();
+        Some(Interval { low: (middle - reach).max(0.0), high: (middle + reach).min(1.0) })
     }
 
     /// Mean over repetitions of a score on people drawn with replacement.

@@ -15,7 +15,8 @@ use crate::folder::WorkFolder;
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds};
 use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
-use crate::probe::score_further;
+use crate::probe::{remember_people, score_further};
+use crate::score::rows_of_one_output;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
 use bdo_data::target::{LabelScale, Target};
@@ -59,7 +60,8 @@ pub trait TuneObserver: Observer {
 pub fn finetune(request: &HeadRequest<TuneSettings>, observer: &dyn TuneObserver) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     check(settings)?;
-    let directory = ModelDirectory::read(&request.model)?;
+    let mut directory = ModelDirectory::read(&request.model)?;
+    request.trusting.apply(&mut directory.people, &mut directory.preprocessor);
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of_one_output(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
@@ -75,8 +77,15 @@ pub fn finetune(request: &HeadRequest<TuneSettings>, observer: &dyn TuneObserver
     }
     let mut head = FittedHead::new(work.facts, members);
     head.write(folder.path())?;
-    let test_data = request.test_data.as_ref().map(|path| score_further(&folder, &head, path, observer)).transpose()?;
-    let outcome = HeadResult::new("finetune", &head, outcomes, test_data, &directory.people, settings);
+    let first = FrozenModel::read(&folder.join(&head.members[0].model))?;
+    remember_people(&folder, &head, &first, &cohort, observer)?;
+    let test_data = request
+        .test_data
+        .as_ref()
+        .map(|path| score_further(&folder, &head, path, request.trusting, observer))
+        .transpose()?;
+    let outcome =
+        HeadResult::new("finetune", &head, outcomes, test_data, &directory.people.known_in(&cohort), settings);
     outcome.write(&folder)?;
     Ok(outcome)
 }
@@ -160,11 +169,12 @@ impl<'a> TuneWork<'a> {
         let tuned = ModelDirectory { parameters: without_head(parameters), notes: None, ..directory.clone() };
         publish(folder, &member, tuned, self.cohort, split, &target.name)?;
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
+        member.know_scans(self.cohort);
         let said = self.test_once(folder, &member, &parts.test, observer)?;
         let outcome = SeedOutcome {
             chosen: member.chosen.clone(),
             tried: serde_json::json!(tried),
-            ..SeedOutcome::of(split, &parts, tried[chosen].validation, &target.kind, &said, units)
+            ..SeedOutcome::of(split, &parts, tried[chosen].validation, &target.kind, &rows_of_one_output(&target.kind, &said), units)
         };
         Ok((outcome, member))
     }
@@ -180,11 +190,12 @@ impl<'a> TuneWork<'a> {
         let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
         let frozen = FrozenModel::read(&folder.join(&member.model))?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
-        let said: BTreeMap<usize, f64> = predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer)?
-            .said
-            .into_iter()
-            .map(|(i, values)| (i, values[0]))
-            .collect();
+        let said: BTreeMap<usize, f64> =
+            predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?
+                .said
+                .into_iter()
+                .map(|(i, values)| (i, values[0].last().copied().unwrap_or(f64::NAN)))
+                .collect();
         let mean = |scans: &Vec<&usize>| scans.iter().map(|i| said[*i]).sum::<f64>() / scans.len() as f64;
         Ok(test.scans.iter().map(mean).collect())
     }
@@ -231,7 +242,10 @@ fn publish(
 ) -> Result<(), EvalError> {
     tuned.people.subjects.extend(member.train_people.iter().cloned());
     let trained = cohort.index().iter().filter(|entry| split.train.contains(&entry.id.subject));
-    tuned.people.scans.extend(trained.map(|entry| entry.blake3.clone()));
+    for entry in trained {
+        tuned.people.scans.insert(entry.blake3.clone());
+        tuned.people.sources.extend(Some(entry.source_blake3.clone()).filter(|hash| !hash.is_empty()));
+    }
     let facts = CardFacts {
         name: "BDO".to_owned(),
         software_version: env!("CARGO_PKG_VERSION").to_owned(),

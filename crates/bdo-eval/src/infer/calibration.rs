@@ -3,10 +3,10 @@
 //! temperature on the state's spread and the width of the bands are fitted on validation people.
 
 use crate::error::EvalError;
-use crate::infer::familiarity::Familiarity;
 use crate::interval::{LEVELS, normal_half_width};
 use bdo_data::durable;
 use bdo_model::autocorrelation::Autocorrelation;
+use bdo_model::familiarity::Familiarity;
 use bdo_model::intake::Masked;
 use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::rows::{RowKind, Rows};

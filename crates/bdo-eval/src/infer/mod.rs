@@ -2,7 +2,6 @@
 //! the posterior of `bdo_model::posterior`, scores, forecasts, checks, and the tables that are written.
 
 pub mod calibration;
-pub mod familiarity;
 pub mod forecast;
 pub mod invariance;
 pub mod output;

@@ -9,7 +9,7 @@ use bdo_eval::features::{FeatureTable, Features, ScanRow};
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
 use bdo_eval::outcome::HeadRequest;
-use bdo_eval::predict::predict;
+use bdo_eval::predict::{Trusting, predict};
 use bdo_eval::probe::{ProbeSettings, probe, probe_features};
 use bdo_model::error::ModelError;
 use bdo_model::pooling::Pooling;
@@ -111,6 +111,7 @@ fn nothing_is_chosen_by_the_test_people() {
 fn request(dir: &Path, model: PathBuf, target: &str, out: &str) -> HeadRequest<ProbeSettings> {
     let grid = ProbePoint::grid()[..2].to_vec();
     HeadRequest {
+        trusting: Trusting::default(),
         model,
         data: dir.join("c"),
         test_data: None,
@@ -140,12 +141,13 @@ fn a_head_read_back_says_the_very_same() {
         request.settings = ProbeSettings { pooling, head, standardise, ..request.settings };
         let found = probe(&request, &Silent).unwrap();
         let fitted = FittedHead::read(&request.out).unwrap();
-        let said = predict(&request.out, &fitted, &cohort, &Silent).unwrap();
+        let said = predict(&request.out, &fitted, &cohort, Trusting::default(), &Silent).unwrap();
         for (m, seed) in found.seeds.iter().enumerate() {
             assert_eq!(seed.predictions.len(), 8);
             for person in &seed.predictions {
                 let scan = said.scans.iter().find(|s| s.row.subject == person.subject).unwrap();
-                assert!(scan.members[m] == person.said(), "{target}: {} {}", scan.members[m], person.said());
+                let said = *scan.members[m].last().unwrap();
+                assert!(said == person.said(), "{target}: {said} {}", person.said());
             }
         }
         let seen = said.scans.iter().filter(|s| s.seen_by_model).map(|s| s.row.subject.as_str()).collect::<Vec<_>>();
@@ -158,9 +160,9 @@ fn a_head_read_back_says_the_very_same() {
         let tsv = said.to_tsv(&fitted, None);
         let header = tsv.lines().next().unwrap();
         let expected = if target == "age" {
-            "scan\tsubject\tprediction\tseed0\tseed1\tseen"
+            "scan\tsubject\tprediction\tseed0\tseed1\tseen\ttrust\treasons"
         } else {
-            "scan\tsubject\tprediction\tprobability_a\tprobability_b\tseed0\tseed1\tseen"
+            "scan\tsubject\tprediction\tprobability_a\tprobability_b\tseed0\tseed1\tseen\ttrust\treasons"
         };
         assert_eq!(header, expected);
         for file in ["result.json", "table.md", "splits.json", "predictions.tsv", "head.json", "model/config.json"] {
@@ -180,7 +182,11 @@ fn further_people_are_scored_and_known_ones_are_counted() {
     let found = probe(&request, &Silent).unwrap().test_data.unwrap();
     assert!(found.seen_by_head > 0 && found.seen_by_head <= 10, "{}", found.seen_by_head);
     let score = found.score.unwrap();
-    assert_eq!((score.people, score.members.len()), (30, 2));
+    assert_eq!(
+        (score.people, score.members.len()),
+        (30 - found.seen_by_head, 2),
+        "people a head was fitted on do not count"
+    );
     assert!(dir.path().join("out/test_data_predictions.tsv").is_file());
 }
 
@@ -218,11 +224,11 @@ fn refusals_say_what_was_expected_and_found() {
     // A head refuses people with other regions, and a model that is not its own.
     let lacking = reordered_cohort(dir.path(), "lacking", 0..4, &[0, 1, 2, 3, 4]);
     let head = FittedHead::read(&fine.out).unwrap();
-    let said = predict(&fine.out, &head, &lacking, &Silent).unwrap_err();
+    let said = predict(&fine.out, &head, &lacking, Trusting::default(), &Silent).unwrap_err();
     assert_eq!(said.to_string(), "the data lack 1 of the model's 6 regions: r5");
     let mut foreign = head.clone();
     foreign.members.iter_mut().for_each(|m| m.model_blake3 = "0".repeat(64));
-    let said = predict(&fine.out, &foreign, &lacking, &Silent).unwrap_err();
+    let said = predict(&fine.out, &foreign, &lacking, Trusting::default(), &Silent).unwrap_err();
     assert!(matches!(said, EvalError::Model(ModelError::Refused { .. })), "{said}");
     // A damaged head is not used.
     let numbers = fine.out.join("head.safetensors");

@@ -14,6 +14,7 @@ use bdo_eval::connectivity::{Scale, connectivity_table};
 use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
+use bdo_model::weights::TrainingPeople;
 
 use crate::cohorts::{simulate, spec};
 
@@ -88,8 +89,9 @@ fn a_planted_duplicate_is_caught() {
     let division = Division::of(&cohort).unwrap();
     let split = split(&division, "sex", 0);
     let tested = split.test.subjects()[0].clone();
-    let hashes = [blake3::hash(tested.as_bytes()).to_hex().to_string()].into();
-    let report = LeakReport::of_split(&split, &division).with_pretraining(&split, &division, &hashes, &[].into());
+    let people =
+        TrainingPeople { subjects: [TrainingPeople::subject_hash(&tested)].into(), ..TrainingPeople::default() };
+    let report = LeakReport::of_split(&split, &division).with_pretraining(&split, &division, &people);
     assert_eq!((report.refuse(), report.pretrained.clone()), (Ok(()), vec![tested]));
     assert_eq!(report.flags(4), ["1 of 4 test people were pre-trained on"]);
 }

@@ -32,8 +32,7 @@ pub struct Intake {
 impl Intake {
     /// Matches regions by name; their order in the cohort is irrelevant.
     pub fn new(contract: &PreprocessorConfig, cohort: &Cohort) -> Result<Self, ContractError> {
-        let names: Vec<String> = cohort.regions().iter().map(|r| r.name.clone()).collect();
-        let columns = contract.match_regions(&names)?;
+        let columns = contract.match_cohort(cohort)?;
         Ok(Self { columns, medians: contract.medians.clone(), iqrs: contract.iqrs.clone() })
     }
 

@@ -1,6 +1,7 @@
 //! The preprocessing contract: what a series must have gone through before the model may see it.
 
 use crate::config::ModelConfig;
+use bdo_data::cohort::Cohort;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +27,10 @@ pub struct PreprocessorConfig {
     pub scan_count: usize,
     /// BLAKE3 of the list of those scans, hexadecimal.
     pub scan_list_hash: String,
+    /// Scans of the training, by which a cohort whose regions have only numbers is recognised; `None` takes numbers for the
+    /// same regions.
+    #[serde(skip)]
+    pub trained_scans: Option<BTreeSet<String>>,
 }
 
 /// The contract contradicts itself, the model or the data.
@@ -44,9 +49,24 @@ pub enum ContractError {
     /// The contract was written for another clock.
     #[error("`time_scale` must equal the model's {expected}, found {found}")]
     TimeScale { expected: f64, found: f64 },
+    /// Regions that are only numbered may be any.
+    #[error(
+        "expected the {expected} numbered regions of the cohort the model was trained on, found {found} of a cohort that shares no scan with it: \
+         numbers do not say which atlas they are of; ingest with the atlas' region names (--labels), or say --same-atlas"
+    )]
+    Numbered { expected: usize, found: usize },
     /// The data lack regions the model needs.
     #[error("the data lack {} of the model's {expected} regions: {}", missing.len(), listed(missing))]
     MissingRegions { expected: usize, missing: Vec<String> },
+}
+
+/// Whether a name is only a place in a list, as ingestion gives it to columns without a header.
+fn is_number(name: &str) -> bool {
+    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let word = name[..name.len() - digits.len()].trim_end_matches(['-', '_', ' ', '#']).to_ascii_lowercase();
+    !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && ["", "region", "roi", "parcel", "node", "label"].contains(&word.as_str())
 }
 
 fn listed(names: &[String]) -> String {
@@ -86,6 +106,20 @@ impl PreprocessorConfig {
             return Err(ContractError::TimeScale { expected: config.time_scale, found: self.time_scale });
         }
         Ok(())
+    }
+
+    /// For each region of the model, its column in a cohort. Regions are matched by name; where names are mere numbers, the
+    /// cohort must be of the same atlas.
+    pub fn match_cohort(&self, cohort: &Cohort) -> Result<Vec<usize>, ContractError> {
+        let names: Vec<String> = cohort.regions().iter().map(|region| region.name.clone()).collect();
+        let numbered = self.roi_names.iter().all(|name| is_number(name));
+        if numbered && let Some(trained) = &self.trained_scans {
+            let same_names = cohort.manifest().atlas.names_blake3 == self.atlas_hash;
+            if !same_names || !cohort.index().iter().any(|entry| trained.contains(&entry.blake3)) {
+                return Err(ContractError::Numbered { expected: self.roi_names.len(), found: names.len() });
+            }
+        }
+        self.match_regions(&names)
     }
 
     /// For each region of the model, its column in the data. Position is never trusted: names are matched, data may

@@ -48,11 +48,12 @@ impl ModelDirectory {
         let config: ModelConfig = read_json(&path)?;
         config.check().map_err(|error| Problem::from(error).at(path))?;
         let path = folder.join(PREPROCESSOR_FILE);
-        let preprocessor: PreprocessorConfig = read_json(&path)?;
+        let mut preprocessor: PreprocessorConfig = read_json(&path)?;
         preprocessor.check(&config).map_err(|error| Problem::from(error).at(path))?;
         let path = folder.join(PEOPLE_FILE);
         let people: TrainingPeople = read_json(&path)?;
         people.check().map_err(|error| Problem::from(error).at(path))?;
+        preprocessor.trained_scans = Some(people.scans.clone());
         let parameters = read_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&config))?;
         let path = folder.join(TRAINING_FILE);
         let notes = if path.is_file() { Some(read_json(&path)?) } else { None };

@@ -14,9 +14,16 @@ pub(super) struct Entry {
     pub(super) data_offsets: [u64; 2],
 }
 
+/// Key of the metadata under which a file says the BLAKE3 of its values.
+pub(super) const DATA_HASH: &str = "data_blake3";
+
 /// Entries by name; a name given twice is an error, where an ordinary map would keep the last one.
 #[derive(Debug)]
-pub(super) struct Header(pub(super) BTreeMap<String, Entry>);
+pub(super) struct Header {
+    pub(super) entries: BTreeMap<String, Entry>,
+    /// BLAKE3 of the values, where the writer left it.
+    pub(super) data_blake3: Option<String>,
+}
 
 impl<'de> Deserialize<'de> for Header {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -35,10 +42,10 @@ impl<'de> Visitor<'de> for Entries {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
         let mut entries = BTreeMap::new();
-        let mut metadata_seen = false;
+        let (mut metadata_seen, mut data_blake3) = (false, None);
         while let Some(name) = map.next_key::<String>()? {
             if name == "__metadata__" {
-                map.next_value::<BTreeMap<String, String>>()?;
+                data_blake3 = map.next_value::<BTreeMap<String, String>>()?.remove(DATA_HASH);
                 if std::mem::replace(&mut metadata_seen, true) {
                     return Err(A::Error::custom("`__metadata__` appears twice, expected at most once"));
                 }
@@ -50,6 +57,6 @@ impl<'de> Visitor<'de> for Entries {
             }
             entries.insert(name, entry);
         }
-        Ok(Header(entries))
+        Ok(Header { entries, data_blake3 })
     }
 }

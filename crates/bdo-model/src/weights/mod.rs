@@ -14,7 +14,7 @@ pub use card::{CardFacts, input_words, model_card};
 pub use contract::{ContractError, PreprocessorConfig};
 pub use directory::{CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
 pub use notes::{TRAINING_FILE, TrainingNotes};
-pub use people::{PeopleError, TrainingPeople};
+pub use people::{KnownPeople, PeopleError, TrainingPeople};
 pub use read::read_parameters;
 pub use write::write_parameters;
 
@@ -51,6 +51,9 @@ pub enum Problem {
     /// Longer than what it announces.
     #[error("trailing bytes: expected {expected} bytes, found {found}")]
     Trailing { expected: u64, found: u64 },
+    /// The values are not those that were written.
+    #[error("changed since it was written: expected values with BLAKE3 {expected}, found {found}; take a fresh copy")]
+    Changed { expected: String, found: String },
     /// A header or text file larger than any honest one.
     #[error("too large: expected at most {limit} bytes, found {found}")]
     TooLarge { limit: u64, found: u64 },

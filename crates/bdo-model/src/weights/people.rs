@@ -1,6 +1,7 @@
 //! Who the model was trained on, as hashes: enough to detect that a test person was among them, not to name anyone
 //! who is not already known.
 
+use bdo_data::cohort::Cohort;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -12,6 +13,39 @@ pub struct TrainingPeople {
     pub subjects: BTreeSet<String>,
     /// BLAKE3 of each training scan, hexadecimal.
     pub scans: BTreeSet<String>,
+    /// BLAKE3 of the files the training scans were read from, hexadecimal: a scan that was prepared anew is still known.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub sources: BTreeSet<String>,
+    /// An equal ID is the same person, whatever the scans say.
+    #[serde(skip)]
+    pub by_id: bool,
+}
+
+/// Who of a cohort was trained on. An ID alone says little, since every study has a `sub-01`: IDs count in a cohort that
+/// shares a scan with the training, elsewhere only the content of a scan does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownPeople {
+    trained: BTreeSet<String>,
+    same_study: bool,
+    /// People with the ID of a training person who are taken for somebody else.
+    pub namesakes: usize,
+}
+
+impl KnownPeople {
+    /// Whether a person was trained on.
+    pub fn is_trained(&self, subject: &str) -> bool {
+        self.trained.contains(subject)
+    }
+
+    /// Whether IDs of the training mean the same people here.
+    pub fn is_same_study(&self) -> bool {
+        self.same_study
+    }
+
+    /// Whether a person is in a list of hashed IDs of the study the model was trained on.
+    pub fn is_listed(&self, list: &BTreeSet<String>, subject: &str) -> bool {
+        self.same_study && list.contains(&TrainingPeople::subject_hash(subject))
+    }
 }
 
 /// An entry that is not a hash.
@@ -30,14 +64,34 @@ impl TrainingPeople {
         blake3::hash(id.as_bytes()).to_hex().to_string()
     }
 
-    /// Which of these subject ids the model was trained on.
-    pub fn overlap<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-        ids.into_iter().filter(|id| self.subjects.contains(&Self::subject_hash(id))).collect()
+    /// Who of a cohort was trained on.
+    pub fn known_in(&self, cohort: &Cohort) -> KnownPeople {
+        self.known_among(cohort.index().iter().map(|e| (e.id.subject.as_str(), e.blake3.as_str(), &*e.source_blake3)))
+    }
+
+    /// The same of scans given as person, hash of the scan and hash of its source file.
+    pub fn known_among<'a>(&self, scans: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> KnownPeople {
+        let (mut trained, mut listed) = (BTreeSet::new(), BTreeSet::new());
+        for (subject, scan, source) in scans {
+            if self.scans.contains(scan) || self.sources.contains(source) {
+                trained.insert(subject.to_owned());
+            }
+            if self.subjects.contains(&Self::subject_hash(subject)) {
+                listed.insert(subject.to_owned());
+            }
+        }
+        // Lists without scans are of earlier versions: an ID is all there is.
+        let same_study = self.by_id || !trained.is_empty() || self.scans.is_empty();
+        if same_study {
+            trained.append(&mut listed);
+        }
+        let namesakes = listed.difference(&trained).count();
+        KnownPeople { trained, same_study, namesakes }
     }
 
     /// Accepts lists of hashes only.
     pub fn check(&self) -> Result<(), PeopleError> {
-        for (field, list) in [("subjects", &self.subjects), ("scans", &self.scans)] {
+        for (field, list) in [("subjects", &self.subjects), ("scans", &self.scans), ("sources", &self.sources)] {
             let is_hash = |entry: &&String| entry.len() == 64 && entry.bytes().all(|byte| byte.is_ascii_hexdigit());
             if let Some(found) = list.iter().find(|entry| !is_hash(entry)) {
                 return Err(PeopleError { field, found: found.clone() });

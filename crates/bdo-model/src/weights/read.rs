@@ -49,7 +49,7 @@ fn read(path: &Path, table: &[ParameterSpec]) -> Result<Parameters, Problem> {
 
 fn check_names_and_shapes(header: &Header, table: &[ParameterSpec]) -> Result<(), Problem> {
     for spec in table {
-        let entry = header.0.get(&spec.name).ok_or_else(|| Problem::Missing { name: spec.name.clone() })?;
+        let entry = header.entries.get(&spec.name).ok_or_else(|| Problem::Missing { name: spec.name.clone() })?;
         if entry.dtype != "F32" {
             return Err(Problem::Dtype { name: spec.name.clone(), found: entry.dtype.clone() });
         }
@@ -61,17 +61,17 @@ fn check_names_and_shapes(header: &Header, table: &[ParameterSpec]) -> Result<()
             });
         }
     }
-    if header.0.len() == table.len() {
+    if header.entries.len() == table.len() {
         return Ok(());
     }
     let known: std::collections::BTreeSet<&str> = table.iter().map(|spec| spec.name.as_str()).collect();
-    let name = header.0.keys().find(|name| !known.contains(name.as_str())).cloned().unwrap_or_default();
+    let name = header.entries.keys().find(|name| !known.contains(name.as_str())).cloned().unwrap_or_default();
     Err(Problem::Unknown { name })
 }
 
 /// Tensors in order of position must tile the data without gap or overlap. Returns the size of the data.
 fn check_offsets(header: &Header) -> Result<u64, Problem> {
-    let mut order: Vec<_> = header.0.iter().collect();
+    let mut order: Vec<_> = header.entries.iter().collect();
     order.sort_by_key(|(_, entry)| entry.data_offsets);
     let mut begin = 0;
     for (name, entry) in order {
@@ -92,17 +92,23 @@ fn check_offsets(header: &Header) -> Result<u64, Problem> {
 }
 
 fn read_values(path: &Path, file: &mut File, header: Header) -> Result<Parameters, Problem> {
-    let mut order: Vec<_> = header.0.into_iter().collect();
+    let expected = header.data_blake3;
+    let mut order: Vec<_> = header.entries.into_iter().collect();
     order.sort_by_key(|(_, entry)| entry.data_offsets);
-    let mut found = BTreeMap::new();
+    let (mut found, mut hasher) = (BTreeMap::new(), blake3::Hasher::new());
     for (name, entry) in order {
         let mut bytes = vec![0u8; (entry.data_offsets[1] - entry.data_offsets[0]) as usize];
         file.read_exact(&mut bytes).in_file("read", path)?;
+        hasher.update(&bytes);
         let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
             return Err(Problem::NotFinite { name, index, found: values[index] });
         }
         found.insert(name, Array { shape: entry.shape, values });
     }
-    Ok(Parameters(found))
+    let now = hasher.finalize().to_hex().to_string();
+    match expected {
+        Some(expected) if expected != now => Err(Problem::Changed { expected, found: now }),
+        _ => Ok(Parameters(found)),
+    }
 }

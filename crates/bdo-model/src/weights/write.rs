@@ -1,5 +1,6 @@
 //! Weights as bytes.
 
+use super::header::DATA_HASH;
 use super::{Problem, WeightsError};
 use crate::parameters::{ParameterError, ParameterSpec, Parameters};
 use bdo_data::durable;
@@ -39,5 +40,10 @@ fn lay_out(table: &[ParameterSpec], parameters: &Parameters) -> Result<Vec<u8>, 
         .iter()
         .map(|(name, shape, raw)| Ok((name.as_str(), TensorView::new(Dtype::F32, (*shape).clone(), raw)?)))
         .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
-    Ok(safetensors::serialize(views, None)?)
+    // The values carry their hash: a changed weight that is still finite would go unnoticed otherwise.
+    let bare = safetensors::serialize(views.clone(), None)?;
+    let header = bare.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length) as usize);
+    let hash = blake3::hash(bare.get(8 + header..).unwrap_or_default()).to_hex().to_string();
+    drop(bare);
+    Ok(safetensors::serialize(views, Some([(DATA_HASH.to_owned(), hash)].into()))?)
 }

@@ -30,10 +30,12 @@ fn directory() -> ModelDirectory {
             iqrs: vec![1.0, 2.0, 0.0, 0.7],
             scan_count: 5,
             scan_list_hash: "11".repeat(32),
+            trained_scans: None,
         },
         people: TrainingPeople {
             subjects: [TrainingPeople::subject_hash("sub-01")].into(),
             scans: ["22".repeat(32)].into(),
+            ..TrainingPeople::default()
         },
         config,
     }
@@ -201,7 +203,18 @@ fn regions_are_matched_by_name() {
 #[test]
 fn training_people_are_recognised() {
     let people = directory().people;
-    assert_eq!(people.overlap(["sub-02", "sub-01"]), ["sub-01"]);
+    let (ours, other, none) = ("22".repeat(32), "33".repeat(32), "");
+    // The same study: a scan of it was trained on, so its IDs mean the same people.
+    let here = people.known_among([("sub-01", &*other, none), ("sub-02", &ours, none), ("sub-03", &other, none)]);
+    assert_eq!(["sub-01", "sub-02", "sub-03"].map(|id| here.is_trained(id)), [true, true, false]);
+    // Another study that counts from sub-01 too.
+    let there = people.known_among([("sub-01", &*other, none), ("sub-02", &other, none)]);
+    assert_eq!((there.is_trained("sub-01"), there.namesakes), (false, 1));
+    let said = TrainingPeople { by_id: true, ..people.clone() };
+    assert!(said.known_among([("sub-01", &*other, none)]).is_trained("sub-01"));
+    // The same file, prepared in another way.
+    let anew = TrainingPeople { sources: ["44".repeat(32)].into(), ..people.clone() };
+    assert!(anew.known_among([("nobody", &*other, &*"44".repeat(32))]).is_trained("nobody"));
     let wrong = TrainingPeople { subjects: ["sub-01".to_owned()].into(), ..people };
     assert!(wrong.check().unwrap_err().to_string().contains("sub-01"));
 }

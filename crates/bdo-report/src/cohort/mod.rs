@@ -22,6 +22,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) -> Result<(), CohortError> {
     let manifest = cohort.manifest();
     let made: Vec<String> =
         manifest.provenance.iter().map(|p| format!("{} {} {}", p.name, p.version, p.verb)).collect();
+    verdict(cohort, page)?;
     page.section("The cohort").facts(&[
         ("Folder", cohort.folder().display().to_string()),
         ("Scans", format!("{} scans of {} people", cohort.len(), manifest.subjects)),
@@ -52,6 +53,48 @@ pub(crate) fn show(folder: &Path, page: &mut Page) -> Result<(), CohortError> {
     );
     page.say("Random splits give 60 % of the people to training, 20 % to validation and 20 % to testing, stratified by the label; families stay together.", &[]);
     page.say("Head motion is the mean framewise displacement, where scans come with it. The temporal signal-to-noise ratio is mean over standard deviation in time, median over regions; it is absent where the mean was removed.", &[Citation::Displacement]);
+    Ok(())
+}
+
+/// How many scans can be used, and what was rejected and why.
+fn verdict(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
+    let manifest = cohort.manifest();
+    let headline =
+        format!("{} usable scans of {} people in {} regions.", cohort.len(), manifest.subjects, cohort.regions().len());
+    let table = cohort.extra("rejected.tsv")?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&table).into_owned();
+    let mut reasons: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for line in text.lines().skip(1) {
+        *reasons.entry(line.split('\t').nth(1).unwrap_or("no reason given")).or_default() += 1;
+    }
+    let rejected: usize = reasons.values().sum();
+    let mut listed: Vec<(&str, usize)> = reasons.into_iter().collect();
+    listed.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let shown: Vec<String> = listed.iter().take(4).map(|(reason, count)| format!("{count} {reason}")).collect();
+    let mut said = vec![if rejected == 0 {
+        "No file was rejected.".to_owned()
+    } else {
+        format!("{rejected} files were rejected: {}{}.", shown.join(", "), if listed.len() > 4 { ", ..." } else { "" })
+    }];
+    let poor = cohort.index().iter().filter(|e| 10 * e.invalid_regions > cohort.regions().len()).count();
+    if poor > 0 {
+        said.push(format!("{poor} scans lack more than a tenth of their regions."));
+    }
+    let mut timings: Vec<String> = cohort.index().iter().map(|e| format!("{:.3}", e.tr_seconds)).collect();
+    timings.sort();
+    timings.dedup();
+    said.push(match timings.as_slice() {
+        [one] => format!("One repetition time: {one} s."),
+        [first, .., last] => format!("{} repetition times, {first} to {last} s.", timings.len()),
+        [] => "No repetition time.".to_owned(),
+    });
+    let labels = cohort.participants().columns();
+    said.push(if labels.is_empty() {
+        "There are no labels: bdo can pre-train and embed, and predict once a participants table is given.".to_owned()
+    } else {
+        format!("Labels: {}.", labels.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", "))
+    });
+    page.verdict("Cohort", &headline, &said);
     Ok(())
 }
 

@@ -23,6 +23,8 @@ pub struct Page {
     title: String,
     /// The command that makes the page again.
     command: String,
+    /// What a reader came for, shown before the contents.
+    verdicts: String,
     contents: String,
     body: String,
     sections: usize,
@@ -36,6 +38,19 @@ impl Page {
     /// An empty page, made by this command.
     pub fn new(title: &str, command: &str) -> Self {
         Self { title: title.to_owned(), command: command.to_owned(), ..Self::default() }
+    }
+
+    /// What a reader came for: one sentence, and what else must be known, in a box before everything else.
+    pub fn verdict(&mut self, about: &str, headline: &str, said: &[String]) -> &mut Self {
+        let list: String = said.iter().map(|text| format!("<li>{}</li>", escape::html(text))).collect();
+        let list = if list.is_empty() { list } else { format!("<ul>{list}</ul>") };
+        let _ = write!(
+            self.verdicts,
+            "<section class=\"verdict\" aria-label=\"Result of {0}\"><p class=\"about\">{0}</p><p class=\"headline\">{1}</p>{list}</section>",
+            escape::html(about),
+            escape::html(headline)
+        );
+        self
     }
 
     /// Starts a section and lists it in the contents.
@@ -124,6 +139,17 @@ impl Page {
         self
     }
 
+    /// A table that is shown on a click.
+    pub fn folded_table(&mut self, summary: &str, table: &Table) -> &mut Self {
+        let link = data_link(&format!("table-{}-all", self.sections), &table.to_csv());
+        let summary = escape::html(summary);
+        self.add(&format!(
+            "<details><summary>{summary}</summary>{}<p class=\"tools\">{link}</p></details>",
+            table.to_html()
+        ));
+        self
+    }
+
     /// Adds a paragraph to the methods, with the works it cites.
     pub fn say(&mut self, text: impl Into<String>, cited: &[Citation]) -> &mut Self {
         self.methods.say(text.into(), cited);
@@ -183,10 +209,10 @@ impl Page {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';img-src data:;style-src 'nonce-{nonce}';script-src 'nonce-{nonce}';{connect}base-uri 'none';form-action 'none'\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">{icon}\
              <title>{title}</title>\n<style nonce=\"{nonce}\">{STYLE}</style></head>\n<body><a class=\"skip\" href=\"#body\">Skip to content</a>\
-             <main><header><h1>{title}</h1><button type=\"button\" data-do=\"theme\">Light or dark</button></header>\n<div id=\"body\">\
+             <main><header><h1>{title}</h1><button type=\"button\" data-do=\"theme\">Light or dark</button></header>\n<div id=\"body\">{}\
              <nav aria-label=\"Contents\"><ol>{}</ol></nav>\n{}{close}</div></main>\n<div id=\"tip\" role=\"status\" hidden></div>{live}\
              <script nonce=\"{nonce}\">{SCRIPT}</script></body></html>\n",
-            self.contents, self.body
+            self.verdicts, self.contents, self.body
         )
     }
 }

@@ -225,6 +225,47 @@ fn a_comparison_alone_works() {
 }
 
 #[test]
+fn the_result_comes_first_and_tables_fit_their_page() {
+    let Some(browser) = Browser::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    opened(&browser, &everything(folder.path(), &Names::plain()), folder.path());
+    // Boxes of all kinds of folders, each before the contents.
+    let boxes = browser.run("const nav = document.querySelector('nav').getBoundingClientRect().top; return [...document.querySelectorAll('.verdict')].map((v) => [v.querySelector('.about').textContent, v.querySelector('.headline').textContent.length > 15, v.getBoundingClientRect().bottom <= nav])");
+    let boxes = boxes.as_array().unwrap();
+    for kind in ["Pre-training", "Comparison", "Sweep", "Prediction of", "Cohort", "impute", "Speed and memory"] {
+        let found = boxes.iter().find(|b| b[0].as_str().unwrap().starts_with(kind));
+        assert!(found.is_some_and(|b| b[1] == true && b[2] == true), "{kind}: {boxes:?}");
+    }
+    for name in ["bands", "inference-error", "coverage"] {
+        assert_eq!(
+            browser.run(&format!("return document.querySelectorAll('figure[data-name={name}]').length")),
+            1,
+            "{name}"
+        );
+    }
+    for width in [1280, 400] {
+        set_width(&browser, width);
+        let hidden = browser.run(
+            r"const bad = [];
+            for (const table of document.querySelectorAll('.fits')) {
+                const outer = table.closest('.scroll');
+                if (outer.scrollWidth > outer.clientWidth + 1) bad.push(table.caption.textContent + ': scrolls');
+                for (const cell of table.querySelectorAll('td')) {
+                    const r = cell.getBoundingClientRect();
+                    if (r.width === 0 || r.left < 0 || r.right > innerWidth) bad.push(table.caption.textContent + ': ' + cell.textContent);
+                }
+            }
+            return [document.querySelectorAll('.fits').length > 0, document.documentElement.scrollWidth <= innerWidth, bad];",
+        );
+        assert_eq!(hidden, json!([true, true, []]), "{width}");
+    }
+    let headings =
+        browser.run("return [...document.querySelector('.fits').querySelectorAll('th')].map((h) => h.textContent)");
+    let names: Vec<&str> = headings.as_array().unwrap().iter().map(|h| h.as_str().unwrap()).collect();
+    assert!(names.contains(&"p") && names.contains(&"q") && names.contains(&"notes"), "{names:?}");
+}
+
+#[test]
 fn a_served_page_follows_its_run() {
     let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();

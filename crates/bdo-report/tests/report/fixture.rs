@@ -181,6 +181,26 @@ pub(crate) fn head_folder(folder: &Path, names: &Names) {
     std::fs::write(folder.join("predictions.tsv"), format!("seed\tsubject\ttruth\tprediction\n{rows}")).unwrap();
 }
 
+/// Frames hidden and filled, scored at three shares, with an example.
+pub(crate) fn inference_folder(folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    let row = |missing: f64| {
+        json!({"missing": missing, "scans": 5, "model": {"mse": 0.3 + 0.3 * missing, "crps": 0.2, "coverage": [0.5, 0.79, 0.95]},
+                                    "others": [["kriging", 0.35 + 0.3 * missing], ["mean", 1.0]]})
+    };
+    let scores = json!({"verb": "impute", "scores": [row(0.25), row(0.5), row(0.9)]});
+    let wave = |k: usize| (0..40).map(|t| (f64::from(t) * 0.3 + k as f64).sin()).collect::<Vec<f64>>();
+    let example = json!({"scan": "sub-01", "half_width": 2.0, "regions": ["a", "b", "c"], "times_seconds": (0..40).map(|t| 2.0 * f64::from(t)).collect::<Vec<f64>>(),
+                         "truth": [wave(0), wave(1), wave(2)], "mean": [wave(0), wave(1), wave(2)], "sd": vec![vec![0.3; 40]; 3]});
+    for (name, value) in [
+        ("inference.json", json!({"verb": "impute", "scored": true})),
+        ("scores.json", scores),
+        ("example.json", example),
+    ] {
+        std::fs::write(folder.join(name), value.to_string()).unwrap();
+    }
+}
+
 pub(crate) fn regions(names: &Names) -> Vec<Region> {
     (0..12)
         .map(|i| Region {
@@ -246,8 +266,9 @@ pub(crate) fn everything(folder: &Path, names: &Names) -> String {
     sweep_folder(&at("sweep"), names);
     head_folder(&at("head"), names);
     cohort_folder(&at("cohort"), names);
+    inference_folder(&at("filled"));
     std::fs::write(at("bench.json"), json!([{"size": "tiny", "batch": 8, "median_ms": 10.0, "peak_rss_mb": 300.0, "flops_per_step": 1e9}, {"size": "base", "batch": 8, "median_ms": 90.0, "peak_rss_mb": 900.0, "flops_per_step": 2e10}]).to_string()).unwrap();
-    let paths: Vec<(PathBuf, Kind)> = ["run", "run-2", "compare", "sweep", "head", "cohort", "bench.json"]
+    let paths: Vec<(PathBuf, Kind)> = ["run", "run-2", "compare", "sweep", "head", "cohort", "filled", "bench.json"]
         .iter()
         .map(|n| (at(n), Kind::of(&at(n)).unwrap()))
         .collect();

@@ -396,7 +396,8 @@ fn single(set: &str) -> Result<Table, SettingsError> {
     let (path, value) = (path.trim(), value.trim());
     let parts = path.split_once('.').filter(|(section, name)| !section.is_empty() && !name.is_empty());
     let Some((section, name)) = parts.filter(|_| set.contains('=')) else {
-        let near = nearest(path, keys()).map_or_else(String::new, |key| format!("; did you mean `{}`?", key.path()));
+        let all = || format!("; the keys are {}", keys().map(Key::path).collect::<Vec<_>>().join(", "));
+        let near = nearest(path, keys()).map_or_else(all, |key| format!("; did you mean `{}`?", key.path()));
         return Err(SettingsError::Set { found: set.to_owned(), near });
     };
     let value = format!("v = {value}")
@@ -455,6 +456,8 @@ mod tests {
             ("mask.window_seconds=100", "`mask.window_seconds` was removed: `mask.stretch` gives"),
             ("epochs=3", "found \"epochs=3\"; did you mean `train.epochs`?"),
             ("train.epochs", "expected TABLE.KEY=VALUE"),
+            ("nonsense=1", "found \"nonsense=1\"; the keys are"),
+            ("nonsense=1", "train.max_minutes"),
         ] {
             let error = resolve("", &[bad]).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -1,19 +1,21 @@
 //! `bdo embed`: scans into features.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_eval::export::TableFormat;
-use bdo_eval::features::FeatureTable;
-use bdo_model::frozen::FrozenModel;
+use bdo_eval::features::{FeatureTable, ScanRow};
+use bdo_model::control::Encoded;
+use bdo_model::familiarity::{FAMILIARITY_FILE, Familiarity, ScanFacts, Trust, Verdict};
 use bdo_model::pooling::Pooling;
 use clap::Args;
 use serde_json::json;
 
-use crate::answer::{Answer, note};
-use crate::args::{ModelAndData, one_of};
+use crate::answer::{Answer, complain, note};
+use crate::args::{ModelAndData, one_of, out_file};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -26,8 +28,11 @@ pub(crate) struct EmbedArgs {
     /// How the frames of a scan become one vector
     #[arg(long, value_parser = one_of::<Pooling>(), default_value = "mean", help_heading = "Output")]
     pooling: Pooling,
+    /// Refuse scans that are not like those the model knows
+    #[arg(long, help_heading = "Output")]
+    strict: bool,
     /// The table to make: .parquet, .tsv or .npy
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = out_file, help_heading = "Output")]
     out: PathBuf,
 }
 
@@ -39,15 +44,25 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
             "--pooling: expected what a single scan decides, found tangent; hint: use log-covariance, or bdo probe --pooling tangent"
         );
     }
-    let frozen = FrozenModel::read(&args.from.model)?;
+    let frozen = args.from.frozen()?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let started = Instant::now();
     let progress = Progress::start("embed", cohort.len(), common.quiet)?;
-    let table = FeatureTable::embed(&frozen, &cohort, args.pooling, &progress);
+    let known = Familiarity::read(&frozen.folder, &frozen.blake3)?;
+    let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
+    let judge = |i: usize, encoded: &Encoded<'_>| {
+        let entry = &cohort.index()[i];
+        let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of(entry, encoded)));
+        verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
+    };
+    let tables = FeatureTable::embed_looking(&frozen, &cohort, &[args.pooling], &progress, judge);
     progress.finish();
-    let table = table?;
+    let table = tables?.swap_remove(0);
+    let outside = unfamiliar("the model", &verdicts, args.strict, common)?;
     let origin = table.origin.as_ref().context("features of a model have an origin")?;
-    table.write(&args.out)?;
+    let name = |row: &ScanRow| verdicts.get(&row.scan).map_or("n/a", |verdict| verdict.trust.name());
+    let trust: Vec<&str> = table.rows.iter().map(name).collect();
+    table.write_with(&args.out, Some(&trust))?;
     for scan in &table.passed_over {
         note(common, &format!("{scan} has no usable region and no feature"));
     }
@@ -55,7 +70,7 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
     let json = json!({
         "out": args.out, "scans": table.rows.len(), "width": table.features.width(), "pooling": origin.pooling,
         "model_blake3": origin.model_blake3, "cohort_blake3": origin.cohort_blake3,
-        "passed_over": table.passed_over, "seconds": seconds,
+        "passed_over": table.passed_over, "outside": outside, "seconds": seconds,
     });
     let text = format!(
         "{}: {} scans, {} numbers each ({}), in {seconds:.1} s",
@@ -65,4 +80,50 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
         origin.pooling.name()
     );
     Ok(Answer::new(json, text).rejected(!table.passed_over.is_empty()))
+}
+
+/// Says which scans are not like those known, or refuses them. Returns those outside.
+pub(super) fn unfamiliar(
+    who: &str,
+    verdicts: &BTreeMap<String, Verdict>,
+    strict: bool,
+    common: &Common,
+) -> anyhow::Result<Vec<String>> {
+    if verdicts.is_empty() {
+        if strict {
+            bail!(
+                "--strict: expected {FAMILIARITY_FILE}, which says what scans {who} knows, found none; hint: made with ten training scans or more"
+            );
+        }
+        note(
+            common,
+            &format!(
+                "nothing says what scans {who} knows ({FAMILIARITY_FILE}): whether these are like them was not checked"
+            ),
+        );
+        return Ok(Vec::new());
+    }
+    let (mut outside, mut unusual, mut first) = (Vec::new(), 0, None);
+    for (scan, verdict) in verdicts.iter().filter(|(_, verdict)| verdict.trust != Trust::Usual) {
+        unusual += usize::from(verdict.trust == Trust::Unusual);
+        if verdict.trust == Trust::Outside {
+            first.get_or_insert_with(|| format!("{scan}: {}", verdict.reasons.join("; ")));
+            outside.push(scan.clone());
+        }
+    }
+    if let Some(first) = first {
+        let count = outside.len();
+        if strict {
+            bail!(
+                "--strict: expected scans like those {who} knows, found {count} outside ({first}); hint: leave them out, or leave out --strict and read the column trust"
+            );
+        }
+        complain(&format!(
+            "warning: {count} scans lie outside what {who} knows; what is said of them was never checked ({first})"
+        ));
+    }
+    if unusual > 0 {
+        note(common, &format!("{unusual} scans are at the edge of what {who} knows (column trust)"));
+    }
+    Ok(outside)
 }

@@ -14,6 +14,7 @@ use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use super::predict::note_namesakes;
 use crate::answer::{Answer, note};
 use crate::args::ModelAndData;
 use crate::cli::Common;
@@ -70,10 +71,13 @@ impl People {
 }
 
 pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &Common) -> anyhow::Result<Answer> {
-    let trained = Trained::open(&from.model)?;
+    let mut trained = Trained::open(&from.model)?;
+    from.same.trusting().apply(&mut trained.people, &mut trained.contract);
     let notes = &trained.notes;
     let cohort = Cohort::open(&from.cohort.data)?;
     let scans = trained.scans_of(args.people, &cohort);
+    let known = trained.people.known_in(&cohort);
+    note_namesakes(known.namesakes, common);
     if scans.is_empty() {
         bail!(
             "{}: expected scans of {} people, found none; hint: --people unseen takes everybody the model was not trained on",
@@ -82,7 +86,17 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
         );
     }
     if scans.len() < cohort.len() {
-        note(common, &format!("{} of {} scans are scored", scans.len(), cohort.len()));
+        let left_out = cohort.len() - scans.len();
+        let trained_on = cohort.index().iter().filter(|entry| known.is_trained(&entry.id.subject)).count();
+        note(
+            common,
+            &format!(
+                "{} of {} scans are scored, those of {} people; of the {left_out} others {trained_on} were trained on",
+                scans.len(),
+                cohort.len(),
+                args.people.name()
+            ),
+        );
     }
     let ratios = if args.mask_ratio.is_empty() { vec![notes.mask.ratio] } else { args.mask_ratio.clone() };
     let timings: &[Timing] = if args.other_timings { &Timing::OTHERS } else { &[] };
@@ -164,10 +178,9 @@ pub(crate) fn scans_of(
     notes: Option<&TrainingNotes>,
     cohort: &Cohort,
 ) -> Vec<usize> {
-    let is_trained = |subject: &str| !trained.overlap([subject]).is_empty();
-    let is_validated = |subject: &str| {
-        notes.is_some_and(|notes| notes.validation_people.contains(&TrainingPeople::subject_hash(subject)))
-    };
+    let known = trained.known_in(cohort);
+    let is_trained = |subject: &str| known.is_trained(subject);
+    let is_validated = |subject: &str| notes.is_some_and(|notes| known.is_listed(&notes.validation_people, subject));
     let is_wanted = |subject: &str| match wanted {
         People::Test => !is_trained(subject) && !is_validated(subject),
         People::Validation => is_validated(subject),

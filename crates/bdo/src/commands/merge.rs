@@ -2,15 +2,19 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use bdo_data::cohort::{self, Cohort, Provenance};
 use clap::Args;
 use serde_json::json;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, note};
+use crate::cli::Common;
 
 /// Join cohorts of one atlas into one
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bdo merge cohort-a cohort-b both")]
+#[command(
+    after_help = "Examples:\n  bdo merge cohort-a cohort-b both\n  bdo merge camcan hcp both --prefix camcan,hcp"
+)]
 pub(crate) struct MergeArgs {
     /// The cohorts, then the one to make
     #[arg(value_name = "COHORT... OUT", num_args = 2.., required = true)]
@@ -18,10 +22,19 @@ pub(crate) struct MergeArgs {
     /// Merge also cohorts whose scans were cleaned differently
     #[arg(long, help_heading = "Input")]
     different_recipes: bool,
+    /// Put a prefix before the IDs of each cohort's people, in the order of the cohorts: for studies that both have a sub-01
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    prefix: Vec<String>,
 }
 
-pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<Answer> {
+pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Answer> {
     let (out, sources) = args.paths.split_last().expect("the parser asks for at least two paths");
+    if !args.prefix.is_empty() && args.prefix.len() != sources.len() {
+        bail!("--prefix: expected one prefix for each of the {} cohorts, found {}", sources.len(), args.prefix.len());
+    }
+    if let Some(other) = args.prefix.iter().find(|p| !p.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')) {
+        bail!("--prefix: expected letters, digits and hyphens, found {other:?}");
+    }
     let cohorts = sources.iter().map(|path| Cohort::open(path)).collect::<Result<Vec<_>, _>>()?;
     if !args.different_recipes {
         cohort::differing_recipes(&cohorts)?;
@@ -29,8 +42,22 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<Answer> {
     let merged: Vec<_> = (cohorts.iter())
         .map(|c| Ok(json!({"cohort_blake3": c.content_blake3()?, "provenance": c.manifest().provenance})))
         .collect::<anyhow::Result<_>>()?;
-    let provenance = vec![Provenance::of("merge", json!({"merged": merged}))];
-    let manifest = cohort::merge(&cohorts, out, provenance)?;
+    let mut settings = json!({"merged": merged});
+    if !args.prefix.is_empty() {
+        settings["prefix"] = json!(args.prefix);
+    }
+    let provenance = vec![Provenance::of("merge", settings)];
+    let manifest = cohort::merge(&cohorts, out, provenance, &args.prefix)?;
+    let people: usize = cohorts.iter().map(|c| c.manifest().subjects).sum();
+    if manifest.subjects < people {
+        note(
+            common,
+            &format!(
+                "{} IDs are in several cohorts and taken for the same people; hint: --prefix keeps people of different studies apart",
+                people - manifest.subjects
+            ),
+        );
+    }
     let json =
         json!({"cohort": out, "scans": manifest.scans, "subjects": manifest.subjects, "regions": manifest.regions});
     let text = format!(

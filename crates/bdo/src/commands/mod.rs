@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod embed;
 pub(crate) mod evaluate;
+pub(crate) mod explain;
 pub(crate) mod finetune;
 pub(crate) mod infer;
 pub(crate) mod ingest;
@@ -35,7 +36,7 @@ pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
         Verb::Demo(args) => demo::run(args, common),
         Verb::Simulate(args) => simulate::run(args, common),
         Verb::Ingest(args) => ingest::run(args, common),
-        Verb::Merge(args) => merge::run(args),
+        Verb::Merge(args) => merge::run(args, common),
         Verb::Label(args) => label::run(args),
         Verb::Inspect(args) => inspect::run(args, common),
         Verb::Pretrain(args) => pretrain::run(args, common),
@@ -44,6 +45,7 @@ pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
         Verb::Probe(args) => probe::run(args, common),
         Verb::Finetune(args) => finetune::run(args, common),
         Verb::Predict(args) => predict::run(args, common),
+        Verb::Explain(args) => explain::run(args, common),
         Verb::Infer(verb) => infer::run(verb, common),
         Verb::Compare(args) => compare::run(args, common),
         Verb::Sweep(args) => sweep::run(args, common),

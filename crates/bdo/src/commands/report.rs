@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::answer::{Answer, note};
-use crate::args::command_line;
+use crate::args::{command_line, out_file};
 use crate::cli::Common;
 use crate::model_look::{Look, show_look};
 
@@ -36,7 +36,7 @@ pub(crate) struct ReportArgs {
     #[arg(help_heading = "Output")]
     scans: u16,
     /// The page to write
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = out_file, help_heading = "Output")]
     out: PathBuf,
 }
 
@@ -53,7 +53,7 @@ impl ReportArgs {
 }
 
 /// The kinds of folders a page is made of.
-const EXPECTED: &str = "a cohort, run, model, comparison, sweep, probe, inference or measurement";
+const EXPECTED: &str = "a cohort, run, model, comparison, sweep, probe, explanation, inference or measurement";
 
 pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Answer> {
     let started = std::time::Instant::now();

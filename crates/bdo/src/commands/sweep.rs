@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Scheme};
 use bdo_data::durable;
@@ -22,7 +22,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::evaluate::{People, Trained};
-use crate::answer::{Answer, note};
+use crate::answer::{Answer, complain, note};
 use crate::args::{Configuration, Data, SEEDS, SeedSpan};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -142,6 +142,10 @@ fn reconstruction(model: &Path, args: &SweepArgs, cohort: &Cohort, common: &Comm
     let trained = Trained::open(model)?;
     let mask = trained.notes.mask.at_ratio(args.mask_ratio);
     let scans = trained.scans_of(People::Test, cohort);
+    if scans.is_empty() {
+        complain("warning: nobody is left who was neither trained nor validated on: no error can be given");
+        return Ok(json!({"scans": 0}));
+    }
     let result = trained.score(cohort, &scans, &mask, Timing::AsScanned, common.seed)?;
     let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| score);
     Ok(json!({"scans": result.scans, "mse": of("model").map(|s| s.mse), "rho": of("model").map(|s| s.rho),
@@ -169,15 +173,24 @@ fn probe(
     let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source);
     let division = Division::of(cohort)?.with_sites(None);
     for target in targets {
-        let mut sum = 0.0;
+        let (mut sum, metric) = (Some(0.0), primary_metric(target.classes().unwrap_or(0)));
         for seed in SeedSpan::seeds(&SEEDS) {
             let split = division.split(Some(&target.name), Scheme::Random, seed)?;
             let task = Task { cohort, split: &split, target, seed, fit_on: FitOn::Train };
-            let result = run_task(&method, &task, "", &[])?;
-            let metric = primary_metric(target.classes().unwrap_or(0));
-            sum += result.metrics.get(metric).with_context(|| format!("{}: {metric} is undefined", target.name))?;
+            let scored = run_task(&method, &task, "", &[]).map(|result| result.metrics.get(metric));
+            // One score that cannot be given is a dash, not the end of a sweep.
+            let reason = match scored {
+                Ok(Some(value)) if value.is_finite() => {
+                    sum = sum.map(|sum| sum + value);
+                    continue;
+                }
+                Ok(_) => format!("{metric} is undefined for the {} people tested", split.test.subjects().len()),
+                Err(error) => error.to_string(),
+            };
+            complain(&format!("warning: {}, split {seed}: {reason}", target.name));
+            sum = None;
         }
-        found.insert(target.name.clone(), json!(sum / SEEDS.len() as f64));
+        found.insert(target.name.clone(), json!(sum.map(|sum: f64| sum / SEEDS.len() as f64)));
     }
     Ok(Value::Object(found))
 }

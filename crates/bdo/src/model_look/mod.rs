@@ -60,13 +60,11 @@ impl Look {
         let mask = notes.as_ref().map_or_else(MaskSettings::default, |n| n.mask.at_ratio(n.mask.ratio));
         let index = cohort.index();
         let usable = |i: &usize| index[*i].frames >= 4;
-        let validated = |subject: &str| {
-            let hash = bdo_model::weights::TrainingPeople::subject_hash(subject);
-            notes.as_ref().is_some_and(|n| n.validation_people.contains(&hash))
-        };
+        let known = frozen.people.known_in(cohort);
+        let validated = |subject: &str| notes.as_ref().is_some_and(|n| known.is_listed(&n.validation_people, subject));
         let is_unseen = |i: &usize| {
             let subject = index[*i].id.subject.as_str();
-            frozen.people.overlap([subject]).is_empty() && !validated(subject)
+            !known.is_trained(subject) && !validated(subject)
         };
         let all: Vec<usize> = (0..cohort.len()).filter(usable).collect();
         let mut shown: Vec<usize> = all.iter().copied().filter(is_unseen).collect();

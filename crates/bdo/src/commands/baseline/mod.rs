@@ -176,7 +176,11 @@ fn claim(out: &Path, identity: &serde_json::Value, splits: &SplitManifest) -> an
     if path.exists() {
         let found: serde_json::Value = serde_json::from_slice(&durable::read(&path)?)
             .with_context(|| format!("{}: expected JSON", path.display()))?;
-        if found != *identity {
+        let begun = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.is_ok_and(|e| e.file_name() != "request.json" && e.file_name() != "splits.json")
+        };
+        // A request that failed before its first result does not stand in the way of a corrected one.
+        if found != *identity && std::fs::read_dir(out)?.any(begun) {
             bail!("{} holds another run; hint: give another --out, or remove it", out.display());
         }
     } else if out.is_dir() && std::fs::read_dir(out)?.next().is_some() {
@@ -272,8 +276,9 @@ impl Work<'_> {
     fn pretrained(&self, from: &Pretraining, split: &Split, run_seed: u64) -> anyhow::Result<(PathBuf, usize)> {
         match from {
             Pretraining::Given { folder, people, .. } => {
-                let tested = split.test.subjects().iter().map(String::as_str);
-                Ok((folder.clone(), people.overlap(tested).len()))
+                let known = people.known_in(self.cohort);
+                let seen = split.test.subjects().iter().filter(|person| known.is_trained(person)).count();
+                Ok((folder.clone(), seen))
             }
             Pretraining::Own(settings) => {
                 let out = self.args.out.join(format!("pretraining-{}", split.seed()));

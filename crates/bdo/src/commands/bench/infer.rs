@@ -39,6 +39,7 @@ pub(super) fn run(args: &Workload, seed: u64) -> anyhow::Result<Answer> {
             iqrs: vec![1.0; regions],
             scan_count: 0,
             scan_list_hash: String::new(),
+            trained_scans: None,
         },
         people: TrainingPeople::default(),
         notes: None,

@@ -28,7 +28,8 @@ use bdo_data::target::Target;
 use bdo_eval::audit::{AuditRow, audit};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::comparison::{
-    Footnote, ResultStore, Summary, SummarySettings, TaskResult, run_task, summarise, to_csv, to_latex, to_markdown,
+    Footnote, ResultError, ResultStore, Row as SummaryRow, Summary, SummarySettings, TaskResult, run_task, summarise,
+    to_csv, to_latex, to_markdown,
 };
 use bdo_eval::confound::Nuisance;
 use bdo_eval::leak::LeakReport;
@@ -36,7 +37,7 @@ use bdo_eval::memory::forget_peak;
 use bdo_eval::method::{Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain};
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::ModelDirectory;
+use bdo_model::weights::{ModelDirectory, TrainingPeople};
 use bdo_report::kind::Kind;
 use rayon::prelude::*;
 use serde_json::json;
@@ -153,8 +154,8 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     }
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let rows = with_possible_twins(rows, args, pretrained.as_ref(), cohort.participants(), common);
-    let hashes = pretrained.as_ref().map(|m| (&m.people.subjects, &m.people.scans));
-    let flags = guarded(&splits.splits, &division, hashes)?;
+    let impossible = impossible(&rows, &targets, common);
+    let flags = guarded(&splits.splits, &division, pretrained.as_ref().map(|model| &model.people))?;
 
     let nuisance = Arc::new(Nuisance::of(&cohort));
     let tables = FeatureTables::new(&rows, args, &cohort, common)?;
@@ -166,8 +167,18 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
         let fc = tables.fixed(Connectivity::Fisher)?;
         audited = audit("fc", fc.table(), &cohort, &division, &nuisance, common.seed)?;
     }
-    let mut done = Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0 };
-    let field = Field { args, common, cohort: &cohort, division: &division, splits: &splits, flags, targets: &targets };
+    let mut done =
+        Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0, without_result: vec![] };
+    let field = Field {
+        args,
+        common,
+        cohort: &cohort,
+        division: &division,
+        splits: &splits,
+        flags,
+        targets: &targets,
+        impossible,
+    };
     // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
     audited.extend(field.run_by_split(&rows, &tables, &nuisance, &mut done)?);
     field.run(&plain_rows(&rows, args, &cohort, &tables, &nuisance, common)?, &splits.splits, &mut done)?;
@@ -183,6 +194,8 @@ struct Field<'a> {
     splits: &'a SplitManifest,
     flags: BTreeMap<String, Vec<String>>,
     targets: &'a [Target],
+    /// Rows that cannot predict a label, with the reason: known before work begins.
+    impossible: Vec<(String, String, String)>,
 }
 
 impl Field<'_> {
@@ -193,6 +206,12 @@ impl Field<'_> {
             for split in splits {
                 let flags = self.flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
                 for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
+                    let impossible =
+                        |(row, of, _): &&(String, String, String)| row == method.name() && *of == target.name;
+                    if let Some((_, _, reason)) = self.impossible.iter().find(impossible) {
+                        done.leave_out(method.name(), target, split, reason.clone(), self.common);
+                        continue;
+                    }
                     let (cohort, seed, fit_on) = (self.cohort, split.seed(), self.args.people.fit_on);
                     tasks.push((method.as_ref(), Task { cohort, split, target, seed, fit_on }, flags));
                 }
@@ -259,7 +278,7 @@ impl Field<'_> {
     /// Summarises the results and writes the tables and their page.
     fn tables(&self, rows: &[Asked], done: Done, audited: &[AuditRow], started: Instant) -> anyhow::Result<Answer> {
         let (args, common) = (self.args, self.common);
-        let Done { mut results, reused, cohort_blake3, .. } = done;
+        let Done { mut results, reused, cohort_blake3, without_result, .. } = done;
         in_order(&mut results, rows, &self.splits.splits, self.targets);
         if reused > 0 {
             note(common, &format!("{reused} of {} results were there already", results.len()));
@@ -272,7 +291,17 @@ impl Field<'_> {
             ..SummarySettings::default()
         }
         .against(&names(&args.statistics.against));
-        let summary = Summary { footnotes: footnotes(rows), ..summarise(&results, &settings) };
+        let mut summary = Summary { footnotes: footnotes(rows), ..summarise(&results, &settings) };
+        // A cell that failed in one repetition only is left to those that have a result.
+        let has_row = |r: &SummaryRow| {
+            summary.rows.iter().any(|row| row.method == r.method && row.target == r.target && row.scheme == r.scheme)
+        };
+        let dashes: Vec<SummaryRow> = without_result.into_iter().filter(|row| !has_row(row)).collect();
+        summary.rows.extend(dashes);
+        if summary.rows.iter().all(|row| row.cells.is_empty()) {
+            let reasons: Vec<String> = summary.rows.iter().flat_map(|row| row.flags.clone()).collect();
+            bail!("expected at least one result, found none: {}", reasons.join("; "));
+        }
         let (fit_on, splits_blake3) = (args.people.fit_on, &self.splits.blake3);
         let fitted_on = fit_on.typed().replace('-', " ");
         let mut markdown = to_markdown(&summary);
@@ -322,6 +351,23 @@ fn footnotes(rows: &[Asked]) -> Vec<Footnote> {
     let text = "Not the control alone: these features correlate what is read out of the control with the measured series, so \
                 that much of connectivity is in them whatever was learned.";
     if methods.is_empty() { vec![] } else { vec![Footnote { methods, text: text.to_owned() }] }
+}
+
+/// Every row with every label, before anything is trained: what cannot be done is said now and is a dash in the table.
+fn impossible(rows: &[Asked], targets: &[Target], common: &Common) -> Vec<(String, String, String)> {
+    let mut found = vec![];
+    for row in rows.iter().filter(|row| row.members().iter().any(|row| row.has_one_output())) {
+        for target in targets {
+            if let Err(error) = target.has_one_output() {
+                found.push((row.name(), target.name.clone(), error.to_string()));
+            }
+        }
+    }
+    if let Some((row, target, reason)) = found.first() {
+        let more = if found.len() > 1 { format!(" (and {} more)", found.len() - 1) } else { String::new() };
+        note(common, &format!("{row} cannot predict {target}, its cell will be a dash: {reason}{more}"));
+    }
+    found
 }
 
 /// Scans that are there under two names.
@@ -383,14 +429,14 @@ fn in_order(results: &mut [TaskResult], rows: &[Asked], splits: &[Split], target
 fn guarded(
     splits: &[Split],
     division: &Division<'_>,
-    pretraining: Option<(&BTreeSet<String>, &BTreeSet<String>)>,
+    pretraining: Option<&TrainingPeople>,
 ) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut flags = BTreeMap::new();
     for split in splits {
         let mut report = LeakReport::of_split(split, division);
         report.refuse()?;
-        if let Some((subjects, scans)) = pretraining {
-            report = report.with_pretraining(split, division, subjects, scans);
+        if let Some(people) = pretraining {
+            report = report.with_pretraining(split, division, people);
         }
         flags.insert(split.blake3.clone(), report.flags(split.test.subjects().len()));
     }
@@ -404,6 +450,20 @@ struct Done {
     results: Vec<TaskResult>,
     /// Taken from the folder.
     reused: usize,
+    /// Cells of the table without a result.
+    without_result: Vec<SummaryRow>,
+}
+
+impl Done {
+    /// Notes a cell that has no result, once for all repetitions.
+    fn leave_out(&mut self, method: &str, target: &Target, split: &Split, reason: String, common: &Common) {
+        let row = SummaryRow::without_result(method, target, split.scheme(), reason);
+        let same = |r: &SummaryRow| r.method == row.method && r.target == row.target && r.scheme == row.scheme;
+        if !self.without_result.iter().any(same) {
+            note(common, &format!("{method} on {}: {}", target.name, row.flags.join("; ")));
+            self.without_result.push(row);
+        }
+    }
 }
 
 /// All tasks, those done before taken from the folder. Rows that train run one after another, each with all threads and with
@@ -427,15 +487,23 @@ fn run_all(tasks: &[(&dyn Method, Task<'_>, &[String])], so_far: &mut Done, comm
             found.outcome.flags.extend(new);
             found
         } else {
-            let result = run_task(*method, task, cohort_blake3, flags)?;
+            let result = match run_task(*method, task, cohort_blake3, flags) {
+                Ok(result) => result,
+                // A method that fails on one label is a dash in the table; the others go on.
+                Err(error @ (ResultError::Method { .. } | ResultError::Empty { .. })) if !progress.stop_requested() => {
+                    progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
+                    return Ok(Err(error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            };
             store.keep(&result)?;
             result
         };
         progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-        Ok(result)
+        Ok(Ok(result))
     };
     forget_peak();
-    let together: Vec<Option<anyhow::Result<TaskResult>>> =
+    let together: Vec<Option<anyhow::Result<Result<TaskResult, String>>>> =
         tasks.par_iter().map(|task| (!task.0.runs_alone()).then(|| one(task))).collect();
     let results = together
         .into_iter()
@@ -443,7 +511,12 @@ fn run_all(tasks: &[(&dyn Method, Task<'_>, &[String])], so_far: &mut Done, comm
         .map(|(found, task)| found.unwrap_or_else(|| one(task)))
         .collect::<anyhow::Result<Vec<_>>>();
     progress.finish();
-    so_far.results.extend(results?);
+    for (found, (method, task, _)) in results?.into_iter().zip(tasks) {
+        match found {
+            Ok(result) => so_far.results.push(result),
+            Err(reason) => so_far.leave_out(method.name(), task.target, task.split, reason, common),
+        }
+    }
     so_far.reused += reused.into_inner();
     Ok(())
 }

@@ -108,6 +108,11 @@ impl Row {
         }
     }
 
+    /// Whether it predicts a number or the second of two classes, and nothing else.
+    pub(crate) fn has_one_output(self) -> bool {
+        self.is_baseline() || matches!(self, Self::Bdo(BdoRow::Probe { .. } | BdoRow::Finetune))
+    }
+
     /// Epochs its authors train it for: with labels for the networks over connectomes, before them for token models.
     pub(crate) fn own_epochs(self) -> Option<f64> {
         match self {

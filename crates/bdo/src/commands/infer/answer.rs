@@ -10,8 +10,8 @@ use bdo_data::region::Region;
 use bdo_data::scan::Scan;
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::calibration::Ignorance;
-use bdo_eval::infer::familiarity::{ScanFacts, Trust};
 use bdo_eval::infer::output::{Block, TableWriter, TsvWriter, bids_stem};
+use bdo_model::familiarity::{Familiarity, ScanFacts, Trust};
 use bdo_model::intake::Units;
 use bdo_model::posterior::engine::{Engine, Piece};
 use bdo_model::posterior::rows::{RowKind, Rows, missing_times};
@@ -19,7 +19,7 @@ use bdo_model::posterior::spread::decoded_variance;
 use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
-use super::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, Setup, calibrate};
+use super::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, Setup};
 use crate::answer::{Answer, note};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -164,7 +164,8 @@ fn answer(
     let mut table = TableWriter::create(&path, &[("mean", regions), ("sd", regions)], &facts)?;
     let progress = Progress::start(description, setup.scans.len(), common.quiet)?;
     let (mut rows_written, mut filled, mut passed_over) = (0usize, 0usize, Vec::new());
-    let mut familiar = Familiar::start(setup);
+    let mut familiar = Familiar::start(setup)?;
+    let mut example: Option<Example> = None;
     for (done, &i) in setup.scans.iter().enumerate() {
         if progress.stop_requested() {
             return Err(EvalError::Interrupted.into());
@@ -183,6 +184,7 @@ fn answer(
             rows_written += block.times_seconds.len();
             filled += piece.rows.clone().filter(|&row| !rows.is_visible(row)).count();
             table.add(&scan.id, &block)?;
+            example.get_or_insert_with(|| Example::of(setup, &scan)).add(&scan, &block, regions);
             Ok(tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))?)
         })?;
         if let Some(tables) = tables {
@@ -193,6 +195,9 @@ fn answer(
     }
     progress.finish();
     table.finish()?;
+    if let Some(example) = &example {
+        setup.folder.write_json("example.json", example)?;
+    }
     let unfamiliar = familiar.finish(&setup.folder.join("familiarity.tsv"))?;
     if !asked.no_bids {
         write_description(setup.folder.path())?;
@@ -281,26 +286,95 @@ impl Spreads {
     }
 }
 
+/// A few regions of the first scan with their bands, for the page of the folder.
+#[derive(serde::Serialize)]
+struct Example {
+    scan: String,
+    regions: Vec<String>,
+    /// Standard deviations a band of 95 % reaches to either side.
+    half_width: f64,
+    times_seconds: Vec<f64>,
+    /// One list per region; not a number where nothing was measured.
+    truth: Vec<Vec<f64>>,
+    mean: Vec<Vec<f64>>,
+    sd: Vec<Vec<f64>>,
+    #[serde(skip)]
+    picked: Vec<usize>,
+    #[serde(skip)]
+    columns: Vec<usize>,
+}
+
+impl Example {
+    const REGIONS: usize = 3;
+
+    fn of(setup: &Setup, scan: &Scan) -> Self {
+        let names = &setup.frozen.contract.roi_names;
+        let picked: Vec<usize> = (0..Self::REGIONS.min(names.len())).map(|k| k * names.len() / Self::REGIONS).collect();
+        Self {
+            scan: scan.id.to_string(),
+            regions: picked.iter().map(|r| names[*r].clone()).collect(),
+            half_width: setup.calibration.as_ref().map_or(1.96, |c| c.half_widths[2]),
+            times_seconds: vec![],
+            truth: vec![vec![]; picked.len()],
+            mean: vec![vec![]; picked.len()],
+            sd: vec![vec![]; picked.len()],
+            columns: picked.iter().map(|r| setup.intake.columns()[*r]).collect(),
+            picked,
+        }
+    }
+
+    /// Adds rows of the scan it is of; those of others are passed over.
+    fn add(&mut self, scan: &Scan, block: &Block, regions: usize) {
+        if scan.id.to_string() != self.scan {
+            return;
+        }
+        let (first, columns) = (scan.frame_times_seconds[0], scan.series.len() / scan.frames().max(1));
+        for (row, time) in block.times_seconds.iter().enumerate() {
+            let close = |t: &f64| (t - first - time).abs() < 1e-6 * scan.tr_seconds;
+            let frame = scan.frame_times_seconds.iter().position(close);
+            self.times_seconds.push(*time);
+            for (i, region) in self.picked.iter().enumerate() {
+                let measured = frame.map_or(f32::NAN, |frame| scan.series[frame * columns + self.columns[i]]);
+                self.truth[i].push(f64::from(measured));
+                self.mean[i].push(f64::from(block.lists[0][row * regions + region]));
+                self.sd[i].push(f64::from(block.lists[1][row * regions + region]));
+            }
+        }
+    }
+}
+
+/// One scan is encoded at a time, which the bar of the answers follows.
+struct Unwatched;
+
+impl Observer for Unwatched {
+    fn advance(&self, _done: usize, _rejected: usize) {}
+
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
+
 /// Whether each scan is like those the model knows.
 struct Familiar {
     lines: String,
     unusual: usize,
-    is_known: bool,
+    known: Option<Familiarity>,
 }
 
 impl Familiar {
-    fn start(setup: &Setup) -> Self {
-        let is_known = setup.calibration.as_ref().is_some_and(|c| c.familiarity.is_known());
-        Self { lines: "scan\tdistance\tpercentile\ttrust\treasons\n".to_owned(), unusual: 0, is_known }
+    fn start(setup: &Setup) -> anyhow::Result<Self> {
+        let calibrated = setup.calibration.as_ref().map(|c| c.familiarity.clone()).filter(Familiarity::is_known);
+        let known = match calibrated {
+            Some(known) => Some(known),
+            None => Familiarity::read(&setup.frozen.folder, &setup.frozen.blake3)?,
+        };
+        Ok(Self { lines: "scan\tdistance\tpercentile\ttrust\treasons\n".to_owned(), unusual: 0, known })
     }
 
     fn add(&mut self, setup: &Setup, number: usize, entry: &IndexEntry) -> anyhow::Result<()> {
-        if !self.is_known {
-            return Ok(());
-        }
-        let facts: Vec<ScanFacts> = calibrate::facts(&setup.frozen, &setup.cohort, &[number])?;
-        let verdict = facts.first().and_then(|f| setup.calibration.as_ref()?.familiarity.judge(f));
-        if let Some(verdict) = verdict {
+        let Some(known) = &self.known else { return Ok(()) };
+        let facts = ScanFacts::of_scans(&setup.frozen, &setup.cohort, &[number], &Unwatched)?;
+        if let Some(verdict) = facts.first().and_then(|facts| known.judge(facts)) {
             self.unusual += usize::from(verdict.trust != Trust::Usual);
             self.lines.push_str(&format!(
                 "{}\t{:.4}\t{:.4}\t{}\t{}\n",
@@ -315,7 +389,7 @@ impl Familiar {
     }
 
     fn finish(self, path: &Path) -> anyhow::Result<usize> {
-        if self.is_known {
+        if self.known.is_some() {
             durable::write(path, self.lines.as_bytes())?;
         }
         Ok(self.unusual)

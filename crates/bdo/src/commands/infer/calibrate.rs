@@ -4,13 +4,11 @@ use anyhow::{Context, bail};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::calibration::{Calibration, region_variances, residuals};
-use bdo_eval::infer::familiarity::{Familiarity, ScanFacts};
 use bdo_eval::infer::score::{FillScore, Question, visits};
-use bdo_model::control::control_of;
+use bdo_model::familiarity::Familiarity;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Intake;
 use bdo_model::intake::Masked;
-use bdo_model::pooling::Pooling;
 use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::spread::Uncertainty;
 use bdo_model::weights::TrainingNotes;
@@ -26,12 +24,11 @@ use crate::progress::Progress;
 pub(super) const RATIOS: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
 /// Frames at the end of a scan that are forecast while fitting.
 const HORIZON: usize = 10;
-/// Scans the bands are fitted on, and training scans that say what is familiar: enough for two digits, quick enough to wait for.
+/// Scans the bands are fitted on: enough for two digits, quick enough to wait for.
 const MOST_SCANS: usize = 60;
-const MOST_KNOWN: usize = 300;
 
 pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Answer> {
-    let frozen = FrozenModel::read(&args.from.model)?;
+    let frozen = args.from.frozen()?;
     let notes = frozen.notes.clone().context("expected a model with training.json")?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
     if !has_people(&frozen, &notes, &cohort) {
@@ -102,10 +99,9 @@ pub(super) fn fit(
     }
     progress.finish();
     let mut known = scans_of(People::All, &frozen.people, Some(notes), cohort);
-    known.retain(|i| !frozen.people.overlap([cohort.index()[*i].id.subject.as_str()]).is_empty());
-    let step = known.len().div_ceil(MOST_KNOWN).max(1);
-    let known: Vec<usize> = known.into_iter().step_by(step).collect();
-    let familiarity = Familiarity::fit(&facts(frozen, cohort, &known)?, &facts(frozen, cohort, &scans)?);
+    let trained = frozen.people.known_in(cohort);
+    known.retain(|i| trained.is_trained(&cohort.index()[*i].id.subject));
+    let familiarity = Familiarity::of_cohort(frozen, cohort, &known, &scans, &progress)?;
     if familiarity.is_none() {
         note(common, "too few training or validation scans to say what is familiar to the model");
     }
@@ -133,25 +129,6 @@ fn tails(
         let scan = cohort.scan(i)?;
         let visit = bdo_eval::infer::forecast::tail_visit(&intake, &scan, HORIZON, notes.mask.frames);
         found.extend(visit.map(|visit| (i as u64, visit)));
-    }
-    Ok(found)
-}
-
-/// Properties of scans that decide whether they are like those the model knows.
-pub(super) fn facts(frozen: &FrozenModel, cohort: &Cohort, scans: &[usize]) -> anyhow::Result<Vec<ScanFacts>> {
-    let intake = Intake::new(&frozen.contract, cohort)?;
-    let mut found = Vec::new();
-    for &i in scans {
-        let entry = &cohort.index()[i];
-        let Some(scan) = intake.scale(&cohort.scan(i)?) else { continue };
-        let valid = scan.region_valid.iter().filter(|v| **v).count() * scan.times_seconds.len();
-        found.push(ScanFacts {
-            feature: Pooling::Mean.of_control(&control_of(frozen, &scan)?),
-            tr_seconds: entry.tr_seconds,
-            frames: entry.frames,
-            variance: scan.values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / valid.max(1) as f64,
-            motion_mm: entry.mean_fd_mm,
-        });
     }
     Ok(found)
 }

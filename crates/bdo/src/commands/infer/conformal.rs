@@ -18,6 +18,7 @@ use serde_json::json;
 use super::ConformalArgs;
 use crate::answer::Answer;
 use crate::cli::Common;
+use crate::commands::predict::note_namesakes;
 use crate::progress::Progress;
 
 const FORMAT: &str = "bdo-conformal/1";
@@ -54,18 +55,25 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
         bail!("--level: expected a chance above 0 and below 1, found {}", args.level);
     }
     let head = FittedHead::read(&args.from.head)?;
+    if let TargetKind::Classification { classes } = &head.task
+        && classes.len() > 2
+    {
+        bail!("{}: expected a head for a number or two classes, found {}", args.from.head.display(), classes.len());
+    }
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
     let progress = Progress::start("predict", cohort.len(), common.quiet)?;
-    let predictions = predict(&args.from.head, &head, &cohort, &progress);
+    let predictions = predict(&args.from.head, &head, &cohort, args.from.same.trusting(), &progress);
     progress.finish();
-    let used = used_people(&args.from.head);
-    let mut people: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let predictions = predictions?;
+    note_namesakes(predictions.namesakes, common);
+    // Names of the head's splits mean nothing in another study.
+    let used = if predictions.same_study { used_people(&args.from.head) } else { Vec::new() };
+    let mut people: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for scan in predictions.scans.iter().filter(|s| !s.seen_by_head) {
         let subject = scan.row.subject.as_str();
         if target.value(subject).is_some() && !used.iter().any(|u| u == subject) {
-            people.entry(subject).or_default().push(scan.mean());
+            people.entry(subject).or_default().push(scan.said());
         }
     }
     let (mut said, mut truths) = (Vec::new(), Vec::new());

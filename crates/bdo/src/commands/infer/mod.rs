@@ -26,7 +26,7 @@ use serde_json::json;
 
 use super::evaluate::{People, scans_of};
 use crate::answer::{Answer, note};
-use crate::args::{HeadAndData, ModelAndData, Spread, above_zero};
+use crate::args::{HeadAndData, ModelAndData, Spread, above_zero, out_file};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -78,7 +78,7 @@ pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     from: ModelAndData,
     /// The file to make
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = out_file, help_heading = "Output")]
     out: PathBuf,
     #[command(flatten)]
     spread: Spread,
@@ -156,7 +156,7 @@ pub(crate) struct ConformalArgs {
     #[command(flatten)]
     from: HeadAndData,
     /// The file to make
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = out_file, help_heading = "Output")]
     out: PathBuf,
     /// Wanted chance that the truth is inside
     #[arg(long, value_name = "P", default_value_t = 0.9, help_heading = "Uncertainty")]
@@ -196,10 +196,10 @@ struct Setup {
 
 impl Setup {
     fn new(asked: &Asked, verb: &str, details: &serde_json::Value, common: &Common) -> anyhow::Result<Self> {
-        let frozen = FrozenModel::read(&asked.from.model)?;
+        let frozen = asked.from.frozen()?;
         let notes = frozen.notes.clone();
         let request = json!({
-            "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.cohort.data, "people": format!("{:?}", asked.people),
+            "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.cohort.data, "people": format!("{:?}", asked.people), "same": asked.from.same,
             "calibration": asked.calibration, "uncertainty": asked.spread.uncertainty(),
             "seed": common.seed, "details": details,
         });

@@ -48,7 +48,8 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
     let (notes, _) = setup.scoring()?;
     let scans = setup.unseen(args.asked.people);
     let mut training = scans_of(People::All, &setup.frozen.people, Some(notes), &setup.cohort);
-    training.retain(|i| !setup.frozen.people.overlap([setup.cohort.index()[*i].id.subject.as_str()]).is_empty());
+    let known = setup.frozen.people.known_in(&setup.cohort);
+    training.retain(|i| known.is_trained(&setup.cohort.index()[*i].id.subject));
     let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &setup.intake, setup.intake.regions())?;
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
