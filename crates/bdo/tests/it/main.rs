@@ -7,6 +7,7 @@ mod disk;
 mod families;
 mod downstream;
 mod infer;
+mod journey;
 mod kills;
 mod memory;
 mod messages;
