@@ -221,7 +221,14 @@ fn probe_split<H: Head>(
     let outcome = SeedOutcome {
         chosen: serde_json::json!(chosen),
         tried: serde_json::json!(selected.tried),
-        ..SeedOutcome::of(split, &parts, chosen.validation, &target.kind, &rows_of_one_output(&target.kind, &labels), units)
+        ..SeedOutcome::of(
+            split,
+            &parts,
+            chosen.validation,
+            &target.kind,
+            &rows_of_one_output(&target.kind, &labels),
+            units,
+        )
     };
     let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
     Ok((outcome, Member { transform, parameters: selected.parameters, ..member }))

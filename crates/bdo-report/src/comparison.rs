@@ -191,16 +191,17 @@ fn cost_table(rows: &[&Row]) -> Table {
         .iter()
         .max_by_key(|r| r.cells.len())
         .map_or_else(Vec::new, |row| row.cells.iter().map(|cell| cell.metric.as_str()).collect());
+    let has_further = rows.iter().any(|row| !row.further.is_empty());
     let headings = std::iter::once("method".to_owned())
         .chain(scores.iter().map(|name| name.replace('_', " ")))
-        .chain(["q against".to_owned(), "parameters".to_owned(), "seconds".to_owned(), "MiB".to_owned()]);
+        .chain(["q against".to_owned()])
+        .chain(has_further.then(|| "against others (p, q)".to_owned()))
+        .chain(["parameters".to_owned(), "seconds".to_owned(), "MiB".to_owned()]);
     let mut table = Table::new(format!("{}: all scores and costs", rows[0].target), headings);
     for row in rows {
         let mut cells = vec![Cell::from(row.method.as_str())];
         cells.extend(scores.iter().map(|name| shown(row, name)));
-        cells.extend([
-            row.comparison_q.into(),
-        ]);
+        cells.push(row.comparison_q.into());
         cells.extend(has_further.then(|| further(row)));
         cells.extend([
             row.parameters.into(),

@@ -69,11 +69,7 @@ struct Joined<'a> {
 }
 
 impl<'a> Joined<'a> {
-    fn of(
-        cohorts: &'a [Cohort],
-        prefixes: &[String],
-        participants: Option<Participants>,
-    ) -> Result<Self, CohortError> {
+    fn of(cohorts: &'a [Cohort], prefixes: &[String], participants: Option<Participants>) -> Result<Self, CohortError> {
         let Some(first) = cohorts.first() else {
             let (expected, found) = ("at least one cohort to merge".to_owned(), "none".to_owned());
             return Err(CohortError::Mismatch { path: Path::new("merge").to_path_buf(), expected, found });

@@ -161,6 +161,7 @@ impl Row {
             q: None,
             comparison: None,
             comparison_q: None,
+            further: vec![],
             parameters: 0,
             wall_seconds: 0.0,
             peak_rss_mib: None,

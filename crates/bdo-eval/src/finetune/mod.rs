@@ -174,7 +174,14 @@ impl<'a> TuneWork<'a> {
         let outcome = SeedOutcome {
             chosen: member.chosen.clone(),
             tried: serde_json::json!(tried),
-            ..SeedOutcome::of(split, &parts, tried[chosen].validation, &target.kind, &rows_of_one_output(&target.kind, &said), units)
+            ..SeedOutcome::of(
+                split,
+                &parts,
+                tried[chosen].validation,
+                &target.kind,
+                &rows_of_one_output(&target.kind, &said),
+                units,
+            )
         };
         Ok((outcome, member))
     }

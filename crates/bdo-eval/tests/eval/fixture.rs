@@ -129,6 +129,7 @@ pub(crate) fn written(
         iqrs: vec![iqr; regions],
         scan_count: 1,
         scan_list_hash: "0".repeat(64),
+        trained_scans: None,
     };
     let facts = CardFacts {
         name: "test".into(),

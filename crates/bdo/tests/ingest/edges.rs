@@ -35,8 +35,12 @@ fn thresholds_without_scrubbing_and_numbers_that_are_none_are_errors() {
         let said = expect(2, &[&arguments[..], &[flag, "3"]].concat());
         assert!(said.contains(flag) && said.contains("hint: add --scrub"), "{said}");
     }
-    for more in [["--fd-threshold", "NaN"], ["--std-dvars-threshold", "inf"], ["--coverage-threshold", "NaN"], ["--min-regions", "2"]]
-    {
+    for more in [
+        ["--fd-threshold", "NaN"],
+        ["--std-dvars-threshold", "inf"],
+        ["--coverage-threshold", "NaN"],
+        ["--min-regions", "2"],
+    ] {
         expect(2, &[&arguments[..], &more, &["--scrub"]].concat());
     }
     expect(2, &[text(&source), text(&out), "--tr", "NaN"]);
@@ -88,7 +92,11 @@ fn labels_are_corrected_without_reading_scans() {
     fs::remove_dir_all(&source).unwrap();
     fs::write(&table, "participant_id\tage\n1\t20\n2\t30\n").unwrap();
     let output = bdo(&["label", text(&out), "--participants", text(&table)]);
-    assert!(output.status.success() && said(&output).contains("labels of 2 people have changed in age"), "{}", said(&output));
+    assert!(
+        output.status.success() && said(&output).contains("labels of 2 people have changed in age"),
+        "{}",
+        said(&output)
+    );
     assert_eq!(open(&out).participants().get(1, "age"), Some("30"));
     let again = said(&bdo(&["label", text(&out), "--participants", text(&table)]));
     assert!(again.contains("are those of the table already"), "{again}");

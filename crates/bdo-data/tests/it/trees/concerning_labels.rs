@@ -67,7 +67,7 @@ fn cohorts_of_different_recipes_are_told_apart() {
     let both = cohorts(["a", "b"]);
     let merged: Vec<_> = both.iter().map(|c| json!({"provenance": c.manifest().provenance})).collect();
     let out = dir.path().join("ab");
-    cohort::merge(&both, &out, vec![Provenance::of("merge", json!({"merged": merged}))]).unwrap();
+    cohort::merge(&both, &out, vec![Provenance::of("merge", json!({"merged": merged}))], &[]).unwrap();
     cohort::differing_recipes(&cohorts(["ab", "b"])).unwrap();
     assert!(cohort::differing_recipes(&cohorts(["ab", "c"])).is_err());
 }
@@ -82,7 +82,7 @@ fn a_failed_merge_leaves_nothing() {
     ingest(&source, &dir.path().join("b"), &series());
     let before = fs::read_dir(dir.path()).unwrap().count();
     let both = ["a", "b"].map(|n| Cohort::open(&dir.path().join(n)).unwrap());
-    let said = cohort::merge(&both, &dir.path().join("ab"), vec![]).unwrap_err().to_string();
+    let said = cohort::merge(&both, &dir.path().join("ab"), vec![], &[]).unwrap_err().to_string();
     assert!(said.contains("a copy of sub-2 in both"), "{said}");
     // A part that vanishes while the merge works.
     fs::remove_dir_all(dir.path().join("b")).unwrap();
@@ -90,7 +90,7 @@ fn a_failed_merge_leaves_nothing() {
     ingest(&source, &dir.path().join("b"), &series());
     let both = ["a", "b"].map(|n| Cohort::open(&dir.path().join(n)).unwrap());
     fs::remove_dir_all(dir.path().join("b/scans")).unwrap();
-    assert!(cohort::merge(&both, &dir.path().join("ab"), vec![]).is_err());
+    assert!(cohort::merge(&both, &dir.path().join("ab"), vec![], &[]).is_err());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before);
 }
 

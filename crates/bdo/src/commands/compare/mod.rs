@@ -68,11 +68,12 @@ fn with_possible_twins(
     rows: Vec<Asked>,
     args: &CompareArgs,
     model: Option<&ModelDirectory>,
-    people: &Participants,
+    cohort: &Cohort,
     common: &Common,
 ) -> Vec<Asked> {
     let Some(model) = model else { return rows };
-    let known = !model.people.overlap(people.subjects()).is_empty();
+    let trained = model.people.known_in(cohort);
+    let known = cohort.participants().subjects().any(|subject| trained.is_trained(subject));
     let impossible = |row: &Asked| {
         let of = |row: &Row| if let Row::Bdo(of) = row { of.pooling().filter(|_| of.is_untrained()) } else { None };
         let reads_out = row.members().iter().filter_map(of).any(|pooling| pooling.needs_readout());
@@ -153,7 +154,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
         everybody_has_a_value(&splits.splits, &args.targets, division.people())?;
     }
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
-    let rows = with_possible_twins(rows, args, pretrained.as_ref(), cohort.participants(), common);
+    let rows = with_possible_twins(rows, args, pretrained.as_ref(), &cohort, common);
     let impossible = impossible(&rows, &targets, common);
     let flags = guarded(&splits.splits, &division, pretrained.as_ref().map(|model| &model.people))?;
 
