@@ -52,6 +52,12 @@ class BdoConfig:
     attention_start: str = "independent"  # or "local"
     attention_output_init: float = 1.0
     embed_start: str = "independent"  # or "affine"
+    unit_regions: bool = False  # divide each region of a sample by the root mean square of what is visible of it
+    identity: float = 0.0  # weight of the identity term on the mean control
+    identity_temperature: float = 0.1
+    identity_width: int = 128
+    fingerprint: float = 0.0  # weight of the fingerprint term on the mean control
+    fingerprint_width: int = 128
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -285,6 +291,50 @@ class Decoder(nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------
+# Terms on the mean control
+
+
+class FeatureHeads(nn.Module):
+    """Networks between the mean control and the terms on it, which are trained and thrown away."""
+
+    def __init__(self, config: BdoConfig):
+        super().__init__()
+        self.config = config
+        if config.identity > 0:
+            self.identity1 = nn.Linear(config.width, config.width)
+            self.identity2 = nn.Linear(config.width, config.identity_width)
+        if config.fingerprint > 0:
+            self.fingerprint = nn.Linear(config.width, config.fingerprint_width)
+
+    def forward(self, feature: Tensor, batch: "Batch") -> dict[str, Tensor]:
+        """feature [B, d] -> the weighted terms that the configuration asks for."""
+        terms = {}
+        if self.config.identity > 0:
+            code = self.identity2(F.gelu(self.identity1(feature), approximate="none"))
+            terms["identity"] = self.config.identity * identity_term(code, batch.kin, self.config.identity_temperature)
+        if self.config.fingerprint > 0:
+            told = self.fingerprint(feature)
+            terms["fingerprint"] = self.config.fingerprint * F.mse_loss(told, batch.fingerprint)
+        return terms
+
+
+def identity_term(code: Tensor, kin: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy of choosing, by cosine similarity over temperature, the other visit of the same scan among it and
+    the visits of other people of the same group. Mean over the samples that have both. code [B, c], kin [B, 3]."""
+    costs = []
+    for i, (scan, person, group) in enumerate(kin.tolist()):
+        others = [j for j in range(len(kin)) if j != i]
+        partners = [j for j in others if kin[j, 0] == scan]
+        strangers = [j for j in others if kin[j, 1] != person and kin[j, 2] == group]
+        if not partners or not strangers:
+            continue
+        assert len(partners) == 1, "a scan is visited twice"
+        similar = torch.stack([F.cosine_similarity(code[i], code[j], dim=0) for j in partners + strangers])
+        costs.append(F.cross_entropy(similar / temperature, torch.tensor(0)))
+    return torch.stack(costs).mean()
+
+
+# ---------------------------------------------------------------------------------------------
 # Model and objective, 3.6
 
 
@@ -301,6 +351,8 @@ class Batch:
     eps_p: Tensor  # [draws, B, K, d], read at target frames
     attention_kept: Tensor | None = None  # [blocks, B, heads, K, K] for dropout
     decoder_kept: Tensor | None = None  # [draws, B, K, d] for dropout
+    kin: Tensor | None = None  # [B, 3]: numbers of scan, person and group, for the identity term
+    fingerprint: Tensor | None = None  # [B, fingerprint_width]: what the fingerprint term asks for
 
     @property
     def target(self) -> Tensor:
@@ -387,6 +439,7 @@ class Bdo(nn.Module):
             "mean": mean * on_valid,
             "var": var * on_valid,
             "latent": latents[0] * on_target,
+            "mean_control": alpha.sum(1) / context.sum(1, keepdim=True),
             "recon": recons[0] * on_target,
             "target": zbar,
             "loss_total": terms["energy"] + terms["recon"] + terms["latent"],
@@ -396,10 +449,14 @@ class Bdo(nn.Module):
         }
 
     def unit_sized(self, series: Tensor, visible: Tensor, region_valid: Tensor) -> Tensor:
-        """Divided by the root mean square over visible frames and valid regions, if the configuration says so."""
+        """Divided by the root mean square over visible frames and valid regions, or each region by that over visible
+        frames alone, if the configuration says so."""
+        seen = (visible.unsqueeze(-1) & region_valid.unsqueeze(1)).to(series.dtype)
+        if self.config.unit_regions:
+            square = (series.square() * seen).sum(1, keepdim=True) / visible.sum(1).view(-1, 1, 1)
+            return series / square.sqrt().clamp_min(1e-6)
         if not self.config.unit_input:
             return series
-        seen = (visible.unsqueeze(-1) & region_valid.unsqueeze(1)).to(series.dtype)
         square = (series.square() * seen).sum((1, 2)) / seen.sum((1, 2))
         return series / square.sqrt().clamp_min(1e-6).view(-1, 1, 1)
 

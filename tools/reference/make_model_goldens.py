@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 import torch
-from bdo_torch import Batch, Bdo, BdoConfig, initialise
+from bdo_torch import Batch, Bdo, BdoConfig, FeatureHeads, initialise
 from dropout_stream import kept
 from golden_folder import golden_folder
 from safetensors.torch import save_file
@@ -26,6 +26,7 @@ class Case:
     missing_regions: tuple[tuple[int, ...], ...]
     irregular: bool
     centre_visible: bool = False  # values are centred on what is visible, as the default preset does
+    kin: tuple[tuple[int, int, int], ...] = ()  # scan, person and group of each sample, for the identity term
 
 
 PLAIN = BdoConfig(width=32, heads=2, blocks=2, mixtures=5, regions=6)
@@ -48,6 +49,8 @@ CASES = {
             sigma_q=0.2,
             sigma_p=0.15,
             sigma_g=0.5,
+            unit_input=True,
+            embed_start="affine",
         ),
         13,
         ("cttcttttt", "ttctct..."),
@@ -67,16 +70,16 @@ CASES = {
             mixtures=5,
             regions=6,
             time_scale=0.3,
-            time_encoding_rate=6.0,
+            time_encoding_rate=2.0,
             gap_code=True,
-            unit_input=True,
+            unit_regions=True,
             sample_latent=False,
             attention_start="local",
             attention_output_init=0.2,
-            embed_start="affine",
             diffusion=0.1**2,
             sigma_p=0.01,
             energy_weight=1e-5,
+            fingerprint=1.0,
         ),
         16,
         ("cttctctct", "tctcct...", "ttcct...."),
@@ -103,6 +106,28 @@ CASES = {
         ((), (2,)),
         irregular=True,
     ),
+    # Both terms on the mean control. Scans 0, 1 and 4 have a partner, but nobody else is in the group of 4; scan 2 is of
+    # the person of scan 0, and scan 3 of somebody else; neither has a partner, so they are only strangers.
+    "people": Case(
+        BdoConfig(
+            width=16,
+            heads=2,
+            blocks=1,
+            mixtures=5,
+            regions=6,
+            unit_regions=True,
+            identity=0.4,
+            identity_temperature=0.2,
+            identity_width=5,
+            fingerprint=0.7,
+            fingerprint_width=7,
+        ),
+        18,
+        ("cttct", "tctct", "ctctt", "ttcct", "cttcc", "cctt.", "tccct", "tctc."),
+        ((), (1,), (), (), (4,), (), (), (2,)),
+        irregular=True,
+        kin=((0, 0, 0), (1, 1, 0), (0, 0, 0), (2, 0, 0), (1, 1, 0), (3, 2, 0), (4, 3, 1), (4, 3, 1)),
+    ),
 }
 
 # The key of the dropout masks: bytes that are all different.
@@ -127,6 +152,15 @@ def perturbed_model(case: Case, generator: torch.Generator) -> Bdo:
     for tensor in [*model.parameters(), *model.buffers()]:
         tensor.copy_(to_f32_grid(tensor))
     return model
+
+
+@torch.no_grad()
+def random_heads(case: Case, generator: torch.Generator) -> FeatureHeads:
+    heads = FeatureHeads(case.config)
+    for parameter in heads.parameters():
+        spread = 0.2 if parameter.dim() == 1 else parameter.shape[1] ** -0.5
+        parameter.copy_(to_f32_grid(spread * torch.randn(parameter.shape, generator=generator)))
+    return heads
 
 
 @torch.no_grad()
@@ -182,6 +216,9 @@ def make_batch(case: Case, generator: torch.Generator) -> tuple[Batch, torch.Ten
             [draw(batch, frames, width) * (frame_valid & ~context).unsqueeze(-1) for _ in range(case.config.draws)]
         ),
         **dropout_masks(case.config, context, frame_valid & ~context),
+        kin=torch.tensor(case.kin) if case.kin else None,
+        # Drawn last, so that cases without the term keep their numbers.
+        fingerprint=draw(batch, case.config.fingerprint_width) if case.config.fingerprint > 0 else None,
     ), scaled
 
 
@@ -227,7 +264,19 @@ def assert_clear_of_relu_kinks(model: Bdo, ema_encoder, batch: Batch) -> None:
     assert min(smallest) > 1e-5, smallest
 
 
-def f32_error(model: Bdo, ema_encoder, batch: Batch, reference: dict, grads: list) -> tuple[float, float]:
+def whole_loss(model: Bdo, heads: FeatureHeads, ema_encoder, batch: Batch) -> dict[str, torch.Tensor]:
+    """The outputs of the model and, where there are any, the terms on its mean control and the sum of all terms."""
+    output = model(batch, ema_encoder)
+    feature = output.pop("mean_control")
+    terms = heads(feature, batch)
+    if terms:
+        output["mean_control"] = feature
+        output |= {f"loss_{name}": term for name, term in terms.items()}
+        output["loss_whole"] = output["loss_total"] + sum(terms.values())
+    return output
+
+
+def f32_error(model: Bdo, heads, ema_encoder, batch: Batch, reference: dict, grads: list) -> tuple[float, float]:
     """Worst error of the same code in f32, per tensor relative to its largest entry: (outputs, gradients).
 
     This is what single precision costs by itself, so it is what a tolerance should be derived from."""
@@ -237,9 +286,10 @@ def f32_error(model: Bdo, ema_encoder, batch: Batch, reference: dict, grads: lis
 
     single = {k: v.float() if v is not None and v.is_floating_point() else v for k, v in vars(batch).items()}
     model32, ema32 = copy.deepcopy(model).float(), copy.deepcopy(ema_encoder).float()
-    output = model32(Batch(**single), ema32)
-    trainable = [p for p in model32.parameters() if p.requires_grad]
-    found = torch.autograd.grad(output["loss_total"], trainable)
+    heads32 = copy.deepcopy(heads).float()
+    output = whole_loss(model32, heads32, ema32, Batch(**single))
+    trainable = [p for p in [*model32.parameters(), *heads32.parameters()] if p.requires_grad]
+    found = torch.autograd.grad(output.get("loss_whole", output["loss_total"]), trainable)
     worst_output = max(relative(output[key], reference[key]) for key in output)
     return worst_output, max(relative(f, g) for f, g in zip(found, grads, strict=True))
 
@@ -249,17 +299,20 @@ def make_golden(name: str, case: Case) -> tuple[dict[str, torch.Tensor], dict[st
     model = perturbed_model(case, generator)
     ema_encoder = perturbed_encoder(model, generator)
     batch, scaled = make_batch(case, generator)
+    heads = random_heads(case, generator)
 
-    output = model(batch, ema_encoder)
-    trainable = [(key, p) for key, p in model.named_parameters() if p.requires_grad]
-    grads = torch.autograd.grad(output["loss_total"], [p for _, p in trainable])
+    output = whole_loss(model, heads, ema_encoder, batch)
+    both = [*model.named_parameters(), *heads.named_parameters()]
+    trainable = [(key, p) for key, p in both if p.requires_grad]
+    grads = torch.autograd.grad(output.get("loss_whole", output["loss_total"]), [p for _, p in trainable])
     assert_clear_of_relu_kinks(model, ema_encoder, batch)
-    error = f32_error(model, ema_encoder, batch, output, grads)
+    error = f32_error(model, heads, ema_encoder, batch, output, grads)
     print(f"{name:13} f32 twin against f64: outputs {error[0]:.1e}, gradients {error[1]:.1e}")
     with torch.no_grad():
         output["feature"] = model.feature(batch.series, batch.times, batch.frame_valid, batch.region_valid)
 
     tensors = {f"param.{key}": value for key, value in model.state_dict().items()}
+    tensors |= {f"param.{key}": value for key, value in heads.state_dict().items()}
     tensors |= {f"ema.encoder.{key}": value for key, value in ema_encoder.state_dict().items()}
     inputs = dict(vars(batch))
     inputs |= {f"eps_p.{draw}" if draw else "eps_p": eps for draw, eps in enumerate(inputs.pop("eps_p"))}

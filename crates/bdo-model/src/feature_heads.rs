@@ -118,7 +118,7 @@ fn identity_term(code: Tensor<2>, kin: &[Kin], temperature: f64) -> Option<Ident
     let size = code.clone().square().sum_dim(1).sqrt().clamp_min(1e-6);
     let code = code / size;
     let similar = code.clone().matmul(code.transpose()) / temperature + matrix(allowed); // [B, B]
-    let best = similar.clone().into_data().try_to_vec::<f32>().unwrap_or_default();
+    let best = similar.clone().into_data().convert::<f32>().try_to_vec::<f32>().unwrap_or_default();
     let found = asked.iter().filter(|&&(i, j)| {
         let row = &best[i * count..(i + 1) * count];
         row.iter().enumerate().all(|(other, x)| other == j || *x < row[j])

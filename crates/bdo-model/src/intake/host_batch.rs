@@ -330,6 +330,7 @@ fn dropout_key(key: VisitKey) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fingerprint::correlations;
 
     #[test]
     fn hidden_regions_are_gone_from_what_is_seen_and_stay_in_what_is_asked() {
@@ -357,5 +358,79 @@ mod tests {
             assert!(rows.filter(|&row| !host.padded.frames.context[row]).all(|row| hidden(row).is_empty()));
         }
         assert_ne!(hidden(host.padded.frames.context.iter().position(|c| *c).unwrap_or(0)).len(), 0);
+    }
+
+    fn noisy_scan(number: u64, frames: usize, regions: usize) -> ScaledScan {
+        let mut values = vec![0.0; frames * regions];
+        fill_normal(&mut stream("host batch test", &[number]), &mut values);
+        ScaledScan {
+            times_seconds: (0..frames).map(|i| 2.0 * i as f64).collect(),
+            values,
+            region_valid: vec![true; regions],
+        }
+    }
+
+    fn fitted(regions: usize) -> FittedFingerprint {
+        let scans = (100..110).map(|i| correlations(&noisy_scan(i, 30, regions).values, regions)).collect();
+        FittedFingerprint::fit(scans, 6).expect("scans differ")
+    }
+
+    const NOISE: NoiseShape =
+        NoiseShape { width: 4, draws: 1, sample_latent: true, unit_input: false, unit_regions: false };
+
+    #[test]
+    fn a_fingerprint_is_that_of_the_visible_rows() {
+        let (regions, fitted) = (4, fitted(4));
+        let visits = [vec![0, 3, 4, 9, 11, 15, 18], vec![2, 5, 6, 7, 12]].map(|frames| Visit {
+            context: frames.iter().map(|frame| frame % 5 != 2).collect(),
+            frames,
+            origin_seconds: 0.0,
+            centre: Centre::Scan,
+        });
+        let key = |scan| VisitKey { seed: 1, epoch: 2, scan, visit: 0 };
+        let samples = [0, 1].map(|number| Sample::alone(noisy_scan(number, 20, regions), key(number)));
+        let host = HostBatch::of_visits(&samples, &visits, NOISE).with_fingerprints(&fitted);
+        let expected = samples.iter().zip(&visits).flat_map(|(sample, visit)| {
+            let visible = visit.frames.iter().filter(|frame| *frame % 5 != 2);
+            let rows: Vec<f32> =
+                visible.flat_map(|frame| sample.scan.values[frame * regions..][..regions].to_vec()).collect();
+            fitted.coordinates(&rows, regions)
+        });
+        assert_eq!(host.fingerprint, expected.collect::<Vec<_>>());
+        assert_eq!(host.fingerprint.len(), 2 * fitted.width());
+    }
+
+    #[test]
+    fn micro_batches_end_with_groups_and_keep_whose_is_what() {
+        let (regions, fitted) = (4, fitted(4));
+        // Groups of two, three and one scan, each visited twice, of lengths that need padding.
+        let groups = [0, 0, 1, 1, 1, 0];
+        let samples: Vec<Sample> = (0..6)
+            .flat_map(|scan| [Part::FirstHalf, Part::SecondHalf].map(|part| (scan, part)))
+            .enumerate()
+            .map(|(visit, (scan, part))| Sample {
+                scan: Arc::new(noisy_scan(scan as u64, 24 + 3 * scan, regions)),
+                key: VisitKey { seed: 1, epoch: 2, scan: scan as u64, visit: visit as u64 % 2 },
+                part,
+                kin: Kin { scan, person: scan / 2, group: groups[scan] },
+            })
+            .collect();
+        let mask = MaskSettings { ratio: 0.5, centre: Centre::Visible, ..MaskSettings::default() };
+        let whole = HostBatch::draw(&samples, &mask, NOISE).with_fingerprints(&fitted);
+        for (most, sizes) in [(4, vec![4, 4, 2, 2]), (2, vec![2; 6]), (64, vec![4, 6, 2])] {
+            let pieces = whole.clone().micro_batches(most);
+            assert_eq!(pieces.iter().map(HostBatch::scans).collect::<Vec<_>>(), sizes);
+            assert!(pieces.iter().all(|piece| piece.kin.iter().all(|kin| kin.group == piece.kin[0].group)));
+            let kin: Vec<Kin> = pieces.iter().flat_map(|piece| piece.kin.clone()).collect();
+            assert_eq!(kin, samples.iter().map(|sample| sample.kin).collect::<Vec<_>>());
+            // Each piece has the fingerprints of its own rows, and all together are those of the whole.
+            for piece in &pieces {
+                assert_eq!(piece.fingerprint, piece.clone().with_fingerprints(&fitted).fingerprint);
+            }
+            let together: Vec<f32> = pieces.iter().flat_map(|piece| piece.fingerprint.clone()).collect();
+            assert_eq!(together, whole.fingerprint);
+            let series: Vec<f32> = pieces.iter().flat_map(|piece| piece.padded.series.clone()).collect();
+            assert_eq!(series, whole.padded.series);
+        }
     }
 }

@@ -237,4 +237,71 @@ mod tests {
         assert!(drawn.iter().all(|n| n.abs_diff(2000) < 192), "{drawn:?}");
         assert!(hidden.iter().all(|n| n.abs_diff(1500) < 186), "{hidden:?}");
     }
+
+    /// Settings like those of the default preset: half of the visits varied, between a fifth and three fifths hidden.
+    fn varied() -> MaskSettings {
+        MaskSettings { frames: 40, stretch: 1.0, varied: 0.5, ratio: 0.6, ratio_least: 0.2, ..MaskSettings::default() }
+    }
+
+    #[test]
+    fn varied_visits_stay_in_their_part_and_hide_a_share_in_range() {
+        for count in [4usize, 5, 11, 50, 301] {
+            let times: Vec<f64> = (0..count).map(|i| 2.0 * i as f64).collect();
+            for sample in 0..200 {
+                let draw = |part| Visit::draw_part(&varied(), &times, part, &mut stream("t", &[sample]));
+                let visits = [Part::Whole, Part::FirstHalf, Part::SecondHalf].map(draw);
+                for visit in &visits {
+                    let drawn = visit.frames.len();
+                    assert!((2..=40).contains(&drawn) && visit.context.len() == drawn);
+                    // Sorted and distinct.
+                    assert!(visit.frames.is_sorted_by(|a, b| a < b));
+                    assert_eq!(visit.origin_seconds, times[visit.frames[0]]);
+                    let hidden = visit.context.iter().filter(|seen| !**seen).count();
+                    assert!((target_count(0.2, drawn)..=target_count(0.6, drawn)).contains(&hidden), "{hidden}");
+                }
+                let [whole, first, second] = visits;
+                assert!(whole.frames.iter().all(|frame| *frame < count));
+                assert!(first.frames.iter().all(|frame| *frame < count / 2));
+                assert!(second.frames.iter().all(|frame| (count / 2..count).contains(frame)));
+            }
+        }
+        // Too short to be halved: seen whole.
+        let times = [0.0, 1.0, 2.0];
+        assert_eq!(Visit::draw_part(&varied(), &times, Part::SecondHalf, &mut stream("t", &[1])).frames[0], 0);
+    }
+
+    #[test]
+    fn visits_vary_as_often_as_asked_and_hide_all_shares_alike() {
+        let times: Vec<f64> = (0..80).map(f64::from).collect();
+        let (mut consecutive, mut every, mut hidden) = (0u32, [0u32; 4], 0.0);
+        for sample in 0..800 {
+            let visit = Visit::draw(&varied(), &times, &mut stream("t", &[sample]));
+            let gaps: Vec<usize> = visit.frames.windows(2).map(|w| w[1] - w[0]).collect();
+            consecutive += u32::from(gaps.iter().all(|gap| *gap == 1));
+            for step in 2..4 {
+                every[step] += u32::from(gaps.iter().all(|gap| *gap == step));
+            }
+            hidden += visit.context.iter().filter(|seen| !**seen).count() as f64 / visit.frames.len() as f64;
+        }
+        // Binomial(800, 1/2) and (800, 1/8): standard deviations 14 and 9.
+        assert!(consecutive.abs_diff(400) < 84, "{consecutive}");
+        assert!(every[2].abs_diff(100) < 56 && every[3].abs_diff(100) < 56, "{every:?}");
+        // Uniform between 0.2 and 0.6: the mean of 800 has a standard error of 0.004.
+        assert!((hidden / 800.0 - 0.4).abs() < 0.025, "{hidden}");
+    }
+
+    /// Runs of earlier versions are drawn again as they were: numbers of the version before visits could vary.
+    #[test]
+    fn without_variation_visits_are_those_of_earlier_versions() {
+        let times: Vec<f64> = (0..30).map(f64::from).collect();
+        let drawn = |stretch: f64| {
+            let settings = MaskSettings { frames: 8, stretch, ..MaskSettings::default() };
+            let visit = Visit::draw(&settings, &times, &mut stream("t", &[3]));
+            let seen = visit.frames.iter().zip(&visit.context).filter(|(_, seen)| **seen).map(|(frame, _)| *frame);
+            (visit.origin_seconds, seen.collect::<Vec<_>>(), visit.frames)
+        };
+        assert_eq!(drawn(0.0), (0.0, vec![26, 29], vec![0, 6, 8, 9, 13, 16, 26, 29]));
+        assert_eq!(drawn(1.0), (13.0, vec![16, 19], vec![13, 14, 15, 16, 17, 18, 19, 20]));
+        assert_eq!(drawn(2.0), (0.0, vec![4, 13], vec![0, 1, 2, 4, 8, 12, 13, 14]));
+    }
 }

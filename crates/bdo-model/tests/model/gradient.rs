@@ -4,7 +4,9 @@ use crate::toy;
 use bdo_model::config::{LatentTerm, Lead, LossConfig, ModelConfig};
 use bdo_model::dynamics::cayley_basis;
 use bdo_model::ema::EmaEncoder;
-use bdo_model::init::Stream;
+use bdo_model::feature_heads::{FeatureHeads, FeatureTerms, head_table};
+use bdo_model::init::{Stream, draw_parameters};
+use bdo_model::intake::Kin;
 use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, phi1};
 use bdo_model::parameters::parameter_table;
@@ -107,4 +109,38 @@ fn check_each_parameter(config: &ModelConfig) {
         let at = |step: f64| toy::values(&loss(&toy::nudge(model.clone(), step, &direction)))[0];
         agree(&row.name, (derivative_at_zero(at), derivative));
     }
+}
+
+/// Each term on the mean control with respect to it.
+#[test]
+fn the_terms_on_the_mean_control() {
+    let mut config = toy::config();
+    config.loss = LossConfig {
+        identity: 1.0,
+        // The tape divides by a number in single precision: one that is exact in it.
+        identity_temperature: 0.25,
+        identity_width: 3,
+        fingerprint: 1.0,
+        fingerprint_width: 5,
+        ..config.loss
+    };
+    let device = Device::flex().autodiff();
+    let mut drawn = draw_parameters(&head_table(&config), 12);
+    let heads = FeatureHeads::split_off(&config, &mut drawn, Kernels::Composed, &device).unwrap();
+    let heads = toy::cast(heads, DType::F64);
+    // Two scans with a partner each, another scan of the first person, and a pair alone in its group.
+    let kin = [(0, 0, 0), (0, 0, 0), (1, 1, 0), (1, 1, 0), (2, 0, 0), (3, 2, 1), (3, 2, 1)];
+    let kin = kin.map(|(scan, person, group)| Kin { scan, person, group });
+    let shape = [kin.len(), config.width];
+    let mut stream = Stream::named(13, "features");
+    let start: Vec<f64> = (0..kin.len() * config.width).map(|_| stream.normal()).collect();
+    let known = toy::normal("fingerprints", [1, kin.len(), 5], (&device, DType::F64)).squeeze_dim::<2>(0);
+    let terms = |feature: Tensor<2>| heads.terms(&feature, &kin, Some(&known));
+    agree("identity", both(shape, &start, |x| terms(x).identity.unwrap().loss));
+    agree("fingerprint", both(shape, &start, |x| terms(x).fingerprint.unwrap()));
+    // A pair without strangers is not asked.
+    let alone = |feature: Tensor<2>| heads.terms(&feature.slice([5..7]), &kin[5..], None);
+    let feature = Tensor::<2>::from_data(TensorData::new(start, shape), (&device, DType::F64));
+    let FeatureTerms { identity, fingerprint } = alone(feature);
+    assert!(identity.is_none() && fingerprint.is_none());
 }

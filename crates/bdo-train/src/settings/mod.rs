@@ -447,7 +447,7 @@ mod tests {
         assert_eq!((settings.model_config(90).width, settings.model_config(90).heads), (384, 6));
         for (bad, words) in [
             ("train.epoch=3", "`train.epoch`: expected `train.epochs`, or another key of [train]: epochs, batch_size,"),
-            ("mask.nonsense=3", "`mask.nonsense`: expected key of [mask]: ratio, frames,"),
+            ("mask.nonsense=3", "`mask.nonsense`: expected key of [mask]: ratio, ratio_least, varied, frames,"),
             ("nothing.at=1", "`nothing`: expected one of the tables model, mask,"),
             ("model.kind=cnn", "`model.kind`: expected bdo, brainlm, brainjepa, found \"cnn\""),
             ("model.regions=3", "`model.regions`: expected"),
@@ -507,7 +507,9 @@ mod tests {
             (0.03, 1e-5, 0.01)
         );
         let train = &default.train;
-        assert_eq!((train.learning_rate_start, train.learning_rate, train.learning_rate_end), (1e-4, 1.2e-3, 5e-5));
+        assert_eq!((train.learning_rate_start, train.learning_rate, train.learning_rate_end), (1e-4, 1e-3, 5e-5));
+        assert_eq!((default.model.loss.identity, default.model.loss.fingerprint), (0.0, 1.0));
+        assert_eq!((default.mask.ratio_least, default.mask.ratio, default.mask.varied), (0.2, 0.6, 0.5));
         let lm = resolve("", &["model.kind=brainlm", "train.batch_size=128"]).unwrap().settings;
         assert_eq!((lm.train.learning_rate, lm.train.warmup, lm.train.epochs), (5e-4, 0.05, 100.0));
         assert_eq!((lm.model.dropout, lm.method.attention_dropout, lm.mask.ratio), (0.1, 0.0, 0.75));

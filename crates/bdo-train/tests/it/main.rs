@@ -5,4 +5,5 @@ mod checkpoint;
 mod golden;
 mod learning;
 mod preset;
+mod source;
 mod step;

@@ -31,7 +31,7 @@ fn host(scans: u64) -> HostBatch {
     };
     let samples: Vec<Sample> = (0..scans).map(sample).collect();
     let mask = MaskSettings { frames: 24, ..MaskSettings::default() };
-    HostBatch::draw(&samples, &mask, NoiseShape { width: 16, draws: 1, sample_latent: true, unit_input: false })
+    HostBatch::draw(&samples, &mask, NoiseShape::of(&config()))
 }
 
 /// A learner and its optimiser, at a constant learning rate.
