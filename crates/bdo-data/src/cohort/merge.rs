@@ -119,6 +119,15 @@ impl<'a> Joined<'a> {
     }
 }
 
+/// Refuses a folder that cannot be replaced in one step, before any work is done for it.
+pub fn check_replaceable(out: &Path) -> Result<(), CohortError> {
+    if is_fixed(out) {
+        let reason = "cannot change places with another folder (a mount point, or in a folder that cannot be written)";
+        return Err(CohortError::Exists { path: out.to_path_buf(), reason: reason.into() });
+    }
+    Ok(())
+}
+
 /// Writes the joined cohort beside `out` and gives it its name; whatever fails, nothing is left.
 fn write(
     joined: &Joined,
@@ -130,10 +139,7 @@ fn write(
     if out.exists() && !replace && !is_vacant(out) {
         return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
     }
-    if is_fixed(out) {
-        let reason = "cannot change places with another folder (a mount point, or in a folder that cannot be written)";
-        return Err(CohortError::Exists { path: out.to_path_buf(), reason: reason.into() });
-    }
+    check_replaceable(out)?;
     let identity = Provenance::of("merge", serde_json::to_value(&provenance).unwrap_or_default());
     let partial = partial_folder(out, &identity);
     // A leftover of an interrupted merge holds only links: starting over costs nothing.

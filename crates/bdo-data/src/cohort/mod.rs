@@ -19,7 +19,7 @@ pub use build::{
 };
 pub use label::{LabelReport, label, table_blake3};
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
-pub use merge::{append, merge};
+pub use merge::{append, check_replaceable, merge};
 pub use recipe::{Recipe, differing_recipes, recipe_of};
 pub use verify::{Damage, verify};
 

@@ -88,7 +88,9 @@ pub(super) fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Ite
 
 /// A name without its quotes and the sign of a comment.
 pub(super) fn bare(cell: &str) -> String {
-    cell.trim_matches('"').trim_start_matches('#').trim().to_owned()
+    let name = cell.trim_matches('"').trim_start_matches('#').trim();
+    // XCP-D may mark every column with a hash of its settings.
+    name.rfind("_hash-").map_or(name, |at| &name[..at]).to_owned()
 }
 
 /// The number in a cell of a line, counted from 0; NaN for a missing value.

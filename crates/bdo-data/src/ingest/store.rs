@@ -85,6 +85,7 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
             report.scans = cohort.len();
             return Ok(Some(report));
         }
+        cohort::check_replaceable(out)?;
     }
     let provenance = identity(plan, &settings, &todo);
     let build_plan = Plan {

@@ -66,18 +66,11 @@ fn numbers_of_times(times: &[f64]) -> Result<(Vec<usize>, Option<HeaderTime>), P
     Ok((numbers, Some(HeaderTime { value: step, has_unit: false })))
 }
 
-/// Reads a table; column names lose the hash that XCP-D may add.
 pub(super) fn read_table(path: &Path) -> Result<SeriesTable, Problem> {
-    let mut table = read_series(path).map_err(|e| match e {
+    read_series(path).map_err(|e| match e {
         ReadError::File(e) => Problem::new("file", format!("{} to be readable", files::name(path)), e.system),
         other => other.into_problem(),
-    })?;
-    for name in table.names.iter_mut().flatten() {
-        if let Some(at) = name.rfind("_hash-") {
-            name.truncate(at);
-        }
-    }
-    Ok(table)
+    })
 }
 
 pub(super) fn column(table: &SeriesTable, name: &str) -> Option<Vec<f32>> {
