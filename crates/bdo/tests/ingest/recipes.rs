@@ -116,7 +116,7 @@ fn hcp_young_adult() {
     assert_eq!((cohort.len(), cohort.regions().len()), (8, 5));
     assert_eq!(ids(&cohort)[..2], ["100206_task-REST1_run-LR", "100206_task-REST1_run-RL"]);
     let scan = cohort.scan(0).unwrap();
-    assert_eq!((scan.tr_seconds, scan.frames(), scan.frame_times_seconds[0]), (0.72, 30, 7.2));
+    assert_eq!((scan.tr_seconds, scan.frames(), scan.frame_times_seconds[0]), (0.72, 30, 10.0 * 0.72));
     assert_eq!(label(&cohort, "100307", "Family_ID").as_deref(), Some("51488"));
 }
 
