@@ -359,6 +359,12 @@ class Batch:
         return self.frame_valid & ~self.context
 
 
+def size_of(mean_square: Tensor) -> Tensor:
+    """Its root, or 1 where nothing is visible and there is no size."""
+    size = mean_square.sqrt()
+    return torch.where(size < 1e-6, torch.ones_like(size), size)
+
+
 class Bdo(nn.Module):
     """The trainable model; parameter names and layouts are those of 12.2."""
 
@@ -454,11 +460,11 @@ class Bdo(nn.Module):
         seen = (visible.unsqueeze(-1) & region_valid.unsqueeze(1)).to(series.dtype)
         if self.config.unit_regions:
             square = (series.square() * seen).sum(1, keepdim=True) / visible.sum(1).view(-1, 1, 1)
-            return series / square.sqrt().clamp_min(1e-6)
+            return series / size_of(square)
         if not self.config.unit_input:
             return series
         square = (series.square() * seen).sum((1, 2)) / seen.sum((1, 2))
-        return series / square.sqrt().clamp_min(1e-6).view(-1, 1, 1)
+        return series / size_of(square).view(-1, 1, 1)
 
     def feature(self, series: Tensor, times: Tensor, frame_valid: Tensor, region_valid: Tensor) -> Tensor:
         """Mean over the valid frames of B z, everything visible, noise off (3.10). -> [B, d]"""

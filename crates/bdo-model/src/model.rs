@@ -9,6 +9,7 @@ use crate::dynamics::{Dynamics, Frames, Latents, UnionGrid};
 use crate::ema::EmaEncoder;
 use crate::encoder::{Encoder, Tokens, time_code, write_gaps};
 use crate::init::initial_parameters;
+use crate::intake::NO_SIZE;
 use crate::layer::Source;
 use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
 use crate::ops::{Kernels, KeyPadding, Moments};
@@ -242,7 +243,8 @@ impl Bdo {
     }
 
     /// Divides every sample by the root mean square of its visible values, or each of its regions by its own, if the
-    /// configuration says so, and returns that [B, 1, 1] or [B, 1, N]. The series is 0 at missing regions.
+    /// configuration says so, and returns that [B, 1, 1] or [B, 1, N]. The series is 0 at missing regions. Where nothing is
+    /// visible there is no size, and values stay as they are.
     pub(crate) fn unit_sized(
         &self,
         series: Tensor<3>,
@@ -266,7 +268,8 @@ impl Bdo {
         let visible = rows(&series, &grid.context_row, grid.context_slots); // [B, C, N]
         let square = (visible.clone() * visible * weights).sum_dim(1); // [B, 1, N]
         let square = if unit_regions { square } else { square.sum_dim(2) }; // [B, 1, 1]
-        let size = square.sqrt().clamp_min(1e-6);
+        let size = square.sqrt();
+        let size = size.clone().mask_fill(size.lower_elem(NO_SIZE), 1.0);
         (series / size.clone(), Some(size))
     }
 

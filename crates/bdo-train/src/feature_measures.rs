@@ -23,6 +23,9 @@ const MOST: usize = 64;
 /// Penalty of the regressions on nuisances, as a share of the mean of the kernel's diagonal.
 const PENALTY: f64 = 0.1;
 
+/// A number of a scan, where it is known.
+type Number = fn(&IndexEntry) -> Option<f64>;
+
 /// Measures of validation scans; none if there are too few.
 pub(crate) fn feature_measures(
     model: &Bdo,
@@ -57,10 +60,10 @@ pub(crate) fn feature_measures(
         ("halves_found", found_again(&first, &second)),
         ("half_rate_found", found_again(&whole, &half_rate)),
     ]);
-    let numbers: [(&str, &dyn Fn(&IndexEntry) -> Option<f64>); 3] = [
-        ("knows_repetition_time", &|entry| Some(entry.tr_seconds)),
-        ("knows_length", &|entry| Some(entry.frames as f64)),
-        ("knows_motion", &|entry| entry.mean_fd_mm),
+    let numbers: [(&str, Number); 3] = [
+        ("knows_repetition_time", |entry| Some(entry.tr_seconds)),
+        ("knows_length", |entry| Some(entry.frames as f64)),
+        ("knows_motion", |entry| entry.mean_fd_mm),
     ];
     for (name, number) in numbers {
         let values: Option<Vec<f64>> = entries.iter().map(|entry| number(entry)).collect();

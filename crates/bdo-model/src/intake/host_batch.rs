@@ -12,6 +12,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 use std::sync::Arc;
 
+/// A root mean square below this is that of nothing: values are not divided by it, or hidden ones would become huge.
+pub(crate) const NO_SIZE: f64 = 1e-6;
+
 /// Position of the random stream of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VisitKey {
@@ -313,7 +316,10 @@ fn visible_sizes(sample: &Sample, visit: &Visit, means: &[f32], noise: NoiseShap
         }
         frames += 1;
     }
-    let size = |sum: f64, count: usize| (sum / count.max(1) as f64).sqrt().max(1e-6) as f32;
+    let size = |sum: f64, count: usize| {
+        let size = (sum / count.max(1) as f64).sqrt();
+        if size < NO_SIZE { 1.0 } else { size as f32 }
+    };
     if noise.unit_regions {
         return sums.iter().map(|sum| size(*sum, frames)).collect();
     }

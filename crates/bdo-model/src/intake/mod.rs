@@ -8,6 +8,7 @@ mod padded;
 mod timing;
 mod windows;
 
+pub(crate) use host_batch::NO_SIZE;
 pub use host_batch::{HostBatch, Kin, NoiseShape, Sample, VisitKey};
 pub use mask::{Centre, MaskSettings, Part, Visit, target_count};
 pub use masked::{Masked, Units};

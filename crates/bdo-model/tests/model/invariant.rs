@@ -6,7 +6,7 @@ use bdo_model::control::encode;
 use bdo_model::dynamics::{Frames, GridError, UnionGrid, cayley_basis};
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::init::Stream;
-use bdo_model::intake::{PaddedBatch, Windows};
+use bdo_model::intake::{Centre, HostBatch, MaskSettings, NoiseShape, PaddedBatch, Sample, Visit, VisitKey, Windows};
 use bdo_model::model::Bdo;
 use bdo_model::objective::LossWeights;
 use bdo_model::ops::Kernels;
@@ -196,4 +196,44 @@ proptest! {
         prop_assert_eq!(&grid.context_row, &listed);
         prop_assert_eq!(grid.target_count[0], roles.len() - listed.len());
     }
+}
+
+/// Such a region was once divided by 1e-6, and its hidden values by the same: a loss of 1e12.
+#[test]
+fn a_region_of_which_nothing_is_visible_keeps_its_units() {
+    let config = toy::small_preset();
+    let device = Device::flex();
+    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+    let (teacher, frames) = (EmaEncoder::new(&model.encoder), 24);
+    let mut stream = Stream::named(5, "scan");
+    let scan = ScaledScan {
+        times_seconds: (0..frames).map(|i| f64::from(i) * 0.8).collect(),
+        values: (0..24 * config.regions).map(|_| (2.0 + 3.0 * stream.normal()) as f32).collect(),
+        region_valid: vec![true; config.regions],
+    };
+    let key = VisitKey { seed: 3, epoch: 1, scan: 5, visit: 0 };
+    let loss = |host: HostBatch| {
+        let mean_square = host.target_mean_square();
+        let pass = model.train_pass(&teacher, &host.into_masked(&device), model.loss_weights()).unwrap();
+        (toy::values(&pass.loss.reconstruction)[0], mean_square)
+    };
+    // A quarter of the regions is taken out of what is seen.
+    let mask = MaskSettings { ratio: 0.5, region_ratio: 0.25, centre: Centre::Visible, ..MaskSettings::default() };
+    let (hidden, mean_square) =
+        loss(HostBatch::draw(&[Sample::alone(scan.clone(), key)], &mask, NoiseShape::of(&config)));
+    assert!(mean_square < 4.0 && hidden < 4.0 * mean_square, "{hidden}, mean square {mean_square}");
+
+    // Constant in every visible frame, 5 above that in the others: its values are not divided.
+    let context: Vec<bool> = (0..24).map(|frame| frame % 2 == 0).collect();
+    let mut constant = scan;
+    for (frame, &seen) in context.iter().enumerate() {
+        constant.values[frame * config.regions] = if seen { 7.0 } else { 12.0 };
+    }
+    let visit = Visit { frames: (0..24).collect(), context, origin_seconds: 0.0, centre: Centre::Visible };
+    let host = HostBatch::of_visits(&[Sample::alone(constant, key)], &[visit], NoiseShape::of(&config));
+    let series = toy::values(&host.clone().into_masked(&device).series);
+    let found: Vec<f64> = series.iter().step_by(config.regions).copied().collect();
+    assert_eq!(found, [0.0, 5.0].repeat(12));
+    let (flat, mean_square) = loss(host);
+    assert!(mean_square < 12.0 && flat < 2.0 * mean_square, "{flat}, mean square {mean_square}");
 }
