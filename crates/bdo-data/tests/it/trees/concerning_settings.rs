@@ -89,7 +89,7 @@ fn a_band_above_half_of_the_sampling_rate_is_refused() {
     {
         let wishes = Wishes { band_pass: Some(band), ..Wishes::default() };
         for tr_seconds in [Some(2.0), None] {
-            let said = refused(&source, &out, &IngestOptions { wishes, tr_seconds, ..series() });
+            let said = refused(&source, &out, &IngestOptions { wishes: wishes.clone(), tr_seconds, ..series() });
             assert!(said.contains("limits below 0.25 Hz, half of one frame per 2 s, found 0.3 Hz"), "{said}");
         }
     }
