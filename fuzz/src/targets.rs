@@ -119,7 +119,7 @@ pub fn bids_names(bytes: &[u8]) {
             atlas: atlas.clone(),
             aroma: false,
             desc: None,
-            dense: text.len() % 2 == 0,
+            dense: text.len().is_multiple_of(2),
             pattern: None,
         };
         for run in bids::runs(&tree, &wanted) {

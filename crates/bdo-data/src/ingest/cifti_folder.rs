@@ -26,7 +26,7 @@ fn is_dense(path: &Path) -> bool {
 pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
     let source = &sources.root;
     // With labels of grey matter, dense series are meant; without, parcels.
-    let mut scans: Vec<&PathBuf> = sources.scans(|f| is_scan(f));
+    let mut scans: Vec<&PathBuf> = sources.scans(is_scan);
     if scans.iter().any(|s| is_dense(s) == options.atlas.is_some()) {
         scans.retain(|s| is_dense(s) == options.atlas.is_some());
     }

@@ -118,7 +118,7 @@ pub(super) fn of_folders(source: &Path, path: &Path) -> ScanId {
             if people.is_empty() && id.subject.is_empty() {
                 people.push(stem);
             } else {
-                id.run = Some(stem.to_owned());
+                id.run = Some(stem);
             }
         } else if lower.starts_with("sub-") {
             folder.clone_into(&mut id.subject);

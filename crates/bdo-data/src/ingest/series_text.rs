@@ -30,6 +30,8 @@ const TIME_NAMES: [&str; 10] =
 const COUNTED_ROWS: usize = 10;
 
 type Line<'a> = (usize, &'a str);
+/// Names, lines below them, delimiter.
+type Parts<'a> = (Option<Vec<String>>, &'a [Line<'a>], Option<char>);
 
 /// Reads a table, frames down.
 pub(super) fn parse(bytes: &[u8]) -> Result<SeriesTable, Problem> {
@@ -49,7 +51,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<SeriesTable, Problem> {
 }
 
 /// The header's names, the lines below and the delimiter. Lines of comments above the table are passed over.
-fn above_and_body<'a>(lines: &'a [Line<'a>]) -> Result<(Option<Vec<String>>, &'a [Line<'a>], Option<char>), Problem> {
+fn above_and_body<'a>(lines: &'a [Line<'a>]) -> Result<Parts<'a>, Problem> {
     let comments = lines.iter().take_while(|(_, l)| l.trim_start().starts_with('#')).count();
     let first = lines.get(comments).map_or("", |(_, l)| *l);
     if comments > 0 && table_header::is_numeric(first, delimiter_of(first)) {

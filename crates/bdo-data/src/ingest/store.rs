@@ -78,7 +78,7 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
     let settings = plan.settings();
     let present = existing(out, &settings)?;
     let mut report = IngestReport { rejected: plan.rejected.clone(), ..IngestReport::default() };
-    let todo = outstanding(plan, present.as_ref(), &mut report)?;
+    let todo = outstanding(plan, present.as_ref(), &mut report);
     if let Some(cohort) = &present {
         cohort::tidy_up(out, &identity(plan, &settings, &plan.files.iter().collect::<Vec<_>>()));
         if todo.is_empty() {
@@ -141,12 +141,8 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
 }
 
 /// The files that are not in the cohort yet; those that are, but have changed, are rejected: nothing is repaired silently.
-fn outstanding<'a>(
-    plan: &'a IngestPlan,
-    present: Option<&Cohort>,
-    report: &mut IngestReport,
-) -> Result<Vec<&'a SourceFile>, IngestError> {
-    let Some(cohort) = present else { return Ok(plan.files.iter().collect()) };
+fn outstanding<'a>(plan: &'a IngestPlan, present: Option<&Cohort>, report: &mut IngestReport) -> Vec<&'a SourceFile> {
+    let Some(cohort) = present else { return plan.files.iter().collect() };
     let stored: HashMap<&ScanId, &cohort::IndexEntry> = cohort.index().iter().map(|e| (&e.id, e)).collect();
     let mut todo = vec![];
     for file in &plan.files {
@@ -159,7 +155,7 @@ fn outstanding<'a>(
             Some(rejection) => report.rejected.push(rejection),
         }
     }
-    Ok(todo)
+    todo
 }
 
 /// What is not as it was when the scan was ingested.

@@ -60,14 +60,14 @@ impl XcpD {
                 // The joined runs: as long as both, and standardised.
                 let both: Vec<usize> = self.frames().into_iter().chain(self.frames()).collect();
                 self.series(&func, &scan, 10 * person, &both);
-                self.of_run(&func, &scan, 2);
+                Self::of_run(&func, &scan, 2);
             }
         }
     }
 
     fn run(&self, func: &Path, scan: &str, person: usize, frames: &[usize]) {
         self.series(func, scan, person, frames);
-        self.of_run(func, scan, 1);
+        Self::of_run(func, scan, 1);
         let space = self.space();
         let coverage = NAMES.iter().enumerate().fold("Node\tcoverage\n".to_owned(), |s, (i, name)| {
             s + &format!("{name}\t{}\n", if i == 3 { 0.25 } else { 1.0 })
@@ -112,7 +112,7 @@ impl XcpD {
     }
 
     /// Tables of every frame of a run, or of runs after each other.
-    fn of_run(&self, func: &Path, scan: &str, times: usize) {
+    fn of_run(func: &Path, scan: &str, times: usize) {
         let flag = |t: usize| u8::from(CENSORED.contains(&t)).to_string();
         let rows =
             |row: &dyn Fn(usize) -> String| (0..times * FRAMES).map(|t| row(t % FRAMES) + "\n").collect::<String>();
