@@ -54,10 +54,12 @@ fn write_sound(folder: &Path) -> bool {
             iqrs: vec![1.0, 2.0],
             scan_count: 5,
             scan_list_hash: "11".repeat(32),
+            trained_scans: None,
         },
         people: TrainingPeople {
             subjects: [TrainingPeople::subject_hash("sub-01")].into(),
             scans: ["22".repeat(32)].into(),
+            ..TrainingPeople::default()
         },
         config,
     };

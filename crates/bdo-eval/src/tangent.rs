@@ -179,7 +179,8 @@ fn mean_covariance(scans: &[&ScanCovariance], regions: usize) -> Result<Mat<f64>
 }
 
 /// The covariance of a scan over all regions: with `v` the regions it has, `m` those it lacks and M the mean covariance,
-/// B = M_mv M_vv^-1 predicts what is missing, so that C_mv = B C_vv and C_mm = M_mm - B M_vm + B C_vv B^T. Positive as M and C are.
+/// `B = M_mv M_vv^-1` predicts what is missing, so that `C_mv = B C_vv` and `C_mm = M_mm - B M_vm + B C_vv B^T`. Positive as M and C
+/// are.
 fn completed(scan: &ScanCovariance, mean: &Mat<f64>) -> Mat<f64> {
     let regions = mean.nrows();
     let (known, v) = (scan.matrix(), &scan.valid);

@@ -184,7 +184,7 @@ mod tests {
         let busy_first = |share: f64| if share < 0.2 { 0.3 } else { 0.1 };
         let busy_at_the_end = |share: f64| if share < 0.95 { 0.1 } else { 0.2 };
         let long_steps = |share: f64| if share < 0.5 { 4.0 } else { 7.0 };
-        let comes_and_goes = |share: f64| if (share * 10.0) as u64 % 2 == 0 { 0.1 } else { 0.4 };
+        let comes_and_goes = |share: f64| if ((share * 10.0) as u64).is_multiple_of(2) { 0.1 } else { 0.4 };
         let costs: [&dyn Fn(f64) -> f64; 5] =
             [&busy_later, &busy_first, &busy_at_the_end, &long_steps, &comes_and_goes];
         for (number, cost) in costs.into_iter().enumerate() {
