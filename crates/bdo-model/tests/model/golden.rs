@@ -162,8 +162,8 @@ fn the_batch_of_the_default_preset() {
     assert!(by_region.unit_regions && !by_region.unit_input);
     let by_scan = NoiseShape { unit_input: true, unit_regions: false, ..by_region };
     let device = Device::flex();
-    let sizes: [(NoiseShape, &dyn Fn(usize, usize) -> f64); 2] = [(by_region, &of_regions), (by_scan, &of_scan)];
-    for (noise, size) in sizes {
+    for noise in [by_region, by_scan] {
+        let size = |b: usize, r: usize| if noise.unit_regions { of_regions(b, r) } else { of_scan(b, r) };
         let batch = HostBatch::of_visits(&scans, &visits, noise).into_masked(&device);
         assert_eq!(batch.frames, golden.batch(&device).frames);
         assert!(values(&batch.latent_noise).iter().all(|x| *x == 0.0), "no latent is drawn");

@@ -139,7 +139,7 @@ fn the_terms_on_the_mean_control() {
     agree("identity", both(shape, &start, |x| terms(x).identity.unwrap().loss));
     agree("fingerprint", both(shape, &start, |x| terms(x).fingerprint.unwrap()));
     // A pair without strangers is not asked.
-    let alone = |feature: Tensor<2>| heads.terms(&feature.slice([5..7]), &kin[5..], None);
+    let alone = |feature: Tensor<2>| heads.terms(&feature.narrow(0, 5, 2), &kin[5..], None);
     let feature = Tensor::<2>::from_data(TensorData::new(start, shape), (&device, DType::F64));
     let FeatureTerms { identity, fingerprint } = alone(feature);
     assert!(identity.is_none() && fingerprint.is_none());

@@ -42,7 +42,7 @@ impl Page {
 
     /// What a reader came for: one sentence, and what else must be known, in a box before everything else.
     pub fn verdict(&mut self, about: &str, headline: &str, said: &[String]) -> &mut Self {
-        let list: String = said.iter().map(|text| format!("<li>{}</li>", escape::html(text))).collect();
+        let list = said.iter().fold(String::new(), |list, text| list + "<li>" + &escape::html(text) + "</li>");
         let list = if list.is_empty() { list } else { format!("<ul>{list}</ul>") };
         let _ = write!(
             self.verdicts,

@@ -17,7 +17,7 @@ use crate::answer::Answer;
 pub(crate) struct LabelArgs {
     /// The cohort
     cohort: PathBuf,
-    /// Table of the people: TSV or CSV with a column participant_id
+    /// Table of the people: TSV or CSV with a column `participant_id`
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     participants: PathBuf,
 }

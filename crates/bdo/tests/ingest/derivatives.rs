@@ -168,7 +168,7 @@ fn images_that_xcpd_has_denoised_have_true_times_and_are_not_denoised_again() {
     image(&func.join(format!("{scan}_desc-denoised_bold.nii.gz")), kept.len(), 2.0, |v, t| voxel(3, v, kept[t]));
     image(&func.join(format!("{scan}_desc-denoisedSmoothed_bold.nii.gz")), kept.len(), 2.0, |_, t| t as f32);
     fs::write(func.join(format!("{scan}_desc-denoised_bold.json")), r#"{"RepetitionTime": 2.0}"#).unwrap();
-    let rows = (0..FRAMES).map(|t| format!("{}\n", u8::from(!kept.contains(&t)))).collect::<String>();
+    let rows = (0..FRAMES).map(|t| if kept.contains(&t) { "0\n" } else { "1\n" }).collect::<String>();
     fs::write(func.join("sub-01_task-rest_outliers.tsv"), format!("framewise_displacement\n{rows}")).unwrap();
     let atlas = atlas(dir.path());
     let arguments = [text(&root), text(&out), "--atlas", text(&atlas)];

@@ -129,7 +129,8 @@ fn three_classes_are_a_dash_where_a_method_cannot_and_few_people_are_said() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     numbered(at, "tables", 36, 6);
-    let rows: String = (1..=36).map(|i| format!("sub-{i:04}\t{}\t{}\n", ["a", "b", "c"][i % 3], 20 + i)).collect();
+    let row = |i: usize| format!("sub-{i:04}\t{}\t{}\n", ["a", "b", "c"][i % 3], 20 + i);
+    let rows = (1..=36).map(row).collect::<Vec<_>>().concat();
     std::fs::write(at.join("p.tsv"), format!("participant_id\tgroup\tage\n{rows}")).unwrap();
     run_json(at, "ingest tables c --tr 2 --format series --participants p.tsv");
     let few = "--bootstraps 50 --permutations 49 --seeds 0 --no-audit --quiet";

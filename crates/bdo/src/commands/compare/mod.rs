@@ -76,7 +76,7 @@ fn with_possible_twins(
     let known = cohort.participants().subjects().any(|subject| trained.is_trained(subject));
     let impossible = |row: &Asked| {
         let of = |row: &Row| if let Row::Bdo(of) = row { of.pooling().filter(|_| of.is_untrained()) } else { None };
-        let reads_out = row.members().iter().filter_map(of).any(|pooling| pooling.needs_readout());
+        let reads_out = row.members().iter().filter_map(of).any(Pooling::needs_readout);
         row.is_untrained() && !args.methods.contains(row) && (model.notes.is_none() || (reads_out && !known))
     };
     let (left_out, kept): (Vec<Asked>, Vec<Asked>) = rows.into_iter().partition(impossible);
