@@ -36,7 +36,7 @@ pub fn run(name: &str, target: fn(&[u8]), mut seeds: Vec<Vec<u8>>, executions: u
     for input in &seeds {
         execute(name, target, input);
     }
-    let mut dice = Dice(name.bytes().fold(1, |seed, b| seed * 31 + u64::from(b)));
+    let mut dice = Dice(name.bytes().fold(1, |seed: u64, b| seed.wrapping_mul(31).wrapping_add(u64::from(b))));
     let started = Instant::now();
     for _ in 0..executions {
         let input = derived(&seeds, &mut dice);
