@@ -65,7 +65,7 @@ fn visits(settings: &Settings) -> String {
     };
     let varied = if mask.varied > 0.0 {
         format!(
-            "; for {} of the visits every second or third frame, or frames drawn at random from the whole scan",
+            "; for {} of the visits frames drawn from every second or third one, or at random from the whole scan",
             percent(mask.varied)
         )
     } else {

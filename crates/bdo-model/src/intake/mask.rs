@@ -16,7 +16,7 @@ keys! {
         /// Least share of hidden frames: each training visit draws its share between this and `ratio`. At or above `ratio`,
         /// every visit hides `ratio`, as in the paper.
         ratio_least: f64 = 1.0, SHARE, BDO;
-        /// Share of the training visits that are drawn in another way than `stretch` says: every second or third frame, or
+        /// Share of the training visits that are drawn in another way than `stretch` says: from every second or third frame, or
         /// irregularly from all there is. The feature of a scan must not depend on its clock. 0 is the paper.
         varied: f64 = 0.0, SHARE, BDO;
         /// Frames drawn per visit of a scan; a scan with fewer gives all it has. The paper's value.
