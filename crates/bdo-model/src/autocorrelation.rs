@@ -4,6 +4,8 @@
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
+use bdo_kernels::linalg::solve_positive;
+use faer::Mat;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -32,18 +34,38 @@ impl Autocorrelation {
         // Half of the shortest repetition time: scans of different ones do not share bins by rounding.
         let lag_seconds = shortest / 2.0;
         let bins = (LONGEST_SECONDS / lag_seconds) as usize + 1;
-        let sums: Vec<Vec<(f64, f64)>> = scans
-            .par_iter()
-            .map(|&i| {
-                let scan = scaler.apply(&cohort.scan(i)?);
-                Ok(products(&scan.times_seconds, &scan.values, scan.region_valid.len(), lag_seconds, bins))
-            })
-            .collect::<Result<_, CohortError>>()?;
+        let scaled = |&i: &usize| {
+            let scan = scaler.apply(&cohort.scan(i)?);
+            Ok((scan.times_seconds, scan.values))
+        };
+        let series = scans.par_iter().map(scaled).collect::<Result<Vec<_>, CohortError>>()?;
+        Ok(Self::pooled(&series, cohort.regions().len(), lag_seconds, bins))
+    }
+
+    /// Pooled over series of so many columns, each with the times of its rows.
+    pub fn pooled(series: &[(Vec<f64>, Vec<f32>)], columns: usize, lag_seconds: f64, bins: usize) -> Self {
+        let one = |(times, values): &(Vec<f64>, Vec<f32>)| products(times, values, columns, lag_seconds, bins);
+        let sums: Vec<Vec<(f64, f64)>> = series.par_iter().map(one).collect();
         let total =
             |bin: usize| sums.iter().fold((0.0, 0.0), |(sum, count), scan| (sum + scan[bin].0, count + scan[bin].1));
         let means: Vec<Option<f64>> =
             (0..bins).map(total).map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
-        Ok(Self { lag_seconds, values: filled(&means) })
+        Self { lag_seconds, values: filled(&means) }
+    }
+
+    /// Weights [visible, times] of visible frames in the best linear prediction of others, around a mean of 0. An estimated
+    /// autocorrelation need not be positive definite, so as little as suffices is added to the diagonal.
+    pub fn kriging(&self, visible_seconds: &[f64], times_seconds: &[f64]) -> Mat<f64> {
+        let between = |a: &[f64], b: &[f64]| Mat::from_fn(a.len(), b.len(), |i, j| self.at(a[i] - b[j]));
+        let (mut known, asked) = (between(visible_seconds, visible_seconds), between(visible_seconds, times_seconds));
+        let mut added = 1e-6;
+        loop {
+            (0..visible_seconds.len()).for_each(|i| known[(i, i)] = self.at(0.0) + added);
+            if let Some(weights) = solve_positive(&known, &asked) {
+                return weights;
+            }
+            added *= 4.0;
+        }
     }
 
     /// Between two frames this far apart.

@@ -118,7 +118,7 @@ fn objective(settings: &Settings) -> String {
     if loss.fingerprint > 0.0 {
         on_feature += &format!(
             ", plus {} times the squared error with which the mean control of a visit tells, through a linear map that is not kept, the correlations of regions over the visible frames, in the {} coordinates in which training people differ most",
-            loss.fingerprint, loss.fingerprint_width
+            loss.fingerprint, model.width
         );
     }
     if loss.identity > 0.0 {
