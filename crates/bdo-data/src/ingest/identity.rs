@@ -61,6 +61,12 @@ pub(super) fn of_connectome_project(path: &Path) -> Option<(ScanId, String)> {
     Some((ScanId { subject, session, task, run }, folder))
 }
 
+/// Whether a file lies in a folder inside the folder of a run, `MNINonLinear/Results/RUN/FOLDER/`.
+pub(super) fn is_inside_run(path: &Path) -> bool {
+    let parts: Vec<_> = path.iter().collect();
+    parts.windows(2).rposition(|w| w[0] == "MNINonLinear" && w[1] == "Results").is_some_and(|i| parts.len() > i + 4)
+}
+
 /// The Lifespan and disease studies of the project name a folder after person and visit: `HCA6002236_V1_MR`.
 fn person_and_visit(folder: &str) -> (String, Option<String>) {
     match folder.strip_suffix("_MR").and_then(|f| f.rsplit_once('_')) {
