@@ -77,8 +77,17 @@ fn person_and_visit(folder: &str) -> (String, Option<String>) {
 
 /// The folder of FSL's FEAT or MELODIC that a file is in.
 pub(super) fn feat_folder(path: &Path) -> Option<&Path> {
-    let is_one = |f: &Path| ["feat", "ica"].contains(&files::ending(f).as_str());
-    path.parent().filter(|f| is_one(f))
+    path.parent().filter(|f| is_feat_folder(f))
+}
+
+fn is_feat_folder(folder: &Path) -> bool {
+    ["feat", "ica"].contains(&files::ending(folder).as_str())
+}
+
+/// Whether a file lies in a folder inside such a folder (`reg`, `stats`), where no series are.
+pub(super) fn is_inside_feat(source: &Path, path: &Path) -> bool {
+    let below = path.strip_prefix(source.parent().unwrap_or(source)).unwrap_or(path);
+    feat_folder(path).is_none() && below.ancestors().skip(2).any(is_feat_folder)
 }
 
 /// Whose image it is by its own name; else by the whole name.

@@ -230,6 +230,8 @@ fn feat_folders_are_told_apart_by_their_folders() {
         Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("mask.nii"), |_, _| 1.0);
         Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("mean_func.nii"), |_, _| 1.0);
         Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("example_func.nii"), |_, _| 1.0);
+        Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("reg/example_func.nii"), |_, _| 1.0);
+        Image::of(30).write(&folder.join("stats/res4d.nii"), |v, t| voxel(person + 50, v, t));
     }
     let options = IngestOptions { atlas: Some(atlas(dir.path())), drop_volumes: Some(0), ..IngestOptions::default() };
     let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);
