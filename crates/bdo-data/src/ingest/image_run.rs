@@ -67,7 +67,10 @@ pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanio
     }
     let options = masker_options(plan);
     let masker = if let Some(mask) = &beside.mask {
-        let volume = NiftiReader::read_single(mask, &limits).map_err(ReadError::into_problem)?;
+        let volume = NiftiReader::read_single(mask, &limits).map_err(|e| {
+            let problem = e.into_problem();
+            Problem { what: format!("brain mask: {}", problem.what), ..problem }
+        })?;
         Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(ReadError::into_problem)?)
     } else {
         let mut known = maskers.lock().unwrap_or_else(PoisonError::into_inner);
