@@ -79,7 +79,10 @@ fn notes_on_reading_are_repeated_after_an_interruption() {
         write(&source.join(format!("1{person:02}.npy")), array);
     }
     let options = IngestOptions { format: Some(Format::Series), ..IngestOptions::default() };
-    let stopped = store(&plan(&source, &options).unwrap(), &out, &StopLate(AtomicBool::new(false), people - 6));
+    // Two threads read eight scans at a time, between which a run can stop.
+    let few = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let late = StopLate(AtomicBool::new(false), 9);
+    let stopped = few.install(|| store(&plan(&source, &options).unwrap(), &out, &late));
     assert!(stopped.is_err());
     fs::write(source.join("100.npy"), "not read again").unwrap();
     let report = store(&plan(&source, &options).unwrap(), &out, &Silent).unwrap();
