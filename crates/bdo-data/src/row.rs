@@ -7,15 +7,15 @@ pub(crate) fn delimiter_of(line: &str) -> Option<char> {
 
 /// The cells of a line, without quotes around them. A delimiter in quotes separates nothing.
 pub(crate) fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Item = &str> + '_> {
+    fn unquoted(cell: &str) -> &str {
+        let cell = cell.trim();
+        cell.strip_prefix('"').and_then(|c| c.strip_suffix('"')).unwrap_or(cell)
+    }
     if !line.contains('"') {
         return match delimiter {
             Some(d) => Box::new(line.split(d).map(str::trim)),
             None => Box::new(line.split_whitespace()),
         };
-    }
-    fn unquoted(cell: &str) -> &str {
-        let cell = cell.trim();
-        cell.strip_prefix('"').and_then(|c| c.strip_suffix('"')).unwrap_or(cell)
     }
     let mut quoted = false;
     let mut ends = move |c: char, is_delimiter: bool| {

@@ -63,7 +63,7 @@ pub fn read_series(
     if start != 0.0 {
         series.warnings.push(format!("the series starts at {start} s; times are counted from its first frame"));
     }
-    Ok(CiftiSeries { series, regions })
+    Ok(CiftiSeries { regions, series })
 }
 
 /// Sums over the points of every region, frame by frame.

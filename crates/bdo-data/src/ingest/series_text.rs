@@ -69,13 +69,13 @@ fn text_of(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
 /// Takes the delimiter off the end of lines where it only ends them. Where it is followed by a value that is missing, the columns
 /// of header and rows are as many without that.
 fn strip_ends(lines: &mut [Line]) {
+    fn bare_of(line: &str, delimiter: char) -> Option<&str> {
+        line.trim_end_matches(['\r', ' ']).strip_suffix(delimiter)
+    }
     let comments = lines.iter().take_while(|(_, l)| l.trim_start().starts_with('#')).count();
     let (above, rows) = lines.split_at_mut(comments.max(1).min(lines.len()));
     let (Some((_, head)), Some((_, first))) = (above.last_mut(), rows.first()) else { return };
     let Some(delimiter) = delimiter_of(first) else { return };
-    fn bare_of(line: &str, delimiter: char) -> Option<&str> {
-        line.trim_end_matches(['\r', ' ']).strip_suffix(delimiter)
-    }
     let count = |line: &str| cells(line, Some(delimiter)).count();
     let number = |row: Option<&Line>| cells(row?.1, Some(delimiter)).next()?.parse::<usize>().ok();
     // A column that counts rows needs no header, so that a shorter header does not tell.
