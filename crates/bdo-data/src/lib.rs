@@ -18,6 +18,7 @@ pub mod bids;
 pub mod ingest;
 pub mod participants;
 pub mod pattern;
+mod row;
 pub mod cohort;
 pub mod quality;
 pub mod division;

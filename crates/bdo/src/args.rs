@@ -321,7 +321,7 @@ impl Choice for Format {
         (Self::Bids, "bids", "Derivatives of fMRIPrep, XCP-D or giga_connectome"),
         (Self::Cifti, "cifti", "CIFTI series: .dtseries.nii with a .dlabel.nii atlas, or .ptseries.nii"),
         (Self::Nifti, "nifti", "Volume images with a label image as atlas"),
-        (Self::Series, "series", "One table per scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat"),
+        (Self::Series, "series", "One table per scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat, .h5"),
     ];
 }
 

@@ -6,6 +6,7 @@ use super::Hemisphere;
 use crate::durable::InFile;
 use crate::problem::{Problem, ReadError};
 use crate::region::repeated_name;
+use crate::row;
 
 /// Largest table read; real ones have some tens of KiB.
 const MOST_BYTES: u64 = 16 << 20;
@@ -82,9 +83,8 @@ pub(super) fn find_table(image: &Path) -> Option<PathBuf> {
 
 fn columns(lines: &[&str]) -> Option<Vec<LabelRow>> {
     let (header, rows) = lines.split_first()?;
-    let delimiter = ['\t', ','].into_iter().find(|d| header.contains(*d))?;
-    let cells =
-        |line: &str| -> Vec<String> { line.split(delimiter).map(|c| c.trim().trim_matches('"').to_owned()).collect() };
+    let delimiter = Some(row::delimiter_of(header)?);
+    let cells = |line: &str| -> Vec<String> { row::cells(line, delimiter).map(str::to_owned).collect() };
     let header: Vec<String> = cells(header).iter().map(|c| c.to_lowercase()).collect();
     let position = |names: &[&str]| names.iter().find_map(|n| header.iter().position(|h| h == n));
     let (id, name) = (position(&["index", "id", "label_id"])?, position(&["name", "label", "region"])?);
@@ -146,6 +146,7 @@ mod tests {
         for text in [
             "index\tname\themisphere\n0\tbackground\tn/a\n7\ta\tL\n2\tb c\tR\n",
             "a\n7 10 20 30 255\nb c\n2 10 20 30 255\n",
+            "network,index,name\n\"x, y\",7,a\n\"x\",2,\"b c\"\n",
         ] {
             std::fs::write(&path, text).unwrap();
             let rows = read_table(&path).unwrap();

@@ -9,4 +9,4 @@ mod tree;
 
 pub use name::BidsName;
 pub use run::{Kind, Run, SpaceWish, Wanted, atlases, runs, scan_id};
-pub use tree::{BidsFile, Tree};
+pub use tree::{BidsFile, Metadata, Tree, parse_sidecar};

@@ -245,7 +245,10 @@ fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
     let kind = match wanted.kind {
         Kind::Images => {
             let known: &[&str] = if wanted.aroma { &["smoothAROMAnonaggr"] } else { &PREPARED };
+            // Phase, and the parts of complex numbers, are no signal to take means of.
+            let magnitude = name.get("part").is_none_or(|p| p == "mag");
             name.suffix == "bold"
+                && magnitude
                 && [".nii", ".nii.gz"].contains(&name.ending.as_str())
                 && (wanted.desc.is_some() || name.get("desc").is_some_and(|d| known.contains(&d)))
         }

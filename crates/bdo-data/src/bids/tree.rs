@@ -25,7 +25,7 @@ pub struct Tree {
 }
 
 /// What sidecars say about a file.
-pub(super) type Metadata = serde_json::Map<String, serde_json::Value>;
+pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
 impl Tree {
     /// Sorts out a listing of the files below `root`.
@@ -100,14 +100,18 @@ impl Tree {
             sidecars.sort_by_key(|f| (f.name.len(), &f.path));
             for sidecar in sidecars {
                 let bytes = durable::read(&sidecar.path)?;
-                let parsed = serde_json::from_slice::<Metadata>(&bytes)
-                    .or_else(|e| serde_json::from_slice(&without_nan(&bytes)).map_err(|_| e))
-                    .map_err(|e| FileError::new("understand", &sidecar.path, e.into()))?;
-                all.extend(parsed);
+                let parsed = parse_sidecar(&bytes);
+                all.extend(parsed.map_err(|e| FileError::new("understand", &sidecar.path, e.into()))?);
             }
         }
         Ok(all)
     }
+}
+
+/// What a sidecar says, also with the byte-order mark of Windows and the NaN of Python.
+pub fn parse_sidecar(bytes: &[u8]) -> Result<Metadata, serde_json::Error> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    serde_json::from_slice(bytes).or_else(|e| serde_json::from_slice(&without_nan(bytes)).map_err(|_| e))
 }
 
 /// Python writes NaN and Infinity, which JSON does not know: outside of texts they become null.
@@ -137,7 +141,7 @@ mod tests {
     #[test]
     fn numbers_that_python_writes_and_json_does_not_know() {
         let text = br#"{"a": NaN, "b": [-Infinity, Infinity, 1], "c": "NaN \" NaN"}"#;
-        let read: Metadata = serde_json::from_slice(&without_nan(text)).unwrap();
+        let read = parse_sidecar(text).unwrap();
         assert!(read["a"].is_null() && read["b"][1].is_null());
         assert_eq!(read["c"], "NaN \" NaN");
     }

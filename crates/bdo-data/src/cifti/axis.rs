@@ -9,6 +9,8 @@ pub enum Axis {
         points: u64,
         /// Step in seconds; absent where the series is not over time.
         step_seconds: Option<f64>,
+        /// Where the first point lies, in the unit of the series.
+        start: f64,
     },
     /// Points of grey matter.
     BrainModels {

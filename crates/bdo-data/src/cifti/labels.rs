@@ -67,6 +67,9 @@ impl CiftiLabels {
         if !absent.is_empty() {
             warnings.push(format!("{} labels of the table have no point and no column", absent.len()));
         }
+        if let Some(key) = used.iter().filter(|k| **k > 0 && !map.labels.iter().any(|(key, _)| key == *k)).min() {
+            return Err(file.problem(Problem::new("label table", format!("a label of key {key}"), "none")));
+        }
         let names: Vec<&str> = present.iter().map(|(_, name)| name.as_str()).collect();
         if let Some(twice) = repeated_name(names.iter().copied()) {
             return Err(file.problem(Problem::new("label table", "different names", format!("{twice:?} twice"))));

@@ -29,9 +29,9 @@ pub fn read_series(
     let file = CiftiFile::open(path, limits)?;
     let axes = file.axes().clone();
     let kinds = format!("{} and {}", axes[0].kind(), axes[1].kind());
-    let (frames, step, across, time_first) = match axes {
-        [Axis::Series { points, step_seconds }, other] => (points as usize, step_seconds, other, true),
-        [other, Axis::Series { points, step_seconds }] => (points as usize, step_seconds, other, false),
+    let (frames, step, start, across, time_first) = match axes {
+        [Axis::Series { points, step_seconds, start }, other] => (points as usize, step_seconds, start, other, true),
+        [other, Axis::Series { points, step_seconds, start }] => (points as usize, step_seconds, start, other, false),
         _ => return Err(file.problem(Problem::new("axes", "a series and brain models or parcels", kinds))),
     };
     let (columns, regions, total): (Vec<u32>, Vec<Region>, Option<Vec<u32>>) = match (&across, atlas) {
@@ -59,7 +59,11 @@ pub fn read_series(
     }
     let mut sums = Sums::new(frames, regions.len());
     let blake3 = sums.read(file, &columns, time_first)?;
-    Ok(CiftiSeries { series: sums.means(blake3, step, total.as_deref(), &regions, options), regions })
+    let mut series = sums.means(blake3, step, total.as_deref(), &regions, options);
+    if start != 0.0 {
+        series.warnings.push(format!("the series starts at {start} s; times are counted from its first frame"));
+    }
+    Ok(CiftiSeries { regions, series })
 }
 
 /// Sums over the points of every region, frame by frame.

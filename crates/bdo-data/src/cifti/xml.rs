@@ -1,5 +1,7 @@
 //! The XML extension of a CIFTI-2 file.
 
+use std::collections::HashSet;
+
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::axis::{Axis, BrainModel, LabelMap, Places, VolumeGrid};
@@ -71,7 +73,8 @@ fn series(map: Node) -> Result<Axis, Problem> {
     let step = step * 10_f64.powi(exponent);
     let over_time = attribute(map, "SeriesUnit")? == "SECOND";
     let step_seconds = (over_time && step > 0.0).then_some(step);
-    Ok(Axis::Series { points: number(map, "NumberOfSeriesPoints")?, step_seconds })
+    let start: f64 = number::<f64>(map, "SeriesStart")? * 10_f64.powi(exponent);
+    Ok(Axis::Series { points: number(map, "NumberOfSeriesPoints")?, step_seconds, start })
 }
 
 fn brain_models(map: Node) -> Result<Axis, Problem> {
@@ -101,6 +104,7 @@ fn brain_models(map: Node) -> Result<Axis, Problem> {
         }
         models.push((offset, BrainModel { structure, surface_vertices, places }));
     }
+    check_places(models.iter().map(|(_, m)| m), volume.as_ref())?;
     models.sort_by_key(|(offset, _)| *offset);
     let mut next = 0;
     for (offset, model) in &models {
@@ -110,6 +114,40 @@ fn brain_models(map: Node) -> Result<Axis, Problem> {
         next += model.places.len() as u64;
     }
     Ok(Axis::BrainModels { models: models.into_iter().map(|(_, m)| m).collect(), volume })
+}
+
+/// Every point is one of its surface or grid, and there once.
+fn check_places<'a>(models: impl Iterator<Item = &'a BrainModel>, volume: Option<&VolumeGrid>) -> Result<(), Problem> {
+    let mut surfaces = HashSet::new();
+    let mut seen_voxels = HashSet::new();
+    for model in models {
+        let problem = |expected: String, found: String| Err(Problem::new(&model.structure, expected, found));
+        match &model.places {
+            Places::Vertices(vertices) => {
+                let all = model.surface_vertices.unwrap_or(0);
+                let mut seen = HashSet::new();
+                if !surfaces.insert(&model.structure) {
+                    return problem("one surface of a structure".into(), "a second".into());
+                }
+                if let Some(v) = vertices.iter().find(|v| u64::from(**v) >= all) {
+                    return problem(format!("vertices below {all}, as the surface has so many"), v.to_string());
+                }
+                if let Some(v) = vertices.iter().find(|v| !seen.insert(**v)) {
+                    return problem("every vertex once".into(), format!("{v} twice"));
+                }
+            }
+            Places::Voxels(voxels) => {
+                let shape = volume.map_or([0; 3], |v| v.shape);
+                if let Some(v) = voxels.iter().find(|v| v.iter().zip(shape).any(|(i, n)| u64::from(*i) >= n)) {
+                    return problem(format!("voxels of a grid of sizes {shape:?}"), format!("{v:?}"));
+                }
+                if let Some(v) = voxels.iter().find(|v| !seen_voxels.insert(**v)) {
+                    return problem("every voxel once".into(), format!("{v:?} twice"));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn volume(node: Node) -> Result<VolumeGrid, Problem> {
@@ -163,4 +201,42 @@ fn indices(node: Node) -> Result<Vec<u32>, Problem> {
     let text = node.text().unwrap_or_default();
     let parsed: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
     parsed.map_err(|_| Problem::new(node.tag_name().name(), "whole numbers", "others"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_models(models: &str) -> Result<Axes, Problem> {
+        let volume = r#"<Volume VolumeDimensions="2,2,2"><TransformationMatrixVoxelIndicesIJKtoXYZ MeterExponent="-3">1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1</TransformationMatrixVoxelIndicesIJKtoXYZ></Volume>"#;
+        let series = r#"<MatrixIndicesMap AppliesToMatrixDimension="0" IndicesMapToDataType="CIFTI_INDEX_TYPE_SERIES" NumberOfSeriesPoints="9" SeriesExponent="0" SeriesStart="0" SeriesStep="1" SeriesUnit="SECOND"/>"#;
+        let across = format!(
+            r#"<MatrixIndicesMap AppliesToMatrixDimension="1" IndicesMapToDataType="CIFTI_INDEX_TYPE_BRAIN_MODELS">{volume}{models}</MatrixIndicesMap>"#
+        );
+        axes(format!(r#"<CIFTI Version="2"><Matrix>{series}{across}</Matrix></CIFTI>"#).as_bytes())
+    }
+
+    fn surface(offset: usize, side: &str, vertices: &str) -> String {
+        format!(
+            r#"<BrainModel IndexOffset="{offset}" IndexCount="2" ModelType="CIFTI_MODEL_TYPE_SURFACE" BrainStructure="{side}" SurfaceNumberOfVertices="5"><VertexIndices>{vertices}</VertexIndices></BrainModel>"#
+        )
+    }
+
+    fn voxels(indices: &str) -> String {
+        format!(
+            r#"<BrainModel IndexOffset="0" IndexCount="2" ModelType="CIFTI_MODEL_TYPE_VOXELS" BrainStructure="T"><VoxelIndicesIJK>{indices}</VoxelIndicesIJK></BrainModel>"#
+        )
+    }
+
+    #[test]
+    fn points_outside_their_surface_or_grid_and_points_given_twice_are_refused() {
+        assert!(of_models(&(surface(0, "L", "0 4") + &surface(2, "R", "0 4"))).is_ok());
+        assert!(of_models(&voxels("0 0 0 1 1 1")).is_ok());
+        let found = |models: &str| of_models(models).unwrap_err().found;
+        assert_eq!(found(&surface(0, "L", "0 5")), "5");
+        assert_eq!(found(&surface(0, "L", "3 3")), "3 twice");
+        assert_eq!(found(&(surface(0, "L", "0 4") + &surface(2, "L", "1 2"))), "a second");
+        assert_eq!(found(&voxels("0 0 0 1 2 1")), "[1, 2, 1]");
+        assert_eq!(found(&voxels("1 1 1 1 1 1")), "[1, 1, 1] twice");
+    }
 }

@@ -79,6 +79,12 @@ pub trait Observer: Sync {
     fn stop_requested(&self) -> bool {
         false
     }
+    /// What was noticed so far, kept beside each finished part.
+    fn noticed(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+    /// What was noticed before an interruption.
+    fn take_up(&self, _noticed: serde_json::Value) {}
 }
 
 /// What came of a build.
@@ -113,6 +119,8 @@ struct Checkpoint {
     index: Vec<IndexEntry>,
     rejected: Vec<Rejection>,
     next_item: usize,
+    #[serde(default)]
+    noticed: serde_json::Value,
 }
 
 /// The table of what was rejected; alone in a folder it says why there is no cohort.
@@ -212,7 +220,7 @@ pub fn build_beside(
     durable::create_folder(&cohort.join("scans"))?;
     durable::create_folder(&work)?;
     let lock = lock(&work.join("lock"))?;
-    let mut builder = Builder::resume(&cohort, &work, plan, copies)?;
+    let mut builder = Builder::resume(&cohort, &work, plan, copies, observer)?;
     builder.fill(plan, &produce, observer)?;
     let (manifest, report) = builder.into_manifest(plan);
     if report.index.is_empty() {
@@ -234,10 +242,12 @@ pub(super) fn refuse_link(path: &Path) -> Result<(), CohortError> {
 
 /// Waits for, and holds, the right to give `out` its name: publishing is for one process at a time.
 pub fn lock_beside(out: &Path) -> Result<File, CohortError> {
-    let folder = durable::parent(out);
+    // Processes that see a folder as their mount point do not see the one it lies in.
+    let folder = if is_fixed(out) { out } else { durable::parent(out) };
     durable::create_folder(folder)?;
     let file = File::open(folder).in_file("lock", folder)?;
     file.lock().in_file("lock", folder)?;
+    super::inside::finish(out)?;
     Ok(file)
 }
 
@@ -280,7 +290,7 @@ pub(super) fn is_fixed(out: &Path) -> bool {
 }
 
 /// Moves what a finished folder holds into one that cannot be replaced. `cohort.json`, without which it is no cohort, comes last.
-fn move_into(fresh: &Path, out: &Path) -> Result<(), CohortError> {
+pub(super) fn move_into(fresh: &Path, out: &Path) -> Result<(), CohortError> {
     let mut entries: Vec<PathBuf> = vec![];
     for entry in fs::read_dir(fresh).in_file("read", fresh)? {
         entries.push(entry.in_file("read", fresh)?.path());
@@ -334,7 +344,13 @@ struct Builder {
 
 impl Builder {
     /// Takes up the finished parts; anything later is thrown away and done again.
-    fn resume(cohort: &Path, work: &Path, plan: &Plan, copies: &Copies) -> Result<Self, CohortError> {
+    fn resume(
+        cohort: &Path,
+        work: &Path,
+        plan: &Plan,
+        copies: &Copies,
+        observer: &dyn Observer,
+    ) -> Result<Self, CohortError> {
         let (scans, work) = (cohort.join("scans"), work.to_path_buf());
         let contents = match copies {
             Copies::Stored => None,
@@ -352,6 +368,7 @@ impl Builder {
             builder.parts.push(checkpoint.part);
             builder.report.index.extend(checkpoint.index);
             builder.report.rejected = checkpoint.rejected;
+            observer.take_up(checkpoint.noticed);
             builder.next_item = checkpoint.next_item.min(plan.items);
         }
         let kept: BTreeSet<String> = (0..builder.parts.len()).map(part_name).collect();
@@ -398,7 +415,7 @@ impl Builder {
             let (stored, next) = rayon::join(
                 || {
                     for (i, item) in std::mem::take(&mut ready).into_iter().enumerate() {
-                        self.store(at + i, item, plan, &schema, &mut open)?;
+                        self.store(at + i, item, plan, &schema, &mut open, observer)?;
                         observer.advance(at + i + 1, self.report.rejected.len());
                     }
                     Ok::<(), CohortError>(())
@@ -408,7 +425,7 @@ impl Builder {
             stored?;
             (ready, at) = (next, following);
         }
-        self.close_part(&mut open, plan.items)
+        self.close_part(&mut open, plan.items, observer)
     }
 
     fn store(
@@ -418,6 +435,7 @@ impl Builder {
         plan: &Plan,
         schema: &arrow_schema::SchemaRef,
         open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
+        observer: &dyn Observer,
     ) -> Result<(), CohortError> {
         let accepted = scan.and_then(|scan| self.admit(scan, plan));
         let scan = match accepted {
@@ -434,7 +452,7 @@ impl Builder {
         if let Some((writer, entries)) = open {
             entries.push(writer.push(&scan, self.parts.len())?);
             if writer.bytes() >= plan.part_bytes {
-                self.close_part(open, item + 1)?;
+                self.close_part(open, item + 1, observer)?;
             }
         }
         Ok(())
@@ -464,12 +482,13 @@ impl Builder {
         &mut self,
         open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
         next_item: usize,
+        observer: &dyn Observer,
     ) -> Result<(), CohortError> {
         let Some((writer, index)) = open.take() else { return Ok(()) };
         let number = self.parts.len();
         let part = writer.finish(format!("scans/{}", part_name(number)))?;
         let rejected = self.report.rejected.clone();
-        let checkpoint = Checkpoint { part, index, rejected, next_item };
+        let checkpoint = Checkpoint { part, index, rejected, next_item, noticed: observer.noticed() };
         let json = serde_json::to_vec(&checkpoint).expect("a checkpoint holds only strings and finite numbers");
         durable::write(&self.work.join(checkpoint_name(number)), &json)?;
         self.parts.push(checkpoint.part);

@@ -6,7 +6,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::CohortError;
-use crate::durable;
 use crate::scan::ScanId;
 
 /// Name and version of the layout; readers refuse any other.
@@ -159,7 +158,7 @@ impl Checksums {
             found,
             scans: vec![],
         };
-        let bytes = durable::read(&path)?;
+        let bytes = super::inside::read(folder, CHECKSUMS_FILE)?;
         let text = String::from_utf8(bytes).map_err(|_| damaged("bytes that are not text".into()))?;
         let mut sums = BTreeMap::new();
         for (number, line) in text.split_inclusive('\n').enumerate() {

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use super::build::{
-    REJECTED_FILE, Unpublished, is_fixed, is_vacant, part_name, partial_folder, refuse_link, write_folder_tables,
+    REJECTED_FILE, Unpublished, is_fixed, is_vacant, move_into, part_name, partial_folder, refuse_link,
+    write_folder_tables,
 };
 use super::manifest::{FORMAT, IndexEntry, Manifest, Part, Provenance};
-use super::{Cohort, CohortError};
+use super::{Cohort, CohortError, inside};
 use crate::durable::{self, InFile};
 use crate::participants::Participants;
 
@@ -119,16 +120,7 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// Refuses a folder that cannot be replaced in one step, before any work is done for it.
-pub fn check_replaceable(out: &Path) -> Result<(), CohortError> {
-    if is_fixed(out) {
-        let reason = "cannot change places with another folder (a mount point, or in a folder that cannot be written)";
-        return Err(CohortError::Exists { path: out.to_path_buf(), reason: reason.into() });
-    }
-    Ok(())
-}
-
-/// Writes the joined cohort beside `out` and gives it its name; whatever fails, nothing is left.
+/// Writes the joined cohort beside `out`, or inside where `out` cannot be replaced, and gives it its name; whatever fails, nothing is left.
 fn write(
     joined: &Joined,
     out: &Path,
@@ -139,7 +131,6 @@ fn write(
     if out.exists() && !replace && !is_vacant(out) {
         return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
     }
-    check_replaceable(out)?;
     let identity = Provenance::of("merge", serde_json::to_value(&provenance).unwrap_or_default());
     let partial = partial_folder(out, &identity);
     // A leftover of an interrupted merge holds only links: starting over costs nothing.
@@ -179,14 +170,15 @@ fn fill(
     };
     write_folder_tables(folder, &manifest, joined.first.regions(), &joined.index, &joined.participants, extras)?;
     durable::sync_folder(&folder.join("scans"))?;
-    if replace {
-        exchange(folder, out)?;
-    } else {
-        if out.exists() {
-            // Vacant but for the table of a run in which nothing was good.
-            let _ = fs::remove_file(out.join(REJECTED_FILE));
-        }
-        fs::rename(folder, out).in_file("write", out)?;
+    if !replace && out.exists() {
+        // Vacant but for the table of a run in which nothing was good.
+        let _ = fs::remove_file(out.join(REJECTED_FILE));
+    }
+    match (replace, is_fixed(out)) {
+        (true, true) => inside::replace(folder, out, &joined.parts)?,
+        (true, false) => exchange(folder, out)?,
+        (false, true) => move_into(folder, out)?,
+        (false, false) => fs::rename(folder, out).in_file("write", out)?,
     }
     durable::sync_folder(durable::parent(out))?;
     Ok(manifest)

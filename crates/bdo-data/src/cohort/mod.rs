@@ -5,6 +5,7 @@
 
 mod batch;
 mod build;
+mod inside;
 mod label;
 mod manifest;
 mod merge;
@@ -19,7 +20,7 @@ pub use build::{
 };
 pub use label::{LabelReport, label, table_blake3};
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
-pub use merge::{append, check_replaceable, merge};
+pub use merge::{append, merge};
 pub use recipe::{Recipe, differing_recipes, recipe_of};
 pub use verify::{Damage, verify};
 
@@ -32,7 +33,7 @@ use arrow_ipc::Block;
 use arrow_ipc::reader::FileDecoder;
 use serde::de::DeserializeOwned;
 
-use crate::durable::{self, FileError, InFile};
+use crate::durable::{FileError, InFile};
 use crate::participants::{Participants, ParticipantsError};
 use crate::problem::Problem;
 use crate::region::Region;
@@ -117,16 +118,26 @@ impl Cohort {
         if !folder.join(COHORT_FILE).is_file() {
             return Err(not_a_cohort("a folder without it"));
         }
-        let sums = Checksums::read(folder)?;
-        let manifest: Manifest = checked_json(folder, COHORT_FILE, &sums)?;
+        loop {
+            let sums = Checksums::read(folder)?;
+            let opened = Self::open_with(folder, &sums);
+            // Where another process has changed the tables meanwhile, they are read once more.
+            if opened.is_ok() || Checksums::read(folder)? == sums {
+                return opened;
+            }
+        }
+    }
+
+    fn open_with(folder: &Path, sums: &Checksums) -> Result<Self, CohortError> {
+        let manifest: Manifest = checked_json(folder, COHORT_FILE, sums)?;
         if manifest.format != FORMAT {
             let path = folder.to_path_buf();
             return Err(CohortError::Mismatch { path, expected: format!("format {FORMAT}"), found: manifest.format });
         }
-        let regions: Vec<Region> = checked_json(folder, REGIONS_FILE, &sums)?;
-        let index: Vec<IndexEntry> = checked_json(folder, INDEX_FILE, &sums)?;
-        let table = checked(folder, PARTICIPANTS_FILE, &sums)?;
-        checked(folder, PARTICIPANTS_NOTES_FILE, &sums)?;
+        let regions: Vec<Region> = checked_json(folder, REGIONS_FILE, sums)?;
+        let index: Vec<IndexEntry> = checked_json(folder, INDEX_FILE, sums)?;
+        let table = checked(folder, PARTICIPANTS_FILE, sums)?;
+        checked(folder, PARTICIPANTS_NOTES_FILE, sums)?;
         let participants = Participants::parse(PARTICIPANTS_FILE, &table, &[])?;
         for (number, part) in manifest.parts.iter().enumerate() {
             let path = folder.join(&part.file);
@@ -188,7 +199,7 @@ impl Cohort {
 
     /// A hash of all that the cohort holds: its checksums file covers every byte.
     pub fn content_blake3(&self) -> Result<String, CohortError> {
-        Ok(blake3::hash(&durable::read(&self.folder.join(CHECKSUMS_FILE))?).to_hex().to_string())
+        Ok(blake3::hash(&inside::read(&self.folder, CHECKSUMS_FILE)?).to_hex().to_string())
     }
 
     /// Reads scan number `i` of the index, verifying its checksum first.
@@ -257,7 +268,7 @@ fn bytes_of(map: memmap2::Mmap) -> Buffer {
 /// Reads a file of the folder and compares it with its line in the checksums.
 fn checked(folder: &Path, name: &str, sums: &Checksums) -> Result<Vec<u8>, CohortError> {
     let path = folder.join(name);
-    let bytes = durable::read(&path)?;
+    let bytes = inside::read(folder, name)?;
     let found = blake3::hash(&bytes).to_hex().to_string();
     match sums.0.get(name) {
         Some(expected) if *expected == found => Ok(bytes),

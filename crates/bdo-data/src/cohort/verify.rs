@@ -99,7 +99,7 @@ fn files_below(root: &Path, folder: &Path) -> Result<BTreeSet<String>, CohortErr
         if path.is_dir() && !path.is_symlink() {
             found.extend(files_below(root, &path)?);
         } else if let Ok(below) = path.strip_prefix(root) {
-            found.insert(below.to_string_lossy().replace('\\', "/"));
+            found.insert(super::inside::name_of(&below.to_string_lossy().replace('\\', "/")).to_owned());
         }
     }
     Ok(found)

@@ -155,7 +155,7 @@ fn regions(
     if let Some(labels) = &options.labels {
         return Ok(super::read_region_names(labels)?.into_iter().map(Region::named).collect());
     }
-    let (path, table) = columns::most_common(source, scans)?;
+    let (path, table) = columns::most_common_table(source, scans)?;
     let names = table.names.ok_or_else(|| IngestError::source(&path, "a header line of region labels", "numbers"))?;
     if let Some(twice) = crate::region::repeated_name(names.iter().map(String::as_str)) {
         return Err(IngestError::source(source, "different region labels", format!("{twice:?} twice")));

@@ -8,6 +8,7 @@ use super::plan::{Reading, SourceFile};
 use super::recipe::Recipe;
 use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
+use super::series_folder::as_number;
 use super::sources::Sources;
 use super::table_run::TableCompanions;
 use super::{
@@ -67,7 +68,7 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
             parcellation = Parcellation::Volume(Arc::new(atlas), Arc::default());
             named
         }
-        Kind::Surfaces => surface_regions(&tree, &mut wanted, options, &mut parcellation)?,
+        Kind::Surfaces => surface_regions(&tree, &mut wanted, options, &mut parcellation, &mut warnings)?,
         Kind::Tables => table_regions(source, &tree, &mut wanted, options, &mut warnings)?,
     };
     let runs = bids::runs(&tree, &wanted);
@@ -182,9 +183,11 @@ fn surface_regions(
     wanted: &mut Wanted,
     options: &IngestOptions,
     parcellation: &mut Parcellation,
+    warnings: &mut Vec<String>,
 ) -> Result<Named, IngestError> {
     if let Some(path) = options.atlas.as_ref().filter(|_| wanted.dense) {
         let atlas = CiftiLabels::read(path, &Limits::default())?;
+        warnings.extend(atlas.warnings.clone());
         let named = (files::stem_of_image(path), atlas.regions.clone());
         *parcellation = Parcellation::Surface(Arc::new(atlas));
         return Ok(named);
@@ -293,10 +296,6 @@ fn stated(
         other => other,
     };
     Ok((RepetitionTime { stated, given, assumed: None }, dropped))
-}
-
-fn as_number(value: &serde_json::Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
 /// The repetition time in the header of another derivative of the same run.

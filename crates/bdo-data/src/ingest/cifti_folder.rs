@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::columns::{self, Columns};
 use super::image_run::{ImageCompanions, Parcellation};
 use super::plan::Reading;
 use super::recipe::Recipe;
@@ -12,15 +13,19 @@ use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, fi
 use crate::cifti::{self, Axis, CiftiFile, CiftiLabels};
 use crate::nifti::{Limits, NiftiReader};
 use crate::parcellate::MaskerOptions;
-use crate::problem::ReadError;
 use crate::region::Region;
 
 pub(super) fn is_scan(path: &Path) -> bool {
-    is_dense(path) || files::name(path).ends_with(".ptseries.nii")
+    is_dense(path) || is_of(path, ".ptseries.nii")
 }
 
 fn is_dense(path: &Path) -> bool {
-    files::name(path).ends_with(".dtseries.nii")
+    is_of(path, ".dtseries.nii")
+}
+
+fn is_of(path: &Path, ending: &str) -> bool {
+    let name = files::name(path);
+    name.strip_suffix(".gz").unwrap_or(&name).ends_with(ending)
 }
 
 pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
@@ -35,9 +40,11 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     };
     let dense = is_dense(first);
     let mut parcellation = Parcellation::Done;
+    let mut warnings = vec![];
     let (atlas_name, regions) = match &options.atlas {
         Some(path) => {
             let atlas = CiftiLabels::read(path, &Limits::default())?;
+            warnings.extend(atlas.warnings.clone());
             let named = (files::stem_of_image(path), atlas.regions.clone());
             parcellation = Parcellation::Surface(Arc::new(atlas));
             named
@@ -48,7 +55,6 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
         None => regions_of_parcels(source, &scans)?,
     };
     let default_dropped = default_dropped(dense);
-    let mut warnings = vec![];
     let (files, participants) = nifti_folder::planned(sources, &scans, options, &mut warnings, |path| {
         let confounds = nifti_folder::confounds_beside(path);
         Reading::Surface(ImageCompanions {
@@ -94,16 +100,11 @@ pub(super) fn default_dropped(dense: bool) -> usize {
     if dense { UNSTEADY_VOLUMES } else { 0 }
 }
 
-/// Names of the parcels of the first file that can be read; the others are compared with it when they are read.
+/// Names of the parcels that most files have; the others are compared with them when they are read.
 pub(super) fn regions_of_parcels(source: &Path, scans: &[&PathBuf]) -> Result<(String, Vec<Region>), IngestError> {
-    let mut first_error: Option<ReadError> = None;
-    for path in scans {
-        match cifti::read_series(path, None, &MaskerOptions::default(), &Limits::default()) {
-            Ok(read) => return Ok(("parcels".into(), read.regions)),
-            Err(e) => {
-                first_error.get_or_insert(e);
-            }
-        }
-    }
-    Err(first_error.map_or_else(|| IngestError::source(source, "a readable parcellated series", "none"), Into::into))
+    let (_, regions) = columns::most_common(source, scans, |path| {
+        let read = cifti::read_series(path, None, &MaskerOptions::default(), &Limits::default())?;
+        Ok((Columns::named(read.regions.iter().map(|r| r.name.clone())), read.regions))
+    })?;
+    Ok(("parcels".into(), regions))
 }

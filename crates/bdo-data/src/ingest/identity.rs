@@ -61,6 +61,12 @@ pub(super) fn of_connectome_project(path: &Path) -> Option<(ScanId, String)> {
     Some((ScanId { subject, session, task, run }, folder))
 }
 
+/// Whether a file lies in a folder inside the folder of a run, `MNINonLinear/Results/RUN/FOLDER/`.
+pub(super) fn is_inside_run(path: &Path) -> bool {
+    let parts: Vec<_> = path.iter().collect();
+    parts.windows(2).rposition(|w| w[0] == "MNINonLinear" && w[1] == "Results").is_some_and(|i| parts.len() > i + 4)
+}
+
 /// The Lifespan and disease studies of the project name a folder after person and visit: `HCA6002236_V1_MR`.
 fn person_and_visit(folder: &str) -> (String, Option<String>) {
     match folder.strip_suffix("_MR").and_then(|f| f.rsplit_once('_')) {
@@ -71,8 +77,17 @@ fn person_and_visit(folder: &str) -> (String, Option<String>) {
 
 /// The folder of FSL's FEAT or MELODIC that a file is in.
 pub(super) fn feat_folder(path: &Path) -> Option<&Path> {
-    let is_one = |f: &Path| ["feat", "ica"].contains(&files::ending(f).as_str());
-    path.parent().filter(|f| is_one(f))
+    path.parent().filter(|f| is_feat_folder(f))
+}
+
+fn is_feat_folder(folder: &Path) -> bool {
+    ["feat", "ica"].contains(&files::ending(folder).as_str())
+}
+
+/// Whether a file lies in a folder inside such a folder (`reg`, `stats`), where no series are.
+pub(super) fn is_inside_feat(source: &Path, path: &Path) -> bool {
+    let below = path.strip_prefix(source.parent().unwrap_or(source)).unwrap_or(path);
+    feat_folder(path).is_none() && below.ancestors().skip(2).any(is_feat_folder)
 }
 
 /// Whose image it is by its own name; else by the whole name.

@@ -1,5 +1,6 @@
 //! Reading one image, or one surface file, into region series.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +15,7 @@ use crate::confound::{self, ConfoundTable, Confounds};
 use crate::nifti::{Limits, NiftiReader};
 use crate::parcellate::{LabelsMasker, MaskerOptions, NonFinite, RoiSeries};
 use crate::problem::{Problem, ReadError};
+use crate::region::Region;
 
 /// How images become region series.
 #[derive(Debug, Clone, Default)]
@@ -59,9 +61,16 @@ pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanio
     check_space(beside.space.as_deref(), atlas.space.as_deref())?;
     let limits = Limits::default();
     let image = NiftiReader::open(path, &limits).map_err(ReadError::into_problem)?;
+    if image.volumes() < 2 {
+        let found = format!("sizes {:?}", image.header().dims);
+        return Err(Problem::new("dimensions", "three of space and one of time", found));
+    }
     let options = masker_options(plan);
     let masker = if let Some(mask) = &beside.mask {
-        let volume = NiftiReader::read_single(mask, &limits).map_err(ReadError::into_problem)?;
+        let volume = NiftiReader::read_single(mask, &limits).map_err(|e| {
+            let problem = e.into_problem();
+            Problem { what: format!("brain mask: {}", problem.what), ..problem }
+        })?;
         Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(ReadError::into_problem)?)
     } else {
         let mut known = maskers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,13 +92,23 @@ pub(super) fn read_surface(plan: &IngestPlan, path: &Path, beside: &ImageCompani
     };
     let read =
         cifti::read_series(path, atlas, &masker_options(plan), &Limits::default()).map_err(ReadError::into_problem)?;
-    let same = read.regions.len() == plan.regions.len()
-        && read.regions.iter().zip(&plan.regions).all(|(a, b)| a.name == b.name);
-    if !same {
-        let expected = format!("the {} regions of the cohort", plan.regions.len());
-        return Err(Problem::new("regions", expected, format!("{} others", read.regions.len())));
+    let order = parcel_order(plan, &read.regions)?;
+    let mut series = read.series;
+    series.reorder(&order);
+    plan.finish_image(path, beside, series)
+}
+
+/// Which column of a file holds each region of the cohort, by name.
+fn parcel_order(plan: &IngestPlan, found: &[Region]) -> Result<Vec<usize>, Problem> {
+    let position: HashMap<&str, usize> = found.iter().enumerate().map(|(i, r)| (r.name.as_str(), i)).collect();
+    let order: Vec<usize> = plan.regions.iter().filter_map(|r| position.get(r.name.as_str()).copied()).collect();
+    if order.len() == plan.regions.len() && order.len() == found.len() {
+        return Ok(order);
     }
-    plan.finish_image(path, beside, read.series)
+    let missing = plan.regions.iter().find(|r| !position.contains_key(r.name.as_str()));
+    let missing = missing.map_or_else(String::new, |r| format!(" without {}", r.name));
+    let expected = format!("the {} regions of the cohort", plan.regions.len());
+    Err(Problem::new("regions", expected, format!("{} parcels{missing}", found.len())))
 }
 
 /// The confounds the recipe asks for, and the motion of every frame where the table has it.

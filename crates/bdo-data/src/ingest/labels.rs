@@ -5,6 +5,7 @@ use std::path::Path;
 use super::IngestError;
 use crate::durable;
 use crate::region::repeated_name;
+use crate::row::{cells, delimiter_of};
 
 /// Reads region names: one name a line; a table with a `name` or `label` column; or FSL-style pairs of a name line and an
 /// `id r g b a` line.
@@ -27,11 +28,10 @@ pub fn read_region_names(path: &Path) -> Result<Vec<String>, IngestError> {
 
 fn table_column(lines: &[&str]) -> Option<Vec<String>> {
     let (header, rows) = lines.split_first()?;
-    let delimiter = ['\t', ','].into_iter().find(|d| header.contains(*d))?;
-    let cell = |line: &str, i: usize| line.split(delimiter).nth(i).map(|c| c.trim().trim_matches('"').to_owned());
-    let is_name =
-        |h: &str| ["name", "label", "region", "roi_name"].contains(&h.trim().trim_matches('"').to_lowercase().as_str());
-    let column = header.split(delimiter).position(is_name)?;
+    let delimiter = Some(delimiter_of(header)?);
+    let cell = |line: &str, i: usize| cells(line, delimiter).nth(i).map(str::to_owned);
+    let is_name = |h: &str| ["name", "label", "region", "roi_name"].contains(&h.to_lowercase().as_str());
+    let column = cells(header, delimiter).position(is_name)?;
     rows.iter().map(|row| cell(row, column)).collect()
 }
 
@@ -56,6 +56,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert_eq!(read_region_names(&path).unwrap(), ["a", "b c"], "{text:?}");
         }
+        std::fs::write(&path, "index,name\n1,\"Gyrus, pars opercularis\"\n2,b\n").unwrap();
+        assert_eq!(read_region_names(&path).unwrap(), ["Gyrus, pars opercularis", "b"]);
         std::fs::write(&path, "a\na\n").unwrap();
         let message = read_region_names(&path).unwrap_err().to_string();
         assert!(message.ends_with("expected different region names, found \"a\" twice"), "{message}");

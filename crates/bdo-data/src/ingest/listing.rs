@@ -26,6 +26,7 @@ pub(super) struct Listed {
 pub(super) struct Listing {
     pub(super) files: BTreeMap<PathBuf, Listed>,
     pub(super) rejected: Vec<Rejection>,
+    of_scan: HashMap<ScanId, PathBuf>,
 }
 
 impl Listing {
@@ -98,13 +99,14 @@ impl Listing {
         if self.files.contains_key(&path) {
             return Err(Problem::new("manifest", "one row a file", "a second row"));
         }
-        if let Some((other, _)) = self.files.iter().find(|(_, listed)| listed.id == id) {
+        if let Some(other) = self.of_scan.get(&id) {
             return Err(Problem::new(
                 "duplicate scan",
                 "one file a scan",
                 format!("{id}, as {} is", files::relative(source, other)),
             ));
         }
+        self.of_scan.insert(id.clone(), path.clone());
         self.files.insert(path, Listed { id, tr_seconds, site });
         Ok(())
     }

@@ -40,6 +40,7 @@ pub use series_file::{SeriesTable, read_series};
 pub use store::{IngestReport, ingest};
 pub use table_run::TableCompanions;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::cohort::CohortError;
@@ -61,7 +62,7 @@ pub enum Format {
     Cifti,
     /// Volume images.
     Nifti,
-    /// One table a scan: TSV, CSV, .1D, .txt, .npy, .npz or .mat.
+    /// One table a scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat or .h5.
     Series,
 }
 
@@ -176,7 +177,8 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
     };
     plan.tr_seconds = options.tr_seconds;
     check_settings(&plan, source, options)?;
-    check_people(&plan, source, options)?;
+    check_people(&mut plan, source, options)?;
+    note_padded_labels(&mut plan);
     plan.rejected.extend(sources.rejected.iter().cloned());
     plan.warnings.extend(sources.notes.iter().cloned());
     for file in &mut plan.files {
@@ -204,6 +206,9 @@ fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> 
         let expected = "images to denoise or scrub (--denoise, --scrub)";
         return Err(IngestError::source(source, expected, "tables of series, which come without confounds"));
     }
+    if let Some(mask) = options.mask.as_ref().filter(|m| !m.is_file()) {
+        return Err(IngestError::source(mask, "a brain mask for --mask", "no file of that name"));
+    }
     let format = plan.format;
     let idle = [
         (options.mask.is_some() && !volumes, "--mask", "images"),
@@ -220,19 +225,46 @@ fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> 
     band.unwrap_or(Ok(())).map_err(|p| IngestError::source(source, format!("--band-pass with {}", p.expected), p.found))
 }
 
-/// A table of people that knows nobody is a table of other people, or spells them otherwise.
-fn check_people(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
+/// A table of people that knows nobody is a table of other people, or spells them otherwise; where it does not know some, a note
+/// says so.
+fn check_people(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
     let people = &plan.participants;
-    let nobody = plan.files.iter().all(|f| people.row_of(&f.id.subject).is_none());
+    let path = options.participants.as_deref().unwrap_or(source);
+    if people.is_empty() && options.participants.is_some() {
+        return Err(IngestError::source(path, "rows of people in the participants table", "none"));
+    }
+    let scanned: BTreeSet<&str> = plan.files.iter().map(|f| f.id.subject.as_str()).collect();
+    let unknown: Vec<&str> = scanned.iter().copied().filter(|s| people.row_of(s).is_none()).collect();
     let chosen = !options.participant_labels.is_empty();
-    if people.is_empty() || plan.files.is_empty() || !nobody || (chosen && options.participants.is_none()) {
+    if people.is_empty() || unknown.is_empty() || (chosen && options.participants.is_none()) {
         return Ok(());
     }
-    let path = options.participants.as_deref().unwrap_or(source);
-    let scan = plan.files.first().map(|f| f.id.subject.clone()).unwrap_or_default();
+    if unknown.len() < scanned.len() {
+        let (n, all, first) = (unknown.len(), scanned.len(), unknown[0]);
+        plan.warnings.push(format!("{n} of {all} people, such as {first:?}, have no row in the participants table"));
+        return Ok(());
+    }
     let row = people.subjects().next().unwrap_or_default();
-    let expected = format!("rows of the people who were scanned, such as {scan:?}, in the participants table");
+    let expected = format!("rows of the people who were scanned, such as {:?}, in the participants table", unknown[0]);
     Err(IngestError::source(path, expected, format!("none of them, but {row:?} and others")))
+}
+
+/// `sub-1` and `sub-01` are two labels, and mostly one person.
+fn note_padded_labels(plan: &mut IngestPlan) {
+    let bare = |subject: &str| {
+        let label = subject.strip_prefix("sub-").unwrap_or(subject);
+        label.bytes().all(|b| b.is_ascii_digit()).then(|| label.trim_start_matches('0').to_owned())
+    };
+    let mut first_of: BTreeMap<String, String> = BTreeMap::new();
+    let mut notes = BTreeSet::new();
+    for subject in plan.files.iter().map(|f| &f.id.subject) {
+        let Some(bare) = bare(subject) else { continue };
+        let first = first_of.entry(bare).or_insert_with(|| subject.clone());
+        if first != subject {
+            notes.insert(format!("{first} and {subject} differ only in zeros in front: they count as two people"));
+        }
+    }
+    plan.warnings.extend(notes);
 }
 
 /// Keeps the people, sessions and tasks asked for. A label that names nothing is a rejection, or an error if none does.
@@ -288,6 +320,6 @@ fn recognise(sources: &Sources) -> Result<Format, IngestError> {
     if let Some(first) = sources.rejected.first() {
         seen += &format!(", and {} that cannot be used ({}: {})", sources.rejected.len(), first.file, first.found);
     }
-    let expected = "BIDS derivatives, images (.nii, .nii.gz), CIFTI series, or region series (.1D, .tsv, .csv, .txt, .npy, .npz or .mat), one file a scan";
+    let expected = "BIDS derivatives, images (.nii, .nii.gz), CIFTI series, or region series (.1D, .tsv, .csv, .txt, .npy, .npz, .mat or .h5), one file a scan";
     Err(IngestError::source(source, expected, seen))
 }

@@ -26,7 +26,7 @@ pub(super) fn is_scan(path: &Path) -> bool {
     let is_image = [".nii", ".nii.gz"].iter().any(|e| name.ends_with(e));
     let is_cifti = [".dtseries.nii", ".ptseries.nii", ".dlabel.nii", ".dscalar.nii", ".pconn.nii", ".dconn.nii"]
         .iter()
-        .any(|e| name.ends_with(e));
+        .any(|e| name.strip_suffix(".gz").unwrap_or(&name).ends_with(e));
     is_image && !is_cifti && !NOT_SERIES.iter().any(|n| name.contains(n))
 }
 

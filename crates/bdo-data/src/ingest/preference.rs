@@ -27,6 +27,8 @@ pub(super) fn is_series(path: &Path) -> bool {
         return FEAT_SERIES.contains(&stem.as_str());
     }
     match identity::of_connectome_project(path) {
+        // Runs lie in folders of their own; what is further inside belongs to the pipelines.
+        Some(_) if identity::is_inside_run(path) => false,
         Some((_, folder)) => connectome_rank(&stem, &folder).is_some(),
         None => true,
     }
@@ -117,6 +119,10 @@ pub(super) fn one_per_scan(
 /// What tells the versions of a scan apart: the name without what names the scan.
 fn variant(path: &Path) -> String {
     let name = files::name(path);
+    // Athena writes the person right after what was done to the series.
+    if let Some(done) = ["snwmrda", "sfnwmrda"].iter().find(|p| name.starts_with(**p)) {
+        return format!("{done}*");
+    }
     let folder = identity::of_connectome_project(path).map(|(_, folder)| folder);
     folder.and_then(|f| name.strip_prefix(&f).map(|rest| format!("*{rest}"))).unwrap_or(name)
 }
@@ -158,6 +164,8 @@ mod tests {
             names.iter().map(|n| PathBuf::from(format!("{folder}/rfMRI_REST1_LR{n}.dtseries.nii"))).collect();
         let scans: Vec<&PathBuf> = paths.iter().filter(|p| is_series(p)).collect();
         assert_eq!(scans.len(), 4);
+        let inside = format!("{folder}/RibbonVolumeToSurfaceMapping/goodvoxels.nii.gz");
+        assert!(!is_series(Path::new(&inside)));
         let mut notes = vec![];
         let chosen = one_per_scan(Path::new("/d"), &scans, identity::of_image, &mut notes);
         assert_eq!(chosen.len(), 1);

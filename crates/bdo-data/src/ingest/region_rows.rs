@@ -1,7 +1,9 @@
 //! Tables with one row a region, as the UK Biobank connectome resource gives them: a column of names, then one column a frame.
 
 use super::series_file::SeriesTable;
+use super::series_text;
 use crate::problem::Problem;
+use crate::row::cells;
 
 /// Headers of the column of names.
 const NAME_HEADERS: [&str; 4] = ["label_name", "region_name", "roi_name", "parcel_name"];
@@ -11,7 +13,7 @@ pub(super) fn parse(text: &str) -> Option<Result<SeriesTable, Problem>> {
     let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
     let (_, header) = lines.next()?;
     let delimiter = [',', '\t'].into_iter().find(|d| header.contains(*d))?;
-    let header: Vec<&str> = header.split(delimiter).map(clean).collect();
+    let header: Vec<&str> = cells(header, Some(delimiter)).collect();
     if !NAME_HEADERS.contains(&header.first()?.to_lowercase().as_str()) {
         return None;
     }
@@ -25,11 +27,11 @@ fn transposed<'a>(
 ) -> Result<SeriesTable, Problem> {
     let (mut names, mut rows) = (vec![], vec![]);
     for (number, line) in lines {
-        let mut cells = line.split(delimiter).map(clean);
+        let mut cells = cells(line, Some(delimiter));
         names.push(cells.next().unwrap_or_default().to_owned());
         let before = rows.len();
         for cell in cells {
-            rows.push(super::series_text::number(cell, number)?);
+            rows.push(series_text::number(cell, number)?);
         }
         if rows.len() - before != frames {
             let expected = format!("a name and {frames} frames");
@@ -41,18 +43,14 @@ fn transposed<'a>(
     Ok(SeriesTable { names: Some(names), frames, columns, values: values.collect(), ..SeriesTable::default() })
 }
 
-fn clean(cell: &str) -> &str {
-    cell.trim().trim_matches('"')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn rows_of_regions_become_columns() {
-        let table = parse("label_name,t0,t1,t2\n\"LH a\",1,2,3\nRH_a,4,,6\n").unwrap().unwrap();
-        assert_eq!(table.names.unwrap(), ["LH a", "RH_a"]);
+        let table = parse("label_name,t0,t1,t2\n\"LH, a\",1,2,3\nRH_a,4,,6\n").unwrap().unwrap();
+        assert_eq!(table.names.unwrap(), ["LH, a", "RH_a"]);
         assert_eq!((table.frames, table.columns), (3, 2));
         assert_eq!(table.values[..3], [1.0, 4.0, 2.0]);
         assert!(table.values[3].is_nan());

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 /// Remarks of all threads; each is said once, with the scans it is about.
 #[derive(Debug, Clone, Default)]
 pub struct Remarks(Arc<Mutex<Kept>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
     of_scans: BTreeMap<String, BTreeSet<String>>,
     freedom: BTreeMap<String, usize>,
@@ -33,6 +35,21 @@ impl Remarks {
 
     pub(super) fn add_freedom(&self, left: usize, scan: &str) {
         self.kept().freedom.insert(scan.to_owned(), left);
+    }
+
+    /// All of it, for a run that goes on later.
+    pub(super) fn kept_so_far(&self) -> serde_json::Value {
+        serde_json::to_value(&*self.kept()).unwrap_or_default()
+    }
+
+    /// Adds what an earlier run has kept.
+    pub(super) fn take_up(&self, before: serde_json::Value) {
+        let Ok(before) = serde_json::from_value::<Kept>(before) else { return };
+        let mut kept = self.kept();
+        for (remark, scans) in before.of_scans {
+            kept.of_scans.entry(remark).or_default().extend(scans);
+        }
+        kept.freedom.extend(before.freedom);
     }
 
     /// Degrees of freedom left, where anything was regressed or filtered.

@@ -94,13 +94,14 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     };
     let (order, number) = kind.split_at_checked(1).unwrap_or((kind, ""));
     let width = match number {
-        "f4" | "i4" => 4,
-        "f8" | "i8" => 8,
-        "i2" => 2,
+        "f4" | "i4" | "u4" => 4,
+        "f8" | "i8" | "u8" => 8,
+        "i2" | "u2" => 2,
+        "i1" | "u1" => 1,
         _ => 0,
     };
-    if width == 0 || !["<", ">"].contains(&order) {
-        return Err(Problem::new("type of number", "f4, f8, i2, i4 or i8 of either byte order", kind));
+    if width == 0 || !["<", ">", "|"].contains(&order) {
+        return Err(Problem::new("type of number", "f4, f8 or whole numbers of either byte order", kind));
     }
     let data = &bytes[start + length..];
     let expected = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width));
@@ -129,8 +130,13 @@ fn number_of(kind: &str, big_endian: bool, bytes: &[u8]) -> f32 {
     match kind {
         "f4" => f32::from_le_bytes([a, b, c, d]),
         "f8" => f64::from_le_bytes(stored) as f32,
+        "i1" => f32::from(i8::from_le_bytes([a])),
+        "u1" => f32::from(a),
         "i2" => f32::from(i16::from_le_bytes([a, b])),
+        "u2" => f32::from(u16::from_le_bytes([a, b])),
         "i4" => i32::from_le_bytes([a, b, c, d]) as f32,
+        "u4" => u32::from_le_bytes([a, b, c, d]) as f32,
+        "u8" => u64::from_le_bytes(stored) as f32,
         _ => i64::from_le_bytes(stored) as f32,
     }
 }
@@ -188,12 +194,14 @@ mod tests {
         let swapped: Vec<u8> = [258_i16, -2, 0, 4].iter().flat_map(|x| x.to_be_bytes()).collect();
         let whole = read("a.npy", &[header("(2, 2)", ">i2"), swapped].concat()).unwrap();
         assert_eq!(whole.values, [258.0, -2.0, 0.0, 4.0]);
+        let small = read("a.npy", &[header("(2, 2)", "|u1"), vec![255, 0, 1, 128]].concat()).unwrap();
+        assert_eq!(small.values, [255.0, 0.0, 1.0, 128.0]);
         let error = |shape, kind| read("a.npy", &[header(shape, kind), data.clone()].concat()).unwrap_err();
         assert_eq!(error("(2, 4)", "<f4"), "a.npy: size: expected 2 x 4 numbers of 4 bytes, found 24 bytes");
         assert_eq!(error("(6,)", "<f4"), "a.npy: shape: expected two sizes, frames and regions, found (6,)");
         assert_eq!(
             error("(2, 3)", "|O"),
-            "a.npy: type of number: expected f4, f8, i2, i4 or i8 of either byte order, found |O"
+            "a.npy: type of number: expected f4, f8 or whole numbers of either byte order, found |O"
         );
         assert!(error("(18446744073709551615, 3)", "<f4").contains("expected 18446744073709551615 x 3"));
     }

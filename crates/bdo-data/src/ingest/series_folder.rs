@@ -10,6 +10,7 @@ use super::repetition::RepetitionTime;
 use super::sources::Sources;
 use super::table_run::TableCompanions;
 use super::{Format, IngestError, IngestOptions, IngestPlan, columns, files, identity, read_region_names};
+use crate::bids;
 use crate::cohort::Rejection;
 use crate::durable;
 use crate::participants::Participants;
@@ -32,7 +33,8 @@ pub(super) fn is_scan(path: &Path) -> bool {
         ["_confounds", "-confounds", "_outliers", "_motion", "_coverage", "-coverage", "_scans", "_events", "_dseg"];
     let side_table = side.iter().any(|s| stem.contains(s));
     let ending = files::ending(path);
-    let gzipped = ending == "gz" && [".tsv.gz", ".csv.gz", ".txt.gz"].iter().any(|e| files::name(path).ends_with(e));
+    let name = files::name(path).to_lowercase();
+    let gzipped = ending == "gz" && [".tsv.gz", ".csv.gz", ".txt.gz", ".1d.gz"].iter().any(|e| name.ends_with(e));
     (gzipped || ENDINGS.contains(&ending.as_str())) && !NOT_SCANS.contains(&stem.as_str()) && !side_table
 }
 
@@ -42,7 +44,7 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     let is_given = |f: &Path| given.iter().flatten().any(|g| g.canonicalize().ok() == f.canonicalize().ok());
     let scans: Vec<&PathBuf> = sources.scans(|f| is_scan(f) && !is_given(f));
     if scans.is_empty() {
-        let expected = "region series (.tsv, .csv, .1D, .txt or .npy), one file a scan";
+        let expected = "region series (.tsv, .csv, .1D, .txt, .npy, .npz, .mat or .h5), one file a scan";
         return Err(IngestError::source(source, expected, "none"));
     }
     let mut warnings = vec![];
@@ -60,11 +62,6 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     }
     let participants = people(source, options)?;
     site_from_table(&mut files_planned, &participants);
-    let nobody = files_planned.iter().filter(|f| participants.row_of(&f.id.subject).is_none()).count();
-    if nobody > 0 && !participants.is_empty() {
-        warnings
-            .push(format!("{nobody} of {} scans are of people without a row in the participants table", scans.len()));
-    }
     Ok(IngestPlan {
         format: Format::Series,
         atlas_name,
@@ -100,7 +97,7 @@ pub(super) fn regions(
     if let Some(labels) = options.labels.clone().or_else(|| files::beside(source, &NAME_FILES)) {
         return Ok((files::stem(&labels), named(read_region_names(&labels)?)));
     }
-    let (path, table) = columns::most_common(source, scans)?;
+    let (path, table) = columns::most_common_table(source, scans)?;
     let atlas = atlas_entity(&path);
     match table.names {
         Some(names) if names.iter().all(|n| n.parse::<u64>().is_ok()) && atlas.is_some() => {
@@ -138,16 +135,29 @@ fn atlas_entity(path: &Path) -> Option<String> {
 pub(super) fn stated_time(path: &Path, name: &str, given: Option<f64>) -> Result<RepetitionTime, Rejection> {
     let sidecar = path.with_file_name(files::stem_of_table(path) + ".json");
     let reject = |expected: &str, found: String| Rejection::of(name, Problem::new("repetition time", expected, found));
-    let json = durable::read(&sidecar).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-    let stated = json.as_ref().and_then(|json| json.get("RepetitionTime"));
-    let stated = match stated.map(|v| v.as_f64().ok_or(v)) {
+    let json = match durable::read(&sidecar) {
+        Ok(bytes) => bids::parse_sidecar(&bytes)
+            .map(Some)
+            .or_else(|e| if given.is_some() { Ok(None) } else { Err(reject("a sidecar of JSON", e.to_string())) })?,
+        Err(e) if e.system.kind() == std::io::ErrorKind::NotFound => None,
+        Err(e) => return Err(reject("a sidecar that can be read", e.to_string())),
+    };
+    let value = |key: &str| json.as_ref()?.get(key);
+    let frequency = value("SamplingFrequency").and_then(as_number).map(|hz| 1.0 / hz);
+    let stated = match value("RepetitionTime") {
         // What is given has the last word, whatever the sidecar holds.
-        Some(Err(_)) if given.is_some() => None,
-        Some(Err(value)) => return Err(reject("a number of seconds in the sidecar", value.to_string())),
-        Some(Ok(tr)) => Some(tr),
-        None => None,
+        Some(value) => as_number(value)
+            .map(Some)
+            .or_else(|| given.map(|_| None))
+            .ok_or_else(|| reject("a number of seconds in the sidecar", value.to_string()))?,
+        None => frequency,
     };
     Ok(RepetitionTime { stated, given, assumed: None })
+}
+
+/// A number, also one written as text.
+pub(super) fn as_number(value: &serde_json::Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
 /// Sites from the participants table, where it has them.
@@ -163,7 +173,9 @@ mod tests {
 
     #[test]
     fn side_tables_are_no_scans() {
-        assert!(is_scan(Path::new("100307.tsv")));
+        for name in ["100307.tsv", "100307.1D.gz", "100307.CSV"] {
+            assert!(is_scan(Path::new(name)), "{name}");
+        }
         for name in
             ["participants.tsv", "region_names.txt", "README.txt", "sub-01_desc-confounds_timeseries.tsv", "a.json"]
         {

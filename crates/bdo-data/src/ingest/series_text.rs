@@ -1,10 +1,13 @@
 //! A table of numbers as text: with names above, numbers above or nothing above, with or without a column that only counts the
 //! rows or says their times.
 
+use std::borrow::Cow;
+
 use super::region_rows;
 use super::series_file::SeriesTable;
 use super::table_header::{self, Above};
 use crate::problem::Problem;
+use crate::row::{cells, delimiter_of};
 
 /// Names of a column that counts rows; it is left out if that is what it does.
 const INDEX_NAMES: [&str; 14] = [
@@ -35,19 +38,58 @@ type Parts<'a> = (Option<Vec<String>>, &'a [Line<'a>], Option<char>);
 
 /// Reads a table, frames down.
 pub(super) fn parse(bytes: &[u8]) -> Result<SeriesTable, Problem> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
-    let text = text.trim_start_matches('\u{feff}');
-    if let Some(table) = region_rows::parse(text) {
+    let text = text_of(bytes)?;
+    if let Some(table) = region_rows::parse(&text) {
         return table;
     }
-    let lines: Vec<Line> = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).collect();
+    let mut lines: Vec<Line> = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).collect();
+    strip_ends(&mut lines);
     let (names, body, delimiter) = above_and_body(&lines)?;
     let mut grid = Grid::read(names, body, delimiter)?;
     let times_seconds = grid.take_times(body, delimiter)?;
     grid.drop_counters()?;
     let Grid { names, columns, frames, values } = grid;
     Ok(SeriesTable { names, frames, columns, values, times_seconds, blake3: String::new() })
+}
+
+/// The text of a file, each line ended by a line feed.
+fn text_of(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(Problem::new("text", "UTF-8", "UTF-16"));
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
+    if text.contains('\0') {
+        return Err(Problem::new("text", "UTF-8", "zero bytes, which UTF-16 and binary files have"));
+    }
+    let text = text.trim_start_matches('\u{feff}');
+    Ok(if text.contains('\n') { text.into() } else { text.replace('\r', "\n").into() })
+}
+
+/// Takes the delimiter off the end of lines where it only ends them. Where it is followed by a value that is missing, the columns
+/// of header and rows are as many without that.
+fn strip_ends(lines: &mut [Line]) {
+    fn bare_of(line: &str, delimiter: char) -> Option<&str> {
+        line.trim_end_matches(['\r', ' ']).strip_suffix(delimiter)
+    }
+    let comments = lines.iter().take_while(|(_, l)| l.trim_start().starts_with('#')).count();
+    let (above, rows) = lines.split_at_mut(comments.max(1).min(lines.len()));
+    let (Some((_, head)), Some((_, first))) = (above.last_mut(), rows.first()) else { return };
+    let Some(delimiter) = delimiter_of(first) else { return };
+    let count = |line: &str| cells(line, Some(delimiter)).count();
+    let number = |row: Option<&Line>| cells(row?.1, Some(delimiter)).next()?.parse::<usize>().ok();
+    // A column that counts rows needs no header, so that a shorter header does not tell.
+    let counted = number(rows.first()).is_some_and(|n| n < 2 && number(rows.get(1)) == Some(n + 1));
+    let (above, below) = (count(head), count(first));
+    let rows_end = rows.iter().all(|(_, l)| bare_of(l, delimiter).is_some());
+    let both = bare_of(head, delimiter).is_some() && above == below;
+    let of_rows = rows_end && (both || (above + 1 == below && !counted));
+    if of_rows {
+        rows.iter_mut().for_each(|(_, l)| *l = bare_of(l, delimiter).unwrap_or(l));
+    }
+    if (of_rows && both) || above == below + 1 {
+        *head = bare_of(head, delimiter).unwrap_or(head);
+    }
 }
 
 /// The header's names, the lines below and the delimiter. Lines of comments above the table are passed over.
@@ -75,22 +117,9 @@ fn above_and_body<'a>(lines: &'a [Line<'a>]) -> Result<Parts<'a>, Problem> {
     Ok((names, body, delimiter))
 }
 
-fn delimiter_of(line: &str) -> Option<char> {
-    ['\t', ','].into_iter().find(|d| line.contains(*d))
-}
-
-/// The cells of a line.
-pub(super) fn cells(line: &str, delimiter: Option<char>) -> Box<dyn Iterator<Item = &str> + '_> {
-    match delimiter {
-        // Some writers end every line with the delimiter.
-        Some(d) => Box::new(line.trim_end_matches(['\r', ' ']).trim_end_matches(d).split(d).map(str::trim)),
-        None => Box::new(line.split_whitespace()),
-    }
-}
-
-/// A name without its quotes and the sign of a comment.
+/// A name without the sign of a comment.
 pub(super) fn bare(cell: &str) -> String {
-    let name = cell.trim_matches('"').trim_start_matches('#').trim();
+    let name = cell.trim_start_matches('#').trim().trim_matches('"').trim_start_matches('#').trim();
     // XCP-D may mark every column with a hash of its settings.
     name.rfind("_hash-").map_or(name, |at| &name[..at]).to_owned()
 }
@@ -101,7 +130,9 @@ pub(super) fn number(cell: &str, line: usize) -> Result<f32, Problem> {
         "n/a" | "N/A" | "NA" | "nan" | "NaN" | "" => Ok(f32::NAN),
         _ => cell.parse().map_err(|_| {
             let shown: String = cell.chars().take(40).collect();
-            Problem::new(format!("line {}", line + 1), "numbers", format!("{shown:?}"))
+            let comma = cell.contains(',') && cell.bytes().all(|b| b.is_ascii_digit() || b",.-+eE".contains(&b));
+            let expected = if comma { "numbers with a decimal point" } else { "numbers" };
+            Problem::new(format!("line {}", line + 1), expected, format!("{shown:?}"))
         }),
     }
 }
@@ -132,9 +163,8 @@ impl Grid {
         let mut values = Vec::with_capacity(columns.unwrap_or(first) * body.len());
         for (number_of_line, line) in body {
             let before = values.len();
-            for (i, cell) in cells(line, delimiter).skip(skipped).enumerate() {
-                let quoted = i == 0 && cell.starts_with('"');
-                values.push(number(if quoted { cell.trim_matches('"') } else { cell }, *number_of_line)?);
+            for cell in cells(line, delimiter).skip(skipped) {
+                values.push(number(cell, *number_of_line)?);
             }
             let found = values.len() - before;
             let expected = *columns.get_or_insert(found);
@@ -250,6 +280,40 @@ mod tests {
         assert_eq!(table.times_seconds.unwrap()[1], 0.72);
         let refused = parse(format!("time,a,b\n{}", rows(0, 12, |_| "3,".into())).as_bytes()).unwrap_err();
         assert_eq!(refused.what, "column \"time\"");
+    }
+
+    #[test]
+    fn a_last_region_without_values_is_missing_and_a_delimiter_at_the_end_is_none() {
+        let missing = parse(b"a,b,c\n0.5,1.5,\n2.5,3.5,\n").unwrap();
+        assert_eq!((missing.columns, missing.values[1], missing.values[2].is_nan()), (3, 1.5, true));
+        for text in ["a,b,\n0.5,1.5,\n2.5,3.5,\n", "a,b\n0.5,1.5,\n2.5,3.5,\n", "a,b,\n0.5,1.5\n2.5,3.5\n"] {
+            let table = parse(text.as_bytes()).unwrap();
+            assert_eq!((table.columns, &table.values[..]), (2, &[0.5, 1.5, 2.5, 3.5][..]), "{text:?}");
+        }
+        // Row numbers without a header, and a last region without values.
+        let counted = parse(b"a,b\n1,0.5,\n2,2.5,\n").unwrap();
+        assert_eq!((counted.values[0], counted.values[1].is_nan(), counted.values[2]), (0.5, true, 2.5));
+    }
+
+    #[test]
+    fn quotes_semicolons_and_old_line_ends() {
+        let quoted = parse(b"\"Gyrus, pars opercularis\",\"b\"\n\"0.5\",\"1.5\"\n").unwrap();
+        assert_eq!(quoted.names.unwrap(), ["Gyrus, pars opercularis", "b"]);
+        assert_eq!(quoted.values, [0.5, 1.5]);
+        let of_r = parse(b"\"left hand\" \"b\"\n\"1\" 0.5 1.5\n\"2\" 2.5 3.5\n").unwrap();
+        assert_eq!(
+            (of_r.names.unwrap(), of_r.values),
+            (vec!["left hand".into(), "b".into()], vec![0.5, 1.5, 2.5, 3.5])
+        );
+        assert_eq!(parse(b"\"0.5\",\"1.5\"\n\"2.5\",\"3.5\"\n").unwrap().frames, 2, "quoted numbers are no names");
+        assert_eq!(parse(b"a;b\n0.5;1.5\n").unwrap().values, [0.5, 1.5]);
+        assert_eq!(parse(b"a,b\r0.5,1.5\r2.5,3.5\r").unwrap().frames, 2);
+        for text in [&b"a;b\n0,5;1,5\n"[..], b"a\tb\n0,5\t1,5\n", b"0,5;1,5\n2,5;3,5\n"] {
+            assert_eq!(parse(text).unwrap_err().expected, "numbers with a decimal point");
+        }
+        let utf16: Vec<u8> = "a,b\n0.5,1.5\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(parse(&utf16).unwrap_err().found.starts_with("zero bytes"));
+        assert_eq!(parse(&[&[0xff, 0xfe], &utf16[..]].concat()).unwrap_err().found, "UTF-16");
     }
 
     #[test]

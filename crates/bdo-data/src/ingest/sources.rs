@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::files::{self, Found};
 use super::listing::{Listed, Listing};
 use super::preference::{self, Chosen};
-use super::{IngestError, IngestOptions};
+use super::{IngestError, IngestOptions, identity};
 use crate::cohort::Rejection;
 use crate::pattern::Pattern;
 use crate::scan::ScanId;
@@ -51,7 +51,8 @@ impl Sources {
     /// The files that can be scans; with a manifest, all it names.
     pub(super) fn scans(&self, is_scan: impl Fn(&Path) -> bool) -> Vec<&PathBuf> {
         let meant = |f: &Path| self.pattern.as_ref().is_none_or(|p| p.means(&files::relative(&self.root, f)));
-        let is_one = |f: &&PathBuf| meant(f) && (self.is_listed() || (is_scan(f) && preference::is_series(f)));
+        let series = |f: &Path| preference::is_series(f) && !identity::is_inside_feat(&self.root, f);
+        let is_one = |f: &&PathBuf| meant(f) && (self.is_listed() || (is_scan(f) && series(f)));
         self.files.iter().filter(is_one).collect()
     }
 

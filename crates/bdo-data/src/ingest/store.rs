@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::remarks::FreedomLeft;
+use super::remarks::{FreedomLeft, Remarks};
 use super::repetition::agree;
 use super::{IngestError, IngestPlan, SourceFile};
 use crate::cohort::{
@@ -55,6 +55,30 @@ pub fn ingest(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<
     }
 }
 
+/// Keeps remarks beside finished parts, so that a run that goes on later repeats them.
+struct Noting<'a> {
+    watcher: &'a dyn Observer,
+    remarks: &'a Remarks,
+}
+
+impl Observer for Noting<'_> {
+    fn advance(&self, done: usize, rejected: usize) {
+        self.watcher.advance(done, rejected);
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.watcher.stop_requested()
+    }
+
+    fn noticed(&self) -> serde_json::Value {
+        self.remarks.kept_so_far()
+    }
+
+    fn take_up(&self, noticed: serde_json::Value) {
+        self.remarks.take_up(noticed);
+    }
+}
+
 /// Labels of a participants table that has changed since the last ingest; scans are not read for it.
 fn take_corrected_labels(plan: &IngestPlan, out: &Path) -> Result<usize, IngestError> {
     if plan.participants.is_empty() {
@@ -85,7 +109,6 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
             report.scans = cohort.len();
             return Ok(Some(report));
         }
-        cohort::check_replaceable(out)?;
     }
     let provenance = identity(plan, &settings, &todo);
     let build_plan = Plan {
@@ -103,7 +126,8 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
         ]),
     };
     let copies = Copies::Refused(contents(present.as_ref())?);
-    let built = cohort::build_beside(out, &build_plan, &copies, |i| plan.read(todo[i]), tables, observer);
+    let observer = Noting { watcher: observer, remarks: &plan.remarks };
+    let built = cohort::build_beside(out, &build_plan, &copies, |i| plan.read(todo[i]), tables, &observer);
     let (fresh, built) = match (built, &present) {
         (Ok(done), _) => done,
         // Nothing new was good, but the cohort is there: that is a run with rejects, not a failure.

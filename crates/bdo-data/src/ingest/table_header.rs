@@ -4,8 +4,9 @@
 //! values they would be a false first frame, so a row of different whole numbers above measured values is taken as a header, and
 //! where both readings are possible the table is refused.
 
-use super::series_text::{bare, cells, number};
+use super::series_text::{bare, number};
 use crate::problem::Problem;
+use crate::row::cells;
 
 /// Rows below that are looked at.
 const LOOKED_AT: usize = 20;
@@ -29,7 +30,9 @@ pub(super) fn is_numeric(line: &str, delimiter: Option<char>) -> bool {
 /// Decides about the first of these lines.
 pub(super) fn above(lines: &[(usize, &str)], delimiter: Option<char>) -> Result<Above, Problem> {
     let Some(((_, first), below)) = lines.split_first() else { return Ok(Above::Nothing) };
-    if !is_numeric(first, delimiter) {
+    // Numbers in quotes above numbers without are names.
+    let quoted = first.contains('"') && below.first().is_some_and(|(_, next)| !next.contains('"'));
+    if quoted || !is_numeric(first, delimiter) {
         return Ok(Above::Names(cells(first, delimiter).map(bare).collect()));
     }
     let row: Vec<&str> = cells(first, delimiter).collect();
@@ -115,6 +118,7 @@ mod tests {
         assert_eq!(decide("1,2,3\n0.5,-1.5,3.25\n").unwrap(), names(&["1", "2", "3"]));
         assert_eq!(decide("0.0,1.0\n0.5,-1.5\n").unwrap(), names(&["0", "1"]));
         assert_eq!(decide("2001,2002,2101\n0.5,-1.5,3.25\n").unwrap(), names(&["2001", "2002", "2101"]));
+        assert_eq!(decide("\"17\",\"4\"\n0.5,-1.5\n").unwrap(), names(&["17", "4"]));
         assert_eq!(decide("17,4,9\n0.5,-1.5,3.25\n").unwrap(), names(&["17", "4", "9"]));
         assert_eq!(decide("0,1,2\n812,796,905\n").unwrap(), names(&["0", "1", "2"]));
         assert_eq!(decide(",0,1\n0,0.5,0.25\n").unwrap(), names(&["", "0", "1"]));

@@ -31,6 +31,18 @@ pub struct RoiSeries {
     pub warnings: Vec<String>,
 }
 
+impl RoiSeries {
+    /// Puts column `order[i]` at place `i`.
+    pub fn reorder(&mut self, order: &[usize]) {
+        if order.iter().copied().eq(0..self.regions) {
+            return;
+        }
+        let rows = self.series.chunks_exact(self.regions);
+        self.series = rows.flat_map(|row| order.iter().map(|i| row[*i])).collect();
+        self.coverage = self.coverage.as_ref().map(|c| order.iter().map(|i| c[*i]).collect());
+    }
+}
+
 /// Pieces that may wait between the two threads.
 const PIECES_IN_FLIGHT: usize = 4;
 

@@ -3,6 +3,7 @@
 
 mod corruption;
 mod division;
+mod fixed;
 mod fixture;
 mod goldens;
 mod images;

@@ -277,10 +277,13 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<In
     if cleaning.n_compcor.is_some() && cleaning.denoise != Some(Preset::Compcor) {
         bail!("--n-compcor: expected --denoise compcor, found another preset or none");
     }
+    if let Some(empty) = cleaning.confounds.iter().find(|c| c.trim().is_empty()) {
+        bail!("--confounds: expected names of columns, found {empty:?}");
+    }
     let additions = Additions {
         global_signal: cleaning.global_signal,
         n_compcor: cleaning.n_compcor.map(usize::from),
-        columns: cleaning.confounds.iter().map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect(),
+        columns: cleaning.confounds.iter().map(|c| c.trim().to_owned()).collect(),
     };
     Ok(IngestOptions {
         format: input.format,

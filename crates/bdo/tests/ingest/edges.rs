@@ -44,6 +44,8 @@ fn thresholds_without_scrubbing_and_numbers_that_are_none_are_errors() {
         expect(2, &[&arguments[..], &more, &["--scrub"]].concat());
     }
     expect(2, &[text(&source), text(&out), "--tr", "NaN"]);
+    let said = expect(2, &[&arguments[..], &["--confounds", ""]].concat());
+    assert!(said.contains("--confounds: expected names of columns, found \"\""), "{said}");
     assert!(!out.exists());
 }
 
@@ -157,9 +159,16 @@ fn a_mount_point_becomes_the_cohort() {
     assert_eq!(open(&out).len(), 2);
     let again = expect(0, &arguments);
     assert!(again.contains("0 added, 2 there already"), "{again}");
-    // What cannot be done in one step is not begun.
+    // It cannot change places with another folder, but takes new scans and labels all the same.
     fs::write(source.join("3.tsv"), fs::read_to_string(source.join("1.tsv")).unwrap() + "0.25\t0.5\n").unwrap();
-    let refused = expect(2, &arguments);
-    assert!(refused.contains("cannot change places with another folder"), "{refused}");
-    assert_eq!(open(&out).len(), 2);
+    let added = expect(0, &arguments);
+    assert!(added.contains("1 added, 2 there already"), "{added}");
+    let table = dir.path().join("p.tsv");
+    fs::write(&table, "participant_id\tage\n1\t20\n3\t30\n").unwrap();
+    let output = bdo(&["label", text(&out), "--participants", text(&table)]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!((open(&out).len(), open(&out).participants().get(2, "age")), (3, Some("30")));
+    let hidden =
+        fs::read_dir(&out).unwrap().filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
+    assert_eq!(hidden.count(), 0, "nothing of the work is left");
 }

@@ -34,7 +34,7 @@ fn wrong_paths() {
     ");
     insta::assert_snapshot!(say("ingest empty out"), @r"
     exit 2
-    error: empty: expected BIDS derivatives, images (.nii, .nii.gz), CIFTI series, or region series (.1D, .tsv, .csv, .txt, .npy, .npz or .mat), one file a scan, found 0 files of other kinds
+    error: empty: expected BIDS derivatives, images (.nii, .nii.gz), CIFTI series, or region series (.1D, .tsv, .csv, .txt, .npy, .npz, .mat or .h5), one file a scan, found 0 files of other kinds
     ");
     insta::assert_snapshot!(say("merge empty out"), @r"
     exit 2

@@ -101,8 +101,29 @@ fn a_participants_table_that_knows_nobody_is_an_error() {
     write(&source.join("sub-1.tsv"), table(&NAMES, "\t", 1, &every()));
     let people = dir.path().join("p.tsv");
     write(&people, "participant_id\tage\n0001\t20\n");
-    let options = IngestOptions { participants: Some(people), ..series() };
+    let options = IngestOptions { participants: Some(people.clone()), ..series() };
     let said = refused(&source, &dir.path().join("c"), &options);
     assert!(said.contains("such as \"sub-1\", in the participants table, found none of them, but \"0001\""), "{said}");
     assert!(!dir.path().join("c").exists());
+    write(&people, "participant_id\tage\n");
+    let said = refused(&source, &dir.path().join("c"), &options);
+    assert!(said.ends_with("expected rows of people in the participants table, found none"), "{said}");
+}
+
+#[test]
+fn people_without_a_row_and_labels_that_differ_in_zeros_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("s");
+    for (person, label) in ["1", "01", "02"].iter().enumerate() {
+        write(&source.join(format!("sub-{label}.tsv")), table(&NAMES, "\t", person, &every()));
+    }
+    write(&source.join("participants.tsv"), "participant_id\tage\nsub-1\t20\nsub-02\t30\n");
+    let (cohort, report) = ingest(&source, &dir.path().join("c"), &series());
+    assert_eq!(cohort.len(), 3);
+    for note in [
+        "1 of 3 people, such as \"sub-01\", have no row in the participants table",
+        "sub-01 and sub-1 differ only in zeros in front: they count as two people",
+    ] {
+        assert!(report.notes.iter().any(|n| n == note), "{:?}", report.notes);
+    }
 }

@@ -88,6 +88,30 @@ fn fmriprep_trees_are_read() {
 }
 
 #[test]
+fn the_phase_of_a_complex_image_is_no_second_version_and_an_image_of_one_volume_is_no_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("f");
+    fmriprep(&source, 1);
+    let func = source.join("sub-01/func");
+    for (part, person) in [("mag", 1), ("phase", 2)] {
+        let scan = format!("sub-02_task-rest_part-{part}_space-MNI152NLin6Asym");
+        let path = func.join(format!("{scan}_desc-preproc_bold.nii"));
+        Image::of(FRAMES).write(&path, |v, t| voxel(person, v, t));
+        Image { frames: 1, tr: 0.0, unit: 0 }.write(&func.join(format!("{scan}_desc-brain_mask.nii")), |_, _| 1.0);
+    }
+    let single = "sub-03_task-rest_space-MNI152NLin6Asym";
+    for desc in ["preproc_bold", "brain_mask"] {
+        Image { frames: 1, tr: 0.0, unit: 0 }.write(&func.join(format!("{single}_desc-{desc}.nii")), |_, _| 1.0);
+    }
+    let options = IngestOptions { atlas: Some(atlas(dir.path())), ..IngestOptions::default() };
+    let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);
+    assert_eq!(cohort.len(), 2);
+    assert!(cohort.index()[1].source.contains("part-mag"));
+    let said = only(&report);
+    assert!(said.ends_with("dimensions: expected three of space and one of time, found sizes [4, 4, 4]"), "{said}");
+}
+
+#[test]
 fn the_cleaned_series_of_a_connectome_folder_wins_over_the_alphabet() {
     let dir = tempfile::tempdir().unwrap();
     let (source, labels) = (dir.path().join("hcp"), dir.path().join("tiny.dlabel.nii"));
@@ -206,6 +230,8 @@ fn feat_folders_are_told_apart_by_their_folders() {
         Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("mask.nii"), |_, _| 1.0);
         Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("mean_func.nii"), |_, _| 1.0);
         Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("example_func.nii"), |_, _| 1.0);
+        Image { frames: 1, tr: 0.0, unit: 0 }.write(&folder.join("reg/example_func.nii"), |_, _| 1.0);
+        Image::of(30).write(&folder.join("stats/res4d.nii"), |v, t| voxel(person + 50, v, t));
     }
     let options = IngestOptions { atlas: Some(atlas(dir.path())), drop_volumes: Some(0), ..IngestOptions::default() };
     let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);

@@ -79,6 +79,20 @@ fn settings_that_do_nothing_are_errors() {
 }
 
 #[test]
+fn a_mask_that_is_not_there_is_an_error_also_where_runs_have_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("f");
+    fmriprep(&source, 1);
+    let options = IngestOptions {
+        atlas: Some(super::make::atlas(dir.path())),
+        mask: Some(dir.path().join("mask.nii")),
+        ..IngestOptions::default()
+    };
+    let said = refused(&source, &dir.path().join("c"), &options);
+    assert!(said.ends_with("mask.nii: expected a brain mask for --mask, found no file of that name"), "{said}");
+}
+
+#[test]
 fn a_band_above_half_of_the_sampling_rate_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("s"), dir.path().join("c"));

@@ -143,6 +143,11 @@ fn a_run_without_its_brain_mask_is_not_taken_unmasked() {
         said.contains("brain mask: expected a desc-brain_mask beside the image as other runs have, or --mask"),
         "{said}"
     );
+    // A mask that is damaged is named, not the image.
+    fs::write(&mask, "junk").unwrap();
+    let (_, report) = ingest(&source, &dir.path().join("b"), &options);
+    assert!(only(&report).contains("brain mask: header: expected 12 bytes"), "{report:?}");
+    fs::remove_file(&mask).unwrap();
     // The same for a job that reads this person alone; a mask that is given is taken.
     let alone = IngestOptions { participant_labels: vec!["02".into()], ..options.clone() };
     assert!(refused(&source, &dir.path().join("d"), &alone).contains("brain mask"));

@@ -122,3 +122,20 @@ fn another_repetition_time_is_not_ignored_on_a_second_run() {
     assert!(only(&report).ends_with("expected a repetition time of 2 s, found 2.5 s"), "{report:?}");
     assert_eq!(Cohort::open(&out).unwrap().manifest().provenance[0].settings["tr_seconds"], 2.0);
 }
+
+#[test]
+fn a_sidecar_that_is_no_json_is_not_taken_as_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("s");
+    for person in 1..5 {
+        write(&source.join(format!("sub-{person}.tsv")), table(&NAMES, "\t", person, &every()));
+    }
+    write(&source.join("sub-1.json"), "{\"RepetitionTime\": 2.0,");
+    write(&source.join("sub-2.json"), "\u{feff}{\"RepetitionTime\": \"2.0\", \"x\": NaN}");
+    write(&source.join("sub-3.json"), "{\"SamplingFrequency\": 0.5}");
+    let options = IngestOptions { format: Some(Format::Series), ..IngestOptions::default() };
+    let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);
+    let said = only(&report);
+    assert!(said.starts_with("sub-1.tsv: repetition time: expected a sidecar of JSON, found EOF"), "{said}");
+    assert_eq!(cohort.index().iter().map(|e| e.tr_seconds).collect::<Vec<_>>(), [2.0, 2.0, 1.0]);
+}

@@ -112,12 +112,17 @@ fn series_map(frames: usize, step: &str) -> String {
 
 /// A parcellated series of these frames of a person.
 pub(super) fn ptseries(path: &Path, person: usize, frames: &[usize], step: &str) {
-    let parcels = NAMES.iter().fold(String::new(), |s, n| s + &format!(r#"<Parcel Name="{n}"/>"#));
+    ptseries_of(path, &NAMES, person, frames, step);
+}
+
+/// The same of parcels of these names.
+pub(super) fn ptseries_of(path: &Path, names: &[&str], person: usize, frames: &[usize], step: &str) {
+    let parcels = names.iter().fold(String::new(), |s, n| s + &format!(r#"<Parcel Name="{n}"/>"#));
     let across = format!(
         r#"<MatrixIndicesMap AppliesToMatrixDimension="1" IndicesMapToDataType="CIFTI_INDEX_TYPE_PARCELS">{parcels}</MatrixIndicesMap>"#
     );
-    let values: Vec<f32> = (0..REGIONS).flat_map(|r| frames.iter().map(move |t| value(person, *t, r))).collect();
-    cifti(path, &matrix(&series_map(frames.len(), step), &across), [frames.len(), REGIONS], &values);
+    let values: Vec<f32> = (0..names.len()).flat_map(|r| frames.iter().map(move |t| value(person, *t, r))).collect();
+    cifti(path, &matrix(&series_map(frames.len(), step), &across), [frames.len(), names.len()], &values);
 }
 
 /// Points of a region in dense files.
@@ -155,12 +160,17 @@ pub(super) fn dtseries(path: &Path, person: usize, frames: &[usize], step: &str,
 
 /// The labels of dense files.
 pub(super) fn dlabel(path: &Path) {
+    dlabel_of_keys(path, |key| key);
+}
+
+/// The same with other keys in the map than in the table.
+pub(super) fn dlabel_of_keys(path: &Path, at: impl Fn(usize) -> usize) {
     let labels = NAMES.iter().enumerate().fold(String::new(), |s, (i, n)| {
         s + &format!(r#"<Label Key="{}" Red="0" Green="0" Blue="0" Alpha="1">{n}</Label>"#, i + 1)
     });
     let map = format!(
         r#"<MatrixIndicesMap AppliesToMatrixDimension="0" IndicesMapToDataType="CIFTI_INDEX_TYPE_LABELS"><NamedMap><MapName>m</MapName><LabelTable>{labels}</LabelTable></NamedMap></MatrixIndicesMap>"#
     );
-    let keys: Vec<f32> = (0..REGIONS * POINTS).map(|p| (region_of_point(p) + 1) as f32).collect();
+    let keys: Vec<f32> = (0..REGIONS * POINTS).map(|p| at(region_of_point(p) + 1) as f32).collect();
     cifti(path, &matrix(&map, &brain_models(1)), [1, REGIONS * POINTS], &keys);
 }

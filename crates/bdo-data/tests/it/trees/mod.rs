@@ -5,6 +5,7 @@
 
 mod concerning_labels;
 mod concerning_layouts;
+mod concerning_parcels;
 mod concerning_settings;
 mod concerning_signal;
 mod concerning_tables;
