@@ -128,7 +128,7 @@ keys! {
         /// Coordinates in which the identity term compares mean controls, behind a small network that is thrown away.
         identity_width: usize = 128, between(1, 1 << 14), BDO;
         /// Weight of the fingerprint term: the mean control of a visit must tell, through a linear map that is thrown away, the
-        /// coordinates of `model.fingerprint`. 0 is the paper.
+        /// coordinates of `model.fingerprint`; without that key there is no such term. 0 is the paper.
         fingerprint: f64 = 0.0, NOT_NEGATIVE, BDO;
     }
 }
@@ -226,12 +226,6 @@ pub enum ConfigError {
         /// The width found.
         width: usize,
     },
-    /// A term on coordinates that the model does not have.
-    #[error("`loss.fingerprint`: expected 0 where `model.fingerprint` is false, found {weight}")]
-    NoFingerprint {
-        /// The weight found.
-        weight: f64,
-    },
     /// A number outside its range.
     #[error(transparent)]
     Range(#[from] RangeError),
@@ -270,9 +264,6 @@ impl ModelConfig {
         }
         if !self.width.is_multiple_of(2) {
             return Err(ConfigError::OddWidth { width: self.width });
-        }
-        if self.loss.fingerprint > 0.0 && !self.fingerprint {
-            return Err(ConfigError::NoFingerprint { weight: self.loss.fingerprint });
         }
         // A weight that follows from other keys can overflow where they are in range.
         let effective =

@@ -52,13 +52,14 @@ impl FeatureHeads {
     /// The heads of a configuration.
     pub fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, loss) = (config.width, &config.loss);
+        let told = if config.fingerprint { loss.fingerprint } else { 0.0 };
         let mut linear = |weight: f64, name: &str, outputs: usize| {
             (weight > 0.0).then(|| source.linear(name, d, outputs)).transpose()
         };
         Ok(Self {
             identity1: linear(loss.identity, "identity1", d)?,
             identity2: linear(loss.identity, "identity2", loss.identity_width)?,
-            told: linear(loss.fingerprint, "told", d)?,
+            told: linear(told, "told", d)?,
             temperature: loss.identity_temperature,
         })
     }

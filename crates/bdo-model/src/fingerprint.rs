@@ -132,7 +132,7 @@ impl Fingerprint {
         let variance = (weighted * visible.clone()).sum_dim(1); // [B, 1, N]
         let silent = variance.clone().lower_elem(NO_SIZE * NO_SIZE);
         let scale = variance.clamp_min(NO_SIZE * NO_SIZE).sqrt().recip().mask_fill(silent.clone(), 0.0);
-        let heard = silent.bool_not().float(); // [B, 1, N]
+        let heard = silent.bool_not().float().cast(visible.dtype()); // [B, 1, N]
         let list: Vec<i32> = pairs(regions).map(|(i, j)| (i * regions + j) as i32).collect();
         let list = Tensor::<1, Int>::from_data(list.as_slice(), &visible.device());
         let triangle = |x: Tensor<3>| x.reshape([batch, regions * regions]).select(1, list.clone()); // [B, pairs]
@@ -231,7 +231,9 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::init::Stream;
+    use crate::init::{Stream, draw_parameters};
+    use crate::ops::Kernels;
+    use burn::tensor::{Device, TensorData};
 
     /// People who differ along one pattern of coupling get coordinates of unit variance along it, in their order.
     #[test]
@@ -251,7 +253,22 @@ mod tests {
         let people: Vec<Vec<f32>> = (0..20).map(|k| person(0.1 * f64::from(k))).collect();
         let scans: Vec<Vec<f32>> = people.iter().map(|series| correlations(series, regions)).collect();
         let fitted = FittedFingerprint::fit(scans, regions, 8).expect("people differ");
-        let told: Vec<Vec<f32>> = people.iter().map(|series| fitted.coordinates(series, regions)).collect();
+        let config = ModelConfig { regions, width: 8, heads: 2, fingerprint: true, ..ModelConfig::default() };
+        let mut parameters = draw_parameters(&Source::list(|source| Fingerprint::take(&config, source)), 1);
+        parameters.0.extend(fitted.parameters().0);
+        let device = Device::flex();
+        let inside =
+            Source::build(parameters, &device, Kernels::default(), |source| Fingerprint::take(&config, source));
+        let inside = inside.expect("the values fit the configuration");
+        let told: Vec<Vec<f32>> = people
+            .iter()
+            .map(|series| {
+                let rows = Tensor::<3>::from_data(TensorData::new(series.clone(), [1, frames, regions]), &device);
+                let rows = rows.clone() - rows.mean_dim(1);
+                let weights = Tensor::<3>::ones([1, frames, 1], &device) / frames as f64;
+                inside.coordinates(&rows, &weights).into_data().try_to_vec().expect("coordinates are f32")
+            })
+            .collect();
         assert_eq!(told[0].len(), 8);
         let first: Vec<f64> = told.iter().map(|row| f64::from(row[0])).collect();
         let mean = first.iter().sum::<f64>() / 20.0;

@@ -159,3 +159,83 @@ pub fn fit_smoother(scans: &[ScaledScan], regions: usize) -> Option<Parameters> 
 fn rows_of(scan: &ScaledScan, regions: usize) -> Mat<f64> {
     Mat::from_fn(scan.times_seconds.len(), regions, |t, r| f64::from(scan.values[t * regions + r]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::init::{Stream, draw_parameters};
+    use crate::ops::Kernels;
+    use burn::tensor::Device;
+
+    const REGIONS: usize = 4;
+    const FRAMES: usize = 200;
+
+    /// Two slow and two fast processes, mixed over the regions.
+    fn scan(seed: u64) -> ScaledScan {
+        let mut stream = Stream::named(seed, "two speeds");
+        let mut state = [0.0f64; REGIONS];
+        let mix = [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0]];
+        let values = (0..FRAMES).flat_map(|_| {
+            for (k, x) in state.iter_mut().enumerate() {
+                let (stays, size) = if k < 2 { (0.95, 2.0) } else { (0.1, 1.0) };
+                *x = stays * *x + size * (1.0f64 - stays * stays).sqrt() * stream.normal();
+            }
+            let now = state;
+            (0..REGIONS).map(move |r| (0..REGIONS).map(|k| 0.5 * mix[k][r] * now[k]).sum::<f64>() as f32)
+        });
+        ScaledScan {
+            values: values.collect(),
+            times_seconds: (0..FRAMES).map(|t| t as f64).collect(),
+            region_valid: vec![true; REGIONS],
+        }
+    }
+
+    #[test]
+    fn fast_and_slow_directions_are_smoothed_each_in_its_way() {
+        let scans: Vec<ScaledScan> = (0..40).map(scan).collect();
+        let config = ModelConfig { regions: REGIONS, smoother: true, ..ModelConfig::tiny() };
+        let mut parameters = draw_parameters(&Source::list(|source| Smoother::take(&config, source)), 1);
+        parameters.0.extend(fit_smoother(&scans, REGIONS).expect("scans move").0);
+        let device = Device::flex();
+        let smoother = Source::build(parameters, &device, Kernels::default(), |source| Smoother::take(&config, source));
+        let smoother = smoother.expect("the values fit the configuration");
+        let pooled = |scan: &ScaledScan| (scan.times_seconds.clone(), scan.values.clone());
+        let common = Autocorrelation::pooled(&scans.iter().map(pooled).collect::<Vec<_>>(), REGIONS, 0.5, LAGS);
+        let (mut own, mut same, mut nothing) = (0.0f64, 0.0f64, 0.0f64);
+        for seed in 100..110 {
+            let scan = scan(seed);
+            let context: Vec<bool> = (0..FRAMES).map(|t| t % 3 == 0).collect();
+            let frames = Frames {
+                batch: 1,
+                frames: FRAMES,
+                times_seconds: scan.times_seconds.clone(),
+                valid: vec![true; FRAMES],
+                context: context.clone(),
+            };
+            let grid = UnionGrid::new(&frames, &config).expect("times increase");
+            let seen: Vec<usize> = (0..FRAMES).filter(|t| context[*t]).collect();
+            let visible: Vec<f32> = seen.iter().flat_map(|t| scan.values[t * REGIONS..][..REGIONS].to_vec()).collect();
+            let shape = [1, seen.len(), REGIONS];
+            let rows = Tensor::<3>::from_data(TensorData::new(visible.clone(), shape), &device);
+            let told = smoother.forward(rows, &frames, &grid).into_data().try_to_vec::<f32>().expect("f32");
+            let times: Vec<f64> = seen.iter().map(|t| *t as f64).collect();
+            let weights = common.kriging(&times, &scan.times_seconds);
+            for t in 0..FRAMES {
+                for r in 0..REGIONS {
+                    let (truth, found) = (f64::from(scan.values[t * REGIONS + r]), f64::from(told[t * REGIONS + r]));
+                    if context[t] {
+                        assert!((truth - found).abs() < 1e-4, "visible frames stay as they are");
+                        continue;
+                    }
+                    let kriged: f64 =
+                        (0..seen.len()).map(|i| weights[(i, t)] * f64::from(visible[i * REGIONS + r])).sum();
+                    own += (truth - found).powi(2);
+                    same += (truth - kriged).powi(2);
+                    nothing += truth.powi(2);
+                }
+            }
+        }
+        // The fast half, a fifth of the variance, is worth nothing two frames away; the slow half nearly all.
+        assert!(own < 0.95 * same && same < 0.6 * nothing, "{own} {same} {nothing}");
+    }
+}

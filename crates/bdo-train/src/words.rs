@@ -125,7 +125,7 @@ fn objective(settings: &Settings) -> String {
         parts += " Hidden frames are predicted by kriging along principal directions of the training people, in eight groups with an autocorrelation each, plus what the network adds.";
     }
     let mut on_feature = String::new();
-    if loss.fingerprint > 0.0 {
+    if model.fingerprint && loss.fingerprint > 0.0 {
         on_feature += &format!(
             ", plus {} times the squared error with which the mean control of a visit tells, through a linear map that is not kept, the coordinates below",
             loss.fingerprint

@@ -182,7 +182,7 @@ fn a_run_with_terms_on_the_mean_control_goes_on_from_a_checkpoint_bit_for_bit() 
     let learner = fresh.restored(Some(stored.weights)).unwrap();
     let resumed = Run { learner, state: stored.adam, ..Run::on_the_mean_control() };
     let (parameters, adam) = finish(run);
-    for head in ["identity1", "identity2", "fingerprint"] {
+    for head in ["identity1", "identity2", "told", "fingerprint.control"] {
         let name = format!("{head}.weight");
         assert!(parameters[0].0.contains_key(&name) && adam.moments.contains_key(&name), "{head} is not trained");
     }
