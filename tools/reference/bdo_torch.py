@@ -57,7 +57,8 @@ class BdoConfig:
     identity_temperature: float = 0.1
     identity_width: int = 128
     fingerprint: float = 0.0  # weight of the fingerprint term on the mean control
-    fingerprint_width: int = 128
+    model_fingerprint: bool = False  # the mean control tells the correlations of visible frames
+    smoother: bool = False  # reconstruct what a linear smoother leaves
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -291,6 +292,78 @@ class Decoder(nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------
+# Parts that are fitted on training people before the first step
+
+
+class Fingerprint(nn.Module):
+    """Correlations of the visible frames, around a mean and along fixed axes, and their part of the control."""
+
+    FARTHEST = 4.0
+
+    def __init__(self, config: BdoConfig):
+        super().__init__()
+        pairs = config.regions * (config.regions - 1) // 2
+        self.register_buffer("mean", torch.zeros(pairs))
+        self.register_buffer("axes", torch.zeros(config.width, pairs))
+        self.control = nn.Linear(config.width, config.width)
+
+    def coordinates(self, series: Tensor, visible: Tensor) -> Tensor:
+        """series [B, K, N], visible [B, K] -> [B, d]. Pairs of regions of which one is silent count as the mean."""
+        first, second = torch.triu_indices(series.shape[2], series.shape[2], offset=1)
+        rows = []
+        for sample, seen in zip(series, visible):
+            frames = sample[seen]
+            size = frames.square().mean(0).sqrt()
+            heard = size >= 1e-6
+            unit = torch.where(heard, frames / torch.where(heard, size, torch.ones_like(size)), torch.zeros_like(frames))
+            correlation = (unit[:, first] * unit[:, second]).mean(0)
+            away = torch.where(heard[first] & heard[second], correlation - self.mean, torch.zeros_like(self.mean))
+            rows.append(self.axes @ away)
+        return torch.stack(rows).clamp(-self.FARTHEST, self.FARTHEST)
+
+
+class Smoother(nn.Module):
+    """The best linear prediction of every frame from the visible ones, direction by direction."""
+
+    GROUPS, LAGS, NUGGET = 8, 256, 1e-6
+
+    def __init__(self, config: BdoConfig):
+        super().__init__()
+        self.groups = min(self.GROUPS, config.regions)
+        self.register_buffer("directions", torch.eye(config.regions))
+        self.register_buffer("correlations", torch.zeros(self.groups, self.LAGS))
+        self.register_buffer("lag_seconds", torch.ones(1))
+
+    def correlation(self, group: int, seconds: Tensor) -> Tensor:
+        """Linear between the lags, 1 at lag 0 and 0 after the last."""
+        ends = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+        curve = torch.cat([ends[:1], self.correlations[group, 1:].double(), ends[1:]])
+        place = (seconds.double().abs() / self.lag_seconds.double()).clamp(max=float(self.LAGS))
+        below = place.floor().long()
+        share = place - below
+        return curve[below] * (1 - share) + curve[below + 1] * share
+
+    def forward(self, series: Tensor, seconds: Tensor, visible: Tensor, valid: Tensor) -> Tensor:
+        """series [B, K, N], seconds, visible and valid [B, K] -> [B, K, N], 0 at padding."""
+        regions = series.shape[2]
+        out = torch.zeros_like(series)
+        for sample in range(series.shape[0]):
+            seen, asked = visible[sample], valid[sample] & ~visible[sample]
+            along = series[sample, seen] @ self.directions
+            told = torch.zeros(int(asked.sum()), regions, dtype=series.dtype)
+            known, wanted = seconds[sample, seen], seconds[sample, asked]
+            for group in range(self.groups):
+                between = self.correlation(group, known[:, None] - known[None, :])
+                between = between + self.NUGGET * torch.eye(len(known), dtype=torch.float64)
+                weights = torch.linalg.solve(between, self.correlation(group, known[:, None] - wanted[None, :]))
+                columns = slice(group * regions // self.groups, (group + 1) * regions // self.groups)
+                told[:, columns] = weights.T.to(along.dtype) @ along[:, columns]
+            out[sample, seen] = series[sample, seen]
+            out[sample, asked] = told @ self.directions.T
+        return out
+
+
+# ---------------------------------------------------------------------------------------------
 # Terms on the mean control
 
 
@@ -304,17 +377,16 @@ class FeatureHeads(nn.Module):
             self.identity1 = nn.Linear(config.width, config.width)
             self.identity2 = nn.Linear(config.width, config.identity_width)
         if config.fingerprint > 0:
-            self.fingerprint = nn.Linear(config.width, config.fingerprint_width)
+            self.told = nn.Linear(config.width, config.width)
 
-    def forward(self, feature: Tensor, batch: "Batch") -> dict[str, Tensor]:
+    def forward(self, feature: Tensor, batch: "Batch", coordinates: Tensor | None) -> dict[str, Tensor]:
         """feature [B, d] -> the weighted terms that the configuration asks for."""
         terms = {}
         if self.config.identity > 0:
             code = self.identity2(F.gelu(self.identity1(feature), approximate="none"))
             terms["identity"] = self.config.identity * identity_term(code, batch.kin, self.config.identity_temperature)
         if self.config.fingerprint > 0:
-            told = self.fingerprint(feature)
-            terms["fingerprint"] = self.config.fingerprint * F.mse_loss(told, batch.fingerprint)
+            terms["fingerprint"] = self.config.fingerprint * F.mse_loss(self.told(feature), coordinates)
         return terms
 
 
@@ -352,7 +424,6 @@ class Batch:
     attention_kept: Tensor | None = None  # [blocks, B, heads, K, K] for dropout
     decoder_kept: Tensor | None = None  # [draws, B, K, d] for dropout
     kin: Tensor | None = None  # [B, 3]: numbers of scan, person and group, for the identity term
-    fingerprint: Tensor | None = None  # [B, fingerprint_width]: what the fingerprint term asks for
 
     @property
     def target(self) -> Tensor:
@@ -374,6 +445,20 @@ class Bdo(nn.Module):
         self.encoder = Encoder(config)
         self.dynamics = Dynamics(config)
         self.decoder = Decoder(config)
+        if config.model_fingerprint:
+            self.fingerprint = Fingerprint(config)
+        if config.smoother:
+            self.smoother = Smoother(config)
+
+    def constant_part(self, series: Tensor, visible: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What is added to every control, [B, 1, d]: what the correlations of visible frames ask for, in place of the mean
+        over visible frames; and their coordinates."""
+        if not self.config.model_fingerprint:
+            return torch.zeros(1, dtype=alpha.dtype), None
+        coordinates = self.fingerprint.coordinates(series, visible)
+        weight = visible.unsqueeze(-1).to(alpha.dtype)
+        mean = (alpha * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
+        return self.fingerprint.control(coordinates).unsqueeze(1) - mean, coordinates
 
     def forward(self, batch: Batch, ema_encoder: Encoder) -> dict[str, Tensor]:
         """All intermediate values and the loss terms, on the union grid, zero where undefined."""
@@ -384,7 +469,9 @@ class Bdo(nn.Module):
 
         z = self.encoder(series, batch.times, context, batch.attention_kept)
         z_sample = z + config.sigma_q * batch.eps_q if config.sample_latent else z
-        alpha = self.dynamics.control(z_sample) * on_context
+        alpha = self.dynamics.control(z_sample)
+        constant, coordinates = self.constant_part(series, context, alpha)
+        alpha = (alpha + constant) * on_context
         rates = self.dynamics.rates(z_sample) * on_context
 
         delta = step_lengths(batch.times, batch.frame_valid)
@@ -393,7 +480,7 @@ class Bdo(nn.Module):
         drivers_alpha, drivers_rates = alpha, rates
         if config.lead == "learned_token":
             lead = self.dynamics.lead_token.expand(alpha.shape[0], 1, -1)
-            drivers_alpha = torch.cat([alpha, self.dynamics.control(lead)], dim=1)
+            drivers_alpha = torch.cat([alpha, self.dynamics.control(lead) + constant], dim=1)
             drivers_rates = torch.cat([rates, self.dynamics.rates(lead)], dim=1)
             started = torch.zeros_like(context)
             started[:, 1:] = context.cumsum(1)[:, :-1] > 0
@@ -423,7 +510,12 @@ class Bdo(nn.Module):
         energy_weight = config.sigma_g**2 if config.energy_weight is None else config.energy_weight
         energy = energy_weight * (drivers_alpha.square().sum(-1) * held).sum(1)
         observed = batch.region_valid.unsqueeze(1) * on_target
-        misfit = sum((series - recon).square() * observed for recon in recons) / len(recons)
+        # The network answers for what the smoother leaves.
+        wanted = series
+        if config.smoother:
+            seconds = batch.times / config.time_scale
+            wanted = series - self.smoother(series, seconds, context, batch.frame_valid)
+        misfit = sum((wanted - recon).square() * observed for recon in recons) / len(recons)
         if config.latent_term == "analytic":
             distance = (mean @ basis.T - zbar).square() + total_var
         else:
@@ -446,6 +538,7 @@ class Bdo(nn.Module):
             "var": var * on_valid,
             "latent": latents[0] * on_target,
             "mean_control": alpha.sum(1) / context.sum(1, keepdim=True),
+            "coordinates": coordinates,
             "recon": recons[0] * on_target,
             "target": zbar,
             "loss_total": terms["energy"] + terms["recon"] + terms["latent"],
@@ -470,6 +563,7 @@ class Bdo(nn.Module):
         """Mean over the valid frames of B z, everything visible, noise off (3.10). -> [B, d]"""
         series = self.unit_sized(series, frame_valid, region_valid)
         alpha = self.dynamics.control(self.encoder(series, times, frame_valid))
+        alpha = alpha + self.constant_part(series, frame_valid, alpha)[0]
         weight = frame_valid.unsqueeze(-1).to(alpha.dtype)
         return (alpha * weight).sum(1) / weight.sum(1)
 
@@ -518,6 +612,12 @@ def initialise(model: Bdo, generator: torch.Generator) -> None:
     xavier(dynamics.control.weight)
     for free in (dynamics.log_rates, dynamics.initial_mean, dynamics.initial_log_var):
         free.normal_(generator=generator)
+    if model.config.model_fingerprint:
+        fingerprint = model.fingerprint
+        bound = math.sqrt(3 / fingerprint.mean.numel())
+        fingerprint.axes.uniform_(-bound, bound, generator=generator)
+        fingerprint.control.weight.copy_(0.3 * torch.eye(width))
+        fingerprint.control.bias.zero_()
     if model.config.lead == "learned_token":
         dynamics.lead_token.normal_(generator=generator)
     if model.config.attention_start == "local":

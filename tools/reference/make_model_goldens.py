@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 import torch
-from bdo_torch import Batch, Bdo, BdoConfig, FeatureHeads, initialise
+from bdo_torch import Batch, Bdo, BdoConfig, FeatureHeads, Smoother, initialise
 from dropout_stream import kept
 from golden_folder import golden_folder
 from safetensors.torch import save_file
@@ -79,6 +79,8 @@ CASES = {
             diffusion=0.1**2,
             sigma_p=0.01,
             energy_weight=1e-5,
+            model_fingerprint=True,
+            smoother=True,
             fingerprint=1.0,
         ),
         16,
@@ -119,8 +121,9 @@ CASES = {
             identity=0.4,
             identity_temperature=0.2,
             identity_width=5,
+            lead="learned_token",
+            model_fingerprint=True,
             fingerprint=0.7,
-            fingerprint_width=7,
         ),
         18,
         ("cttct", "tctct", "ctctt", "ttcct", "cttcc", "cctt.", "tccct", "tctc."),
@@ -149,9 +152,24 @@ def perturbed_model(case: Case, generator: torch.Generator) -> Bdo:
             # A frozen basis means V = V0; W = 0 makes that true for a reader that still applies it.
             spread = 0.1 if case.config.learn_basis else 0.0
         parameter.add_(spread * torch.randn(parameter.shape, generator=generator))
+    if case.config.model_fingerprint:
+        mean = model.fingerprint.mean
+        mean.copy_(0.2 * torch.randn(mean.shape, generator=generator))
+    if case.config.smoother:
+        fit_at_random(model.smoother, generator)
     for tensor in [*model.parameters(), *model.buffers()]:
         tensor.copy_(to_f32_grid(tensor))
     return model
+
+
+def fit_at_random(smoother: Smoother, generator: torch.Generator) -> None:
+    """Random directions, and a decay in time for each group; such curves, linear between lags, are positive definite."""
+    draws = torch.randn(smoother.directions.shape, generator=generator)
+    smoother.directions.copy_(torch.linalg.qr(draws).Q)
+    smoother.lag_seconds.fill_(0.25)
+    lags = 0.25 * torch.arange(smoother.LAGS)
+    for group in range(smoother.groups):
+        smoother.correlations[group] = torch.exp(-lags / (1 + 1.5 * group))
 
 
 @torch.no_grad()
@@ -217,8 +235,6 @@ def make_batch(case: Case, generator: torch.Generator) -> tuple[Batch, torch.Ten
         ),
         **dropout_masks(case.config, context, frame_valid & ~context),
         kin=torch.tensor(case.kin) if case.kin else None,
-        # Drawn last, so that cases without the term keep their numbers.
-        fingerprint=draw(batch, case.config.fingerprint_width) if case.config.fingerprint > 0 else None,
     ), scaled
 
 
@@ -268,7 +284,7 @@ def whole_loss(model: Bdo, heads: FeatureHeads, ema_encoder, batch: Batch) -> di
     """The outputs of the model and, where there are any, the terms on its mean control and the sum of all terms."""
     output = model(batch, ema_encoder)
     feature = output.pop("mean_control")
-    terms = heads(feature, batch)
+    terms = heads(feature, batch, output.pop("coordinates"))
     if terms:
         output["mean_control"] = feature
         output |= {f"loss_{name}": term for name, term in terms.items()}

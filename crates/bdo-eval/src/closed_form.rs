@@ -65,13 +65,29 @@ impl FittedProbe {
     ) -> Result<Self, DesignError> {
         let design = Design::new(features, rows)?;
         let Choice { penalty, tried, .. } = Choice::inside(&design, labels, groups, seed);
+        Ok(Self { tried, ..Self::at(&design, labels, penalty) })
+    }
+
+    /// The same with the penalty whose fit has the lowest `loss` on people that were not fitted on.
+    pub fn fit_by(
+        features: &Features,
+        rows: &[usize],
+        labels: Labels<'_>,
+        loss: impl Fn(&Self) -> f64,
+    ) -> Result<Self, DesignError> {
+        let design = Design::new(features, rows)?;
+        let Choice { penalty, tried, .. } = Choice::by(&design, |penalty| loss(&Self::at(&design, labels, penalty)));
+        Ok(Self { tried, ..Self::at(&design, labels, penalty) })
+    }
+
+    fn at(design: &Design, labels: Labels<'_>, penalty: f64) -> Self {
         let (mut weights, mut intercepts) = (vec![], vec![]);
-        for output in fit(&design, labels, penalty) {
+        for output in fit(design, labels, penalty) {
             weights.extend(design.feature_weights(&output.weights));
             intercepts.push(output.intercept);
         }
         let standardiser = design.standardiser().clone();
-        Ok(Self { standardiser, weights, intercepts, classes: labels.classes(), penalty, tried })
+        Self { standardiser, weights, intercepts, classes: labels.classes(), penalty, tried: vec![] }
     }
 
     /// One number a row (regression), or the probabilities of all classes, row after row.
@@ -122,13 +138,19 @@ pub struct Choice {
 impl Choice {
     /// Chooses by leaving out one person at a time (numbers) or folds of people (classes).
     pub fn inside(coordinates: &Coordinates, labels: Labels<'_>, groups: &[usize], seed: u64) -> Self {
-        // Half decades around the mean squared length of a row, strongest first, so that fits start from their neighbour's.
-        let unit = coordinates.mean_square();
-        let penalties: Vec<f64> = (-7..=7).rev().map(|k| unit * 10f64.powf(f64::from(k) / 2.0)).collect();
+        let penalties = penalties(coordinates);
         match labels {
             Labels::Number(values) => Self::number(coordinates, values, groups, &penalties),
             Labels::Class { codes, classes } => Self::class(coordinates, codes, classes, groups, &penalties, seed),
         }
+    }
+
+    /// Chooses by the loss of each penalty.
+    pub fn by(coordinates: &Coordinates, loss: impl Fn(f64) -> f64) -> Self {
+        let tried: Vec<(f64, f64)> =
+            penalties(coordinates).into_iter().map(|penalty| (penalty, loss(penalty))).collect();
+        let (penalty, loss) = best(&tried);
+        Self { penalty, loss, tried }
     }
 
     fn number(coordinates: &Coordinates, values: &[f64], groups: &[usize], penalties: &[f64]) -> Self {
@@ -178,6 +200,12 @@ impl Choice {
         let (penalty, loss) = best(&tried);
         Self { penalty, loss, tried }
     }
+}
+
+/// Half decades around the mean squared length of a row, strongest first, so that fits start from their neighbour's.
+fn penalties(coordinates: &Coordinates) -> Vec<f64> {
+    let unit = coordinates.mean_square();
+    (-7..=7).rev().map(|k| unit * 10f64.powf(f64::from(k) / 2.0)).collect()
 }
 
 /// The fit on all rows: one for a number or two classes, else one a class.

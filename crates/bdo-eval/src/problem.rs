@@ -12,6 +12,8 @@ pub(crate) struct Problem<'a> {
     subjects: Vec<&'a str>,
     /// Rows that are fitted on.
     pub(crate) fitted: Vec<usize>,
+    /// Rows of validation people, where they are not fitted on: what chooses between fits.
+    pub(crate) choosing: Vec<usize>,
     /// Rows that are tested.
     pub(crate) tested: Vec<usize>,
     /// The person of each fitted row.
@@ -28,6 +30,8 @@ impl<'a> Problem<'a> {
         let subjects: Vec<&str> = rows.iter().map(|row| row.subject.as_str()).collect();
         let known = |i: &usize| task.target.value(subjects[*i]).is_some();
         let fitted: Vec<usize> = (0..rows.len()).filter(|i| task.fits(subjects[*i]) && known(i)).collect();
+        let chooses = |subject: &str| task.split.validation.contains(subject) && !task.fits(subject);
+        let choosing: Vec<usize> = (0..rows.len()).filter(|i| chooses(subjects[*i]) && known(i)).collect();
         let tested: Vec<usize> =
             (0..rows.len()).filter(|i| task.split.test.contains(subjects[*i]) && known(i)).collect();
         if fitted.len() < 2 {
@@ -45,7 +49,7 @@ impl<'a> Problem<'a> {
         } else {
             values = fitted.iter().filter_map(|i| task.target.value(subjects[*i])).collect();
         }
-        Ok(Self { task, subjects, fitted, tested, groups, codes, values })
+        Ok(Self { task, subjects, fitted, choosing, tested, groups, codes, values })
     }
 
     pub(crate) fn labels(&self) -> Labels<'_> {
@@ -53,6 +57,18 @@ impl<'a> Problem<'a> {
             Some(classes) => Labels::Class { codes: &self.codes, classes },
             None => Labels::Number(&self.values),
         }
+    }
+
+    /// Mean log loss or mean squared error of what was said of the choosing rows.
+    pub(crate) fn loss(&self, said: &[f64]) -> f64 {
+        let target = self.task.target;
+        let width = target.classes().unwrap_or(1).max(1);
+        let of_row = |(i, said): (&usize, &[f64])| match target.classes() {
+            Some(_) => target.code(self.subjects[*i]).map(|code| -said[code].max(f64::EPSILON).ln()),
+            None => target.value(self.subjects[*i]).map(|value| (said[0] - value) * (said[0] - value)),
+        };
+        let losses = self.choosing.iter().zip(said.chunks_exact(width)).filter_map(of_row);
+        losses.sum::<f64>() / self.choosing.len().max(1) as f64
     }
 
     /// What was said of the tested rows as one prediction a person, and what a reader must know.

@@ -11,7 +11,7 @@ use crate::method::{FitOn, Method, MethodError, Outcome, Task};
 use crate::problem::{Problem, joined};
 
 /// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
-const CLOSED_FORM: &str = "closed-form/1";
+const CLOSED_FORM: &str = "closed-form/2";
 
 /// Ridge or logistic regression on a fixed table of features: connectivity, or the features of any frozen model.
 pub struct ClosedForm {
@@ -76,8 +76,10 @@ impl Method for ClosedForm {
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
         match &self.harmonise {
-            None => closed_form(&self.name, task, &self.table),
-            Some((nuisance, unseen)) => closed_form(&self.name, task, &self.harmonised_table(nuisance, *unseen, task)?),
+            None => fitted_form(&self.name, task, &self.table, self.pretrained),
+            Some((nuisance, unseen)) => {
+                fitted_form(&self.name, task, &self.harmonised_table(nuisance, *unseen, task)?, self.pretrained)
+            }
         }
     }
 }
@@ -141,8 +143,20 @@ impl Method for NoBrain {
 
 /// Ridge or logistic regression on a table: fitted on the task's people, the mean over scans predicted for each test person.
 pub fn closed_form(method: &str, task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, MethodError> {
+    fitted_form(method, task, table, false)
+}
+
+/// The same; features of an encoder let validation people choose the penalty, whom it has not seen as it has the others.
+fn fitted_form(method: &str, task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, MethodError> {
     let problem = Problem::of(method, task, &table.rows)?;
-    let probe = FittedProbe::fit(&table.features, &problem.fitted, problem.labels(), &problem.groups, task.seed)?;
+    let (features, labels) = (&table.features, problem.labels());
+    let probe = if pretrained && !problem.choosing.is_empty() {
+        FittedProbe::fit_by(features, &problem.fitted, labels, |probe| {
+            problem.loss(&probe.predict(features, &problem.choosing))
+        })?
+    } else {
+        FittedProbe::fit(features, &problem.fitted, labels, &problem.groups, task.seed)?
+    };
     let (predictions, flags) = problem.answer(&probe.predict(&table.features, &problem.tested));
     Ok(Outcome {
         predictions,

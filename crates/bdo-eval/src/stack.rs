@@ -1,11 +1,14 @@
 //! Several tables of features as one row: a weighted sum of their linear kernels.
 //!
 //! Each member is standardised on the people fitted on, its kernel divided by the mean of its diagonal over them, so that
-//! members of any width start equal. Weights from a small grid and the penalty are chosen together by the inner
-//! cross-validation of the closed-form probe. All of it happens in people x people products: a member's width matters
+//! members of any width start equal. The penalty of each sum is chosen by validation people: an encoder knows the people it was
+//! trained on, so that their features say little about how far to trust it. The weights are the mean of a small grid, each
+//! point as likely as validation people are under its fit: they are too few to pick one. Where validation people are fitted
+//! on, the inner cross-validation of the closed-form probe takes their place. All of it happens in people x people products: a member's width matters
 //! once, for its kernel, and every weight costs one decomposition.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use faer::Mat;
@@ -20,7 +23,7 @@ use crate::problem::Problem;
 use crate::standardise::FittedStandardiser;
 
 /// Changes whenever a stack would give other numbers, so that stored results of an older one are not used again.
-const STACK: &str = "stack/1";
+const STACK: &str = "stack/2";
 
 /// A table of features with the kernel that was last computed of it, which stacks and labels share.
 pub struct Member {
@@ -106,15 +109,16 @@ impl Method for Stack {
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
         let problem = Problem::of(&self.name, task, &self.rows)?;
-        let all: Vec<usize> = problem.fitted.iter().chain(&problem.tested).copied().collect();
+        let all: Vec<usize> = [&problem.fitted[..], &problem.choosing, &problem.tested].concat();
         let kernels: Vec<Arc<Mat<f64>>> = (self.members.iter().zip(&self.places))
             .map(|(member, places)| {
                 let placed = |rows: &[usize]| -> Vec<usize> { rows.iter().map(|i| places[*i]).collect() };
                 member.kernel(&placed(&problem.fitted), &placed(&all))
             })
             .collect();
-        let fitted = FittedStack::fit(&kernels, problem.fitted.len(), problem.labels(), &problem.groups, task.seed)?;
-        let (predictions, flags) = problem.answer(&fitted.predict(&kernels));
+        let fitted = FittedStack::fit(&kernels, &problem, task.seed)?;
+        let tested = problem.fitted.len() + problem.choosing.len()..all.len();
+        let (predictions, flags) = problem.answer(&fitted.predict(&kernels, tested));
         let mut chosen = BTreeMap::from([("penalty".to_owned(), fitted.penalty)]);
         chosen.extend(self.members.iter().zip(&fitted.weights).map(|(m, w)| (format!("weight of {}", m.name), *w)));
         let hashes: Vec<String> = (self.members.iter().zip(&self.places))
@@ -141,25 +145,25 @@ struct FittedStack {
 }
 
 impl FittedStack {
-    /// Fits on the first `rows` rows of the kernels.
-    fn fit(
-        kernels: &[Arc<Mat<f64>>],
-        rows: usize,
-        labels: Labels<'_>,
-        groups: &[usize],
-        seed: u64,
-    ) -> Result<Self, DesignError> {
-        let one = |weights: Vec<f64>| -> Result<_, DesignError> {
-            let sum = Mat::from_fn(rows, rows, |i, j| weighted(kernels, &weights, i, j));
+    /// Fits on the rows of a problem that are fitted on, which come first in the kernels.
+    fn fit(kernels: &[Arc<Mat<f64>>], problem: &Problem<'_>, seed: u64) -> Result<Self, DesignError> {
+        let rows = problem.fitted.len();
+        let choosing = rows..rows + problem.choosing.len();
+        let one = |weights: &Vec<f64>| -> Result<(f64, Self), DesignError> {
+            let sum = Mat::from_fn(rows, rows, |i, j| weighted(kernels, weights, i, j));
             let coordinates = Coordinates::of_products(&sum)?;
-            let choice = Choice::inside(&coordinates, labels, groups, seed);
-            Ok((choice, coordinates, weights))
+            let at = |penalty: f64| Self::at(&coordinates, weights.clone(), penalty, problem.labels());
+            let choice = if choosing.is_empty() {
+                Choice::inside(&coordinates, problem.labels(), &problem.groups, seed)
+            } else {
+                Choice::by(&coordinates, |penalty| problem.loss(&at(penalty).predict(kernels, choosing.clone())))
+            };
+            Ok((choice.loss, at(choice.penalty)))
         };
-        let tried = grid(kernels.len()).into_par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
-        // Of equal ones the first.
-        let best = tried.into_iter().min_by(|a, b| a.0.loss.total_cmp(&b.0.loss));
-        let (choice, coordinates, weights) = best.expect("a grid has at least one point");
-        Ok(Self::at(&coordinates, weights, choice.penalty, labels))
+        let grid = grid(kernels.len());
+        let losses = grid.par_iter().map(|weights| Ok(one(weights)?.0)).collect::<Result<Vec<f64>, DesignError>>()?;
+        let asked = if choosing.is_empty() { rows } else { choosing.len() };
+        Ok(one(&mean_weights(&grid, &losses, asked, problem.labels().classes()))?.1)
     }
 
     fn at(coordinates: &Coordinates, weights: Vec<f64>, penalty: f64, labels: Labels<'_>) -> Self {
@@ -168,11 +172,11 @@ impl FittedStack {
         Self { weights, penalty, outputs, classes: labels.classes() }
     }
 
-    /// What is said of the rows behind those fitted on: one number each, or the probabilities of all classes.
-    fn predict(&self, kernels: &[Arc<Mat<f64>>]) -> Vec<f64> {
-        let (fitted, all) = (self.outputs.first().map_or(0, |(w, _)| w.len()), kernels[0].nrows());
+    /// What is said of some rows: one number each, or the probabilities of all classes.
+    fn predict(&self, kernels: &[Arc<Mat<f64>>], rows: Range<usize>) -> Vec<f64> {
+        let fitted = self.outputs.first().map_or(0, |(w, _)| w.len());
         let mut out = vec![];
-        for i in fitted..all {
+        for i in rows {
             let products: Vec<f64> = (0..fitted).map(|j| weighted(kernels, &self.weights, i, j)).collect();
             let output = |(weights, intercept): &(Vec<f64>, f64)| {
                 intercept + weights.iter().zip(&products).map(|(w, k)| w * k).sum::<f64>()
@@ -185,6 +189,17 @@ impl FittedStack {
         }
         out
     }
+}
+
+/// The mean of a grid of weights, each point as likely as `count` people are whose mean log loss or mean squared error it has.
+fn mean_weights(grid: &[Vec<f64>], losses: &[f64], count: usize, classes: usize) -> Vec<f64> {
+    let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
+    let unit = if classes > 0 { 1.0 } else { 2.0 * least.max(f64::MIN_POSITIVE) };
+    let likely: Vec<f64> = losses.iter().map(|loss| ((least - loss) * count as f64 / unit).exp()).collect();
+    let all: f64 = likely.iter().sum();
+    let members = grid.first().map_or(0, Vec::len);
+    let mean = |m: usize| grid.iter().zip(&likely).map(|(point, share)| point[m] * share).sum::<f64>() / all;
+    (0..members).map(mean).collect()
 }
 
 fn weighted(kernels: &[Arc<Mat<f64>>], weights: &[f64], i: usize, j: usize) -> f64 {
@@ -232,6 +247,19 @@ mod tests {
         assert!(three.iter().all(|w| w.iter().sum::<f64>() == 1.0));
     }
 
+    #[test]
+    fn weights_are_averaged_by_how_likely_they_make_people() {
+        let grid = grid(2);
+        let even = mean_weights(&grid, &[0.6; 5], 100, 2);
+        assert!((even[0] - 0.5).abs() < 1e-12 && (even[1] - 0.5).abs() < 1e-12);
+        // A point that is better by 0.2 a person, over 100 people, stands alone.
+        let one = mean_weights(&grid, &[0.6, 0.6, 0.6, 0.4, 0.6], 100, 2);
+        assert!((one[0] - 0.75).abs() < 1e-6, "{one:?}");
+        // Of numbers: two fits with errors 1 and 1.02, 100 people: exp(-1) as likely.
+        let two = mean_weights(&[vec![0.0, 1.0], vec![1.0, 0.0]], &[1.0, 1.02], 100, 0);
+        assert!((two[0] - (-1f64).exp() / (1.0 + (-1f64).exp())).abs() < 1e-9, "{two:?}");
+    }
+
     /// scikit-learn: see `tools/reference/make_connectivity_goldens.py`.
     #[test]
     fn sums_of_kernels_as_scikit_learn() {
@@ -255,7 +283,9 @@ mod tests {
             let weights = vec![w, 1.0 - w];
             let sum = Mat::from_fn(train, train, |i, j| weighted(&kernels, &weights, i, j));
             let coordinates = Coordinates::of_products(&sum).unwrap();
-            let said = |labels| FittedStack::at(&coordinates, weights.clone(), penalty, labels).predict(&kernels);
+            let said = |labels| {
+                FittedStack::at(&coordinates, weights.clone(), penalty, labels).predict(&kernels, train..number.len())
+            };
             for (found, expected) in said(Labels::Number(&number[..train])).iter().zip(floats(&case["number"])) {
                 assert!((found - expected).abs() < 1e-9, "weight {w}: {found} against {expected}");
             }

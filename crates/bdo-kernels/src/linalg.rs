@@ -97,6 +97,11 @@ pub fn orthogonal_factor(mut matrix: Mat<f64>) -> (Mat<f64>, Vec<f64>) {
     (q, diagonal)
 }
 
+/// X with `positive` X = `right`; `None` if the matrix is not positive definite.
+pub fn solve_positive(positive: &Mat<f64>, right: &Mat<f64>) -> Option<Mat<f64>> {
+    positive.llt(Side::Lower).ok().map(|factor| factor.solve(right))
+}
+
 /// The solution of `normal x = right` for a symmetric matrix whose eigenvalues are positive but for rounding; on all threads.
 pub fn solve_normal(normal: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
     match normal.llt(Side::Lower) {

@@ -4,6 +4,8 @@
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
+use bdo_kernels::linalg::solve_positive;
+use faer::Mat;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -32,18 +34,38 @@ impl Autocorrelation {
         // Half of the shortest repetition time: scans of different ones do not share bins by rounding.
         let lag_seconds = shortest / 2.0;
         let bins = (LONGEST_SECONDS / lag_seconds) as usize + 1;
-        let sums: Vec<Vec<(f64, f64)>> = scans
-            .par_iter()
-            .map(|&i| {
-                let scan = scaler.apply(&cohort.scan(i)?);
-                Ok(products(&scan.times_seconds, &scan.values, scan.region_valid.len(), lag_seconds, bins))
-            })
-            .collect::<Result<_, CohortError>>()?;
+        let scaled = |&i: &usize| {
+            let scan = scaler.apply(&cohort.scan(i)?);
+            Ok((scan.times_seconds, scan.values))
+        };
+        let series = scans.par_iter().map(scaled).collect::<Result<Vec<_>, CohortError>>()?;
+        Ok(Self::pooled(&series, cohort.regions().len(), lag_seconds, bins))
+    }
+
+    /// Pooled over series of so many columns, each with the times of its rows.
+    pub fn pooled(series: &[(Vec<f64>, Vec<f32>)], columns: usize, lag_seconds: f64, bins: usize) -> Self {
+        let one = |(times, values): &(Vec<f64>, Vec<f32>)| products(times, values, columns, lag_seconds, bins);
+        let sums: Vec<Vec<(f64, f64)>> = series.par_iter().map(one).collect();
         let total =
             |bin: usize| sums.iter().fold((0.0, 0.0), |(sum, count), scan| (sum + scan[bin].0, count + scan[bin].1));
         let means: Vec<Option<f64>> =
             (0..bins).map(total).map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
-        Ok(Self { lag_seconds, values: filled(&means) })
+        Self { lag_seconds, values: positive(&filled(&means)) }
+    }
+
+    /// Weights [visible, times] of visible frames in the best linear prediction of others, around a mean of 0. An estimated
+    /// autocorrelation need not be positive definite, so as little as suffices is added to the diagonal.
+    pub fn kriging(&self, visible_seconds: &[f64], times_seconds: &[f64]) -> Mat<f64> {
+        let between = |a: &[f64], b: &[f64]| Mat::from_fn(a.len(), b.len(), |i, j| self.at(a[i] - b[j]));
+        let (mut known, asked) = (between(visible_seconds, visible_seconds), between(visible_seconds, times_seconds));
+        let mut added = 1e-6;
+        loop {
+            (0..visible_seconds.len()).for_each(|i| known[(i, i)] = self.at(0.0) + added);
+            if let Some(weights) = solve_positive(&known, &asked) {
+                return weights;
+            }
+            added *= 4.0;
+        }
     }
 
     /// Between two frames this far apart.
@@ -77,6 +99,30 @@ fn products(times: &[f64], values: &[f32], regions: usize, lag: f64, bins: usize
     found
 }
 
+/// Least power at any frequency, as a share of the mean.
+const LEAST_POWER: f64 = 1e-3;
+
+/// The nearest autocorrelation that a process can have: its spectrum is nowhere negative. Scans of several repetition times fill
+/// different bins, and what they make together need not be one; kriging beyond the last frame then breaks down.
+fn positive(values: &[f64]) -> Vec<f64> {
+    let last = values.len().saturating_sub(1);
+    if last == 0 {
+        return values.to_vec();
+    }
+    // Of the even sequence with period 2 `last`: the same sum leads there and back, up to a factor.
+    let turn = std::f64::consts::PI / last as f64;
+    let transformed = |of: &[f64]| -> Vec<f64> {
+        let share = |j: usize| if j == 0 || j == last { 1.0 } else { 2.0 };
+        let at = |k: usize| (0..=last).map(|j| share(j) * of[j] * (turn * ((j * k) % (2 * last)) as f64).cos()).sum();
+        (0..=last).map(at).collect()
+    };
+    let spectrum = transformed(values);
+    let least = LEAST_POWER * spectrum.iter().sum::<f64>() / spectrum.len() as f64;
+    let clipped: Vec<f64> = spectrum.iter().map(|power| power.max(least)).collect();
+    let back = transformed(&clipped);
+    back.iter().map(|x| x / back[0]).collect()
+}
+
 /// Empty bins get the line between their neighbours; after the last one there is nothing.
 fn filled(means: &[Option<f64>]) -> Vec<f64> {
     let mut values = vec![0.0; means.len()];
@@ -98,6 +144,28 @@ fn filled(means: &[Option<f64>]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bins_of_different_scanners_make_an_autocorrelation() {
+        // Even bins of one scanner, odd ones of another with less correlated frames: no process has both.
+        let jagged: Vec<f64> = (0..64).map(|k| 0.9f64.powi(k) * if k % 2 == 0 { 1.0 } else { 0.3 }).collect();
+        let determinant_fails = |values: &[f64]| {
+            let of = Autocorrelation { lag_seconds: 1.0, values: values.to_vec() };
+            let times: Vec<f64> = (0..30).map(f64::from).collect();
+            let whole = Mat::from_fn(30, 30, |i, j| of.at(times[i] - times[j]) + if i == j { 1e-6 } else { 0.0 });
+            solve_positive(&whole, &Mat::zeros(30, 1)).is_none()
+        };
+        let mut wrong = jagged.clone();
+        wrong[1] = 1.4;
+        assert!(determinant_fails(&wrong));
+        for values in [jagged, wrong] {
+            let found = positive(&values);
+            assert!((found[0] - 1.0).abs() < 1e-12 && !determinant_fails(&found), "{found:?}");
+        }
+        // One that is possible stays as it is, up to the least power.
+        let decay: Vec<f64> = (0..64).map(|k| 0.8f64.powi(k)).collect();
+        assert!(positive(&decay).iter().zip(&decay).all(|(a, b)| (a - b).abs() < 2e-3));
+    }
 
     #[test]
     fn a_decaying_process_shows_its_rate() {

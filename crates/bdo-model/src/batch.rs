@@ -22,8 +22,6 @@ pub struct MaskedBatch {
     pub dropout_key: [u8; 32],
     /// Whose visit each sample is.
     pub kin: Vec<Kin>,
-    /// [B, f] fingerprints of what is visible, where they are trained on.
-    pub fingerprint: Option<Tensor<2>>,
 }
 
 /// A batch that does not fit the model.

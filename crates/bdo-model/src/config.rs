@@ -58,6 +58,13 @@ keys! {
         /// Whether every region of a scan is divided by the root mean square of its own visible values, instead of the scan by
         /// that of all its regions: the encoder then sees how regions go together, and not how large they are.
         unit_regions: bool = false, SHARE, BDO;
+        /// Whether the mean control tells how the regions of the visible frames go together: their correlations in as many
+        /// coordinates as there are latent dimensions, those in which training people differ most. What single frames add to the
+        /// control is then centred over the visible frames.
+        fingerprint: bool = false, SHARE, BDO;
+        /// Whether the reconstruction starts from the best linear smoother of the visible frames, along principal directions of
+        /// the training people with autocorrelations of their own, and the network adds the rest.
+        smoother: bool = false, SHARE, BDO;
         /// Initial layers that read region values: drawn `independent`ly, or `affine`, nearly linear at first.
         embed_start: EmbedStart = EmbedStart::Independent, SHARE, BDO;
         /// Whether training draws the context latents around the encoder output, as the paper's objective says.
@@ -120,11 +127,9 @@ keys! {
         identity_temperature: f64 = 0.1, POSITIVE, BDO;
         /// Coordinates in which the identity term compares mean controls, behind a small network that is thrown away.
         identity_width: usize = 128, between(1, 1 << 14), BDO;
-        /// Weight of the fingerprint term: the mean control of a visit must tell, through a linear map that is thrown away, how
-        /// the regions of the visible frames go together, in the coordinates in which training people differ most. 0 is the paper.
+        /// Weight of the fingerprint term: the mean control of a visit must tell, through a linear map that is thrown away, the
+        /// coordinates of `model.fingerprint`; without that key there is no such term. 0 is the paper.
         fingerprint: f64 = 0.0, NOT_NEGATIVE, BDO;
-        /// Coordinates that the fingerprint term asks for, each scaled to unit variance among training people.
-        fingerprint_width: usize = 128, between(1, 1 << 14), BDO;
     }
 }
 

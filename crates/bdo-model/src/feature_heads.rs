@@ -21,7 +21,7 @@ pub struct FeatureHeads {
     /// d -> coordinates in which visits are compared.
     pub identity2: Option<Linear>,
     /// d -> coordinates of the fingerprint.
-    pub fingerprint: Option<Linear>,
+    pub told: Option<Linear>,
     temperature: f64,
 }
 
@@ -52,13 +52,14 @@ impl FeatureHeads {
     /// The heads of a configuration.
     pub fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, loss) = (config.width, &config.loss);
+        let told = if config.fingerprint { loss.fingerprint } else { 0.0 };
         let mut linear = |weight: f64, name: &str, outputs: usize| {
             (weight > 0.0).then(|| source.linear(name, d, outputs)).transpose()
         };
         Ok(Self {
             identity1: linear(loss.identity, "identity1", d)?,
             identity2: linear(loss.identity, "identity2", loss.identity_width)?,
-            fingerprint: linear(loss.fingerprint, "fingerprint", loss.fingerprint_width)?,
+            told: linear(told, "told", d)?,
             temperature: loss.identity_temperature,
         })
     }
@@ -77,7 +78,7 @@ impl FeatureHeads {
     /// The terms of samples with mean controls [B, d]; `fingerprint` [B, f] holds those of their visible frames.
     pub fn terms(&self, feature: &Tensor<2>, kin: &[Kin], fingerprint: Option<&Tensor<2>>) -> FeatureTerms {
         let rows = feature.clone().unsqueeze_dim::<3>(0); // [1, B, d]
-        let fingerprint = self.fingerprint.as_ref().zip(fingerprint).map(|(head, known)| {
+        let fingerprint = self.told.as_ref().zip(fingerprint).map(|(head, known)| {
             let told: Tensor<2> = head.forward(rows.clone()).squeeze_dim(0); // [B, f]
             (told - known.clone()).square().mean()
         });
@@ -86,12 +87,6 @@ impl FeatureHeads {
             identity_term(code, kin, self.temperature)
         });
         FeatureTerms { identity, fingerprint }
-    }
-
-    /// Coordinates of the fingerprint that features [B, d] tell.
-    pub fn told(&self, feature: &Tensor<2>) -> Option<Tensor<2>> {
-        let head = self.fingerprint.as_ref()?;
-        Some(head.forward(feature.clone().unsqueeze_dim::<3>(0)).squeeze_dim(0))
     }
 }
 

@@ -90,6 +90,7 @@ fn draw(spec: &ParameterSpec, seed: u64) -> Array {
         Start::Uniform(bound) => (0..count).map(|_| ((2.0 * stream.uniform() - 1.0) * bound) as f32).collect(),
         Start::Normal => (0..count).map(|_| stream.normal() as f32).collect(),
         Start::TruncatedNormal(deviation) => (0..count).map(|_| (truncated(&mut stream) * deviation) as f32).collect(),
+        Start::Identity(x) => (0..count).map(|k| if k % (spec.shape[1] + 1) == 0 { x as f32 } else { 0.0 }).collect(),
         Start::Orthogonal => random_orthogonal(spec.shape[0], &mut stream),
     };
     Array { shape: spec.shape.clone(), values }

@@ -8,12 +8,14 @@ use crate::dropout::Dropout;
 use crate::dynamics::{Dynamics, Frames, Latents, UnionGrid};
 use crate::ema::EmaEncoder;
 use crate::encoder::{Encoder, Tokens, time_code, write_gaps};
+use crate::fingerprint::Fingerprint;
 use crate::init::initial_parameters;
 use crate::intake::NO_SIZE;
 use crate::layer::Source;
 use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
 use crate::ops::{Kernels, KeyPadding, Moments};
 use crate::parameters::{ParameterError, Parameters};
+use crate::smoother::Smoother;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -26,6 +28,10 @@ pub struct Bdo {
     pub dynamics: Dynamics,
     /// States to region values.
     pub decoder: Decoder,
+    /// Correlations of the visible frames to a constant part of the control.
+    pub fingerprint: Option<Fingerprint>,
+    /// Visible frames to what is linear in them.
+    pub smoother: Option<Smoother>,
     #[module(skip)]
     config: ModelConfig,
     #[module(skip)]
@@ -52,11 +58,13 @@ pub struct TrainPass {
     pub encoded: Tensor<3>,
     /// Controls and rates of the process.
     pub latents: Latents,
+    /// [B, d] coordinates of the visible frames, where the model has them.
+    pub fingerprint: Option<Tensor<2>>,
     /// Moments at every frame, in the eigenbasis.
     pub moments: Moments,
     /// Per draw: [B, T, d] states at target slots, rotated back.
     pub states: Vec<Tensor<3>>,
-    /// Per draw: [B, T, N] predicted region values at target slots.
+    /// Per draw: [B, T, N] predicted region values at target slots, without what the smoother says.
     pub predicted: Vec<Tensor<3>>,
     /// [B, T, d] latent targets, unless their weight is zero.
     pub target: Option<Tensor<3>>,
@@ -112,6 +120,8 @@ impl Bdo {
             encoder: Encoder::take(config, source)?,
             dynamics: Dynamics::take(config, source)?,
             decoder: Decoder::take(config, source)?,
+            fingerprint: config.fingerprint.then(|| Fingerprint::take(config, source)).transpose()?,
+            smoother: config.smoother.then(|| Smoother::take(config, source)).transpose()?,
             config: config.clone(),
             kernels: source.kernels,
         })
@@ -158,7 +168,7 @@ impl Bdo {
         } else {
             encoded.clone()
         };
-        let latents = self.dynamics.latents(z);
+        let (latents, fingerprint) = self.latents(z, &series, &grid);
         let moments = self.dynamics.moments(&latents, &grid);
 
         let at_targets = |x: &Tensor<3>| rows(x, &grid.target_row, grid.target_slots); // [B, T, .]
@@ -197,7 +207,11 @@ impl Bdo {
             place,
         );
         let energy = sums.energy(latents.control.clone()) * weights.energy;
-        let observed = at_targets(&series);
+        // The network answers for what the smoother leaves.
+        let observed = at_targets(&match self.smoothed(&series, &batch.frames, &grid) {
+            Some(smoothed) => series.clone() - smoothed,
+            None => series.clone(),
+        });
         let reconstruction = mean_of(predicted.iter().map(|draw| sums.reconstruction(observed.clone(), draw.clone())))
             * weights.reconstruction;
         let latent = match &target {
@@ -217,7 +231,7 @@ impl Bdo {
             reconstruction,
             latent,
         };
-        Ok(TrainPass { grid, encoded, latents, moments, states, predicted, target, loss })
+        Ok(TrainPass { grid, encoded, latents, fingerprint, moments, states, predicted, target, loss })
     }
 
     /// Predicts every frame from the context frames, noise off: series [B, K, N], of which only context is read.
@@ -231,15 +245,38 @@ impl Bdo {
         let series = series.clone() * region_mask(region_valid, grid.batch, (&series.device(), series.dtype()));
         let (series, size) = self.unit_sized(series, &grid, region_valid);
         let encoded = self.encoder.forward(self.tokens(&series, frames, &grid, Role::Context), None);
-        let latents = self.dynamics.latents(encoded);
+        let (latents, _) = self.latents(encoded, &series, &grid);
         let moments = self.dynamics.moments(&latents, &grid);
         let state = self.dynamics.rotate(self.dynamics.basis(), moments.mean.clone());
         let decoded = self.decoder.forward(state.clone(), None);
+        let decoded = match self.smoothed(&series, frames, &grid) {
+            Some(smoothed) => decoded + smoothed,
+            None => decoded,
+        };
         let series = match &size {
             Some(size) => decoded * size.clone(),
             None => decoded,
         };
         Ok(Reconstruction { series, state, moments, latents, grid, size })
+    }
+
+    /// z [B, C, d] of visible frames of a series [B, K, N] -> controls and rates, and the coordinates of the fingerprint.
+    pub(crate) fn latents(&self, z: Tensor<3>, series: &Tensor<3>, grid: &UnionGrid) -> (Latents, Option<Tensor<2>>) {
+        let mut latents = self.dynamics.latents(z);
+        let Some(fingerprint) = &self.fingerprint else { return (latents, None) };
+        let place = (&series.device(), series.dtype());
+        let shares = context_shares(grid, |_| 1);
+        let shares = Tensor::<3>::from_data(TensorData::new(shares, [grid.batch, grid.context_slots, 1]), place);
+        let told = fingerprint.coordinates(&rows(series, &grid.context_row, grid.context_slots), &shares);
+        let mean = (latents.control.clone().narrow(1, 0, grid.context_slots) * shares).sum_dim(1); // [B, 1, d]
+        latents.control = latents.control - mean + fingerprint.part(&told);
+        (latents, Some(told))
+    }
+
+    /// What the smoother says of every frame [B, K, N], in the units of the series.
+    fn smoothed(&self, series: &Tensor<3>, frames: &Frames, grid: &UnionGrid) -> Option<Tensor<3>> {
+        let smoother = self.smoother.as_ref()?;
+        Some(smoother.forward(rows(series, &grid.context_row, grid.context_slots), frames, grid))
     }
 
     /// Divides every sample by the root mean square of its visible values, or each of its regions by its own, if the
@@ -255,14 +292,9 @@ impl Bdo {
         if !unit_input && !unit_regions {
             return (series, None);
         }
-        let weights: Vec<f32> = (0..grid.batch)
-            .flat_map(|sample| {
-                let valid = region_valid[sample * regions..(sample + 1) * regions].iter().filter(|v| **v).count();
-                let count = grid.context_count[sample];
-                let share = 1.0 / (if unit_regions { count } else { count * valid }).max(1) as f32;
-                (0..grid.context_slots).map(move |slot| if slot < count { share } else { 0.0 })
-            })
-            .collect();
+        let valid =
+            |sample: usize| region_valid[sample * regions..(sample + 1) * regions].iter().filter(|v| **v).count();
+        let weights = context_shares(grid, |sample| if unit_regions { 1 } else { valid(sample) });
         let place = (&series.device(), series.dtype());
         let weights = Tensor::<3>::from_data(TensorData::new(weights, [grid.batch, grid.context_slots, 1]), place);
         let visible = rows(&series, &grid.context_row, grid.context_slots); // [B, C, N]
@@ -317,6 +349,16 @@ fn rows(x: &Tensor<3>, list: &[usize], slots: usize) -> Tensor<3> {
     let list: Vec<i32> = list.iter().map(|&row| row as i32).collect();
     let list = Tensor::<1, Int>::from_data(list.as_slice(), &x.device());
     x.clone().reshape([batch * frames, width]).select(0, list).reshape([batch, slots, width]) // [B, slots, n]
+}
+
+/// [B, C]: one over the visible frames of a sample, and over a further number of it; 0 at padding.
+fn context_shares(grid: &UnionGrid, further: impl Fn(usize) -> usize) -> Vec<f32> {
+    let sample = |sample: usize| {
+        let count = grid.context_count[sample];
+        let share = 1.0 / (count * further(sample)).max(1) as f32;
+        (0..grid.context_slots).map(move |slot| if slot < count { share } else { 0.0 })
+    };
+    (0..grid.batch).flat_map(sample).collect()
 }
 
 fn mean_of(terms: impl ExactSizeIterator<Item = Tensor<1>>) -> Tensor<1> {

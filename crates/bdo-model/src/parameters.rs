@@ -38,6 +38,8 @@ pub enum Start {
     TruncatedNormal(f64),
     /// Haar-distributed orthogonal matrix.
     Orthogonal,
+    /// This on the diagonal, 0 elsewhere.
+    Identity(f64),
 }
 
 /// A named parameter is missing or has another shape than the configuration asks for.

@@ -19,7 +19,7 @@ use bdo_model::config::ModelConfig;
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::error::ModelError;
 use bdo_model::feature_heads::{FeatureHeads, FeatureTerms, head_table};
-use bdo_model::init::draw_parameters;
+use bdo_model::init::{draw_parameters, initial_parameters};
 use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape};
 use bdo_model::model::{Bdo, BuildError, TrainPass};
 use bdo_model::objective::LossWeights;
@@ -49,6 +49,8 @@ pub struct BdoLearner {
     settings: Settings,
     kernels: Kernels,
     seed: u64,
+    /// Values of the first step that are not drawn.
+    start: Parameters,
     device: Device,
 }
 
@@ -164,11 +166,25 @@ impl BdoLearner {
         seed: u64,
         device: &Device,
     ) -> Result<Self, BuildError> {
-        let model = Bdo::init(config, seed, kernels, device)?;
+        Self::starting_from(config, settings, kernels, (seed, Parameters::default()), device)
+    }
+
+    /// The same with some values of the model that are not drawn.
+    pub fn starting_from(
+        config: &ModelConfig,
+        settings: &Settings,
+        kernels: Kernels,
+        (seed, start): (u64, Parameters),
+        device: &Device,
+    ) -> Result<Self, BuildError> {
+        config.check()?;
+        let mut parameters = initial_parameters(config, seed);
+        parameters.0.extend(start.0.clone());
+        let model = Bdo::from_parameters(config, parameters, kernels, device)?;
         let teacher = EmaEncoder::new(&model.encoder);
         let mut drawn = draw_parameters(&head_table(config), seed);
         let heads = FeatureHeads::split_off(config, &mut drawn, kernels, device)?;
-        Ok(Self { model, teacher, heads, settings: settings.clone(), seed, kernels, device: device.clone() })
+        Ok(Self { model, teacher, heads, settings: settings.clone(), seed, start, kernels, device: device.clone() })
     }
 
     /// Cuts batches into micro-batches of another size than configured.
@@ -189,7 +205,7 @@ impl BdoLearner {
             return Vec::new();
         }
         let FeatureTerms { identity, fingerprint } =
-            heads.terms(&pass.mean_control(), &batch.kin, batch.fingerprint.as_ref());
+            heads.terms(&pass.mean_control(), &batch.kin, pass.fingerprint.as_ref());
         if let Some(term) = &identity {
             measures.0.insert("identified".to_owned(), term.found);
         }
@@ -240,7 +256,13 @@ impl Learner for BdoLearner {
     fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, RunError> {
         let (config, kernels) = (self.model.config(), self.kernels);
         let Some(weights) = weights else {
-            return Ok(Self::with_kernels(config, &self.settings, kernels, self.seed, &self.device)?);
+            return Ok(Self::starting_from(
+                config,
+                &self.settings,
+                kernels,
+                (self.seed, self.start.clone()),
+                &self.device,
+            )?);
         };
         let mut weights = weights.into_iter();
         let (mut parameters, average) = (weights.next().unwrap_or_default(), weights.next().unwrap_or_default());
@@ -328,7 +350,7 @@ impl Learner for BdoLearner {
     }
 
     fn validate(&self, data: &BdoData, step: u64) -> Result<Option<ValidationEntry>, RunError> {
-        validate(&self.model, (&self.teacher, &self.heads), &data.source, &data.validation, step)
+        validate(&self.model, &self.teacher, &data.source, &data.validation, step)
     }
 
     fn warnings(&self, entry: &ValidationEntry) -> Vec<String> {

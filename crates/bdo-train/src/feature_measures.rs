@@ -8,11 +8,8 @@ use bdo_data::record::Terms;
 use bdo_data::scaler::ScaledScan;
 use bdo_kernels::linalg::symmetric_eigen;
 use bdo_model::control::{ControlSequence, encode};
-use bdo_model::feature_heads::FeatureHeads;
 use bdo_model::intake::Windows;
 use bdo_model::model::Bdo;
-use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
 use faer::Mat;
 use std::collections::BTreeMap;
 
@@ -29,7 +26,6 @@ type Number = fn(&IndexEntry) -> Option<f64>;
 /// Measures of validation scans; none if there are too few.
 pub(crate) fn feature_measures(
     model: &Bdo,
-    heads: &FeatureHeads,
     source: &ScanSource,
     windows: Windows,
     scans: &[usize],
@@ -71,9 +67,6 @@ pub(crate) fn feature_measures(
     }
     let site = known(&whole, &one_of_each(&entries));
     found.0.extend(site.map(|share| ("knows_site".to_owned(), share)));
-    if let Some(explained) = told(heads, source, &seen, &whole) {
-        found.0.insert("fingerprint_explained".to_owned(), explained);
-    }
     Ok(found)
 }
 
@@ -172,23 +165,6 @@ fn one_of_each(entries: &[&IndexEntry]) -> Vec<Vec<f64>> {
     }
     let column = |site: &str| entries.iter().map(|e| f64::from(u8::from(e.site.as_deref() == Some(site)))).collect();
     sites.keys().map(|site| column(site)).collect()
-}
-
-/// Share of the variance of the fingerprints of whole scans that the head tells.
-fn told(heads: &FeatureHeads, source: &ScanSource, seen: &[(usize, ScaledScan)], whole: &[Vec<f64>]) -> Option<f64> {
-    let fitted = source.fingerprint()?;
-    let values: Vec<f32> = whole.iter().flatten().map(|x| *x as f32).collect();
-    let shape = [whole.len(), whole.first()?.len()];
-    let features = Tensor::<2>::from_data(TensorData::new(values, shape), &Device::flex());
-    let told = heads.valid().told(&features)?.into_data().try_to_vec::<f32>().ok()?;
-    let (mut error, mut total) = (0.0, 0.0);
-    for ((_, scan), told) in seen.iter().zip(told.chunks_exact(fitted.width())) {
-        for (known, told) in fitted.coordinates(&scan.values, scan.region_valid.len()).iter().zip(told) {
-            error += f64::from(known - told).powi(2);
-            total += f64::from(*known).powi(2);
-        }
-    }
-    (total > 0.0).then(|| 1.0 - error / total)
 }
 
 #[cfg(test)]

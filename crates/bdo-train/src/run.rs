@@ -65,12 +65,11 @@ pub struct Summary {
 pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary, RunError> {
     let started = Instant::now();
     let opened = OpenedRun::open(request)?;
-    let (settings, mut source) = (&opened.settings, opened.source(request)?);
+    let (settings, source) = (&opened.settings, opened.source(request)?);
     let config = settings.model_config(source.cohort().regions().len());
-    if config.loss.fingerprint > 0.0 {
-        source = source.with_fingerprints(config.loss.fingerprint_width, request.seed)?;
-    }
-    let learner = BdoLearner::fresh(&config, settings, request.seed, &Device::flex().autodiff())?;
+    let start = (request.seed, source.fitted_start(&config, request.seed)?);
+    let device = Device::flex().autodiff();
+    let learner = BdoLearner::starting_from(&config, settings, settings.kernels(), start, &device)?;
     let (train, noise) = (&settings.train, NoiseShape::of(&config));
     let data = BdoData {
         batch_size: train.batch_size,

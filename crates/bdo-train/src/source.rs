@@ -3,9 +3,12 @@
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
-use bdo_data::scaler::FittedRobustScaler;
-use bdo_model::fingerprint::{FittedFingerprint, MOST_SCANS, correlations};
+use bdo_data::scaler::{FittedRobustScaler, ScaledScan};
+use bdo_model::config::ModelConfig;
+use bdo_model::fingerprint::{self, FittedFingerprint, correlations};
 use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey};
+use bdo_model::parameters::Parameters;
+use bdo_model::smoother::{self, fit_smoother};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,7 +26,6 @@ pub struct ScanSource {
     validation: Vec<usize>,
     /// Of every scan of the cohort.
     kin: Vec<Kin>,
-    fingerprint: Option<Arc<FittedFingerprint>>,
 }
 
 /// How visits of a batch are drawn.
@@ -93,30 +95,39 @@ impl ScanSource {
         }
         let kin = kin_of(&cohort);
         let (cohort, scaler) = (Arc::new(cohort), Arc::new(scaler));
-        Ok(Self { cohort, scaler, split, train, validation, kin, fingerprint: None })
+        Ok(Self { cohort, scaler, split, train, validation, kin })
     }
 
-    /// With fingerprints of visits, whose axes are fitted on the training people alone. Without people who differ there are none.
-    pub fn with_fingerprints(self, width: usize, seed: u64) -> Result<Self, SourceError> {
+    /// The values a model starts with that are fitted on scans of training people, by name.
+    pub fn fitted_start(&self, config: &ModelConfig, seed: u64) -> Result<Parameters, CohortError> {
         let regions = self.cohort.regions().len();
-        let mut chosen = self.train.clone();
-        shuffle(&mut chosen, &mut stream("fingerprint", &[seed]));
-        chosen.truncate(MOST_SCANS);
-        chosen.sort_unstable();
-        let of_scan = |&i: &usize| Ok(correlations(&self.cohort.scan(i)?.series, regions));
-        let scans = chosen.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
-        let fingerprint = FittedFingerprint::fit(scans, width).map(Arc::new);
-        Ok(Self { fingerprint, ..self })
+        let chosen = |purpose: &str, most: usize| {
+            let mut scans = self.train.clone();
+            shuffle(&mut scans, &mut stream(purpose, &[seed]));
+            scans.truncate(most);
+            scans.sort_unstable();
+            scans
+        };
+        let mut start = Parameters::default();
+        if config.fingerprint {
+            let of_scan = |&i: &usize| Ok(correlations(&self.cohort.scan(i)?.series, regions));
+            let scans = chosen("fingerprint", fingerprint::MOST_SCANS);
+            let scans = scans.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
+            let fitted = FittedFingerprint::fit(scans, regions, config.width);
+            start.0.extend(fitted.map(|fitted| fitted.parameters().0).unwrap_or_default());
+        }
+        if config.smoother {
+            let of_scan = |&i: &usize| Ok(unit_sized(self.scaler.apply(&self.cohort.scan(i)?), config));
+            let scans = chosen("smoother", smoother::MOST_SCANS);
+            let scans = scans.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
+            start.0.extend(fit_smoother(&scans, regions).unwrap_or_default().0);
+        }
+        Ok(start)
     }
 
     /// Whose scan it is, and how it was scanned.
     pub fn kin(&self, scan: usize) -> Kin {
         self.kin[scan]
-    }
-
-    /// The axes of fingerprints, where a term asks for them.
-    pub fn fingerprint(&self) -> Option<&FittedFingerprint> {
-        self.fingerprint.as_deref()
     }
 
     /// The cohort.
@@ -190,11 +201,7 @@ impl ScanSource {
         if samples.is_empty() {
             return Ok(None);
         }
-        let host = HostBatch::draw(&samples, &draw.mask, draw.noise);
-        Ok(Some(match self.fingerprint() {
-            Some(fitted) => host.with_fingerprints(fitted),
-            None => host,
-        }))
+        Ok(Some(HostBatch::draw(&samples, &draw.mask, draw.noise)))
     }
 
     /// Which part of an epoch's order belongs to a step; the last batch of an epoch may be smaller.
@@ -207,6 +214,26 @@ impl ScanSource {
     pub fn steps_per_epoch(&self, batch_size: usize) -> u64 {
         self.train.len().div_ceil(batch_size) as u64
     }
+}
+
+/// A whole scan divided as the model divides a visit.
+fn unit_sized(mut scan: ScaledScan, config: &ModelConfig) -> ScaledScan {
+    let regions = scan.region_valid.len();
+    let frames = (scan.times_seconds.len().max(1)) as f64;
+    let square = |r: usize| scan.values.iter().skip(r).step_by(regions).map(|x| f64::from(*x).powi(2)).sum::<f64>();
+    let squares: Vec<f64> = (0..regions).map(|r| square(r) / frames).collect();
+    let valid = scan.region_valid.iter().filter(|valid| **valid).count().max(1) as f64;
+    let whole = (squares.iter().sum::<f64>() / valid).sqrt();
+    let size = |r: usize| match (config.unit_regions, config.unit_input) {
+        (true, _) => squares[r].sqrt(),
+        (false, true) => whole,
+        (false, false) => 1.0,
+    };
+    let sizes: Vec<f64> = (0..regions).map(size).map(|size| if size > 0.0 { size } else { 1.0 }).collect();
+    for row in scan.values.chunks_exact_mut(regions) {
+        row.iter_mut().zip(&sizes).for_each(|(x, size)| *x = (f64::from(*x) / size) as f32);
+    }
+    scan
 }
 
 /// Numbers of people, and of ways of scanning: site and repetition time in milliseconds.

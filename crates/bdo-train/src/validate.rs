@@ -7,7 +7,6 @@ use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
-use bdo_model::feature_heads::FeatureHeads;
 use bdo_model::intake::{MaskSettings, NoiseShape, Windows};
 use bdo_model::model::Bdo;
 use burn::module::Module;
@@ -36,7 +35,7 @@ pub struct ValidationPlan {
 /// Validates; `None` where nobody is held out.
 pub fn validate(
     model: &Bdo,
-    (teacher, heads): (&EmaEncoder, &FeatureHeads),
+    teacher: &EmaEncoder,
     source: &ScanSource,
     plan: &ValidationPlan,
     step: u64,
@@ -67,10 +66,7 @@ pub fn validate(
         return Ok(None);
     }
     let mut entry = sums.entry(step);
-    entry
-        .measures
-        .0
-        .extend(feature_measures(&model, heads, source, Windows::of_training(&plan.trained_mask), &scans)?.0);
+    entry.measures.0.extend(feature_measures(&model, source, Windows::of_training(&plan.trained_mask), &scans)?.0);
     Ok(Some(entry))
 }
 

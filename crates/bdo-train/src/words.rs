@@ -114,11 +114,21 @@ fn objective(settings: &Settings) -> String {
     } else {
         format!("{} draws", loss.monte_carlo_samples)
     };
+    let mut parts = String::new();
+    if model.fingerprint {
+        parts += &format!(
+            " The control has a part that is constant over a visit: a linear map of the correlations of regions over its visible frames, in the {} coordinates in which training people differ most as matrix square roots; what single frames add has mean 0.",
+            model.width
+        );
+    }
+    if model.smoother {
+        parts += " Hidden frames are predicted by kriging along principal directions of the training people, in eight groups with an autocorrelation each, plus what the network adds.";
+    }
     let mut on_feature = String::new();
-    if loss.fingerprint > 0.0 {
+    if model.fingerprint && loss.fingerprint > 0.0 {
         on_feature += &format!(
-            ", plus {} times the squared error with which the mean control of a visit tells, through a linear map that is not kept, the correlations of regions over the visible frames, in the {} coordinates in which training people differ most",
-            loss.fingerprint, loss.fingerprint_width
+            ", plus {} times the squared error with which the mean control of a visit tells, through a linear map that is not kept, the coordinates below",
+            loss.fingerprint
         );
     }
     if loss.identity > 0.0 {
@@ -128,7 +138,7 @@ fn objective(settings: &Settings) -> String {
         );
     }
     format!(
-        "The loss is {weight}the squared error at hidden frames, plus {} times the energy of the control{target}{on_feature}. Latents of visible frames are {latents}; the state is decoded from {draws} per step.",
+        "The loss is {weight}the squared error at hidden frames, plus {} times the energy of the control{target}{on_feature}. Latents of visible frames are {latents}; the state is decoded from {draws} per step.{parts}",
         decimal(model.energy_weight())
     )
 }

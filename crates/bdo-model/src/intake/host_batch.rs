@@ -4,7 +4,6 @@
 use super::{Centre, MaskSettings, PaddedBatch, Part, Visit};
 use crate::batch::MaskedBatch;
 use crate::config::ModelConfig;
-use crate::fingerprint::FittedFingerprint;
 use crate::noise::fill_normal;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
@@ -104,7 +103,6 @@ pub struct HostBatch {
     dropout_key: [u8; 32],
     target_mean_square: f64,
     kin: Vec<Kin>,
-    fingerprint: Vec<f32>,
 }
 
 impl HostBatch {
@@ -150,7 +148,6 @@ impl HostBatch {
             dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.key)),
             target_mean_square: 0.0,
             kin: samples.iter().map(|sample| sample.kin).collect(),
-            fingerprint: Vec::new(),
         };
         host.fill_series(samples, visits, noise);
         host.fill_noise(samples, visits, noise);
@@ -206,19 +203,6 @@ impl HostBatch {
         }
     }
 
-    /// Works out the fingerprint of what is visible of every sample.
-    pub fn with_fingerprints(mut self, fitted: &FittedFingerprint) -> Self {
-        let (k, n) = (self.padded.frames.frames, self.padded.regions());
-        let of_sample = |(b, series): (usize, &[f32])| {
-            let visible = series.chunks_exact(n).zip(&self.padded.frames.context[b * k..]).filter(|(_, seen)| **seen);
-            let visible: Vec<f32> = visible.flat_map(|(row, _)| row.iter().copied()).collect();
-            fitted.coordinates(&visible, n)
-        };
-        self.fingerprint =
-            self.padded.series.par_chunks((k * n).max(1)).enumerate().map(of_sample).collect::<Vec<_>>().concat();
-        self
-    }
-
     /// Number of scans.
     pub fn scans(&self) -> usize {
         self.padded.frames.batch
@@ -243,7 +227,6 @@ impl HostBatch {
         if pieces.len() < 2 {
             return vec![self];
         }
-        let fingerprint = self.fingerprint.len() / self.kin.len();
         let cut = |from: usize, to: usize| {
             let wide = from * k * self.width..to * k * self.width;
             Self {
@@ -254,7 +237,6 @@ impl HostBatch {
                 dropout_key: *blake3::keyed_hash(&self.dropout_key, &(from as u64).to_le_bytes()).as_bytes(),
                 target_mean_square: self.target_mean_square,
                 kin: self.kin[from..to].to_vec(),
-                fingerprint: self.fingerprint[from * fingerprint..to * fingerprint].to_vec(),
             }
         };
         let ends = pieces.iter().scan(0, |end, piece| {
@@ -268,10 +250,6 @@ impl HostBatch {
     pub fn into_masked(self, device: &Device) -> MaskedBatch {
         let shape = [self.padded.frames.batch, self.padded.frames.frames, self.width];
         let tensor = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
-        let fingerprint = (!self.fingerprint.is_empty()).then(|| {
-            let width = self.fingerprint.len() / self.kin.len();
-            Tensor::from_data(TensorData::new(self.fingerprint, [self.kin.len(), width]), device)
-        });
         let (series, frames, region_valid) = self.padded.on(device);
         MaskedBatch {
             series,
@@ -281,7 +259,6 @@ impl HostBatch {
             process_noise: self.process_noise.into_iter().map(tensor).collect(),
             dropout_key: self.dropout_key,
             kin: self.kin,
-            fingerprint,
         }
     }
 }
@@ -336,7 +313,6 @@ fn dropout_key(key: VisitKey) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::correlations;
 
     #[test]
     fn hidden_regions_are_gone_from_what_is_seen_and_stay_in_what_is_asked() {
@@ -376,39 +352,12 @@ mod tests {
         }
     }
 
-    fn fitted(regions: usize) -> FittedFingerprint {
-        let scans = (100..110).map(|i| correlations(&noisy_scan(i, 30, regions).values, regions)).collect();
-        FittedFingerprint::fit(scans, 6).expect("scans differ")
-    }
-
     const NOISE: NoiseShape =
         NoiseShape { width: 4, draws: 1, sample_latent: true, unit_input: false, unit_regions: false };
 
     #[test]
-    fn a_fingerprint_is_that_of_the_visible_rows() {
-        let (regions, fitted) = (4, fitted(4));
-        let visits = [vec![0, 3, 4, 9, 11, 15, 18], vec![2, 5, 6, 7, 12]].map(|frames| Visit {
-            context: frames.iter().map(|frame| frame % 5 != 2).collect(),
-            frames,
-            origin_seconds: 0.0,
-            centre: Centre::Scan,
-        });
-        let key = |scan| VisitKey { seed: 1, epoch: 2, scan, visit: 0 };
-        let samples = [0, 1].map(|number| Sample::alone(noisy_scan(number, 20, regions), key(number)));
-        let host = HostBatch::of_visits(&samples, &visits, NOISE).with_fingerprints(&fitted);
-        let expected = samples.iter().zip(&visits).flat_map(|(sample, visit)| {
-            let visible = visit.frames.iter().filter(|frame| *frame % 5 != 2);
-            let rows: Vec<f32> =
-                visible.flat_map(|frame| sample.scan.values[frame * regions..][..regions].to_vec()).collect();
-            fitted.coordinates(&rows, regions)
-        });
-        assert_eq!(host.fingerprint, expected.collect::<Vec<_>>());
-        assert_eq!(host.fingerprint.len(), 2 * fitted.width());
-    }
-
-    #[test]
     fn micro_batches_end_with_groups_and_keep_whose_is_what() {
-        let (regions, fitted) = (4, fitted(4));
+        let regions = 4;
         // Groups of two, three and one scan, each visited twice, of lengths that need padding.
         let groups = [0, 0, 1, 1, 1, 0];
         let samples: Vec<Sample> = (0..6)
@@ -422,19 +371,13 @@ mod tests {
             })
             .collect();
         let mask = MaskSettings { ratio: 0.5, centre: Centre::Visible, ..MaskSettings::default() };
-        let whole = HostBatch::draw(&samples, &mask, NOISE).with_fingerprints(&fitted);
+        let whole = HostBatch::draw(&samples, &mask, NOISE);
         for (most, sizes) in [(4, vec![4, 4, 2, 2]), (2, vec![2; 6]), (64, vec![4, 6, 2])] {
             let pieces = whole.clone().micro_batches(most);
             assert_eq!(pieces.iter().map(HostBatch::scans).collect::<Vec<_>>(), sizes);
             assert!(pieces.iter().all(|piece| piece.kin.iter().all(|kin| kin.group == piece.kin[0].group)));
             let kin: Vec<Kin> = pieces.iter().flat_map(|piece| piece.kin.clone()).collect();
             assert_eq!(kin, samples.iter().map(|sample| sample.kin).collect::<Vec<_>>());
-            // Each piece has the fingerprints of its own rows, and all together are those of the whole.
-            for piece in &pieces {
-                assert_eq!(piece.fingerprint, piece.clone().with_fingerprints(&fitted).fingerprint);
-            }
-            let together: Vec<f32> = pieces.iter().flat_map(|piece| piece.fingerprint.clone()).collect();
-            assert_eq!(together, whole.fingerprint);
             let series: Vec<f32> = pieces.iter().flat_map(|piece| piece.padded.series.clone()).collect();
             assert_eq!(series, whole.padded.series);
         }

@@ -52,7 +52,9 @@ impl Intake {
                 values[row * self.regions() + r] = ((centred - self.medians[r]) / self.iqrs[r]) as f32;
             }
         }
-        let times_seconds = frames.iter().map(|&frame| scan.frame_times_seconds[frame] - origin_seconds).collect();
+        // An origin that was worked out from other differences can lie a rounding after the first frame.
+        let since = |&frame: &usize| (scan.frame_times_seconds[frame] - origin_seconds).max(0.0);
+        let times_seconds = frames.iter().map(since).collect();
         region_valid.contains(&true).then_some(Masked { times_seconds, context, values, region_valid })
     }
 

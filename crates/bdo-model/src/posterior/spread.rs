@@ -41,8 +41,8 @@ fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, s
     let (width, regions) = (model.config().width, model.config().regions);
     let rows = piece.rows.len();
     let deviation: Vec<f32> = variance.iter().map(|v| v.sqrt()).collect();
-    // Around the decoded mean, so that squares of large offsets do not cancel.
-    let offset: Vec<f32> = centred(piece, regions);
+    // Around the first draw, so that squares of large offsets do not cancel.
+    let mut offset: Vec<f32> = Vec::new();
     let (mut sums, mut squares) = (vec![0.0f32; rows * regions], vec![0.0f32; rows * regions]);
     for draw in 0..draws {
         let mut states = vec![0.0f32; rows * width];
@@ -58,22 +58,17 @@ fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, s
         let states = Tensor::<3>::from_data(TensorData::new(states, [1, rows, width]), &Device::flex());
         let decoded = model.decoder.forward(model.dynamics.rotate(engine.basis(), states), None);
         let decoded = decoded.into_data().try_to_vec::<f32>().expect("the decoder computes in f32");
-        for (((sum, square), x), mean) in sums.iter_mut().zip(&mut squares).zip(&decoded).zip(&offset) {
-            let from_mean = x - mean;
+        if draw == 0 {
+            offset.clone_from(&decoded);
+        }
+        for (((sum, square), x), first) in sums.iter_mut().zip(&mut squares).zip(&decoded).zip(&offset) {
+            let from_mean = x - first;
             *sum += from_mean;
             *square += from_mean * from_mean;
         }
     }
     let n = draws as f32;
     sums.iter().zip(&squares).map(|(sum, square)| ((square - sum * sum / n) / (n - 1.0)).max(0.0)).collect()
-}
-
-/// Decoded values as the decoder gave them, before the window's mean was added.
-fn centred(piece: &Piece, regions: usize) -> Vec<f32> {
-    let row = |row: &[f32]| -> Vec<f32> {
-        row.iter().zip(&piece.centre).zip(&piece.size).map(|((x, mean), size)| (x - mean) / size).collect()
-    };
-    piece.decoded.chunks_exact(regions).flat_map(row).collect()
 }
 
 /// `sum_k J_nk^2 P_k` with J the slope of decoder and rotation at the mean state.

@@ -253,7 +253,8 @@ fn translate(twin: &serde_json::Value) -> ModelConfig {
     config.loss.identity_temperature = float("identity_temperature", config.loss.identity_temperature);
     config.loss.identity_width = whole("identity_width", config.loss.identity_width);
     config.loss.fingerprint = float("fingerprint", config.loss.fingerprint);
-    config.loss.fingerprint_width = whole("fingerprint_width", config.loss.fingerprint_width);
+    config.fingerprint = truth("model_fingerprint", config.fingerprint);
+    config.smoother = truth("smoother", config.smoother);
     let word = |key: &str| given(key).unwrap_or(serde_json::Value::Null);
     if let Ok(start) = serde_json::from_value(word("attention_start")) {
         config.attention_start = start;
@@ -300,13 +301,8 @@ impl Golden {
         let times = &self.arrays["input.times"];
         let (batch, frames) = (times.shape[0], times.shape[1]);
         let kin = |three: &[f32]| Kin { scan: three[0] as usize, person: three[1] as usize, group: three[2] as usize };
-        let fingerprint = |known: &Array| {
-            let shape = [batch, known.values.len() / batch];
-            Tensor::from_data(TensorData::new(known.values.clone(), shape), device)
-        };
         MaskedBatch {
             kin: self.arrays.get("input.kin").map_or(vec![], |k| k.values.chunks_exact(3).map(kin).collect()),
-            fingerprint: self.arrays.get("input.fingerprint").map(fingerprint),
             series: self.tensor("input.series", device),
             frames: Frames {
                 batch,
@@ -348,7 +344,7 @@ impl Golden {
     /// Compares the terms on the mean control, which are there where the golden has them, and returns the whole loss.
     fn compare_feature_terms(&self, heads: &FeatureHeads, pass: &TrainPass, batch: &MaskedBatch) -> Tensor<1> {
         let (feature, weights) = (pass.mean_control(), &self.config.loss);
-        let terms = heads.terms(&feature, &batch.kin, batch.fingerprint.as_ref());
+        let terms = heads.terms(&feature, &batch.kin, pass.fingerprint.as_ref());
         let weighted = [
             ("out.loss_identity", terms.identity.map(|term| term.loss * weights.identity)),
             ("out.loss_fingerprint", terms.fingerprint.map(|term| term * weights.fingerprint)),

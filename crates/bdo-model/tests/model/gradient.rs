@@ -114,14 +114,13 @@ fn check_each_parameter(config: &ModelConfig) {
 /// Each term on the mean control with respect to it.
 #[test]
 fn the_terms_on_the_mean_control() {
-    let mut config = toy::config();
+    let mut config = ModelConfig { fingerprint: true, ..toy::config() };
     config.loss = LossConfig {
         identity: 1.0,
         // The tape divides by a number in single precision: one that is exact in it.
         identity_temperature: 0.25,
         identity_width: 3,
         fingerprint: 1.0,
-        fingerprint_width: 5,
         ..config.loss
     };
     let device = Device::flex().autodiff();
@@ -134,7 +133,7 @@ fn the_terms_on_the_mean_control() {
     let shape = [kin.len(), config.width];
     let mut stream = Stream::named(13, "features");
     let start: Vec<f64> = (0..kin.len() * config.width).map(|_| stream.normal()).collect();
-    let known = toy::normal("fingerprints", [1, kin.len(), 5], (&device, DType::F64)).squeeze_dim::<2>(0);
+    let known = toy::normal("fingerprints", [1, kin.len(), config.width], (&device, DType::F64)).squeeze_dim::<2>(0);
     let terms = |feature: Tensor<2>| heads.terms(&feature, &kin, Some(&known));
     agree("identity", both(shape, &start, |x| terms(x).identity.unwrap().loss));
     agree("fingerprint", both(shape, &start, |x| terms(x).fingerprint.unwrap()));

@@ -5,10 +5,11 @@ use bdo_data::scaler::ScaledScan;
 use bdo_model::config::ModelConfig;
 use bdo_model::ema::EmaEncoder;
 use bdo_model::fingerprint::{FittedFingerprint, correlations};
-use bdo_model::init::Stream;
+use bdo_model::init::{Stream, initial_parameters};
 use bdo_model::intake::{Centre, HostBatch, MaskSettings, NoiseShape, Sample, VisitKey};
 use bdo_model::model::{Bdo, TrainPass};
 use bdo_model::ops::Kernels;
+use bdo_model::smoother::fit_smoother;
 use burn::tensor::{DType, Device, Tensor};
 
 const ROLES: [bool; 6] = [false, true, false, true, false, false];
@@ -41,17 +42,20 @@ fn a_target_frame_never_reaches_the_prediction() {
     }
 }
 
-/// From scaled values to predictions, the mean control and what it is asked to tell, as the default preset is trained: drawn
+/// From scaled values to predictions, the mean control and reconstructions, as the default preset is trained: drawn
 /// in each of its ways, centred on what is visible, each region divided by its size.
 #[test]
 fn a_target_frame_never_reaches_the_prediction_or_the_terms_on_the_mean_control_through_the_batch() {
     let config = toy::small_preset();
     let device = Device::flex().autodiff();
-    let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
-    let teacher = EmaEncoder::new(&model.encoder);
     let scan = random_scan(&config, 0);
-    let others = (1..9).map(|i| correlations(&random_scan(&config, i).values, config.regions)).collect();
-    let fitted = FittedFingerprint::fit(others, 5).unwrap();
+    let others: Vec<ScaledScan> = (1..9).map(|i| random_scan(&config, i)).collect();
+    let known = others.iter().map(|other| correlations(&other.values, config.regions)).collect();
+    let mut parameters = initial_parameters(&config, 1);
+    parameters.0.extend(FittedFingerprint::fit(known, config.regions, config.width).unwrap().parameters().0);
+    parameters.0.extend(fit_smoother(&others, config.regions).unwrap().0);
+    let model = Bdo::from_parameters(&config, parameters, Kernels::default(), &device).unwrap();
+    let teacher = EmaEncoder::new(&model.encoder);
     let mask = MaskSettings {
         frames: 24,
         stretch: 1.0,
@@ -65,13 +69,11 @@ fn a_target_frame_never_reaches_the_prediction_or_the_terms_on_the_mean_control_
         let key = VisitKey { seed: 3, epoch: 1, scan: 5, visit };
         let run = |scan: ScaledScan| {
             let host = HostBatch::draw(&[Sample::alone(scan, key)], &mask, NoiseShape::of(&config));
-            let batch = host.with_fingerprints(&fitted).into_masked(&device);
+            let batch = host.into_masked(&device);
             let pass = model.train_pass(&teacher, &batch, model.loss_weights()).unwrap();
-            let told = [
-                toy::values(&pass.predicted[0]),
-                toy::values(&pass.mean_control()),
-                toy::values(batch.fingerprint.as_ref().unwrap()),
-            ];
+            let reconstructed = model.reconstruct(&batch.series, &batch.frames, &batch.region_valid).unwrap().series;
+            let told =
+                [toy::values(&pass.predicted[0]), toy::values(&pass.mean_control()), toy::values(&reconstructed)];
             (told, batch.frames.context.clone(), toy::values(&batch.series))
         };
         let (before, context, series) = run(scan.clone());

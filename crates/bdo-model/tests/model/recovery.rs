@@ -140,7 +140,6 @@ fn a_trained_model_beats_interpolation_and_hold() {
         let noise = |name: &str| toy::normal(&format!("{name} {step}"), shape, (&device, DType::F32));
         let masked = MaskedBatch {
             kin: Vec::new(),
-            fingerprint: None,
             series: scans.series(&device),
             frames: scans.frames,
             region_valid: vec![true; batch * REGIONS],

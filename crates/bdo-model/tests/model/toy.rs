@@ -49,7 +49,6 @@ pub(crate) fn batch(config: &ModelConfig, context: &[bool], place: (&Device, DTy
         .collect();
     MaskedBatch {
         kin: Vec::new(),
-        fingerprint: None,
         series: normal("series", [batch, frames, config.regions], place),
         frames: Frames {
             batch,

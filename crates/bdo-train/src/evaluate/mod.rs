@@ -102,7 +102,6 @@ impl Evaluation<'_> {
         let quiet = Tensor::<3>::zeros([1, frames.frames, self.model.config().width], &Device::flex());
         let batch = MaskedBatch {
             kin: Vec::new(),
-            fingerprint: None,
             series,
             frames,
             region_valid,

@@ -1,6 +1,5 @@
 //! Predictors that know nothing of the other regions.
 
-use bdo_kernels::linalg::{cholesky, cholesky_solve};
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::intake::Masked;
 
@@ -36,7 +35,7 @@ impl Predictor {
         let visible: Vec<usize> = (0..masked.context.len()).filter(|&row| masked.context[row]).collect();
         let times: Vec<f64> = visible.iter().map(|&row| masked.times_seconds[row]).collect();
         let count = visible.len();
-        let kriging = (self == Self::Kriging).then(|| factor(&times, correlation));
+        let kriging = (self == Self::Kriging).then(|| correlation.kriging(&times, &masked.times_seconds));
         let mut out = vec![0.0f32; masked.values.len()];
         for (row, &now) in masked.times_seconds.iter().enumerate() {
             let after = times.partition_point(|t| *t <= now);
@@ -54,8 +53,7 @@ impl Predictor {
                     (None, _) => weights[0] = 1.0,
                 },
                 Self::Kriging => {
-                    weights = times.iter().map(|t| correlation.at(now - t)).collect();
-                    cholesky_solve(kriging.as_deref().unwrap_or_default(), &mut weights);
+                    weights = kriging.iter().flat_map(|found| (0..count).map(|i| found[(i, row)])).collect();
                     // Around the visible mean: what the weights leave over belongs to it.
                     let rest = (1.0 - weights.iter().sum::<f64>()) / count as f64;
                     weights.iter_mut().for_each(|w| *w += rest);
@@ -74,27 +72,12 @@ impl Predictor {
 /// How little the visible frames say about other times: the variance kriging leaves, as a share of the whole, at each of
 /// `times_seconds`. 0 at a visible frame, 1 far from all of them.
 pub fn kriging_variance(visible_seconds: &[f64], times_seconds: &[f64], correlation: &Autocorrelation) -> Vec<f64> {
-    let factor = factor(visible_seconds, correlation);
-    let left = |now: &f64| {
-        let right: Vec<f64> = visible_seconds.iter().map(|t| correlation.at(now - t)).collect();
-        let mut weights = right.clone();
-        cholesky_solve(&factor, &mut weights);
-        (1.0 - weights.iter().zip(&right).map(|(w, r)| w * r).sum::<f64>()).clamp(0.0, 1.0)
+    let weights = correlation.kriging(visible_seconds, times_seconds);
+    let left = |(j, now): (usize, &f64)| {
+        let told = (visible_seconds.iter().enumerate()).map(|(i, t)| weights[(i, j)] * correlation.at(now - t));
+        (1.0 - told.sum::<f64>()).clamp(0.0, 1.0)
     };
-    times_seconds.iter().map(left).collect()
-}
-
-/// Lower Cholesky factor of the correlation of visible frames. An estimated autocorrelation need not be positive
-/// definite, so as little as suffices is added to the diagonal.
-fn factor(times: &[f64], correlation: &Autocorrelation) -> Vec<f64> {
-    let mut nugget = 1e-6;
-    loop {
-        let entry = |i: usize, j: usize| correlation.at(times[i] - times[j]) + if i == j { nugget } else { 0.0 };
-        if let Some(factor) = cholesky(times.len(), 1e-9, entry) {
-            return factor;
-        }
-        nugget *= 4.0;
-    }
+    times_seconds.iter().enumerate().map(left).collect()
 }
 
 #[cfg(test)]

@@ -56,7 +56,6 @@ struct Run {
     learner: BdoLearner,
     state: AdamState,
     samples: Vec<Sample>,
-    fingerprint: Option<FittedFingerprint>,
 }
 
 impl Run {
@@ -72,18 +71,22 @@ impl Run {
         let learner = BdoLearner::with_kernels(config, &settings, kernels, 7, &Device::flex().autodiff()).unwrap();
         let key = |scan| VisitKey { seed: 3, epoch: 0, scan, visit: 0 };
         let samples = people(16).into_iter().enumerate().map(|(i, scan)| Sample::alone(scan, key(i as u64))).collect();
-        Self { learner, state: AdamState::default(), samples, fingerprint: None }
+        Self { learner, state: AdamState::default(), samples }
     }
 
     /// With both terms on the mean control: each person is visited twice, in groups of four people, and fingerprints are known.
     fn on_the_mean_control() -> Self {
         let mut config = config();
         config.unit_regions = true;
-        config.loss =
-            LossConfig { identity: 0.5, identity_width: 8, fingerprint: 1.0, fingerprint_width: 6, ..config.loss };
+        config.fingerprint = true;
+        config.loss = LossConfig { identity: 0.5, identity_width: 8, fingerprint: 1.0, ..config.loss };
         let mut run = Self::of(&config, Kernels::Fused(Precision::F32));
         let scans = run.samples.iter().map(|sample| correlations(&sample.scan.values, REGIONS)).collect();
-        run.fingerprint = FittedFingerprint::fit(scans, 6);
+        let fitted = FittedFingerprint::fit(scans, REGIONS, config.width).unwrap();
+        let settings = Settings::preset(Preset::Paper);
+        let (kernels, device) = (Kernels::Fused(Precision::F32), Device::flex().autodiff());
+        run.learner =
+            BdoLearner::starting_from(&config, &settings, kernels, (7, fitted.parameters()), &device).unwrap();
         let twice = |(number, sample): (usize, &Sample)| {
             let kin = Kin { scan: number, person: number, group: number / 4 };
             [Part::FirstHalf, Part::SecondHalf].map(|part| Sample { part, kin, ..sample.clone() })
@@ -109,11 +112,7 @@ impl Run {
             sample.key.epoch = epoch;
         }
         let noise = NoiseShape::of(self.learner.model.config());
-        let host = HostBatch::draw(&self.samples, &MaskSettings { frames: 60, ..MaskSettings::default() }, noise);
-        match &self.fingerprint {
-            Some(fitted) => host.with_fingerprints(fitted),
-            None => host,
-        }
+        HostBatch::draw(&self.samples, &MaskSettings { frames: 60, ..MaskSettings::default() }, noise)
     }
 
     /// Mean loss of the first and of the last tenth of the steps.
@@ -183,7 +182,7 @@ fn a_run_with_terms_on_the_mean_control_goes_on_from_a_checkpoint_bit_for_bit() 
     let learner = fresh.restored(Some(stored.weights)).unwrap();
     let resumed = Run { learner, state: stored.adam, ..Run::on_the_mean_control() };
     let (parameters, adam) = finish(run);
-    for head in ["identity1", "identity2", "fingerprint"] {
+    for head in ["identity1", "identity2", "told", "fingerprint.control"] {
         let name = format!("{head}.weight");
         assert!(parameters[0].0.contains_key(&name) && adam.moments.contains_key(&name), "{head} is not trained");
     }

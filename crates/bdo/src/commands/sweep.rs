@@ -170,7 +170,7 @@ fn probe(
     progress.finish();
     let table = table?;
     let source = table.origin_blake3();
-    let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source);
+    let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source).of_pretrained();
     let division = Division::of(cohort)?.with_sites(None);
     for target in targets {
         let (mut sum, metric) = (Some(0.0), primary_metric(target.classes().unwrap_or(0)));

@@ -65,6 +65,7 @@ impl Workshop<'_> {
             return Ok(Box::new(GridProbe::new(&name, table, ProbeSettings::protocol(""))));
         }
         let plain = ClosedForm::new(&name, table, members[0].source());
+        let plain = if matches!(row, Row::Bdo(_)) { plain.of_pretrained() } else { plain };
         let combat =
             matches!(row, Row::Bdo(BdoRow::ClosedForm { combat: true, .. }) | Row::Connectivity { combat: true, .. });
         Ok(Box::new(if combat { plain.harmonised(self.nuisance.clone(), UnseenSite::Pooled) } else { plain }))
