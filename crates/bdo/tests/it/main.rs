@@ -13,6 +13,7 @@ mod memory;
 mod messages;
 mod open_formats;
 mod program;
+mod ranks;
 mod real_data;
 mod regions_450;
 mod repeatable;
