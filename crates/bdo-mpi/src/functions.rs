@@ -174,6 +174,18 @@ fn checked<T>(call: &'static str, code: c_int, value: T) -> Called<T> {
     if code == SUCCESS { Ok(value) } else { Err(Failure::Code(call, code)) }
 }
 
+/// Where a buffer begins. An empty one begins at an address that Open MPI takes for `MPI_IN_PLACE`, so it gets another, which
+/// is neither read nor written.
+fn start(buffer: &[u8]) -> *const c_void {
+    if buffer.is_empty() { NOTHING.as_ptr().cast() } else { buffer.as_ptr().cast() }
+}
+
+fn start_mut(buffer: &mut [u8]) -> *mut c_void {
+    if buffer.is_empty() { NOTHING.as_ptr().cast_mut().cast() } else { buffer.as_mut_ptr().cast() }
+}
+
+static NOTHING: [u64; 1] = [0];
+
 /// Text that a function writes.
 fn text(write: impl Fn(*mut c_char, *mut c_int) -> c_int) -> String {
     let mut bytes = vec![0u8; TEXT];
@@ -255,7 +267,7 @@ impl<H: Handle> Calls for Functions<H> {
         let Constants { world, byte, .. } = self.constants;
         let (mut request, length) = (H::NONE, c_int::try_from(own.len()).unwrap_or(c_int::MAX));
         let (counts, places) = (blocks.counts.as_ptr(), blocks.places.as_ptr());
-        let (from, to) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
+        let (from, to) = (start(own), start_mut(all));
         // SAFETY: the buffers hold what the counts say and stay borrowed until the request is done. After an error MPI is called
         // only to end the process, so that nothing moves a request on whose buffers are gone.
         let code = unsafe { (self.iallgatherv)(from, length, byte, to, counts, places, byte, world, &raw mut request) };
@@ -269,7 +281,7 @@ impl<H: Handle> Calls for Functions<H> {
         let mut request = H::NONE;
         let (sent, sent_at) = (own.1.counts.as_ptr(), own.1.places.as_ptr());
         let (received, received_at) = (all.1.counts.as_ptr(), all.1.places.as_ptr());
-        let (from, to) = (own.0.as_ptr().cast(), all.0.as_mut_ptr().cast());
+        let (from, to) = (start(own.0), start_mut(all.0));
         // SAFETY: as for the gathering.
         let code = unsafe {
             (self.ialltoallv)(from, sent, sent_at, byte, to, received, received_at, byte, world, &raw mut request)

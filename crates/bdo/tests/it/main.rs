@@ -17,6 +17,7 @@ mod ranks;
 mod real_data;
 mod regions_450;
 mod repeatable;
+mod shards;
 mod token_models;
 mod report;
 mod training;

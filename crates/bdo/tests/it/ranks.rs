@@ -64,7 +64,9 @@ fn outcome(run: &Path) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let timeless = |line: &str| {
         let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
         let fields = line.as_object_mut().unwrap();
-        ["scans_per_second", "waiting_share", "memory_mib", "exchange"].map(|name| fields.remove(name));
+        for time in ["scans_per_second", "waiting_share", "memory_mib", "exchange"] {
+            fields.remove(time);
+        }
         line.to_string()
     };
     (of(&format!("checkpoints/{last}")).chain(of("model")).collect(), journal.lines().map(timeless).collect())
@@ -150,7 +152,8 @@ fn processes(job: &mut Child, variable: &str, out: &str, ranks: usize) -> Option
             }
             let (environment, pid) = (read("environ"), entry.file_name().to_string_lossy().parse().ok());
             let numbered = environment.split(|byte| *byte == 0).find_map(|word| word.strip_prefix(variable.as_bytes()));
-            let rank = numbered.and_then(|word| std::str::from_utf8(word).ok()?.strip_prefix('=')?.parse::<usize>().ok());
+            let rank =
+                numbered.and_then(|word| std::str::from_utf8(word).ok()?.strip_prefix('=')?.parse::<usize>().ok());
             if let Some(rank) = rank.filter(|rank| *rank < ranks) {
                 found[rank] = pid.and_then(Pid::from_raw);
             }
@@ -167,7 +170,8 @@ fn processes(job: &mut Child, variable: &str, out: &str, ranks: usize) -> Option
 fn a_killed_rank_ends_the_job_which_resumes_on_another_number_of_ranks() {
     let dir = tempfile::tempdir().unwrap();
     cohort(dir.path());
-    let asked = |out: &str| format!("pretrain --data c --out {out} {BDO} --resume --quiet").replace("epochs=5", "epochs=20");
+    let asked =
+        |out: &str| format!("pretrain --data c --out {out} {BDO} --resume --quiet").replace("epochs=5", "epochs=20");
     let started = Instant::now();
     run_json(dir.path(), &asked("whole"));
     let whole_micros = started.elapsed().as_micros() as u64;
@@ -190,7 +194,10 @@ fn a_killed_rank_ends_the_job_which_resumes_on_another_number_of_ranks() {
                 if kill_process(pids[rank], Signal::KILL).is_ok() && !job.wait().unwrap().success() {
                     landed += 1;
                     slowest = slowest.max(killed.elapsed());
-                    assert!(slowest < Duration::from_secs(30), "the job lived {slowest:?} after rank {rank} was killed");
+                    assert!(
+                        slowest < Duration::from_secs(30),
+                        "the job lived {slowest:?} after rank {rank} was killed"
+                    );
                 }
             }
             job.wait().unwrap();
@@ -206,7 +213,8 @@ fn a_killed_rank_ends_the_job_which_resumes_on_another_number_of_ranks() {
 fn a_rank_that_hangs_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     cohort(dir.path());
-    let asked = format!("pretrain --data c --out run {BDO} --quiet --rank-timeout 2").replace("epochs=5", "epochs=2000");
+    let asked =
+        format!("pretrain --data c --out run {BDO} --quiet --rank-timeout 2").replace("epochs=5", "epochs=2000");
     for launcher in launchers() {
         let mut command = mpirun(launcher, dir.path(), &[(2, &asked)]);
         let mut job = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
