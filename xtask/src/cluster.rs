@@ -17,20 +17,21 @@ const KILLS: usize = 20;
 /// After a kill a job must be gone within this time.
 const LONGEST_END: Duration = Duration::from_secs(30);
 /// Eight micro-batches per step, and enough steps for a kill to land between two of them.
-const SETTINGS: &str = "--set model.width=32 --set model.blocks=2 --set model.heads=2 --set mask.frames=40 \
-                        --set train.epochs=40 --set train.batch_size=16 --set train.micro_batch_size=2 \
-                        --set train.checkpoint_steps=10 --set train.keep_checkpoints=2";
+const SETTINGS: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
+                        --set mask.frames=24 --set train.epochs=15 --set train.batch_size=16 \
+                        --set train.micro_batch_size=2 --set train.checkpoint_steps=5 --set train.keep_checkpoints=2";
 
-pub(crate) fn run() -> anyhow::Result<()> {
+/// With a program that is there, or one built for it.
+pub(crate) fn run(program: Option<PathBuf>) -> anyhow::Result<()> {
     packages::install(&PACKAGES);
-    check::step("program", &["build", "--release"], &[])?;
-    let ground = Ground::prepare()?;
-    ground.by_hand()?;
+    if program.is_none() {
+        check::step("program", &["build", "--release"], &[])?;
+    }
+    let ground = Ground::prepare(program.unwrap_or_else(|| root().join("target/release/bdo")))?;
     let network = Network::up(&ground)?;
     ground.over_two_hosts(&network)?;
-    ground.kills(&network)?;
-    drop(network);
-    Slurm::up(&ground)?.jobs(&ground)
+    Slurm::up(&ground)?.jobs(&ground)?;
+    ground.kills(&network)
 }
 
 /// A scratch folder with a cohort, and what one process makes of it.
@@ -42,12 +43,11 @@ struct Ground {
 }
 
 impl Ground {
-    fn prepare() -> anyhow::Result<Self> {
+    fn prepare(bdo: PathBuf) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("bdo-cluster-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        let bdo = root().join("target/release/bdo");
         let mut ground = Self { folder, bdo, expected: BTreeMap::new(), whole: Duration::ZERO };
-        ground.insist(ground.program("simulate c --subjects 80 --regions 40 --frames 120 --quiet"))?;
+        ground.insist(ground.program("simulate c --subjects 80 --regions 20 --frames 60 --quiet"))?;
         let started = Instant::now();
         ground.insist(ground.program(&ground.pretrain("one")))?;
         ground.whole = started.elapsed();
@@ -96,25 +96,6 @@ impl Ground {
         if found != self.expected {
             let differ = self.expected.iter().filter(|(name, bytes)| found.get(*name) != Some(bytes));
             bail!("{what}: other bytes than one process in {:?}", differ.map(|(name, _)| name).collect::<Vec<_>>());
-        }
-        Ok(())
-    }
-
-    /// Both libraries on this machine, one to four ranks.
-    fn by_hand(&self) -> anyhow::Result<()> {
-        for (launcher, flags) in
-            [("mpirun.openmpi", "--allow-run-as-root --oversubscribe --bind-to none"), ("mpirun.mpich", "")]
-        {
-            for ranks in 1..=4 {
-                let name = format!("{launcher}-{ranks}");
-                let mut command = Command::new(launcher);
-                command.args(flags.split_whitespace()).args(["-n", &ranks.to_string()]).arg(&self.bdo);
-                command.args(self.pretrain(&name).split_whitespace()).current_dir(&self.folder);
-                let started = Instant::now();
-                self.insist(command)?;
-                self.compare(&name, &name)?;
-                println!("{launcher}, {ranks} ranks: {:.1} s, the same bytes", started.elapsed().as_secs_f64());
-            }
         }
         Ok(())
     }
@@ -191,7 +172,9 @@ fn processes(job: &mut Child, out: &str, ranks: usize) -> anyhow::Result<Option<
             let read = |file: &str| std::fs::read(folder.join(file)).unwrap_or_default();
             let command = String::from_utf8_lossy(&read("cmdline")).into_owned();
             let mut words = command.split('\0');
-            if !words.next().is_some_and(|program| program.ends_with("/bdo")) || !words.any(|word| word == out) {
+            if words.next().and_then(|program| program.rsplit('/').next()) != Some("bdo")
+                || !words.any(|word| word == out)
+            {
                 continue;
             }
             let environment = String::from_utf8_lossy(&read("environ")).into_owned();
@@ -326,7 +309,11 @@ impl Slurm {
     fn submit(&self, ground: &Ground, script: &str, options: &str, variables: &[(&str, &str)]) -> Command {
         let mut command = self.command("sbatch", &format!("--wait --parsable {options}"));
         command.arg(root().join("docs/jobs").join(script)).current_dir(&ground.folder).envs(variables.iter().copied());
-        let path = format!("{}:{}", root().join("target/release").display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!(
+            "{}:{}",
+            ground.bdo.parent().unwrap_or(Path::new(".")).display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
         command.env("PATH", path).env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command
     }

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         "torture" => torture::run(),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
-        "cluster" => cluster::run(),
+        "cluster" => cluster::run(std::env::args().nth(2).map(PathBuf::from)),
         "house" => house::run(),
         other => Err(anyhow::anyhow!("expected check, torture, bench, devices, cluster or house, found {other:?}")),
     };

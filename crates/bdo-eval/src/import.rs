@@ -6,6 +6,7 @@ use crate::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
 use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use bdo_data::durable::{self, InFile};
 use bdo_data::shard::Shard;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -109,7 +110,14 @@ fn of_parquet(path: &Path) -> Result<StoredTable, EvalError> {
             shard: fact("bdo.shard").and_then(|text| text.parse().ok()),
         })
     };
-    let mut read = StoredRows::default();
+    // The schema says what a table without rows is like.
+    let column = |name: &str| builder.schema().field_with_name(name).ok().map(|field| field.data_type().clone());
+    let width = match column("feature") {
+        Some(DataType::FixedSizeList(_, width)) => usize::try_from(width).unwrap_or(0),
+        _ => 0,
+    };
+    let trust = column("trust").map(|_| Vec::new());
+    let mut read = StoredRows { width, trust, ..StoredRows::default() };
     for batch in builder.build().map_err(parquet)? {
         let batch = batch.map_err(|error| EvalError::refused(path, "a feature table", error))?;
         read.add(&batch).ok_or_else(|| EvalError::refused(path, "the columns of a feature table", batch.schema()))?;
@@ -132,14 +140,14 @@ impl StoredRows {
         let text = |name: &str| batch.column_by_name(name)?.as_string_opt::<i32>();
         let (scan, subject, session) = (text("scan")?, text("subject")?, text("session")?);
         let lists = batch.column_by_name("feature")?.as_fixed_size_list_opt()?;
-        self.width = usize::try_from(lists.value_length()).ok()?;
+        (usize::try_from(lists.value_length()).ok()? == self.width).then_some(())?;
         self.values.extend(lists.values().as_primitive_opt::<Float32Type>()?.values().iter().map(|x| f64::from(*x)));
         for i in 0..batch.num_rows() {
             let session = (!session.is_null(i)).then(|| session.value(i).to_owned());
             self.rows.push(ScanRow { scan: scan.value(i).into(), subject: subject.value(i).into(), session });
         }
         if let Some(names) = text("trust") {
-            self.trust.get_or_insert_default().extend((0..names.len()).map(|i| names.value(i).to_owned()));
+            self.trust.as_mut()?.extend((0..names.len()).map(|i| names.value(i).to_owned()));
         }
         Some(())
     }
