@@ -103,21 +103,11 @@ pub fn join_tables(parts: &[PathBuf], out: &Path) -> Result<(), EvalError> {
             .filter(ours)
             .cloned()
             .collect();
-        let (writer, expected) = match &mut whole {
-            Some(whole) => whole,
-            None => {
-                let lists: Vec<(&str, usize)> = (builder.schema().fields().iter().skip(5))
-                    .map(|field| match field.data_type() {
-                        DataType::FixedSizeList(_, width) => (field.name().as_str(), *width as usize),
-                        _ => (field.name().as_str(), 0),
-                    })
-                    .collect();
-                let named: Vec<(&str, String)> = (facts.iter())
-                    .map(|pair| (pair.key.trim_start_matches("bdo."), pair.value.clone().unwrap_or_default()))
-                    .collect();
-                whole.insert((TableWriter::create(out, &lists, &named)?, facts.clone()))
-            }
+        let begun = match whole.take() {
+            Some(begun) => begun,
+            None => (TableWriter::like(out, builder.schema(), &facts)?, facts.clone()),
         };
+        let (writer, expected) = whole.insert(begun);
         if *expected != facts {
             return Err(EvalError::refused(path, "the model and cohort of the parts before it", "others"));
         }
@@ -165,6 +155,20 @@ impl TableWriter {
             list.extend_from_slice(values);
         }
         self.write_batches(BATCH)
+    }
+
+    /// A table with the columns and facts of another.
+    fn like(path: &Path, schema: &Schema, facts: &[KeyValue]) -> Result<Self, EvalError> {
+        let list = |field: &Arc<Field>| match field.data_type() {
+            DataType::FixedSizeList(_, width) => (field.name().clone(), *width as usize),
+            _ => (field.name().clone(), 0),
+        };
+        let lists: Vec<(String, usize)> = schema.fields().iter().skip(5).map(list).collect();
+        let lists: Vec<(&str, usize)> = lists.iter().map(|(name, width)| (name.as_str(), *width)).collect();
+        let named: Vec<(&str, String)> = (facts.iter())
+            .map(|pair| (pair.key.trim_start_matches("bdo."), pair.value.clone().unwrap_or_default()))
+            .collect();
+        Self::create(path, &lists, &named)
     }
 
     /// Adds the rows of a table with the same columns.

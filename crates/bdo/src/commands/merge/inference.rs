@@ -67,7 +67,7 @@ pub(super) fn merge(folders: &[PathBuf], out: &Path) -> anyhow::Result<Answer> {
         let mut whole = String::new();
         for file in of(list) {
             let text = String::from_utf8_lossy(&durable::read(&file)?).into_owned();
-            let lines = if whole.is_empty() { 0 } else { 1 };
+            let lines = usize::from(!whole.is_empty());
             text.split_inclusive('\n').skip(lines).for_each(|line| whole.push_str(line));
         }
         if !whole.is_empty() {
