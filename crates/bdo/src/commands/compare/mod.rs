@@ -331,7 +331,8 @@ impl Field<'_> {
         let has_row = |r: &SummaryRow| {
             summary.rows.iter().any(|row| row.method == r.method && row.target == r.target && row.scheme == r.scheme)
         };
-        let dashes: Vec<SummaryRow> = without_result.into_iter().filter(|row| !has_row(row)).collect();
+        let dashes: Vec<SummaryRow> =
+            without_result.into_iter().map(|(_, row)| row).filter(|row| !has_row(row)).collect();
         summary.rows.extend(dashes);
         if summary.rows.iter().all(|row| row.cells.is_empty()) {
             let reasons: Vec<String> = summary.rows.iter().flat_map(|row| row.flags.clone()).collect();

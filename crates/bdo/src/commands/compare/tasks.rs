@@ -27,8 +27,8 @@ pub(super) struct Done {
     pub(super) results: Vec<TaskResult>,
     /// Taken from the folder.
     pub(super) reused: usize,
-    /// Cells of the table without a result.
-    pub(super) without_result: Vec<SummaryRow>,
+    /// Cells of the table without a result, with the seed whose reason is given.
+    pub(super) without_result: Vec<(u64, SummaryRow)>,
     /// Which of the processes this is, where several share the work.
     pub(super) shard: Option<Shard>,
 }
@@ -45,13 +45,19 @@ pub(super) enum Turn {
 }
 
 impl Done {
-    /// Notes a cell that has no result, once for all repetitions.
+    /// Notes a cell that has no result, once for all repetitions: the reason is that of the smallest seed, whatever came first.
     pub(super) fn leave_out(&mut self, method: &str, target: &Target, split: &Split, reason: String, common: &Common) {
         let row = SummaryRow::without_result(method, target, split.scheme(), reason);
-        let same = |r: &SummaryRow| r.method == row.method && r.target == row.target && r.scheme == row.scheme;
-        if !self.without_result.iter().any(same) {
-            note(common, &format!("{method} on {}: {}", target.name, row.flags.join("; ")));
-            self.without_result.push(row);
+        let same = |(_, r): &&mut (u64, SummaryRow)| {
+            r.method == row.method && r.target == row.target && r.scheme == row.scheme
+        };
+        match self.without_result.iter_mut().find(same) {
+            Some(noted) if noted.0 <= split.seed() => {}
+            Some(noted) => *noted = (split.seed(), row),
+            None => {
+                note(common, &format!("{method} on {}: {}", target.name, row.flags.join("; ")));
+                self.without_result.push((split.seed(), row));
+            }
         }
     }
 
