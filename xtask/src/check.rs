@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::{browser, python, root, tally};
+use crate::{browser, packages, python, root, tally};
 
 /// Largest file the repository may hold.
 const MOST_BYTES: u64 = 2 << 20;
@@ -16,10 +16,20 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("lints", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[])?;
     step("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])?;
     browser::prepare();
+    launchers();
     let python = python::interpreter();
     let environment: Vec<(&str, &str)> = python.as_deref().map(|p| ("BDO_PYTHON", p)).into_iter().collect();
     // Optimised tests run from one build; `--no-fail-fast` so that one failure does not hide the others' counts.
     tally::run(&["test", "--workspace", "--no-fail-fast"], &environment)
+}
+
+/// Both kinds of MPI, for the tests that train in several processes; those say what they skipped.
+fn launchers() {
+    let has = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    if !(has("mpirun.openmpi") && has("mpirun.mpich")) {
+        println!("== mpi: installing openmpi-bin and mpich");
+        packages::install(&["openmpi-bin", "mpich"]);
+    }
 }
 
 /// Runs cargo and says how long it took.

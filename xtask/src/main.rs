@@ -1,10 +1,11 @@
 //! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs,
 //! `cargo xtask bench` for BDO and PyTorch side by side, `cargo xtask devices` for the model off the CPU,
-//! `cargo xtask house` for the size of the code.
+//! `cargo xtask cluster` for MPI and Slurm on one machine, `cargo xtask house` for the size of the code.
 
 mod bench;
 mod browser;
 mod check;
+mod cluster;
 mod devices;
 mod house;
 mod packages;
@@ -22,8 +23,9 @@ fn main() -> ExitCode {
         "torture" => torture::run(),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
+        "cluster" => cluster::run(std::env::args().nth(2).map(PathBuf::from)),
         "house" => house::run(),
-        other => Err(anyhow::anyhow!("expected check, torture, bench, devices or house, found {other:?}")),
+        other => Err(anyhow::anyhow!("expected check, torture, bench, devices, cluster or house, found {other:?}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

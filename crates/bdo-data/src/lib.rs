@@ -15,6 +15,7 @@ pub mod synth;
 pub mod confound;
 pub mod clean;
 pub mod bids;
+pub mod shard;
 pub mod ingest;
 pub mod participants;
 pub mod pattern;

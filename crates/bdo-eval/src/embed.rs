@@ -3,6 +3,7 @@
 use crate::error::EvalError;
 use crate::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::shard::Shard;
 use bdo_model::control::{Encoded, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
@@ -25,19 +26,19 @@ impl FeatureTable {
         poolings: &[Pooling],
         observer: &dyn Observer,
     ) -> Result<Vec<Self>, EvalError> {
-        Self::embed_looking(frozen, cohort, poolings, observer, |_, _| ())
+        Self::embed_looking(frozen, cohort, (poolings, None), observer, |_, _| ())
     }
 
-    /// The same; `look` is shown every scan with its control.
+    /// The same for a part of the scans; `look` is shown every scan with its control.
     pub fn embed_looking(
         frozen: &FrozenModel,
         cohort: &Cohort,
-        poolings: &[Pooling],
+        (poolings, shard): (&[Pooling], Option<Shard>),
         observer: &dyn Observer,
         mut look: impl FnMut(usize, &Encoded<'_>),
     ) -> Result<Vec<Self>, EvalError> {
         poolings.iter().try_for_each(|pooling| frozen.able_to(*pooling))?;
-        let scans: Vec<usize> = (0..cohort.len()).collect();
+        let scans: Vec<usize> = shard.map_or(0..cohort.len(), |shard| shard.range(cohort.len())).collect();
         let mut found: Vec<Vec<Option<Vec<f32>>>> = vec![vec![None; cohort.len()]; poolings.len()];
         let passed_over = encode_cohort(frozen, cohort, &scans, observer, |i, encoded| {
             look(i, &encoded);
@@ -55,13 +56,13 @@ impl FeatureTable {
                 rows.push(ScanRow::of(entry));
                 values.extend(feature.iter().map(|x| f64::from(*x)));
             }
-            if rows.is_empty() {
+            if rows.is_empty() && shard.is_none() {
                 return Err(EvalError::NoScans { cohort: cohort.folder().to_path_buf() });
             }
             tables.push(Self {
                 features: Features::new(rows.len(), frozen.feature_width(pooling), values)?,
                 rows,
-                origin: Some(TableOrigin::of_frozen(frozen, cohort, pooling)?),
+                origin: Some(TableOrigin { shard, ..TableOrigin::of_frozen(frozen, cohort, pooling)? }),
                 passed_over: passed_over.clone(),
             });
         }

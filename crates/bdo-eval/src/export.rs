@@ -89,12 +89,14 @@ impl FeatureTable {
         let sessions: StringArray = self.rows.iter().map(|row| row.session.as_deref()).collect();
         let values = Arc::new(Float32Array::from_iter_values(self.features.values().iter().map(|x| *x as f32)));
         let origin = self.origin.iter().flat_map(|origin| {
-            [
+            let shard = origin.shard.map(|shard| ("bdo.shard", shard.to_string()));
+            let facts = [
                 ("bdo.version", origin.version.clone()),
                 ("bdo.model_blake3", origin.model_blake3.clone()),
                 ("bdo.cohort_blake3", origin.cohort_blake3.clone()),
                 ("bdo.pooling", origin.pooling.name().to_owned()),
-            ]
+            ];
+            facts.into_iter().chain(shard)
         });
         let metadata = origin.map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect();
         let properties = WriterProperties::builder().set_key_value_metadata(Some(metadata)).build();

@@ -1,6 +1,7 @@
 //! Numbers that describe scans: one row per scan, one column per feature, NaN where a value is missing.
 
 use bdo_data::cohort::{Cohort, CohortError, IndexEntry};
+use bdo_data::shard::Shard;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use serde::{Deserialize, Serialize};
@@ -122,13 +123,23 @@ pub struct TableOrigin {
     pub cohort_blake3: String,
     /// How frames became one vector.
     pub pooling: Pooling,
+    /// Which part of the scans is in the table, where it is not all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
 }
 
 impl TableOrigin {
     /// Features that a model, given by its hash, makes of a cohort.
     pub fn of(model_blake3: String, cohort: &Cohort, pooling: Pooling) -> Result<Self, CohortError> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Self { version, model_blake3, readout_blake3: None, cohort_blake3: cohort.content_blake3()?, pooling })
+        Ok(Self {
+            version,
+            model_blake3,
+            readout_blake3: None,
+            cohort_blake3: cohort.content_blake3()?,
+            pooling,
+            shard: None,
+        })
     }
 
     /// Features of a frozen model.

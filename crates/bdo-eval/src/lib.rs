@@ -32,6 +32,7 @@ pub mod conformal;
 pub mod reliability;
 pub mod embed;
 pub mod export;
+pub mod import;
 pub mod cache;
 pub mod untrained;
 pub mod transform;

@@ -7,11 +7,12 @@ use crate::learner::{At, Batches, Learner};
 use crate::log::Log;
 use crate::optimiser::AdamState;
 use crate::prefetch::Prefetch;
+use crate::ranks::{Ranks, RanksError};
 use crate::step::{StepLimits, StepReport, take_step};
 use crate::timer::{Length, Timer, memory_mib};
 use bdo_data::durable::FileError;
 use bdo_data::random::stream;
-use bdo_data::record::{Plan, PlanEntry, RunRecord, StepEntry, ValidationEntry};
+use bdo_data::record::{Exchange, Plan, PlanEntry, RunRecord, StepEntry, ValidationEntry};
 use bdo_model::parameters::Parameters;
 use rand_chacha::rand_core::Rng;
 use std::collections::VecDeque;
@@ -131,6 +132,8 @@ pub enum FitError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error(transparent)]
+    Ranks(#[from] RanksError),
     /// Stopped by request.
     #[error("interrupted at step {step}; run the same command with --resume to go on")]
     Interrupted { step: u64 },
@@ -142,19 +145,20 @@ pub enum FitError {
     Diverged,
 }
 
-/// Trains until the end of the plan, or until asked to stop.
+/// Trains until the end of the plan, or until any rank is asked to stop. Every rank holds the whole state; the first one writes.
 pub fn fit<L: Learner>(
     learner: L,
     data: &L::Data,
     course: &Course,
     keep: Keep<'_>,
+    ranks: &dyn Ranks,
     observer: &dyn RunObserver,
 ) -> Result<Fitted<L>, L::Error> {
-    let mut run = Run::open(learner, data, course, keep, observer)?;
+    let mut run = Run::open(learner, data, course, keep, ranks, observer)?;
     std::thread::scope(|scope| {
         let mut batches = Prefetch::start(scope, data, run.seed(), run.progress.step);
         while run.progress.step < run.plan().total_steps {
-            if observer.stop_requested() {
+            if ranks.any(observer.stop_requested()).map_err(FitError::Ranks)? {
                 run.save()?;
                 return Err(FitError::Interrupted { step: run.progress.step }.into());
             }
@@ -180,6 +184,7 @@ struct Run<'a, L: Learner> {
     course: &'a Course,
     observer: &'a dyn RunObserver,
     keep: Keep<'a>,
+    ranks: &'a dyn Ranks,
     checkpoints: Option<CheckpointSets>,
     log: Option<Log>,
     timer: Timer,
@@ -201,6 +206,7 @@ impl<'a, L: Learner> Run<'a, L> {
         data: &'a L::Data,
         course: &'a Course,
         keep: Keep<'a>,
+        ranks: &'a dyn Ranks,
         observer: &'a dyn RunObserver,
     ) -> Result<Self, L::Error> {
         let place = match &keep {
@@ -219,6 +225,7 @@ impl<'a, L: Learner> Run<'a, L> {
             course,
             observer,
             keep,
+            ranks,
             checkpoints,
             log: None,
             timer: Timer::new(course.started),
@@ -285,7 +292,9 @@ impl<'a, L: Learner> Run<'a, L> {
         let pieces = learner.pieces(batch, &at);
         let loss = if self.course.skip_spikes { self.progress.guard.loss_limit() } else { f64::INFINITY };
         let limits = StepLimits { clip_norm: self.course.clip_norm, loss };
-        let (learner, report) = take_step(learner, &mut self.adam, &pieces, &at, &limits)?;
+        let before = self.ranks.traffic();
+        let (learner, report) = take_step(learner, &mut self.adam, &pieces, &at, &limits, self.ranks)?;
+        let (ranks, after) = (self.ranks.size(), self.ranks.traffic());
         self.learner = Some(learner);
         self.progress.guard.note(&report);
         self.progress.train_loss.0 += report.loss.total * scans;
@@ -304,6 +313,11 @@ impl<'a, L: Learner> Run<'a, L> {
             scans_per_second: scans / seconds,
             waiting_share: waited / seconds,
             memory_mib: if self.log.is_some() { memory_mib() } else { 0.0 },
+            exchange: (ranks > 1).then(|| Exchange {
+                ranks,
+                bytes: after.bytes - before.bytes,
+                seconds: after.seconds - before.seconds,
+            }),
             skipped,
         };
         if let Some(log) = &mut self.log {
@@ -374,21 +388,30 @@ impl<'a, L: Learner> Run<'a, L> {
             Some(_) => return Ok(()),
             None => {}
         }
+        let mut found = self.length_found();
+        if length.minutes > 0.0 {
+            // Clocks differ: that of the first rank counts.
+            found = self.ranks.first(found).map_err(FitError::Ranks)?;
+        }
+        found.map_or(Ok(()), |(plan, now)| self.decide(plan, Some(now)))
+    }
+
+    /// Another length than the present one, and the seconds of training at which it was found.
+    fn length_found(&mut self) -> Option<(Plan, f64)> {
+        let (length, step) = (&self.course.length, self.progress.step);
         let between = self.data.steps_per_epoch().max(self.course.validation_steps);
         let now = self.timer.seconds();
-        let plan = match self.progress.plan {
-            None if self.timer.knows(length) => self.timer.plan(length, self.data.steps_per_epoch(), between, step),
+        match self.progress.plan {
+            None if self.timer.knows(length) => {
+                Some((self.timer.plan(length, self.data.steps_per_epoch(), between, step), now))
+            }
             Some(plan) if step < plan.total_steps && self.timer.is_due(length, now) => {
                 self.timer.looked = now;
                 let revised = self.timer.revised(&plan, length, now, between, step);
-                if revised.total_steps == plan.total_steps {
-                    return Ok(());
-                }
-                revised
+                (revised.total_steps != plan.total_steps).then_some((revised, now))
             }
-            _ => return Ok(()),
-        };
-        self.decide(plan, Some(now))
+            _ => None,
+        }
     }
 
     /// Takes a decision on the length, and writes it down if it is a new one.
@@ -416,6 +439,9 @@ impl<'a, L: Learner> Run<'a, L> {
 
     /// A checkpoint of the present state, and what is published of it.
     fn save(&mut self) -> Result<(), L::Error> {
+        if !self.ranks.is_first() {
+            return Ok(());
+        }
         if let Some(checkpoints) = &self.checkpoints
             && !checkpoints.holds(&self.progress)
         {
@@ -436,7 +462,13 @@ impl<'a, L: Learner> Run<'a, L> {
     /// The newest undamaged checkpoint, if there is one.
     fn restore(&mut self) -> Result<bool, L::Error> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
+        // The first rank puts damaged sets aside before the others look.
+        let meet = |first: bool| if self.ranks.is_first() == first { self.ranks.meet() } else { Ok(()) };
+        meet(false).map_err(FitError::Ranks)?;
         let found = checkpoints.restore().map_err(FitError::Checkpoint)?;
+        meet(true).map_err(FitError::Ranks)?;
+        let step = found.state.as_ref().map(|state| (state.progress.guard.rollbacks, state.progress.step));
+        self.ranks.agree_on_checkpoint(step).map_err(FitError::Ranks)?;
         for damage in &found.damaged {
             self.observer.note(&format!("{damage}; the checkpoint before it is used"));
         }
@@ -472,14 +504,18 @@ impl<'a, L: Learner> Run<'a, L> {
     }
 
     fn open_log(&mut self) -> Result<(), L::Error> {
-        if let Keep::Run { folder, .. } = &self.keep {
+        if let Keep::Run { folder, .. } = &self.keep
+            && self.ranks.is_first()
+        {
             self.log = Some(Log::open(folder, self.progress.step).map_err(FitError::File)?);
         }
         Ok(())
     }
 
     fn save_plan(&mut self) -> Result<(), L::Error> {
-        if let Keep::Run { folder, record } = &mut self.keep {
+        if let Keep::Run { folder, record } = &mut self.keep
+            && self.ranks.is_first()
+        {
             record.plan = self.progress.plan;
             folder.save(record).map_err(FitError::Folder)?;
         }

@@ -34,7 +34,8 @@ pub enum FolderError {
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    _lock: File,
+    /// Held by the rank that writes.
+    _lock: Option<File>,
 }
 
 impl RunFolder {
@@ -54,7 +55,12 @@ impl RunFolder {
         let file = path.join("lock");
         let lock = OpenOptions::new().create(true).append(true).open(&file).in_file("write", &file)?;
         lock.try_lock().map_err(|_| FolderError::Busy { path: path.to_path_buf() })?;
-        Ok(Self { path: path.to_path_buf(), _lock: lock })
+        Ok(Self { path: path.to_path_buf(), _lock: Some(lock) })
+    }
+
+    /// The folder that the first rank has opened and locked, for another rank, which only reads.
+    pub fn beside(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), _lock: None }
     }
 
     /// The record of the run, if it was ever started.

@@ -54,6 +54,12 @@ pub trait Gradients: Default + Send {
 
     /// The Euclidean norm over all of them; not finite if any value is not.
     fn norm(&self) -> f64;
+
+    /// The gradients by name, and what is kept of the last micro-batch besides: what goes to other ranks.
+    fn apart(self) -> (NamedGradients, Vec<Vec<f32>>);
+
+    /// The reverse.
+    fn together(gradients: NamedGradients, rest: Vec<Vec<f32>>) -> Self;
 }
 
 impl Gradients for NamedGradients {
@@ -63,6 +69,14 @@ impl Gradients for NamedGradients {
 
     fn norm(&self) -> f64 {
         Self::norm(self)
+    }
+
+    fn apart(self) -> (NamedGradients, Vec<Vec<f32>>) {
+        (self, Vec::new())
+    }
+
+    fn together(gradients: NamedGradients, _: Vec<Vec<f32>>) -> Self {
+        gradients
     }
 }
 

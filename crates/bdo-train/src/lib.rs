@@ -13,12 +13,15 @@ pub mod learner;
 
 mod prefetch;
 
+pub mod ranks;
+
 pub mod gradient;
 
 pub mod optimiser;
 
 pub mod schedule;
 
+mod exchange;
 mod lanes;
 pub mod step;
 

@@ -1,9 +1,10 @@
 //! Pre-training of BDO, from a cohort to a model directory.
 
 use crate::bdo::{BdoData, BdoLearner, RunError};
-use crate::fit::{Course, Fitted, Keep, RunObserver, fit};
+use crate::fit::{Course, FitError, Fitted, Keep, RunObserver, fit};
 use crate::folder::{RunFolder, settings_of};
 use crate::publish::Publisher;
+use crate::ranks::Ranks;
 use crate::settings::{Preset, Settings};
 use crate::source::{ScanSource, Shares, SourceError};
 use crate::timer::Length;
@@ -53,7 +54,7 @@ pub struct Summary {
     pub train_scans: usize,
     /// Loss of the last step of this process, if it took one.
     pub loss: Option<f64>,
-    /// How well regions can be read out of the control; BDO only.
+    /// How well regions can be read out of the control; BDO only, on the first rank.
     pub readout: Option<ReadoutNote>,
     /// Notes for the reader of the results.
     pub notes: Vec<String>,
@@ -62,9 +63,9 @@ pub struct Summary {
 }
 
 /// Trains BDO until the end of the plan, or until asked to stop.
-pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary, RunError> {
+pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, RunError> {
     let started = Instant::now();
-    let opened = OpenedRun::open(request)?;
+    let opened = OpenedRun::open(request, ranks)?;
     let (settings, source) = (&opened.settings, opened.source(request)?);
     let config = settings.model_config(source.cohort().regions().len());
     let start = (request.seed, source.fitted_start(&config, request.seed)?);
@@ -98,11 +99,12 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
     };
     let course = Course { clip_norm: train.clip_norm, ..course_of(settings, request.seed, length, started) };
     let keep = Keep::Run { folder: &opened.folder, record: Box::new(opened.record) };
-    let fitted = fit(learner, &data, &course, keep, observer)?;
+    let fitted = fit(learner, &data, &course, keep, ranks, observer)?;
     // The readout needs the final weights; a finished run has it beside them.
-    let readout = ensure_readout(&data.model, data.source.cohort(), &Unwatched)?;
+    let readout =
+        ranks.is_first().then(|| ensure_readout(&data.model, data.source.cohort(), &Unwatched)).transpose()?;
     let summary = Summary::of(fitted, data.model, data.source.train_scans().len(), Vec::new());
-    Ok(Summary { readout: Some(readout), ..summary })
+    Ok(Summary { readout, ..summary })
 }
 
 /// Encoding scans for the readout is not followed: it takes seconds at the end of a run.
@@ -128,9 +130,14 @@ pub struct OpenedRun {
 }
 
 impl OpenedRun {
-    /// Opens the folder; a run that is resumed must be the one asked for.
-    pub fn open(request: &Request) -> Result<Self, RunError> {
-        let folder = RunFolder::open(&request.out, request.resume)?;
+    /// Opens the folder; a run that is resumed must be the one asked for, and all ranks must be asked for the same.
+    pub fn open(request: &Request, ranks: &dyn Ranks) -> Result<Self, RunError> {
+        let folder = if ranks.is_first() {
+            RunFolder::open(&request.out, request.resume)?
+        } else {
+            RunFolder::beside(&request.out)
+        };
+        ranks.meet().map_err(FitError::Ranks)?;
         let there = folder.record()?;
         let settings = match (&request.settings, &there) {
             (Some(settings), _) => settings.clone(),
@@ -146,6 +153,7 @@ impl OpenedRun {
             split_blake3: request.people.as_ref().map(|split| split.blake3.clone()),
             settings: stored(&settings),
         };
+        ranks.agree_on(&identity).map_err(FitError::Ranks)?;
         let record = match there {
             Some(record) => {
                 // In the keys of this version: those that were removed or added since are no difference.

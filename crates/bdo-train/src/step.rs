@@ -1,10 +1,13 @@
 //! One optimiser step: passes over micro-batches, clipping, Adam, moving average. All or nothing: a step whose loss or
 //! gradient is not finite leaves every number of the state as it was.
 
+use crate::exchange::StepSum;
+use crate::fit::FitError;
 use crate::gradient::clip_scale;
 use crate::lanes::fold_side_by_side;
 use crate::learner::{At, Contribution, Gradients, Learner};
 use crate::optimiser::AdamState;
+use crate::ranks::{Ranks, RanksError};
 use bdo_data::record::{Loss, Skipped, Terms};
 use burn::tensor::Tensor;
 
@@ -30,36 +33,39 @@ pub struct StepReport {
     pub skipped: Option<Skipped>,
 }
 
-/// One step on the micro-batches of a batch, whose contributions are added up in their order.
-pub fn take_step<L: Learner>(
+type Passed<L> = Result<Contribution<<L as Learner>::Gradients>, <L as Learner>::Error>;
+type Summed<'a, L> = Result<StepSum<'a, <L as Learner>::Gradients>, <L as Learner>::Error>;
+
+/// One step on the micro-batches of a batch, whose contributions are added up in their order. Each rank passes over its own;
+/// all of them come out with the same learner and report.
+pub fn take_step<'a, L: Learner>(
     learner: L,
     adam: &mut AdamState,
     pieces: &[L::Piece],
     at: &At,
     limits: &StepLimits,
+    ranks: &'a dyn Ranks,
 ) -> Result<(L, StepReport), L::Error> {
-    type Sum<L> = Result<Contribution<<L as Learner>::Gradients>, <L as Learner>::Error>;
-    let alone = !L::SIDE_BY_SIDE || pieces.len() < 2;
-    let pass = |piece: &L::Piece| learner.pass(piece, at, alone);
-    let add = |sum: Sum<L>, found: Sum<L>| -> Sum<L> {
-        let (mut sum, found) = (sum?, found?);
-        sum.loss.add(&found.loss);
-        sum.measures.add(&found.measures);
-        Ok(Contribution { gradients: sum.gradients.plus(found.gradients), ..sum })
-    };
-    let start: Sum<L> =
-        Ok(Contribution { loss: Loss::default(), measures: Terms::default(), gradients: L::Gradients::default() });
-    let Contribution { loss, mut measures, gradients } = if alone {
-        pieces.iter().fold(start, |sum, piece| add(sum, pass(piece)))
+    let own: Vec<&L::Piece> = pieces.iter().skip(ranks.rank()).step_by(ranks.size()).collect();
+    let alone = !L::SIDE_BY_SIDE || own.len() < 2;
+    let pass = |piece: &&L::Piece| learner.pass(piece, at, alone);
+    let unreachable = |error: RanksError| L::Error::from(FitError::Ranks(error));
+    let add = |sum: Summed<'a, L>, found: Passed<L>| -> Summed<'a, L> { sum?.plus(found?).map_err(unreachable) };
+    let start: Summed<'a, L> = Ok(StepSum::new(ranks, || learner.files(), pieces.len()));
+    let sum = if alone {
+        own.iter().fold(start, |sum, piece| add(sum, pass(piece)))
     } else {
-        fold_side_by_side(pieces, start, pass, add)
+        fold_side_by_side(&own, start, pass, add)
     }?;
+    let sum = sum.complete().map_err(unreachable)?;
+    let (loss, mut measures) = (sum.loss.clone(), sum.measures.clone());
     learner.measured(&loss, &mut measures, at);
     let mut report = StepReport { loss, measures, ..StepReport::default() };
     report.skipped = refused(report.loss.total, limits.loss);
     if report.skipped.is_some() {
         return Ok((learner, report));
     }
+    let gradients = sum.gradients().map_err(unreachable)?;
     report.gradient_norm = gradients.norm();
     if !report.gradient_norm.is_finite() {
         report.skipped = Some(Skipped::GradientNotFinite);

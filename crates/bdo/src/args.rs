@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use bdo_data::confound::{Expansion, Preset as Regression};
 use bdo_data::durable;
 use bdo_data::ingest::Format;
+use bdo_data::shard::Shard;
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::FitOn;
 use bdo_eval::outcome::HeadRequest;
@@ -428,13 +429,9 @@ pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Part I of N of the scans.
-pub(crate) fn shard(text: &str) -> Result<(usize, usize), String> {
-    let parsed = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-    match parsed {
-        Some((i, n)) if (1..=n).contains(&i) => Ok((i, n)),
-        _ => Err("expected I/N with I from 1 to N, for example 2/8".to_owned()),
-    }
+/// Part I of N of the work, or that of this task of a Slurm array.
+pub(crate) fn shard(text: &str) -> Result<Shard, String> {
+    if text == "auto" { Shard::of_slurm(|name| std::env::var(name).ok()) } else { text.parse() }
 }
 
 #[cfg(test)]

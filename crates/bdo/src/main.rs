@@ -6,6 +6,7 @@ mod answer;
 mod args;
 mod cli;
 mod commands;
+mod job;
 mod model_look;
 mod pipeline;
 mod progress;

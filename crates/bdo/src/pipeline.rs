@@ -44,6 +44,7 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
             configuration: Configuration { set, ..Configuration::default() },
             max_minutes: None,
             resume,
+            rank_timeout: None,
         };
         note(common, &request.command(common.seed));
         pretrain::run(&request, common)?;

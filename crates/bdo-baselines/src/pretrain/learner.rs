@@ -17,6 +17,7 @@ use bdo_train::fit::FitError;
 use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
+use bdo_train::ranks::Alone;
 use bdo_train::source::{ScanSource, SourceError};
 use bdo_train::step::{StepLimits, StepReport, number, take_step};
 use burn::tensor::Device;
@@ -57,7 +58,7 @@ impl<M: TokenModel> TokenLearner<M> {
         at: &At,
     ) -> Result<(Self, StepReport), TokenRunError> {
         let pieces = self.pieces(scans, at);
-        take_step(self, adam, &pieces, at, &StepLimits { clip_norm: f64::INFINITY, loss: f64::INFINITY })
+        take_step(self, adam, &pieces, at, &StepLimits { clip_norm: f64::INFINITY, loss: f64::INFINITY }, &Alone)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::token::grid::Grid;
 use crate::token::place::Places;
 use bdo_train::fit::{Keep, RunObserver, fit};
 use bdo_train::publish::{contract, people_of};
+use bdo_train::ranks::Ranks;
 use bdo_train::run::{OpenedRun, Request, Summary, course_of};
 use bdo_train::settings::{Kind, Settings};
 use bdo_train::source::{ScanSource, SourceError};
@@ -18,9 +19,9 @@ use std::time::Instant;
 
 /// Trains a token model until the end of the plan, or until asked to stop. With a split given, the validation people are
 /// trained on too: nothing here is chosen by them.
-pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary, TokenRunError> {
+pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, TokenRunError> {
     let started = Instant::now();
-    let opened = OpenedRun::open(request)?;
+    let opened = OpenedRun::open(request, ranks)?;
     let (settings, source) = (opened.settings.clone(), opened.source(request)?);
     let (grid, mut notes) = grid_of(source.cohort())?;
     let (config, places) = shape(&settings, &source, grid, &mut notes)?;
@@ -45,8 +46,8 @@ pub fn pretrain(request: &Request, observer: &dyn RunObserver) -> Result<Summary
         source,
     };
     match data.config.clone() {
-        TokenConfig::BrainLm(config) => train::<TrainedLm>(config, data, opened, started, notes, observer),
-        TokenConfig::BrainJepa(config) => train::<TrainedJepa>(config, data, opened, started, notes, observer),
+        TokenConfig::BrainLm(config) => train::<TrainedLm>(config, data, opened, (started, notes), ranks, observer),
+        TokenConfig::BrainJepa(config) => train::<TrainedJepa>(config, data, opened, (started, notes), ranks, observer),
     }
 }
 
@@ -54,8 +55,8 @@ fn train<M: TokenModel>(
     config: M::Config,
     data: TokenData,
     opened: OpenedRun,
-    started: Instant,
-    notes: Vec<String>,
+    (started, notes): (Instant, Vec<String>),
+    ranks: &dyn Ranks,
     observer: &dyn RunObserver,
 ) -> Result<Summary, TokenRunError> {
     let (settings, seed) = (&opened.settings, data.seed);
@@ -74,7 +75,7 @@ fn train<M: TokenModel>(
         Length { minutes: settings.train.max_minutes, whole_epochs: false, ..Length::of_epochs(settings.train.epochs) };
     let course = course_of(settings, seed, length, started);
     let keep = Keep::Run { folder: &opened.folder, record: Box::new(opened.record) };
-    let fitted = fit(learner, &data, &course, keep, observer)?;
+    let fitted = fit(learner, &data, &course, keep, ranks, observer)?;
     Ok(Summary::of(fitted, data.model, data.scans.len(), notes))
 }
 

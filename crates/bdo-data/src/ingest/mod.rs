@@ -49,6 +49,7 @@ use crate::durable::FileError;
 use crate::participants::ParticipantsError;
 use crate::pattern::Pattern;
 use crate::problem::{Problem, ReadError};
+use crate::shard::Shard;
 use sources::Sources;
 
 /// A layout of source files.
@@ -106,7 +107,7 @@ pub struct IngestOptions {
     /// Volumes to drop from the start; 10 for images and raw-length series, 0 for others when absent.
     pub drop_volumes: Option<usize>,
     /// Part `i` of `n` (from 1) of the scans, for job arrays.
-    pub shard: Option<(usize, usize)>,
+    pub shard: Option<Shard>,
     /// Space, and perhaps resolution, of the images: `NAME` or `NAME:res-R`.
     pub space: Option<String>,
     /// Only these people; empty means all.

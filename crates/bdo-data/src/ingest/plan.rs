@@ -16,6 +16,7 @@ use crate::participants::Participants;
 use crate::problem::Problem;
 use crate::region::Region;
 use crate::scan::{Scan, ScanId, Source};
+use crate::shard::Shard;
 
 /// One scan and how it is read.
 #[derive(Debug, Clone)]
@@ -117,12 +118,12 @@ impl SourceFile {
 
 impl IngestPlan {
     /// Keeps part `i` of `n`.
-    pub(super) fn keep_shard(&mut self, shard: Option<(usize, usize)>) {
-        if let Some((i, n)) = shard {
+    pub(super) fn keep_shard(&mut self, shard: Option<Shard>) {
+        if let Some(Shard { part, of }) = shard {
             let mut number = 0;
             self.files.retain(|_| {
                 number += 1;
-                (number - 1) % n.max(1) == i.saturating_sub(1)
+                (number - 1) % of.max(1) == part.saturating_sub(1)
             });
         }
     }

@@ -61,6 +61,20 @@ pub struct StepEntry {
     pub memory_mib: f64,
     /// None for a step that was taken.
     pub skipped: Option<Skipped>,
+    /// None for a run in one process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Exchange>,
+}
+
+/// Communication of the first rank in one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Processes that took the step together.
+    pub ranks: usize,
+    /// Sent to others.
+    pub bytes: u64,
+    /// In exchanges, waiting for slower ranks included.
+    pub seconds: f64,
 }
 
 /// One validation.
@@ -181,6 +195,7 @@ impl<'de> Deserialize<'de> for Entry {
                 waiting_share: number(&line["waiting_share"]),
                 memory_mib: number(&line["memory_mib"]),
                 skipped: Option::deserialize(&line["skipped"]).map_err(D::Error::custom)?,
+                exchange: Option::deserialize(&line["exchange"]).map_err(D::Error::custom)?,
             })),
             Some("validation") => Ok(Self::Validation(validation_of(step, &line))),
             Some("plan") => PlanEntry::deserialize(&line).map(Self::Plan).map_err(D::Error::custom),
@@ -381,6 +396,7 @@ mod tests {
             epoch: 2,
             loss: Loss { total: 1.0, terms: Terms::of([("latent", 0.25)]) },
             measures: Terms::of([("tau", 0.5)]),
+            exchange: Some(Exchange { ranks: 2, bytes: 8, seconds: 0.5 }),
             ..StepEntry::default()
         };
         for entry in [Entry::Step(step), Entry::Validation(ValidationEntry { scans: 3, ..ValidationEntry::default() })]

@@ -4,5 +4,5 @@
 mod journal;
 mod run;
 
-pub use journal::{Entry, Journal, JournalText, Loss, PlanEntry, Skipped, StepEntry, Terms, ValidationEntry};
+pub use journal::{Entry, Exchange, Journal, JournalText, Loss, PlanEntry, Skipped, StepEntry, Terms, ValidationEntry};
 pub use run::{Anchor, Identity, Plan, RecordError, RunRecord, is_run};

@@ -1,10 +1,12 @@
 //! Methods x targets x repetitions under one set of splits: results that are kept, then one honest table.
 
+mod lease;
 mod protocol;
 mod render;
 mod result;
 mod summary;
 
+pub use lease::Lease;
 pub use protocol::{Cut, Protocol};
 pub use render::{to_csv, to_latex, to_markdown};
 pub use result::{ResultError, ResultStore, TaskResult, run_task};

@@ -151,6 +151,10 @@ impl ResultStore {
         Ok(Self { folder: folder.to_path_buf() })
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The result of a method on a task if it is there and was decided by the same things.
     pub fn find(&self, method: &dyn Method, task: &Task<'_>, cohort_blake3: &str) -> Option<TaskResult> {
         let path = self.path(method.name(), &task.target.name, task.split.scheme(), task.seed);

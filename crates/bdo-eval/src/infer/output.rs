@@ -1,11 +1,14 @@
 //! Answers as files: one Parquet table for programs, and BIDS-like tables a scan for people and pipelines.
 
 use crate::error::EvalError;
-use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use bdo_data::durable::{self, InFile};
 use bdo_data::scan::ScanId;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use std::fs::File;
@@ -32,6 +35,85 @@ pub struct TableWriter {
     writer: ArrowWriter<File>,
     schema: Arc<Schema>,
     widths: Vec<usize>,
+    pending: Pending,
+}
+
+/// Rows of one batch of a table.
+const BATCH: usize = 1024;
+
+/// Rows that do not fill a batch yet.
+#[derive(Debug, Default)]
+struct Pending {
+    scan: Vec<String>,
+    subject: Vec<String>,
+    session: Vec<Option<String>>,
+    times_seconds: Vec<f64>,
+    kinds: Vec<String>,
+    lists: Vec<Vec<f32>>,
+}
+
+impl Pending {
+    /// Takes the first rows out, as columns.
+    fn first_batch(&mut self, widths: &[usize]) -> Result<Vec<ArrayRef>, parquet::errors::ParquetError> {
+        let rows = self.times_seconds.len().min(BATCH);
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from_iter_values(self.scan.drain(..rows))),
+            Arc::new(StringArray::from_iter_values(self.subject.drain(..rows))),
+            Arc::new(self.session.drain(..rows).collect::<StringArray>()),
+            Arc::new(Float64Array::from_iter_values(self.times_seconds.drain(..rows))),
+            Arc::new(StringArray::from_iter_values(self.kinds.drain(..rows))),
+        ];
+        for (values, width) in self.lists.iter_mut().zip(widths) {
+            let item = Arc::new(Field::new("item", DataType::Float32, false));
+            let values = Arc::new(Float32Array::from_iter_values(values.drain(..rows * width)));
+            columns.push(Arc::new(FixedSizeListArray::try_new(item, *width as i32, values, None)?));
+        }
+        Ok(columns)
+    }
+
+    /// The rows of a batch that was read; none if its columns are others.
+    fn take_in(&mut self, batch: &RecordBatch, schema: &Schema) -> Option<()> {
+        let text = |name: &str| batch.column_by_name(name)?.as_string_opt::<i32>();
+        let words = |name: &str| Some(text(name)?.iter().map(|word| word.unwrap_or_default().to_owned()));
+        self.scan.extend(words("scan")?);
+        self.subject.extend(words("subject")?);
+        self.session.extend(text("session")?.iter().map(|word| word.map(str::to_owned)));
+        self.kinds.extend(words("kind")?);
+        let times = batch.column_by_name("time_seconds")?.as_primitive_opt::<Float64Type>()?;
+        self.times_seconds.extend_from_slice(times.values());
+        for (list, field) in self.lists.iter_mut().zip(schema.fields().iter().skip(5)) {
+            let found = batch.column_by_name(field.name()).filter(|column| column.data_type() == field.data_type())?;
+            list.extend_from_slice(
+                found.as_fixed_size_list_opt()?.values().as_primitive_opt::<Float32Type>()?.values(),
+            );
+        }
+        Some(())
+    }
+}
+
+/// Joins tables of the same columns and facts, in their order: the bytes are those of a table that was written at once.
+pub fn join_tables(parts: &[PathBuf], out: &Path) -> Result<(), EvalError> {
+    let mut whole: Option<(TableWriter, Vec<KeyValue>)> = None;
+    for path in parts {
+        let parquet = |source| EvalError::Parquet { path: path.clone(), source };
+        let file = File::open(path).in_file("read", path)?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(parquet)?;
+        let ours = |pair: &&KeyValue| pair.key.starts_with("bdo.");
+        let facts: Vec<KeyValue> = (builder.metadata().file_metadata().key_value_metadata().into_iter().flatten())
+            .filter(ours)
+            .cloned()
+            .collect();
+        let begun = match whole.take() {
+            Some(begun) => begun,
+            None => (TableWriter::like(out, builder.schema(), &facts)?, facts.clone()),
+        };
+        let (writer, expected) = whole.insert(begun);
+        if *expected != facts {
+            return Err(EvalError::refused(path, "the model and cohort of the parts before it", "others"));
+        }
+        writer.add_table(builder.build().map_err(parquet)?)?;
+    }
+    whole.map_or(Ok(()), |(writer, _)| writer.finish())
 }
 
 impl TableWriter {
@@ -56,41 +138,69 @@ impl TableWriter {
         let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
             .map_err(|source| EvalError::Parquet { path: path.to_path_buf(), source })?;
         let widths = lists.iter().map(|(_, width)| *width).collect();
-        Ok(Self { path: path.to_path_buf(), temporary, writer, schema, widths })
+        let pending = Pending { lists: vec![Vec::new(); lists.len()], ..Pending::default() };
+        Ok(Self { path: path.to_path_buf(), temporary, writer, schema, widths, pending })
     }
 
     /// Adds rows of a scan; they leave memory once a row group is full.
     pub fn add(&mut self, id: &ScanId, block: &Block) -> Result<(), EvalError> {
         let rows = block.times_seconds.len();
-        let text =
-            |value: &str| -> ArrayRef { Arc::new(StringArray::from_iter_values(std::iter::repeat_n(value, rows))) };
-        let session: StringArray = std::iter::repeat_n(id.session.as_deref(), rows).collect();
-        let mut columns: Vec<ArrayRef> = vec![
-            text(&id.to_string()),
-            text(&id.subject),
-            Arc::new(session),
-            Arc::new(Float64Array::from(block.times_seconds.clone())),
-            Arc::new(StringArray::from_iter_values(block.kinds.iter())),
-        ];
-        let mut lay_out = || -> Result<(), parquet::errors::ParquetError> {
-            for (values, width) in block.lists.iter().zip(&self.widths) {
-                let item = Arc::new(Field::new("item", DataType::Float32, false));
-                let values = Arc::new(Float32Array::from(values.clone()));
-                columns.push(Arc::new(FixedSizeListArray::try_new(item, *width as i32, values, None)?));
-            }
-            let batch = RecordBatch::try_new(self.schema.clone(), columns.clone())?;
-            self.writer.write(&batch)?;
+        let pending = &mut self.pending;
+        pending.scan.extend(std::iter::repeat_n(id.to_string(), rows));
+        pending.subject.extend(std::iter::repeat_n(id.subject.clone(), rows));
+        pending.session.extend(std::iter::repeat_n(id.session.clone(), rows));
+        pending.times_seconds.extend_from_slice(&block.times_seconds);
+        pending.kinds.extend(block.kinds.iter().map(|kind| (*kind).to_owned()));
+        for (list, values) in pending.lists.iter_mut().zip(&block.lists) {
+            list.extend_from_slice(values);
+        }
+        self.write_batches(BATCH)
+    }
+
+    /// A table with the columns and facts of another.
+    fn like(path: &Path, schema: &Schema, facts: &[KeyValue]) -> Result<Self, EvalError> {
+        let list = |field: &Arc<Field>| match field.data_type() {
+            DataType::FixedSizeList(_, width) => (field.name().clone(), *width as usize),
+            _ => (field.name().clone(), 0),
+        };
+        let lists: Vec<(String, usize)> = schema.fields().iter().skip(5).map(list).collect();
+        let lists: Vec<(&str, usize)> = lists.iter().map(|(name, width)| (name.as_str(), *width)).collect();
+        let named: Vec<(&str, String)> = (facts.iter())
+            .map(|pair| (pair.key.trim_start_matches("bdo."), pair.value.clone().unwrap_or_default()))
+            .collect();
+        Self::create(path, &lists, &named)
+    }
+
+    /// Adds the rows of a table with the same columns.
+    fn add_table(&mut self, reader: ParquetRecordBatchReader) -> Result<(), EvalError> {
+        for batch in reader {
+            let batch = batch.map_err(|error| EvalError::refused(&self.path, "a table of rows", error))?;
+            let taken = self.pending.take_in(&batch, &self.schema);
+            taken.ok_or_else(|| EvalError::refused(&self.path, "parts with the same columns", batch.schema()))?;
+            self.write_batches(BATCH)?;
+        }
+        Ok(())
+    }
+
+    /// Writes batches of a fixed number of rows while there are `least`: the bytes of a table then follow from its rows alone,
+    /// not from the pieces they came in.
+    fn write_batches(&mut self, least: usize) -> Result<(), EvalError> {
+        let parquet = |source| EvalError::Parquet { path: self.path.clone(), source };
+        while !self.pending.times_seconds.is_empty() && self.pending.times_seconds.len() >= least {
+            let columns = self.pending.first_batch(&self.widths).map_err(parquet)?;
+            let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(|e| parquet(e.into()))?;
+            self.writer.write(&batch).map_err(parquet)?;
             // Lists of hundreds of numbers fill memory long before the default number of rows.
             if self.writer.in_progress_size() > 32 << 20 {
-                self.writer.flush()?;
+                self.writer.flush().map_err(parquet)?;
             }
-            Ok(())
-        };
-        lay_out().map_err(|source| EvalError::Parquet { path: self.path.clone(), source })
+        }
+        Ok(())
     }
 
     /// Completes the table and gives it its name.
-    pub fn finish(self) -> Result<(), EvalError> {
+    pub fn finish(mut self) -> Result<(), EvalError> {
+        self.write_batches(1)?;
         let Self { path, temporary, writer, .. } = self;
         let parquet = |source| EvalError::Parquet { path: path.clone(), source };
         let file = writer.into_inner().map_err(parquet)?;

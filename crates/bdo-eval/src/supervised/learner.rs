@@ -16,6 +16,7 @@ use bdo_train::fit::{Course, FitError, Keep, RunObserver, fit};
 use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Gradients, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
+use bdo_train::ranks::Alone;
 use bdo_train::step::number;
 use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
@@ -161,7 +162,7 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
         Some((folder, identity)) => Keep::Checkpoints { folder: folder.to_path_buf(), identity: identity.to_owned() },
     };
     let learner = Supervised { network, config, recipe, loss, seed, kernels, device, scans: PhantomData };
-    let fitted = fit(learner, &data, &course, keep, observer)?;
+    let fitted = fit(learner, &data, &course, keep, &Alone, observer)?;
     let best = fitted.best.and_then(|mut sets| sets.pop());
     let (Some(epoch), Some(parameters)) = (fitted.progress.best, best) else {
         return Err(SupervisedError::TooFew { train, validation });
@@ -284,6 +285,14 @@ impl Gradients for NetworkGradients {
 
     fn norm(&self) -> f64 {
         self.gradients.norm()
+    }
+
+    fn apart(self) -> (NamedGradients, Vec<Vec<f32>>) {
+        (self.gradients, self.statistics)
+    }
+
+    fn together(gradients: NamedGradients, statistics: Vec<Vec<f32>>) -> Self {
+        Self { gradients, statistics }
     }
 }
 

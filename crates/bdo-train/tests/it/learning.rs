@@ -12,6 +12,7 @@ use bdo_train::bdo::BdoLearner;
 use bdo_train::checkpoint::{CheckpointSets, Progress, StoredState};
 use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
+use bdo_train::ranks::Alone;
 use bdo_train::settings::{Preset, Settings};
 use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
@@ -102,7 +103,8 @@ impl Run {
         let at = At { plan: Plan::of_epochs(1000.0, 1), step: 0, seed: 3 };
         let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
         let pieces = self.learner.pieces(batch, &at);
-        let (learner, report) = take_step(self.learner.clone(), &mut self.state, &pieces, &at, &limits).unwrap();
+        let (learner, report) =
+            take_step(self.learner.clone(), &mut self.state, &pieces, &at, &limits, &Alone).unwrap();
         self.learner = learner;
         report
     }

@@ -10,6 +10,7 @@ use bdo_model::ops::Kernels;
 use bdo_train::bdo::BdoLearner;
 use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
+use bdo_train::ranks::Alone;
 use bdo_train::settings::{Preset, Settings};
 use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
@@ -54,7 +55,7 @@ fn step(mut state: State, batch: HostBatch, micro: usize) -> (State, StepReport)
     let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
     state.learner.set_micro_batch_size(micro);
     let pieces = state.learner.pieces(batch, &at);
-    let (learner, report) = take_step(state.learner, &mut state.adam, &pieces, &at, &limits).unwrap();
+    let (learner, report) = take_step(state.learner, &mut state.adam, &pieces, &at, &limits, &Alone).unwrap();
     (State { learner, ..state }, report)
 }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
+use bdo_data::shard::Shard;
 use bdo_eval::export::TableFormat;
 use bdo_eval::features::{FeatureTable, ScanRow};
 use bdo_model::control::Encoded;
@@ -15,7 +16,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::answer::{Answer, complain, note};
-use crate::args::{ModelAndData, one_of, out_file};
+use crate::args::{ModelAndData, one_of, out_file, shard};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -31,6 +32,9 @@ pub(crate) struct EmbedArgs {
     /// Refuse scans that are not like those the model knows
     #[arg(long, help_heading = "Output")]
     strict: bool,
+    /// Only part I of N of the scans, for bdo merge; auto for the task of a Slurm array
+    #[arg(long, value_name = "I/N", value_parser = shard, help_heading = "Input")]
+    shard: Option<Shard>,
     /// The table to make: .parquet, .tsv or .npy
     #[arg(long, value_name = "FILE", value_parser = out_file, help_heading = "Output")]
     out: PathBuf,
@@ -55,7 +59,7 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
         let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of(entry, encoded)));
         verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
     };
-    let tables = FeatureTable::embed_looking(&frozen, &cohort, &[args.pooling], &progress, judge);
+    let tables = FeatureTable::embed_looking(&frozen, &cohort, (&[args.pooling], args.shard), &progress, judge);
     progress.finish();
     let table = tables?.swap_remove(0);
     let outside = unfamiliar("the model", &verdicts, args.strict, common)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
+use bdo_data::shard::Shard;
 use bdo_model::intake::{MaskSettings, Timing};
 use bdo_model::model::Bdo;
 use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople};
@@ -16,7 +17,7 @@ use serde_json::json;
 
 use super::predict::note_namesakes;
 use crate::answer::{Answer, note};
-use crate::args::ModelAndData;
+use crate::args::{ModelAndData, shard};
 use crate::cli::Common;
 
 /// Score a model on masked frames of people it has not seen, beside simple predictors
@@ -46,6 +47,9 @@ struct Scoring {
     /// Frames drawn per visit [default: that of the training]
     #[arg(long, value_name = "N")]
     frames: Option<usize>,
+    /// Only part I of N of those scans; auto for the task of a Slurm array
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<Shard>,
     /// Also with frames left out: every second one, one of two at random, 30 % dropped
     #[arg(long)]
     other_timings: bool,
@@ -75,7 +79,10 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
     from.same.trusting().apply(&mut trained.people, &mut trained.contract);
     let notes = &trained.notes;
     let cohort = Cohort::open(&from.cohort.data)?;
-    let scans = trained.scans_of(args.people, &cohort);
+    let mut scans = trained.scans_of(args.people, &cohort);
+    if let Some(shard) = args.shard {
+        scans = scans[shard.range(scans.len())].to_vec();
+    }
     let known = trained.people.known_in(&cohort);
     note_namesakes(known.namesakes, common);
     if scans.is_empty() {
@@ -122,7 +129,7 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
         }
     }
     let regions = &trained.contract.roi_names;
-    let json = json!({"model": from.model, "data": from.cohort.data, "regions": regions, "results": results});
+    let json = json!({"model": from.model, "data": from.cohort.data, "regions": regions, "shard": args.shard, "results": results});
     Ok(Answer::new(json, text))
 }
 

@@ -9,6 +9,7 @@ use bdo_data::confound::{Additions, Expansion, Preset, Scrub};
 use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestError, IngestOptions, IngestPlan, Wishes};
 use bdo_data::pattern::Pattern;
+use bdo_data::shard::Shard;
 use bdo_report::kind::Kind;
 use bdo_report::report::page_of;
 use clap::{Args, ValueEnum};
@@ -88,9 +89,9 @@ struct Input {
     /// Take an image whose header has no affine as centred on the origin
     #[arg(long)]
     assume_affine: bool,
-    /// Only part I of N of the scans, for job arrays
+    /// Only part I of N of the scans; auto for the task of a Slurm array
     #[arg(long, value_name = "I/N", value_parser = shard)]
-    shard: Option<(usize, usize)>,
+    shard: Option<Shard>,
 }
 
 #[derive(Debug, Args)]

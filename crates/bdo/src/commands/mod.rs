@@ -26,11 +26,15 @@ pub(crate) mod watch;
 
 use crate::answer::Answer;
 use crate::cli::{Cli, Verb};
+use crate::job::refuse_ranks;
 
 /// Sets up the threads and runs the verb.
 pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
     if let Some(threads) = common.threads {
         rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global()?;
+    }
+    if !matches!(verb, Verb::Pretrain(_)) {
+        refuse_ranks()?;
     }
     match verb {
         Verb::Demo(args) => demo::run(args, common),

@@ -1,10 +1,12 @@
 //! `bdo pretrain`: a cohort into a model.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bdo_data::record::{RunRecord, is_run};
 use bdo_report::kind::Kind as PageKind;
 use bdo_train::folder::settings_of;
+use bdo_train::ranks::Ranks;
 use bdo_train::run::{Request, Summary, pretrain};
 use bdo_train::settings::{Kind, Settings};
 use clap::Args;
@@ -16,12 +18,13 @@ use super::report::leave_page;
 use crate::answer::{Answer, note};
 use crate::args::{Configuration, Data, command_line};
 use crate::cli::Common;
+use crate::job::Job;
 use crate::progress::Progress;
 
 /// Train a model on a cohort, without labels
 #[derive(Debug, Args, Serialize)]
 #[command(
-    after_help = "Examples:\n  bdo pretrain --data cohort --out run --max-minutes 15\n  bdo pretrain --data cohort --out run --resume"
+    after_help = "Examples:\n  bdo pretrain --data cohort --out run --max-minutes 15\n  bdo pretrain --data cohort --out run --resume\n  mpirun -n 4 bdo pretrain --data cohort --out run"
 )]
 pub(crate) struct PretrainArgs {
     #[command(flatten)]
@@ -39,6 +42,9 @@ pub(crate) struct PretrainArgs {
     /// Go on with the run that is there
     #[arg(long, help_heading = "Training")]
     pub(crate) resume: bool,
+    /// Under mpirun or srun: end the job when another rank has not answered for so long [default: 600]
+    #[arg(long, value_name = "SECONDS", help_heading = "Training", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rank_timeout: Option<u64>,
 }
 
 impl PretrainArgs {
@@ -50,6 +56,12 @@ impl PretrainArgs {
 
 pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
+    let job = Job::join(args.rank_timeout.map(Duration::from_secs))?;
+    let ended = train(args, &job.common(common), job.ranks());
+    job.end(ended)
+}
+
+fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
     let request = Request {
         data: args.cohort.data.clone(),
         out: args.out.clone(),
@@ -59,10 +71,10 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
         people: None,
     };
     if kind(&request)? != Kind::Bdo {
-        return tokens(&request, common);
+        return tokens(&request, common, ranks);
     }
     let progress = Progress::start("pretrain", 0, common.quiet)?;
-    let summary = pretrain(&request, &progress);
+    let summary = pretrain(&request, ranks, &progress);
     progress.finish();
     let summary = summary?;
     let validation = summary.validation.as_ref();
@@ -90,7 +102,9 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
     });
     let work = work_done(&summary);
     let text = format!("{work}, {} skipped{found}{readout}", summary.skipped);
-    leave_page(&args.out, PageKind::Run, None, common);
+    if ranks.is_first() {
+        leave_page(&args.out, PageKind::Run, None, common);
+    }
     Ok(Answer::new(json, text))
 }
 
@@ -104,9 +118,9 @@ fn kind(request: &Request) -> anyhow::Result<Kind> {
 }
 
 /// The same for BrainLM and Brain-JEPA.
-fn tokens(request: &Request, common: &Common) -> anyhow::Result<Answer> {
+fn tokens(request: &Request, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
     let progress = Progress::start("pretrain", 0, common.quiet)?;
-    let summary = bdo_baselines::pretrain::run::pretrain(request, &progress);
+    let summary = bdo_baselines::pretrain::run::pretrain(request, ranks, &progress);
     progress.finish();
     let summary = summary?;
     let json = json!({

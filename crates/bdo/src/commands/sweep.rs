@@ -16,6 +16,7 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Timing;
 use bdo_model::pooling::Pooling;
 use bdo_report::sweep::sweep_drawing;
+use bdo_train::ranks::Alone;
 use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 use clap::Args;
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
             people: None,
         };
         let progress = Progress::start("pretrain", 0, common.quiet)?;
-        let summary = pretrain(&request, &progress);
+        let summary = pretrain(&request, &Alone, &progress);
         progress.finish();
         let summary = summary?;
         let scored = reconstruction(&summary.model, args, &cohort, common)?;

@@ -23,6 +23,7 @@ use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::Score;
 use bdo_model::ops::Kernels;
 use bdo_train::fit::{FitError, RunObserver};
+use bdo_train::ranks::Alone;
 use bdo_train::run::{Request, Summary};
 use bdo_train::settings::Settings;
 use clap::Args;
@@ -346,7 +347,7 @@ pub(crate) fn pretrain_tokens(
         people: Some(split.clone()),
     };
     let progress = Progress::start("pretrain", 0, common.quiet)?;
-    let summary = pretrain(&request, &progress);
+    let summary = pretrain(&request, &Alone, &progress);
     progress.finish();
     match summary {
         Err(TokenRunError::Fit(FitError::Interrupted { step })) => {

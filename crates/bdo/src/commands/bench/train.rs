@@ -8,6 +8,7 @@ use bdo_model::ops::{Kernels, Precision};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
+use bdo_train::ranks::Alone;
 use bdo_train::settings::{Preset, Settings};
 use bdo_train::step::{StepLimits, take_step};
 use burn::tensor::Device;
@@ -77,7 +78,7 @@ impl Step for TrainStep {
         let learner = self.learner.take().expect("a step puts the learner back");
         let pieces = learner.pieces(HostBatch::draw(&self.samples, &self.mask, self.noise), &self.at);
         let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
-        let (learner, report) = take_step(learner, &mut self.adam, &pieces, &self.at, &limits)?;
+        let (learner, report) = take_step(learner, &mut self.adam, &pieces, &self.at, &limits, &Alone)?;
         self.learner = Some(learner);
         anyhow::ensure!(report.skipped.is_none(), "expected a step that is taken, found {:?}", report.skipped);
         Ok(())

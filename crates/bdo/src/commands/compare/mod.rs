@@ -9,37 +9,37 @@ mod protocol;
 mod request;
 pub(crate) mod row;
 mod split_rows;
+mod tasks;
 
 pub(crate) use request::CompareArgs;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::bail;
-use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Scheme, Split, SplitError, SplitManifest};
 use bdo_data::durable;
 use bdo_data::participants::Participants;
+use bdo_data::shard::Shard;
 use bdo_data::target::Target;
 use bdo_eval::audit::{AuditRow, audit};
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::comparison::{
-    Footnote, ResultError, ResultStore, Row as SummaryRow, Summary, SummarySettings, TaskResult, run_task, summarise,
-    to_csv, to_latex, to_markdown,
+    Footnote, ResultStore, Row as SummaryRow, Summary, SummarySettings, TaskResult, summarise, to_csv, to_latex,
+    to_markdown,
 };
 use bdo_eval::confound::Nuisance;
 use bdo_eval::leak::LeakReport;
-use bdo_eval::memory::forget_peak;
 use bdo_eval::method::{Method, Task};
 use bdo_eval::reference::{ClosedForm, NoBrain};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{ModelDirectory, TrainingPeople};
 use bdo_report::kind::Kind;
-use rayon::prelude::*;
 use serde_json::json;
 
 use super::peak_rss_mib;
@@ -47,7 +47,6 @@ use super::report::leave_page;
 use crate::answer::{Answer, note};
 use crate::args::Choice;
 use crate::cli::Common;
-use crate::progress::Progress;
 use asked::Asked;
 use baseline_rows::Baselines;
 use feature_tables::FeatureTables;
@@ -56,6 +55,7 @@ use pretraining::PretrainingCost;
 use request::People;
 use row::{BdoRow, Connectivity, Row};
 use split_rows::Workshop;
+use tasks::{Done, Turn, run_all};
 
 /// The lines of the table: those asked for with what they bring, those others are compared with, those that are always there.
 fn rows(args: &CompareArgs) -> Vec<Asked> {
@@ -161,15 +161,22 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     let nuisance = Arc::new(Nuisance::of(&cohort));
     let tables = FeatureTables::new(&rows, args, &cohort, common)?;
     durable::create_folder(&args.out)?;
+    let mut done = Done {
+        store: ResultStore::open(&args.out.join("results"))?,
+        cohort_blake3: cohort_blake3.clone(),
+        results: vec![],
+        reused: 0,
+        without_result: vec![],
+        shard: args.shard,
+    };
+    let first = done.wait_for("splits.json")?;
     durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
-    let store = ResultStore::open(&args.out.join("results"))?;
+    drop(first);
     let mut audited = vec![];
     if !args.statistics.no_audit {
         let fc = tables.fixed(Connectivity::Fisher)?;
         audited = audit("fc", fc.table(), &cohort, &division, &nuisance, common.seed)?;
     }
-    let mut done =
-        Done { store, cohort_blake3: cohort_blake3.clone(), results: vec![], reused: 0, without_result: vec![] };
     let field = Field {
         args,
         common,
@@ -183,7 +190,19 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
     audited.extend(field.run_by_split(&rows, &tables, &nuisance, &mut done)?);
     field.run(&plain_rows(&rows, args, &cohort, &tables, &nuisance, common)?, &splits.splits, &mut done)?;
-    field.tables(&rows, done, &audited, started)
+    match args.shard {
+        // One of the processes that share the work writes the tables.
+        Some(shard) if shard.part > 1 => Ok(shared(&done, shard, &args.out)),
+        _ => field.tables(&rows, done, &audited, started),
+    }
+}
+
+/// Of a process that leaves the tables to another.
+fn shared(done: &Done, shard: Shard, out: &Path) -> Answer {
+    let (results, others) = (done.results.len(), done.reused);
+    let json = json!({"shard": shard, "results": results, "results_used_again": others});
+    let text = format!("{}: {} results by part {shard}; part 1 writes the tables", out.display(), results - others);
+    Answer::new(json, text)
 }
 
 /// What every row is run on.
@@ -238,7 +257,21 @@ impl Field<'_> {
         // The features that are audited are those of the same model whatever the order of splits.
         let first = self.splits.splits.iter().map(|split| &split.blake3).min();
         let mut audited = vec![];
-        for (i, group) in groups.iter().enumerate() {
+        let mut queue: VecDeque<(usize, &[Split])> = done.in_turn(groups.iter().copied().enumerate().collect()).into();
+        let mut busy = 0;
+        while let Some((i, group)) = queue.pop_front() {
+            // What another process prepares is come back to, and waited for once there is nothing else.
+            let work = group.iter().map(|split| split.blake3.as_str()).collect::<Vec<_>>().join(" ");
+            let lease = match done.turn(&work)? {
+                Turn::Ours(lease) => lease,
+                Turn::Theirs if busy < queue.len() => {
+                    busy += 1;
+                    queue.push_back((i, group));
+                    continue;
+                }
+                Turn::Theirs => done.wait_for(&work)?,
+            };
+            busy = 0;
             if groups.len() > 1 {
                 let what = if of_models.is_empty() { "its features" } else { "its model, then the rows of BDO" };
                 note(common, &format!("split {} of {}: {what}", i + 1, groups.len()));
@@ -251,6 +284,7 @@ impl Field<'_> {
             let models = models.as_ref();
             let workshop = Workshop { args, tables, models, nuisance };
             let methods = rows.iter().map(|row| workshop.row(row, group)).collect::<anyhow::Result<Vec<_>>>()?;
+            drop(lease);
             self.run(&methods, group, done)?;
             if let Some(models) = models.filter(|_| group.iter().any(|split| Some(&split.blake3) == first)) {
                 audited.extend(self.audit(&of_models, models, nuisance)?);
@@ -297,7 +331,8 @@ impl Field<'_> {
         let has_row = |r: &SummaryRow| {
             summary.rows.iter().any(|row| row.method == r.method && row.target == r.target && row.scheme == r.scheme)
         };
-        let dashes: Vec<SummaryRow> = without_result.into_iter().filter(|row| !has_row(row)).collect();
+        let dashes: Vec<SummaryRow> =
+            without_result.into_iter().map(|(_, row)| row).filter(|row| !has_row(row)).collect();
         summary.rows.extend(dashes);
         if summary.rows.iter().all(|row| row.cells.is_empty()) {
             let reasons: Vec<String> = summary.rows.iter().flat_map(|row| row.flags.clone()).collect();
@@ -444,84 +479,6 @@ fn guarded(
     Ok(flags)
 }
 
-/// What there is so far.
-struct Done {
-    store: ResultStore,
-    cohort_blake3: String,
-    results: Vec<TaskResult>,
-    /// Taken from the folder.
-    reused: usize,
-    /// Cells of the table without a result.
-    without_result: Vec<SummaryRow>,
-}
-
-impl Done {
-    /// Notes a cell that has no result, once for all repetitions.
-    fn leave_out(&mut self, method: &str, target: &Target, split: &Split, reason: String, common: &Common) {
-        let row = SummaryRow::without_result(method, target, split.scheme(), reason);
-        let same = |r: &SummaryRow| r.method == row.method && r.target == row.target && r.scheme == row.scheme;
-        if !self.without_result.iter().any(same) {
-            note(common, &format!("{method} on {}: {}", target.name, row.flags.join("; ")));
-            self.without_result.push(row);
-        }
-    }
-}
-
-/// All tasks, those done before taken from the folder. Rows that train run one after another, each with all threads and with
-/// time and memory of its own; the others run side by side.
-fn run_all(tasks: &[(&dyn Method, Task<'_>, &[String])], so_far: &mut Done, common: &Common) -> anyhow::Result<()> {
-    let Done { store, cohort_blake3, .. } = so_far;
-    let earlier = so_far.results.len();
-    let progress = Progress::start("compare", tasks.len(), common.quiet)?;
-    let (done, reused) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let one = |(method, task, flags): &(&dyn Method, Task<'_>, &[String])| {
-        let flags = if method.uses_pretraining() { *flags } else { &[] };
-        if progress.stop_requested() {
-            bail!(
-                "interrupted after {} results; run the same command again to go on",
-                earlier + done.load(Ordering::Relaxed)
-            );
-        }
-        let result = if let Some(mut found) = store.find(*method, task, cohort_blake3) {
-            reused.fetch_add(1, Ordering::Relaxed);
-            let new: Vec<String> = flags.iter().filter(|flag| !found.outcome.flags.contains(flag)).cloned().collect();
-            found.outcome.flags.extend(new);
-            found
-        } else {
-            let result = match run_task(*method, task, cohort_blake3, flags) {
-                Ok(result) => result,
-                // A method that fails on one label is a dash in the table; the others go on.
-                Err(error @ (ResultError::Method { .. } | ResultError::Empty { .. })) if !progress.stop_requested() => {
-                    progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-                    return Ok(Err(error.to_string()));
-                }
-                Err(error) => return Err(error.into()),
-            };
-            store.keep(&result)?;
-            result
-        };
-        progress.advance(done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-        Ok(Ok(result))
-    };
-    forget_peak();
-    let together: Vec<Option<anyhow::Result<Result<TaskResult, String>>>> =
-        tasks.par_iter().map(|task| (!task.0.runs_alone()).then(|| one(task))).collect();
-    let results = together
-        .into_iter()
-        .zip(tasks)
-        .map(|(found, task)| found.unwrap_or_else(|| one(task)))
-        .collect::<anyhow::Result<Vec<_>>>();
-    progress.finish();
-    for (found, (method, task, _)) in results?.into_iter().zip(tasks) {
-        match found {
-            Ok(result) => so_far.results.push(result),
-            Err(reason) => so_far.leave_out(method.name(), task.target, task.split, reason, common),
-        }
-    }
-    so_far.reused += reused.into_inner();
-    Ok(())
-}
-
 /// Seconds, with what they do not cover.
 fn duration(seconds: f64, reused: usize) -> String {
     let earlier = if reused > 0 { format!(", not counting {reused} results of earlier runs") } else { String::new() };
@@ -560,7 +517,6 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Verb};
     use clap::Parser;
-    use std::path::Path;
 
     fn parsed(line: &str) -> CompareArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().verb {

@@ -15,6 +15,7 @@ use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::pooling::Pooling;
 use bdo_model::readout::ensure_readout;
 use bdo_train::folder::settings_of;
+use bdo_train::ranks::Alone;
 use bdo_train::run::{Request, pretrain};
 
 use super::row::BdoRow;
@@ -129,7 +130,7 @@ fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<P
     };
     bdo_kernels::allocator::tune_allocator();
     let progress = Progress::start("pretrain", 0, common.quiet)?;
-    let summary = pretrain(&request, &progress);
+    let summary = pretrain(&request, &Alone, &progress);
     progress.finish();
     Ok(summary?.model)
 }

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use bdo_data::shard::Shard;
 use bdo_eval::method::FitOn;
 use clap::Args;
 use serde::Serialize;
 
 use super::asked::{Asked, AskedParser};
 use super::row::Row;
-use crate::args::{Configuration, Data, SEEDS, SeedSpan, as_typed, command_line, one_of, positive};
+use crate::args::{Configuration, Data, SEEDS, SeedSpan, as_typed, command_line, one_of, positive, shard};
 
 /// Compare methods on labels of people under the same splits, beside what can be said without a brain
 #[derive(Debug, Clone, PartialEq, Args, Serialize)]
@@ -33,6 +34,11 @@ pub(crate) struct CompareArgs {
     /// Where results and tables go; what is there already is used again
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: PathBuf,
+    /// One of N processes that share the work through the output folder: a task of one that was killed is taken over, part 1
+    /// writes the tables; auto for the task of a Slurm array
+    #[arg(long, value_name = "I/N", value_parser = shard, help_heading = "Output")]
+    #[serde(skip)]
+    pub(crate) shard: Option<Shard>,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) training: Training,
@@ -150,6 +156,7 @@ impl CompareArgs {
             methods: methods.iter().map(|row| Asked::from(*row)).collect(),
             model: None,
             out: out.to_path_buf(),
+            shard: None,
             training: Training::default(),
             people: People {
                 seeds: SEEDS.to_vec(),

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::ingest::{self, Format, IngestOptions};
+use bdo_data::shard::Shard;
 use bdo_eval::folder::WorkFolder;
 use bdo_eval::infer::calibration::Calibration;
 use bdo_eval::infer::score::Question;
@@ -26,7 +27,7 @@ use serde_json::json;
 
 use super::evaluate::{People, scans_of};
 use crate::answer::{Answer, note};
-use crate::args::{HeadAndData, ModelAndData, Spread, above_zero, out_file};
+use crate::args::{HeadAndData, ModelAndData, Spread, above_zero, out_file, shard};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -52,6 +53,9 @@ pub(crate) struct Asked {
     /// Whose scans
     #[arg(long, value_enum, default_value = "all")]
     people: People,
+    /// Only part I of N of those scans, for bdo merge; auto for the task of a Slurm array
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<Shard>,
     /// Repetition time, where the data are one series file instead of a cohort
     #[arg(long, value_name = "S")]
     tr: Option<f64>,
@@ -169,6 +173,13 @@ pub(crate) struct ConformalArgs {
 pub(crate) fn run(verb: &InferVerb, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     match verb {
+        InferVerb::Impute(ImputeArgs { asked, missing, .. }) if !missing.is_empty() => refuse_shard(asked)?,
+        InferVerb::Forecast(ForecastArgs { asked, score: true, .. }) | InferVerb::Check(CheckArgs { asked, .. }) => {
+            refuse_shard(asked)?;
+        }
+        _ => {}
+    }
+    match verb {
         InferVerb::Calibrate(args) => calibrate::run(args, common),
         InferVerb::Reconstruct(args) => answer::reconstruct(args, common),
         InferVerb::Impute(args) if args.missing.is_empty() => answer::impute(args, common),
@@ -178,6 +189,14 @@ pub(crate) fn run(verb: &InferVerb, common: &Common) -> anyhow::Result<Answer> {
         InferVerb::Trajectory(args) => answer::trajectory(args, common),
         InferVerb::Check(args) => check::run(args, common),
         InferVerb::Conformal(args) => conformal::run(args, common),
+    }
+}
+
+/// Scores are of all scans together.
+fn refuse_shard(asked: &Asked) -> anyhow::Result<()> {
+    match asked.shard {
+        Some(shard) => bail!("--shard: expected an answer for each scan, which can be cut, found scores ({shard})"),
+        None => Ok(()),
     }
 }
 
@@ -198,11 +217,14 @@ impl Setup {
     fn new(asked: &Asked, verb: &str, details: &serde_json::Value, common: &Common) -> anyhow::Result<Self> {
         let frozen = asked.from.frozen()?;
         let notes = frozen.notes.clone();
-        let request = json!({
+        let mut request = json!({
             "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.cohort.data, "people": format!("{:?}", asked.people), "same": asked.from.same,
             "calibration": asked.calibration, "uncertainty": asked.spread.uncertainty(),
             "seed": common.seed, "details": details,
         });
+        if let Some(shard) = asked.shard {
+            request["shard"] = json!(shard);
+        }
         // Wrong requests are refused before a folder is made.
         let given = match &asked.calibration {
             Some(path) => Some(Calibration::read(path, &frozen.blake3, frozen.contract.roi_names.len())?),
@@ -214,13 +236,16 @@ impl Setup {
         let folder = WorkFolder::open(&asked.out, &request)?;
         let cohort = open_data(asked, folder.path(), common)?;
         let intake = Intake::new(&frozen.contract, &cohort)?;
-        let scans = scans_of(asked.people, &frozen.people, notes.as_ref(), &cohort);
+        let mut scans = scans_of(asked.people, &frozen.people, notes.as_ref(), &cohort);
         if scans.is_empty() {
             bail!(
                 "{}: expected scans of {} people, found none; hint: --people all takes everybody",
                 asked.from.cohort.data.display(),
                 asked.people.name()
             );
+        }
+        if let Some(shard) = asked.shard {
+            scans = scans[shard.range(scans.len())].to_vec();
         }
         let mut uncertainty = asked.spread.uncertainty();
         let calibration = match (given, &notes) {

@@ -1,23 +1,28 @@
-//! `bdo merge`: cohorts of one atlas into one.
+//! `bdo merge`: cohorts of one atlas into one, or the parts of a table or an inference that `--shard` cut.
 
-use std::path::PathBuf;
+mod inference;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use bdo_data::cohort::{self, Cohort, Provenance};
 use clap::Args;
 use serde_json::json;
 
+use bdo_eval::export::TableFormat;
+use bdo_eval::import::StoredTable;
+
 use crate::answer::{Answer, note};
 use crate::cli::Common;
 
-/// Join cohorts of one atlas into one
+/// Join cohorts of one atlas into one, or parts of embed or infer that --shard cut
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bdo merge cohort-a cohort-b both\n  bdo merge camcan hcp both --prefix camcan,hcp"
+    after_help = "Examples:\n  bdo merge cohort-a cohort-b both\n  bdo merge part-1.parquet part-2.parquet features.parquet\n  bdo merge camcan hcp both --prefix camcan,hcp"
 )]
 pub(crate) struct MergeArgs {
-    /// The cohorts, then the one to make
-    #[arg(value_name = "COHORT... OUT", num_args = 2.., required = true)]
+    /// The cohorts, feature tables or inferences, then the one to make
+    #[arg(value_name = "PART... OUT", num_args = 2.., required = true)]
     paths: Vec<PathBuf>,
     /// Merge also cohorts whose scans were cleaned differently
     #[arg(long, help_heading = "Input")]
@@ -34,6 +39,12 @@ pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Answer> {
     }
     if let Some(other) = args.prefix.iter().find(|p| !p.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')) {
         bail!("--prefix: expected letters, digits and hyphens, found {other:?}");
+    }
+    if sources.iter().all(|path| path.is_file()) {
+        return tables(sources, out);
+    }
+    if sources.iter().all(|path| inference::is_inference(path)) {
+        return inference::merge(sources, out);
     }
     let cohorts = sources.iter().map(|path| Cohort::open(path)).collect::<Result<Vec<_>, _>>()?;
     if !args.different_recipes {
@@ -67,5 +78,16 @@ pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Answer> {
         manifest.subjects,
         sources.len()
     );
+    Ok(Answer::new(json, text))
+}
+
+/// Parts of one feature table.
+fn tables(sources: &[PathBuf], out: &Path) -> anyhow::Result<Answer> {
+    TableFormat::of(out)?;
+    let whole = StoredTable::join(sources)?;
+    whole.write(out)?;
+    let (scans, width) = (whole.table.rows.len(), whole.table.features.width());
+    let json = json!({"out": out, "scans": scans, "width": width, "parts": sources.len()});
+    let text = format!("{}: {scans} scans, {width} numbers each, from {} parts", out.display(), sources.len());
     Ok(Answer::new(json, text))
 }

@@ -1,0 +1,186 @@
+//! The tasks of a comparison: done, taken from the folder, or left to another process that shares the work.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::bail;
+use bdo_data::cohort::Observer;
+use bdo_data::division::Split;
+use bdo_data::shard::Shard;
+use bdo_data::target::Target;
+use bdo_eval::comparison::{Lease, ResultError, ResultStore, Row as SummaryRow, TaskResult, run_task};
+use bdo_eval::memory::forget_peak;
+use bdo_eval::method::{Method, Task};
+use rayon::prelude::*;
+
+use crate::answer::note;
+use crate::cli::Common;
+use crate::progress::Progress;
+
+/// Time between two looks at what others have.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What there is so far.
+pub(super) struct Done {
+    pub(super) store: ResultStore,
+    pub(super) cohort_blake3: String,
+    pub(super) results: Vec<TaskResult>,
+    /// Taken from the folder.
+    pub(super) reused: usize,
+    /// Cells of the table without a result, with the seed whose reason is given.
+    pub(super) without_result: Vec<(u64, SummaryRow)>,
+    /// Which of the processes this is, where several share the work.
+    pub(super) shard: Option<Shard>,
+}
+
+/// What is known of a task: a result, or why there is none.
+type Found = Result<TaskResult, String>;
+
+/// Work that may begin now.
+pub(super) enum Turn {
+    /// Nobody else has it while this lives.
+    Ours(Option<Lease>),
+    /// Another process has it.
+    Theirs,
+}
+
+impl Done {
+    /// Notes a cell that has no result, once for all repetitions: the reason is that of the smallest seed, whatever came first.
+    pub(super) fn leave_out(&mut self, method: &str, target: &Target, split: &Split, reason: String, common: &Common) {
+        let row = SummaryRow::without_result(method, target, split.scheme(), reason);
+        let same = |(_, r): &&mut (u64, SummaryRow)| {
+            r.method == row.method && r.target == row.target && r.scheme == row.scheme
+        };
+        match self.without_result.iter_mut().find(same) {
+            Some(noted) if noted.0 <= split.seed() => {}
+            Some(noted) => *noted = (split.seed(), row),
+            None => {
+                note(common, &format!("{method} on {}: {}", target.name, row.flags.join("; ")));
+                self.without_result.push((split.seed(), row));
+            }
+        }
+    }
+
+    /// Asks for work by its name. A process that is alone has all of it.
+    pub(super) fn turn(&self, work: &str) -> anyhow::Result<Turn> {
+        if self.shard.is_none() {
+            return Ok(Turn::Ours(None));
+        }
+        Ok(self.store.lease(work)?.map_or(Turn::Theirs, |lease| Turn::Ours(Some(lease))))
+    }
+
+    /// Waits for work by its name.
+    pub(super) fn wait_for(&self, work: &str) -> anyhow::Result<Option<Lease>> {
+        loop {
+            if let Turn::Ours(lease) = self.turn(work)? {
+                return Ok(lease);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// A list in the order in which this process goes through it: each begins elsewhere.
+    pub(super) fn in_turn<T>(&self, mut list: Vec<T>) -> Vec<T> {
+        let from = self.shard.map_or(0, |shard| shard.range(list.len()).start);
+        list.rotate_left(from);
+        list
+    }
+}
+
+/// All tasks, those done before taken from the folder. Rows that train run one after another, each with all threads and with
+/// time and memory of its own; the others run side by side. What another process has is looked at again until there is a
+/// result, or the process is gone and the task is ours.
+pub(super) fn run_all(
+    tasks: &[(&dyn Method, Task<'_>, &[String])],
+    so_far: &mut Done,
+    common: &Common,
+) -> anyhow::Result<()> {
+    let progress = Progress::start("compare", tasks.len(), common.quiet)?;
+    let work = Work { so_far, progress: &progress, done: AtomicUsize::new(0), reused: AtomicUsize::new(0) };
+    forget_peak();
+    let mut open: Vec<usize> = so_far.in_turn((0..tasks.len()).collect());
+    let mut found: Vec<Option<Found>> = tasks.iter().map(|_| None).collect();
+    let all = loop {
+        let (alone, together): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(|i| tasks[*i].0.runs_alone());
+        let ended: anyhow::Result<Vec<(usize, Option<Found>)>> =
+            together.into_par_iter().map(|i| Ok((i, work.one(&tasks[i])?))).collect();
+        let alone: anyhow::Result<Vec<_>> = alone.into_iter().map(|i| Ok((i, work.one(&tasks[i])?))).collect();
+        match ended.and_then(|mut ended| alone.map(|alone| ended.extend(alone)).map(|()| ended)) {
+            Err(error) => break Err(error),
+            Ok(ended) => ended.into_iter().for_each(|(i, result)| found[i] = result),
+        }
+        open.retain(|i| found[*i].is_none());
+        if open.is_empty() {
+            break Ok(());
+        }
+        std::thread::sleep(LOOK);
+    };
+    progress.finish();
+    all?;
+    let reused = work.reused.into_inner();
+    for (found, (method, task, _)) in found.into_iter().flatten().zip(tasks) {
+        match found {
+            Ok(result) => so_far.results.push(result),
+            Err(reason) => so_far.leave_out(method.name(), task.target, task.split, reason, common),
+        }
+    }
+    so_far.reused += reused;
+    Ok(())
+}
+
+/// Tasks that are being done.
+struct Work<'a> {
+    so_far: &'a Done,
+    progress: &'a Progress,
+    done: AtomicUsize,
+    reused: AtomicUsize,
+}
+
+impl Work<'_> {
+    /// One task; `None` while another process has it.
+    fn one(&self, (method, task, flags): &(&dyn Method, Task<'_>, &[String])) -> anyhow::Result<Option<Found>> {
+        let Done { store, cohort_blake3, results, .. } = self.so_far;
+        let flags = if method.uses_pretraining() { *flags } else { &[] };
+        if self.progress.stop_requested() {
+            bail!(
+                "interrupted after {} results; run the same command again to go on",
+                results.len() + self.done.load(Ordering::Relaxed)
+            );
+        }
+        let name = format!("{} {}", method.name(), task.split.blake3);
+        let again = || {
+            store.find(*method, task, cohort_blake3).map(|mut found| {
+                let new = flags.iter().filter(|flag| !found.outcome.flags.contains(flag)).cloned();
+                let new: Vec<String> = new.collect();
+                found.outcome.flags.extend(new);
+                self.reused.fetch_add(1, Ordering::Relaxed);
+                found
+            })
+        };
+        let result = if let Some(found) = again() {
+            found
+        } else {
+            let Turn::Ours(_lease) = self.so_far.turn(&name)? else { return Ok(None) };
+            // Another process may have come to its end between the two looks.
+            match again() {
+                Some(found) => found,
+                None => match run_task(*method, task, cohort_blake3, flags) {
+                    Ok(result) => {
+                        store.keep(&result)?;
+                        result
+                    }
+                    // A method that fails on one label is a dash in the table; the others go on.
+                    Err(error @ (ResultError::Method { .. } | ResultError::Empty { .. }))
+                        if !self.progress.stop_requested() =>
+                    {
+                        self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1, 0);
+                        return Ok(Some(Err(error.to_string())));
+                    }
+                    Err(error) => return Err(error.into()),
+                },
+            }
+        };
+        self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1, 0);
+        Ok(Some(Ok(result)))
+    }
+}

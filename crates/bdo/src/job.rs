@@ -1,0 +1,99 @@
+//! The processes of a job that mpirun or srun started: joined before the work, left or ended after it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use bdo_baselines::pretrain::learner::TokenRunError;
+use bdo_mpi::announced::{Announced, Launcher};
+use bdo_mpi::library::LIBRARY_VARIABLE;
+use bdo_mpi::world::World;
+use bdo_train::bdo::RunError;
+use bdo_train::fit::FitError;
+use bdo_train::ranks::{Alone, Ranks};
+
+use crate::answer::{Answer, complain};
+use crate::cli::Common;
+
+/// How long a rank waits for the others.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// This process, alone or among others.
+pub(crate) struct Job(Option<World>);
+
+impl Job {
+    /// Joins the other processes if a launcher started several.
+    pub(crate) fn join(patience: Option<Duration>) -> anyhow::Result<Self> {
+        let Some(announced) = Announced::here().filter(|announced| announced.processes > 1) else {
+            return Ok(Self(None));
+        };
+        let library = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from);
+        let world = World::join(&announced, library, patience.unwrap_or(PATIENCE)).map_err(|error| {
+            let Announced { processes, variable, .. } = announced;
+            anyhow::Error::from(error).context(format!(
+                "{variable} says that {processes} processes were started, which train one model only through MPI"
+            ))
+        })?;
+        // A rank that panics in any thread would leave the others waiting: its end ends the job.
+        let say = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            say(panic);
+            std::process::abort();
+        }));
+        Ok(Self(Some(world)))
+    }
+
+    pub(crate) fn ranks(&self) -> &dyn Ranks {
+        match &self.0 {
+            None => &Alone,
+            Some(world) => world,
+        }
+    }
+
+    /// One rank says what there is to say.
+    pub(crate) fn common(&self, common: &Common) -> Common {
+        Common { quiet: common.quiet || !self.ranks().is_first(), ..common.clone() }
+    }
+
+    /// Leaves the job. An error of this rank alone ends all of them.
+    pub(crate) fn end(self, ended: anyhow::Result<Answer>) -> anyhow::Result<Answer> {
+        let Some(world) = self.0 else { return ended };
+        match ended {
+            Err(error) if !is_agreed(&error) => {
+                let (rank, node) = (world.rank(), world.node());
+                complain(&format!("{} (rank {rank} on {node})", crate::message(&error)));
+                world.abort(2)
+            }
+            ended => {
+                world.leave()?;
+                match ended {
+                    // The first rank prints what all of them would.
+                    Err(_) if world.rank() > 0 => std::process::exit(2),
+                    Ok(_) if world.rank() > 0 => Ok(Answer::nothing()),
+                    ended => ended,
+                }
+            }
+        }
+    }
+}
+
+/// Whether all ranks come to this end together.
+fn is_agreed(error: &anyhow::Error) -> bool {
+    let agreed = |error: &FitError| matches!(error, FitError::Interrupted { .. } | FitError::Diverged);
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(RunError::Fit(error)), _) | (_, Some(TokenRunError::Fit(error))) => agreed(error),
+        _ => false,
+    }
+}
+
+/// Refuses to do the same work in several processes at once.
+pub(crate) fn refuse_ranks() -> anyhow::Result<()> {
+    match Announced::here() {
+        Some(Announced { launcher: Launcher::OpenMpi | Launcher::Pmi, processes, variable }) if processes > 1 => {
+            bail!(
+                "expected one process, found {processes} ({variable}); hint: mpirun is for pretrain, --shard cuts the work of other verbs"
+            )
+        }
+        _ => Ok(()),
+    }
+}
