@@ -61,7 +61,7 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
     if kind(&request)? != Kind::Bdo {
         return tokens(&request, common);
     }
-    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, &progress);
     progress.finish();
     let summary = summary?;
@@ -105,7 +105,7 @@ fn kind(request: &Request) -> anyhow::Result<Kind> {
 
 /// The same for BrainLM and Brain-JEPA.
 fn tokens(request: &Request, common: &Common) -> anyhow::Result<Answer> {
-    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let progress = Progress::start("pretrain", 0, common)?;
     let summary = bdo_baselines::pretrain::run::pretrain(request, &progress);
     progress.finish();
     let summary = summary?;

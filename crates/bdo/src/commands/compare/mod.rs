@@ -472,7 +472,7 @@ impl Done {
 fn run_all(tasks: &[(&dyn Method, Task<'_>, &[String])], so_far: &mut Done, common: &Common) -> anyhow::Result<()> {
     let Done { store, cohort_blake3, .. } = so_far;
     let earlier = so_far.results.len();
-    let progress = Progress::start("compare", tasks.len(), common.quiet)?;
+    let progress = Progress::start("compare", tasks.len(), common)?;
     let (done, reused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let one = |(method, task, flags): &(&dyn Method, Task<'_>, &[String])| {
         let flags = if method.uses_pretraining() { *flags } else { &[] };
