@@ -1,6 +1,6 @@
 //! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs,
 //! `cargo xtask bench` for BDO and PyTorch side by side, `cargo xtask devices` for the model off the CPU,
-//! `cargo xtask house` for the size of the code.
+//! `cargo xtask wheel` for the Python package, `cargo xtask house` for the size of the code.
 
 mod bench;
 mod browser;
@@ -11,6 +11,7 @@ mod packages;
 mod python;
 mod tally;
 mod torture;
+mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,8 +23,9 @@ fn main() -> ExitCode {
         "torture" => torture::run(),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
+        "wheel" => wheel::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "house" => house::run(),
-        other => Err(anyhow::anyhow!("expected check, torture, bench, devices or house, found {other:?}")),
+        other => Err(anyhow::anyhow!("expected check, torture, bench, devices, wheel or house, found {other:?}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
