@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         "torture" => torture::run(),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
-        "wheel" => wheel::run(&std::env::args().skip(2).collect::<Vec<_>>()),
+        "wheel" => wheel::run(&std::env::args().skip(2).collect::<Vec<_>>(), &[]),
         "house" => house::run(),
         other => Err(anyhow::anyhow!("expected check, torture, bench, devices, wheel or house, found {other:?}")),
     };

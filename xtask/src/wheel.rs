@@ -12,24 +12,14 @@ use crate::{python, root};
 /// Largest wheel, in MB.
 const MOST_MB: f64 = 40.0;
 
-/// `cargo xtask wheel`: everything, tests included unless `--no-tests` is given.
-pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+/// `cargo xtask wheel`: everything, tests included unless `--no-tests` is given. The environment is that of the tests.
+pub(crate) fn run(arguments: &[String], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let Some(python) = python::wheel_interpreter() else {
         bail!("a wheel needs Python 3.9 or later and packages from its registry, found none");
     };
     let wheel = build(&python)?;
     try_alone(&wheel)?;
-    if arguments.iter().any(|a| a == "--no-tests") { Ok(()) } else { tests(&python, &wheel) }
-}
-
-/// The same as one step of the checks; skipped with a loud line where there is no Python.
-pub(crate) fn check() -> anyhow::Result<()> {
-    let Some(python) = python::wheel_interpreter() else {
-        println!("SKIPPED: no Python, the wheel was neither built nor tested");
-        return Ok(());
-    };
-    let wheel = build(&python)?;
-    tests(&python, &wheel)
+    if arguments.iter().any(|a| a == "--no-tests") { Ok(()) } else { tests(&python, &wheel, environment) }
 }
 
 /// Builds the wheel in a build folder of its own, since PyO3 changes the features of shared dependencies.
@@ -73,13 +63,16 @@ fn try_alone(wheel: &Path) -> anyhow::Result<()> {
 }
 
 /// The tests in Python, and the examples of the documentation, beside the program of cargo where it was built.
-fn tests(python: &Path, wheel: &Path) -> anyhow::Result<()> {
+fn tests(python: &Path, wheel: &Path, environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let started = Instant::now();
     if !python::install(python, &["--force-reinstall", "--no-deps", &wheel.to_string_lossy()]) {
         bail!("{} cannot be installed", wheel.display());
     }
     let mut command = Command::new(python);
-    command.args(["-m", "pytest", "--quiet", "tests", "bdo"]).current_dir(root().join("bindings/python"));
+    command
+        .args(["-m", "pytest", "--quiet", "tests", "bdo"])
+        .current_dir(root().join("bindings/python"))
+        .envs(environment.iter().copied());
     let program = root().join("target/release/bdo");
     if program.is_file() {
         command.env("BDO_PROGRAM", program);

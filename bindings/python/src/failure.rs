@@ -8,7 +8,7 @@ use bdo_data::durable::FileError;
 use bdo_eval::error::EvalError;
 use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
-use bdo_model::weights::ContractError;
+use bdo_model::weights::{ContractError, Problem};
 use pyo3::prelude::*;
 
 /// An exception to be: the name of its class in `bdo._errors`, and what it says.
@@ -64,6 +64,7 @@ fn class(error: &(dyn Error + 'static)) -> Option<&'static str> {
             ModelError::File(error) => class(error),
             ModelError::Cohort(error) => class(error),
             ModelError::Contract(error) => class(error),
+            ModelError::Weights(error) if matches!(error.problem, Problem::File(_)) => Some("FileError"),
             ModelError::Batch(error) => class(error),
             _ => Some("ModelError"),
         };

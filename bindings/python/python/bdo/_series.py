@@ -121,7 +121,7 @@ def _array(values: Any, what: str) -> np.ndarray:
 def _names(tables: list, regions: Any, known: Optional[Sequence[str]]) -> list:
     """Names of the columns: those given, those of the first table, or those that are known."""
     if regions is not None:
-        if isinstance(regions, (str, bytes)) or not hasattr(regions, "__iter__"):
+        if isinstance(regions, (str, bytes)) or not hasattr(regions, "__iter__") or getattr(regions, "ndim", 1) != 1:
             raise DataError(f"regions: expected a list of names, found {type(regions).__name__}")
         return [str(name) for name in regions]
     if tables[0][0] is not None:
