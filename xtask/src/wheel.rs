@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &[String], environment: &[(&str, &str)]) -> anyhow:
     if arguments.iter().any(|a| a == "--no-tests") { Ok(()) } else { tests(&python, &wheel, environment) }
 }
 
-/// Builds the wheel in a build folder of its own, since PyO3 changes the features of shared dependencies.
+/// Builds the wheel in a build folder of its own, since `PyO3` changes the features of shared dependencies.
 fn build(python: &Path) -> anyhow::Result<PathBuf> {
     same_versions()?;
     let started = Instant::now();

@@ -9,6 +9,7 @@ use bdo_eval::error::EvalError;
 use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::weights::{ContractError, Problem};
+use bdo_train::bdo::RunError;
 use pyo3::prelude::*;
 
 /// An exception to be: the name of its class in `bdo._errors`, and what it says.
@@ -56,6 +57,13 @@ fn class(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<EvalError>() {
         return match error {
             EvalError::Model(error) => class(error),
+            _ => Some("Error"),
+        };
+    }
+    if let Some(error) = error.downcast_ref::<RunError>() {
+        return match error {
+            RunError::Cohort(error) => class(error),
+            RunError::Readout(error) => class(error),
             _ => Some("Error"),
         };
     }
