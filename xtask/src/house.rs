@@ -13,7 +13,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let (mut code, mut tests) = (0, 0);
     let mut long = vec![];
     let mut crates: Vec<PathBuf> = children(&root().join("crates"))?;
-    crates.push(root().join("xtask"));
+    crates.extend(["bindings/python", "xtask"].map(|folder| root().join(folder)));
     println!("| crate | lines outside tests | lines of tests |\n|---|---|---|");
     for folder in crates {
         let mut sums = [0, 0];

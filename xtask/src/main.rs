@@ -1,6 +1,7 @@
 //! Project chores: `cargo xtask check` before every commit, `cargo xtask torture` for the long runs,
 //! `cargo xtask bench` for BDO and PyTorch side by side, `cargo xtask devices` for the model off the CPU,
-//! `cargo xtask cluster` for MPI and Slurm on one machine, `cargo xtask house` for the size of the code.
+//! `cargo xtask cluster` for MPI and Slurm on one machine, `cargo xtask wheel` for the Python package,
+//! `cargo xtask house` for the size of the code.
 
 mod bench;
 mod browser;
@@ -12,6 +13,7 @@ mod packages;
 mod python;
 mod tally;
 mod torture;
+mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,8 +26,11 @@ fn main() -> ExitCode {
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
         "cluster" => cluster::run(std::env::args().nth(2).map(PathBuf::from)),
+        "wheel" => wheel::run(&std::env::args().skip(2).collect::<Vec<_>>(), &[]),
         "house" => house::run(),
-        other => Err(anyhow::anyhow!("expected check, torture, bench, devices, cluster or house, found {other:?}")),
+        other => {
+            Err(anyhow::anyhow!("expected check, torture, bench, devices, cluster, wheel or house, found {other:?}"))
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

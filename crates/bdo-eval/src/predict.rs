@@ -107,7 +107,9 @@ pub fn predict(
         }
         let familiarity = Familiarity::read(folder, &frozen.blake3)?;
         let judge = |i: usize, encoded: &Encoded<'_>| {
-            let verdict = familiarity.as_ref().and_then(|f| f.judge(&ScanFacts::of(&cohort.index()[i], encoded)));
+            let entry = &cohort.index()[i];
+            let facts = || ScanFacts::of(entry.tr_seconds, entry.mean_fd_mm, encoded);
+            let verdict = familiarity.as_ref().and_then(|f| f.judge(&facts()));
             if verdict.is_some() {
                 verdicts[i] = verdict;
             }

@@ -8,7 +8,7 @@ use crate::intake::{Intake, PaddedBatch, Window, Windows};
 use crate::model::{Bdo, Role};
 use crate::objective::region_mask;
 use crate::readout::Readout;
-use bdo_data::cohort::{Cohort, CohortError, Observer};
+use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -148,21 +148,33 @@ pub fn encode_cohort(
     cohort: &Cohort,
     scans: &[usize],
     observer: &dyn Observer,
-    mut visit: impl FnMut(usize, Encoded<'_>),
+    visit: impl FnMut(usize, Encoded<'_>),
 ) -> Result<Vec<usize>, ModelError> {
     let intake = Intake::new(&frozen.contract, cohort)?;
+    let scaled = |i: usize| Ok(intake.scale(&cohort.scan(i)?));
+    encode_each(frozen, scans, |i| cohort.index()[i].frames, scaled, observer, visit)
+}
+
+/// The same for scans from anywhere: `frames` says how long one is, `scaled` brings it as the model takes it.
+pub fn encode_each(
+    frozen: &FrozenModel,
+    scans: &[usize],
+    frames: impl Fn(usize) -> usize,
+    scaled: impl Fn(usize) -> Result<Option<ScaledScan>, ModelError> + Sync,
+    observer: &dyn Observer,
+    mut visit: impl FnMut(usize, Encoded<'_>),
+) -> Result<Vec<usize>, ModelError> {
     let windows = frozen.windows;
     let mut order = scans.to_vec();
-    order.sort_by_key(|&i| (cohort.index()[i].frames, i));
+    order.sort_by_key(|&i| (frames(i), i));
     let (mut done, mut passed_over, mut rest) = (0, Vec::new(), order.as_slice());
     while !rest.is_empty() {
         if observer.stop_requested() {
             return Err(ModelError::Interrupted);
         }
-        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |&i| cohort.index()[i].frames));
+        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |&i| frames(i)));
         rest = later;
-        let scaled: Vec<Option<ScaledScan>> =
-            now.par_iter().map(|&i| Ok(intake.scale(&cohort.scan(i)?))).collect::<Result<_, CohortError>>()?;
+        let scaled: Vec<Option<ScaledScan>> = now.par_iter().map(|&i| scaled(i)).collect::<Result<_, _>>()?;
         let (mut numbers, mut usable) = (Vec::new(), Vec::new());
         for (&i, scan) in now.iter().zip(&scaled) {
             match scan {

@@ -6,7 +6,7 @@ use crate::error::ModelError;
 use crate::frozen::FrozenModel;
 use crate::noise::fill_normal;
 use crate::pooling::Pooling;
-use bdo_data::cohort::{Cohort, IndexEntry, Observer};
+use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable;
 use bdo_data::random::stream;
 use serde::{Deserialize, Serialize};
@@ -47,16 +47,16 @@ pub struct ScanFacts {
 
 impl ScanFacts {
     /// Of a scan with its control.
-    pub fn of(entry: &IndexEntry, encoded: &Encoded<'_>) -> Self {
+    pub fn of(tr_seconds: f64, motion_mm: Option<f64>, encoded: &Encoded<'_>) -> Self {
         let scan = encoded.scan;
         let valid = scan.region_valid.iter().filter(|v| **v).count();
         let values = (valid * scan.times_seconds.len()).max(1) as f64;
         Self {
             feature: Pooling::Mean.of_control(&encoded.control),
-            tr_seconds: entry.tr_seconds,
-            frames: entry.frames,
+            tr_seconds,
+            frames: scan.times_seconds.len(),
             variance: scan.values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / values,
-            motion_mm: entry.mean_fd_mm,
+            motion_mm,
             missing: 1.0 - valid as f64 / scan.region_valid.len().max(1) as f64,
         }
     }
@@ -70,7 +70,8 @@ impl ScanFacts {
     ) -> Result<Vec<Self>, ModelError> {
         let mut found = Vec::with_capacity(scans.len());
         encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
-            found.push((i, Self::of(&cohort.index()[i], &encoded)));
+            let entry = &cohort.index()[i];
+            found.push((i, Self::of(entry.tr_seconds, entry.mean_fd_mm, &encoded)));
         })?;
         found.sort_by_key(|(i, _)| *i);
         Ok(found.into_iter().map(|(_, facts)| facts).collect())

@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 
 use crate::cli::Common;
+use crate::host::Event;
 
 /// The result of a verb: JSON for programs, text for people.
 #[derive(Debug)]
@@ -29,10 +30,14 @@ impl Answer {
         Self::new(Value::Null, "")
     }
 
-    /// Prints to stdout, which is for data only.
+    pub(crate) fn into_json(self) -> Value {
+        self.json
+    }
+
+    /// Prints to stdout, which is for data only; nothing where another program called.
     pub(crate) fn print(&self, common: &Common) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
-        if self.json.is_null() {
+        if self.json.is_null() || common.host.is_some() {
             return Ok(());
         }
         if common.json {
@@ -44,14 +49,19 @@ impl Answer {
     }
 }
 
-/// A remark on stderr.
+/// A remark.
 pub(crate) fn note(common: &Common, text: &str) {
     if !common.quiet {
-        complain(&format!("note: {text}"));
+        complain(common, &format!("note: {text}"));
     }
 }
 
-/// A line on stderr, quiet or not. If nobody reads it, work goes on.
-pub(crate) fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+/// A line on stderr, or for the program that called; quiet or not. If nobody reads it, work goes on.
+pub(crate) fn complain(common: &Common, line: &str) {
+    match &common.host {
+        Some(host) => host.tell(Event::Said(line.to_owned())),
+        None => {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
 }

@@ -24,6 +24,7 @@ use crate::commands::serve::ServeArgs;
 use crate::commands::simulate::SimulateArgs;
 use crate::commands::sweep::SweepArgs;
 use crate::commands::watch::WatchArgs;
+use crate::host::Host;
 
 /// Brain dynamics from fMRI by stochastic optimal control
 #[derive(Debug, Parser)]
@@ -63,6 +64,8 @@ pub(crate) struct Common {
     /// Print version
     #[arg(short = 'V', long, global = true, action = ArgAction::Version)]
     pub(crate) version: Option<bool>,
+    #[arg(skip)]
+    pub(crate) host: Option<Host>,
 }
 
 #[derive(Debug, Subcommand)]

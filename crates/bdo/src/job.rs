@@ -56,12 +56,12 @@ impl Job {
     }
 
     /// Leaves the job. An error of this rank alone ends all of them.
-    pub(crate) fn end(self, ended: anyhow::Result<Answer>) -> anyhow::Result<Answer> {
+    pub(crate) fn end(self, ended: anyhow::Result<Answer>, common: &Common) -> anyhow::Result<Answer> {
         let Some(world) = self.0 else { return ended };
         match ended {
             Err(error) if !is_agreed(&error) => {
                 let (rank, node) = (world.rank(), world.node());
-                complain(&format!("{} (rank {rank} on {node})", crate::message(&error)));
+                complain(common, &format!("{} (rank {rank} on {node})", crate::message(&error)));
                 world.abort(2)
             }
             ended => {

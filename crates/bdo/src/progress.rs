@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bdo_data::cohort::Observer;
 use bdo_data::record::{Plan, StepEntry, ValidationEntry};
 use bdo_train::fit::RunObserver;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
-use crate::answer::complain;
+use crate::answer::note;
+use crate::cli::Common;
+use crate::host::Event;
 
 /// Set by Ctrl-C, SIGTERM and SIGUSR1 (which batch systems send before the time is up). The second signal ends the program
 /// at once: work that hangs must stay killable.
@@ -23,32 +25,54 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// A progress bar on stderr (only on a terminal, and not when quiet) that also knows whether the user wants to stop.
+/// A progress bar on stderr (only on a terminal, and not when quiet) that also knows whether the user wants to stop. Where another
+/// program called, it is told and asked instead.
 pub(crate) struct Progress {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
-    quiet: bool,
+    common: Common,
 }
 
 impl Progress {
     /// Starts a bar over `total` items and listens to signals from now on.
-    pub(crate) fn start(what: &str, total: usize, quiet: bool) -> anyhow::Result<Self> {
-        let visible = !quiet && std::io::stderr().is_terminal();
-        let bar = if visible { ProgressBar::new(total as u64) } else { ProgressBar::hidden() };
+    pub(crate) fn start(what: &str, total: usize, common: &Common) -> anyhow::Result<Self> {
+        let visible = !common.quiet && common.host.is_none() && std::io::stderr().is_terminal();
+        let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
         bar.set_style(ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {per_sec} {eta} left {msg}")?);
         bar.set_prefix(what.to_owned());
-        Ok(Self { bar, stop: stop_flag()?, quiet })
+        let stop = match &common.host {
+            Some(host) => host.stop.clone(),
+            None => stop_flag()?,
+        };
+        let progress = Self { bar, stop, common: common.clone() };
+        progress.tell(Event::Started { what: what.to_owned(), total: total as u64 });
+        Ok(progress)
     }
 
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+        self.tell(Event::Finished);
+    }
+
+    fn tell(&self, event: Event) {
+        if let Some(host) = self.common.host.as_ref().filter(|_| !self.common.quiet) {
+            host.tell(event);
+        }
+    }
+
+    /// Passes on where the bar is.
+    fn moved(&self) {
+        let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        self.tell(Event::At { done, total, message: self.bar.message() });
     }
 
     /// One more item; false once the work should end.
     pub(crate) fn step(&self, message: String) -> bool {
         self.bar.inc(1);
         self.bar.set_message(message);
+        self.moved();
         !self.stop_requested()
     }
 
@@ -68,6 +92,7 @@ impl Observer for Progress {
         if rejected > 0 {
             self.bar.set_message(format!("({rejected} rejected)"));
         }
+        self.moved();
     }
 
     fn stop_requested(&self) -> bool {
@@ -84,6 +109,7 @@ impl RunObserver for Progress {
     fn stepped(&self, entry: &StepEntry) {
         self.bar.set_position(entry.step + 1);
         self.bar.set_message(format!("loss {:.4}, {:.1} scans/s", entry.loss.total, entry.scans_per_second));
+        self.moved();
     }
 
     fn validated(&self, entry: &ValidationEntry) {
@@ -97,9 +123,7 @@ impl RunObserver for Progress {
     }
 
     fn note(&self, text: &str) {
-        if !self.quiet {
-            self.bar.suspend(|| complain(&format!("note: {text}")));
-        }
+        self.bar.suspend(|| note(&self.common, text));
     }
 
     fn stop_requested(&self) -> bool {

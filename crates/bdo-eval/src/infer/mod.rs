@@ -5,4 +5,5 @@ pub mod calibration;
 pub mod forecast;
 pub mod invariance;
 pub mod output;
+pub mod scan_answer;
 pub mod score;

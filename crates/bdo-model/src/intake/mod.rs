@@ -37,6 +37,12 @@ impl Intake {
         Ok(Self { columns, medians: contract.medians.clone(), iqrs: contract.iqrs.clone() })
     }
 
+    /// The same for series of which no more is known than the names of their columns.
+    pub fn of_names(contract: &PreprocessorConfig, names: &[String]) -> Result<Self, ContractError> {
+        let columns = contract.match_names(names)?;
+        Ok(Self { columns, medians: contract.medians.clone(), iqrs: contract.iqrs.clone() })
+    }
+
     /// Number of regions of the model.
     pub fn regions(&self) -> usize {
         self.columns.len()

@@ -112,14 +112,27 @@ impl PreprocessorConfig {
     /// cohort must be of the same atlas.
     pub fn match_cohort(&self, cohort: &Cohort) -> Result<Vec<usize>, ContractError> {
         let names: Vec<String> = cohort.regions().iter().map(|region| region.name.clone()).collect();
-        let numbered = self.roi_names.iter().all(|name| is_number(name));
-        if numbered && let Some(trained) = &self.trained_scans {
+        if self.is_numbered()
+            && let Some(trained) = &self.trained_scans
+        {
             let same_names = cohort.manifest().atlas.names_blake3 == self.atlas_hash;
             if !same_names || !cohort.index().iter().any(|entry| trained.contains(&entry.blake3)) {
                 return Err(ContractError::Numbered { expected: self.roi_names.len(), found: names.len() });
             }
         }
         self.match_regions(&names)
+    }
+
+    /// The same for series that no cohort holds: nothing says of which atlas mere numbers are.
+    pub fn match_names(&self, names: &[String]) -> Result<Vec<usize>, ContractError> {
+        if self.is_numbered() && self.trained_scans.is_some() {
+            return Err(ContractError::Numbered { expected: self.roi_names.len(), found: names.len() });
+        }
+        self.match_regions(names)
+    }
+
+    fn is_numbered(&self) -> bool {
+        self.roi_names.iter().all(|name| is_number(name))
     }
 
     /// For each region of the model, its column in the data. Position is never trusted: names are matched, data may

@@ -51,12 +51,13 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
     let frozen = args.from.frozen()?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let started = Instant::now();
-    let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+    let progress = Progress::start("embed", cohort.len(), common)?;
     let known = Familiarity::read(&frozen.folder, &frozen.blake3)?;
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     let judge = |i: usize, encoded: &Encoded<'_>| {
         let entry = &cohort.index()[i];
-        let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of(entry, encoded)));
+        let verdict =
+            known.as_ref().and_then(|known| known.judge(&ScanFacts::of(entry.tr_seconds, entry.mean_fd_mm, encoded)));
         verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
     };
     let tables = FeatureTable::embed_looking(&frozen, &cohort, (&[args.pooling], args.shard), &progress, judge);
@@ -122,9 +123,12 @@ pub(super) fn unfamiliar(
                 "--strict: expected scans like those {who} knows, found {count} outside ({first}); hint: leave them out, or leave out --strict and read the column trust"
             );
         }
-        complain(&format!(
-            "warning: {count} scans lie outside what {who} knows; what is said of them was never checked ({first})"
-        ));
+        complain(
+            common,
+            &format!(
+                "warning: {count} scans lie outside what {who} knows; what is said of them was never checked ({first})"
+            ),
+        );
     }
     if unusual > 0 {
         note(common, &format!("{unusual} scans are at the edge of what {who} knows (column trust)"));

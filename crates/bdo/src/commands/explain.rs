@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ExplainArgs, common: &Common) -> anyhow::Result<Answer>
         shuffles: args.shuffles,
         seed: common.seed,
     };
-    let progress = Progress::start("explain", cohort.len().min(settings.scans), common.quiet)?;
+    let progress = Progress::start("explain", cohort.len().min(settings.scans), common)?;
     let found = explain(&args.from.head, &cohort, args.from.same.trusting(), settings, &progress);
     progress.finish();
     let found = found?;

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
         points,
     });
     let runs = args.on.repetitions.list().len() * request.settings.points.len();
-    let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common.quiet)?, args, common };
+    let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common)?, args, common };
     let found = finetune(&request, &watcher);
     watcher.progress.finish();
     Ok(report(&found?, &args.on.out, common))

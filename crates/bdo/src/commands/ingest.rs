@@ -154,7 +154,7 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
     for warning in &plan.warnings {
         note(common, warning);
     }
-    let progress = Progress::start("ingest", plan.files.len(), common.quiet)?;
+    let progress = Progress::start("ingest", plan.files.len(), common)?;
     let report = ingest::ingest(&plan, &args.out, &progress);
     progress.finish();
     let report = match report {
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
         other => other?,
     };
     let cohort = Cohort::open(&args.out)?;
-    say_rejected(&report.rejected, args);
+    say_rejected(&report.rejected, args, common);
     for sentence in &report.notes {
         note(common, sentence);
     }
@@ -222,13 +222,13 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
 }
 
 /// The first of the rejected files; all of them are in `rejected.tsv`.
-fn say_rejected(rejected: &[Rejection], args: &IngestArgs) {
+fn say_rejected(rejected: &[Rejection], args: &IngestArgs, common: &Common) {
     for r in rejected.iter().take(LISTED) {
-        complain(&format!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found));
+        complain(common, &format!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found));
     }
     if rejected.len() > LISTED {
         let (more, file) = (rejected.len() - LISTED, args.out.join("rejected.tsv"));
-        complain(&format!("rejected: {more} more, all in {}", file.display()));
+        complain(common, &format!("rejected: {more} more, all in {}", file.display()));
     }
 }
 
@@ -239,7 +239,7 @@ fn nothing_good(
     rejected: &[Rejection],
     common: &Common,
 ) -> anyhow::Result<Answer> {
-    say_rejected(rejected, args);
+    say_rejected(rejected, args, common);
     if common.json {
         let json = json!({
             "cohort": null, "format": plan.format.name(), "scans": 0, "added": 0, "skipped": 0, "subjects": 0,

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Answer>
         return Ok(answer);
     }
     answer.print(common)?;
-    damages.iter().for_each(|damage| complain(&format!("damaged: {}", damage.message)));
+    damages.iter().for_each(|damage| complain(common, &format!("damaged: {}", damage.message)));
     bail!("{} is damaged in {} places", path.display(), damages.len());
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Answer>
     let head = FittedHead::read(&args.from.head)?;
     let conformal = args.conformal.as_ref().map(|path| read_conformal(path, &head)).transpose()?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
-    let progress = Progress::start("predict", cohort.len(), common.quiet)?;
+    let progress = Progress::start("predict", cohort.len(), common)?;
     let predictions = predict(&args.from.head, &head, &cohort, args.from.same.trusting(), &progress);
     progress.finish();
     let predictions = predictions?;
@@ -50,11 +50,14 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Answer>
         predictions.scans.iter().filter_map(|s| Some((s.row.scan.clone(), s.verdict.clone()?))).collect();
     let outside = unfamiliar("the head", &verdicts, args.strict, common)?;
     if let (Some(conformal), false) = (&conformal, outside.is_empty()) {
-        complain(&format!(
-            "warning: for these {} scans the intervals do not keep their promise of {:.0} %",
-            outside.len(),
-            100.0 * conformal.level
-        ));
+        complain(
+            common,
+            &format!(
+                "warning: for these {} scans the intervals do not keep their promise of {:.0} %",
+                outside.len(),
+                100.0 * conformal.level
+            ),
+        );
     }
     durable::write(&args.out, predictions.to_tsv(&head, conformal.as_ref()).as_bytes())?;
     for scan in &predictions.passed_over {

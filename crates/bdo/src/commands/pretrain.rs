@@ -58,7 +58,7 @@ pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer
     bdo_kernels::allocator::tune_allocator();
     let job = Job::join(args.rank_timeout.map(Duration::from_secs))?;
     let ended = train(args, &job.common(common), job.ranks());
-    job.end(ended)
+    job.end(ended, common)
 }
 
 fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
@@ -73,7 +73,7 @@ fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     if kind(&request)? != Kind::Bdo {
         return tokens(&request, common, ranks);
     }
-    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, ranks, &progress);
     progress.finish();
     let summary = summary?;
@@ -119,7 +119,7 @@ fn kind(request: &Request) -> anyhow::Result<Kind> {
 
 /// The same for BrainLM and Brain-JEPA.
 fn tokens(request: &Request, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
-    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let progress = Progress::start("pretrain", 0, common)?;
     let summary = bdo_baselines::pretrain::run::pretrain(request, ranks, &progress);
     progress.finish();
     let summary = summary?;

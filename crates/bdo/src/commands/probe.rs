@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
         epochs: args.epochs,
         grid: ProbePoint::grid(),
     });
-    let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common.quiet)?;
+    let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common)?;
     let found = probe(&request, &progress);
     progress.finish();
     Ok(report(&found?, &on.out, common))

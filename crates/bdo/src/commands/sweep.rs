@@ -76,7 +76,7 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
             seed: common.seed,
             people: None,
         };
-        let progress = Progress::start("pretrain", 0, common.quiet)?;
+        let progress = Progress::start("pretrain", 0, common)?;
         let summary = pretrain(&request, &Alone, &progress);
         progress.finish();
         let summary = summary?;
@@ -144,7 +144,7 @@ fn reconstruction(model: &Path, args: &SweepArgs, cohort: &Cohort, common: &Comm
     let mask = trained.notes.mask.at_ratio(args.mask_ratio);
     let scans = trained.scans_of(People::Test, cohort);
     if scans.is_empty() {
-        complain("warning: nobody is left who was neither trained nor validated on: no error can be given");
+        complain(common, "warning: nobody is left who was neither trained nor validated on: no error can be given");
         return Ok(json!({"scans": 0}));
     }
     let result = trained.score(cohort, &scans, &mask, Timing::AsScanned, common.seed)?;
@@ -166,7 +166,7 @@ fn probe(
         return Ok(Value::Object(found));
     }
     let frozen = FrozenModel::read(model)?;
-    let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+    let progress = Progress::start("embed", cohort.len(), common)?;
     let table = cached_features(&args.out.join("features"), &frozen, cohort, Pooling::Mean, &progress);
     progress.finish();
     let table = table?;
@@ -188,7 +188,7 @@ fn probe(
                 Ok(_) => format!("{metric} is undefined for the {} people tested", split.test.subjects().len()),
                 Err(error) => error.to_string(),
             };
-            complain(&format!("warning: {}, split {seed}: {reason}", target.name));
+            complain(common, &format!("warning: {}, split {seed}: {reason}", target.name));
             sum = None;
         }
         found.insert(target.name.clone(), json!(sum.map(|sum: f64| sum / SEEDS.len() as f64)));

@@ -84,7 +84,7 @@ impl Look {
         }
         let driven = spread(&all, DRIVEN_SCANS);
         let drive = Drive::of(&frozen, cohort, &driven)?;
-        let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+        let progress = Progress::start("embed", cohort.len(), common)?;
         let table = match cache {
             Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, &progress),
             None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, &progress),

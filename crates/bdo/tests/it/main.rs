@@ -1,6 +1,7 @@
 //! Tests of the program as users run it: one binary.
 #![allow(clippy::unwrap_used)]
 
+mod calls;
 mod compare;
 mod baselines;
 mod disk;

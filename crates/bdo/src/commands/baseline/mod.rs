@@ -135,7 +135,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
     claim(&args.out, &identity, &splits)?;
     let started = Instant::now();
     let regions = cohort.regions().len();
-    let progress = Progress::start("baseline", plan.epochs() * splits.splits.len(), common.quiet)?;
+    let progress = Progress::start("baseline", plan.epochs() * splits.splits.len(), common)?;
     let set = match &plan {
         Plan::Connectivity { method, .. } => {
             let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
@@ -346,7 +346,7 @@ pub(crate) fn pretrain_tokens(
         resume: out.exists(),
         people: Some(split.clone()),
     };
-    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, &Alone, &progress);
     progress.finish();
     match summary {

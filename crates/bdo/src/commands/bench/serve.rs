@@ -4,11 +4,10 @@ use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use super::Step;
-use crate::answer::complain;
 
 /// Answers every line `step` on stdin with the milliseconds of one step, until `quit` or the end.
 pub(super) fn serve(work: &mut impl Step) -> anyhow::Result<()> {
-    complain("ready");
+    writeln!(std::io::stderr(), "ready")?;
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         match line?.trim() {

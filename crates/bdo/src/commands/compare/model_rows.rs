@@ -51,7 +51,7 @@ impl Models {
                     bail!("{}: expected the seed of its training in training.json, found none", model.display());
                 }
                 if untrained.iter().any(|pooling| pooling.needs_readout()) {
-                    let progress = Progress::start("readout of the untrained model", 0, common.quiet)?;
+                    let progress = Progress::start("readout of the untrained model", 0, common)?;
                     let readout = ensure_readout(&twin, cohort, &progress);
                     progress.finish();
                     readout?;
@@ -81,7 +81,7 @@ impl Models {
             let folders: BTreeSet<&PathBuf> = folders.values().filter(|_| !poolings.is_empty()).collect();
             for folder in folders {
                 let frozen = FrozenModel::read(folder)?;
-                let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+                let progress = Progress::start("embed", cohort.len(), common)?;
                 let tables = cached_features_each(&args.out.join("features"), &frozen, cohort, &poolings, &progress);
                 progress.finish();
                 tables?;
@@ -129,7 +129,7 @@ fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<P
         people: Some(split.clone()),
     };
     bdo_kernels::allocator::tune_allocator();
-    let progress = Progress::start("pretrain", 0, common.quiet)?;
+    let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, &Alone, &progress);
     progress.finish();
     Ok(summary?.model)
@@ -143,7 +143,7 @@ pub(super) fn features(
     common: &Common,
 ) -> anyhow::Result<FeatureTable> {
     let frozen = FrozenModel::read(model)?;
-    let progress = Progress::start("embed", cohort.len(), common.quiet)?;
+    let progress = Progress::start("embed", cohort.len(), common)?;
     let table = cached_features(&args.out.join("features"), &frozen, cohort, pooling, &progress);
     progress.finish();
     Ok(table?)

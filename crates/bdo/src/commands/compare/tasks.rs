@@ -95,7 +95,7 @@ pub(super) fn run_all(
     so_far: &mut Done,
     common: &Common,
 ) -> anyhow::Result<()> {
-    let progress = Progress::start("compare", tasks.len(), common.quiet)?;
+    let progress = Progress::start("compare", tasks.len(), common)?;
     let work = Work { so_far, progress: &progress, done: AtomicUsize::new(0), reused: AtomicUsize::new(0) };
     forget_peak();
     let mut open: Vec<usize> = so_far.in_turn((0..tasks.len()).collect());

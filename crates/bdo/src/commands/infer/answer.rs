@@ -9,13 +9,10 @@ use bdo_data::durable;
 use bdo_data::region::Region;
 use bdo_data::scan::Scan;
 use bdo_eval::error::EvalError;
-use bdo_eval::infer::calibration::Ignorance;
 use bdo_eval::infer::output::{Block, TableWriter, TsvWriter, bids_stem};
+use bdo_eval::infer::scan_answer::{Answerer, ScanPlan};
 use bdo_model::familiarity::{Familiarity, ScanFacts, Trust};
-use bdo_model::intake::Units;
-use bdo_model::posterior::engine::{Engine, Piece};
-use bdo_model::posterior::rows::{RowKind, Rows, missing_times};
-use bdo_model::posterior::spread::decoded_variance;
+use bdo_model::posterior::rows::{RowKind, Rows};
 use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
@@ -27,24 +24,10 @@ use crate::progress::Progress;
 /// Most rows that may be asked for per scan; a mistyped step must not fill a disk.
 const MOST_ROWS: f64 = 5e6;
 
-/// The rows that are asked for of one scan.
-struct Plan {
-    hidden: Vec<bool>,
-    unseen: Vec<bool>,
-    further: Vec<(f64, RowKind)>,
-}
-
-impl Plan {
-    /// All of a scan as it is.
-    fn whole(scan: &Scan, regions: usize) -> Self {
-        Self { hidden: vec![false; scan.frames()], unseen: vec![false; regions], further: Vec::new() }
-    }
-}
-
 pub(super) fn reconstruct(args: &ReconstructArgs, common: &Common) -> anyhow::Result<Answer> {
     let setup = Setup::new(&args.asked, "reconstruct", &json!({"every": args.every}), common)?;
     let plan = |scan: &Scan| {
-        let mut plan = Plan::whole(scan, setup.intake.regions());
+        let mut plan = ScanPlan::whole(scan, setup.intake.regions());
         if let Some(step) = args.every {
             let span = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
             if span / step > MOST_ROWS {
@@ -65,17 +48,13 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
     let details = json!({"fd_above": args.fd_above, "coverage_below": args.coverage_below});
     let setup = Setup::new(&args.asked, "impute", &details, common)?;
     let plan = |scan: &Scan| {
-        let mut plan = Plan::whole(scan, setup.intake.regions());
+        let mut plan = ScanPlan::filled(scan, setup.intake.regions());
         if let (Some(limit), Some(motion)) = (args.fd_above, &scan.framewise_displacement_mm) {
             plan.hidden = motion.iter().map(|fd| f64::from(*fd) > limit).collect();
         }
         if let (Some(limit), Some(coverage)) = (args.coverage_below, &scan.coverage) {
             plan.unseen = setup.intake.columns().iter().map(|&c| f64::from(coverage[c]) < limit).collect();
         }
-        plan.further = missing_times(&scan.frame_times_seconds, scan.tr_seconds)
-            .into_iter()
-            .map(|t| (t, RowKind::Missing))
-            .collect();
         Ok(plan)
     };
     answer(&setup, &args.asked, "imputed", plan, true, common)
@@ -83,12 +62,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
 
 pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Answer> {
     let setup = Setup::new(&args.asked, "forecast", &json!({"horizon": args.horizon}), common)?;
-    let plan = |scan: &Scan| {
-        let mut plan = Plan::whole(scan, setup.intake.regions());
-        let last = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
-        plan.further = (1..=args.horizon).map(|i| (last + i as f64 * scan.tr_seconds, RowKind::Asked)).collect();
-        Ok(plan)
-    };
+    let plan = |scan: &Scan| Ok(ScanPlan::ahead(scan, setup.intake.regions(), args.horizon));
     answer(&setup, &args.asked, "forecast", plan, false, common)
 }
 
@@ -147,13 +121,18 @@ fn answer(
     setup: &Setup,
     asked: &Asked,
     description: &str,
-    plan: impl Fn(&Scan) -> anyhow::Result<Plan>,
+    plan: impl Fn(&Scan) -> anyhow::Result<ScanPlan>,
     keep_observed: bool,
     common: &Common,
 ) -> anyhow::Result<Answer> {
     let started = Instant::now();
     let regions = setup.intake.regions();
-    let engine = setup.engine();
+    let answerer = Answerer {
+        engine: setup.engine(),
+        calibration: setup.calibration.as_ref(),
+        uncertainty: setup.uncertainty,
+        keep_observed,
+    };
     let facts = [
         ("model_blake3", setup.frozen.blake3.clone()),
         ("cohort_blake3", setup.cohort.content_blake3()?),
@@ -162,7 +141,7 @@ fn answer(
     ];
     let path = setup.folder.join("posterior.parquet");
     let mut table = TableWriter::create(&path, &[("mean", regions), ("sd", regions)], &facts)?;
-    let progress = Progress::start(description, setup.scans.len(), common.quiet)?;
+    let progress = Progress::start(description, setup.scans.len(), common)?;
     let (mut rows_written, mut filled, mut passed_over) = (0usize, 0usize, Vec::new());
     let mut familiar = Familiar::start(setup)?;
     let mut example: Option<Example> = None;
@@ -171,22 +150,23 @@ fn answer(
             return Err(EvalError::Interrupted.into());
         }
         let scan = setup.cohort.scan(i)?;
-        let Plan { hidden, unseen, further } = plan(&scan)?;
-        let ready = Rows::of_scan(&scan, &setup.intake, &hidden, &unseen, &further);
-        let Some((rows, units)) = ready else {
+        // Tables begin with the first answer: a scan that cannot be looked at leaves none.
+        let mut tables: Option<ScanTables> = None;
+        let answered =
+            answerer.answer(&scan, &setup.intake, &plan(&scan)?, [common.seed, i as u64], |block, unseen| {
+                rows_written += block.times_seconds.len();
+                filled += unseen;
+                table.add(&scan.id, &block)?;
+                example.get_or_insert_with(|| Example::of(setup, &scan)).add(&scan, &block, regions);
+                if tables.is_none() && !asked.no_bids {
+                    tables = Some(ScanTables::create(setup, &scan, description)?);
+                }
+                Ok::<(), anyhow::Error>(tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))?)
+            })?;
+        if !answered {
             passed_over.push(scan.id.to_string());
             continue;
-        };
-        let mut tables = if asked.no_bids { None } else { Some(ScanTables::create(setup, &scan, description)?) };
-        let spreads = Spreads::of(setup, &rows);
-        engine.infer(&rows, |piece| -> anyhow::Result<()> {
-            let block = spreads.block(&engine, setup, &rows, &units, &piece, keep_observed, [common.seed, i as u64]);
-            rows_written += block.times_seconds.len();
-            filled += piece.rows.clone().filter(|&row| !rows.is_visible(row)).count();
-            table.add(&scan.id, &block)?;
-            example.get_or_insert_with(|| Example::of(setup, &scan)).add(&scan, &block, regions);
-            Ok(tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))?)
-        })?;
+        }
         if let Some(tables) = tables {
             tables.finish()?;
         }
@@ -223,67 +203,6 @@ fn answer(
         started.elapsed().as_secs_f64()
     );
     Ok(Answer::new(facts, text).rejected(!passed_over.is_empty()))
-}
-
-/// Turns the variance of the state into that of a measurement, for one scan.
-struct Spreads {
-    ignorance: Option<Ignorance>,
-}
-
-impl Spreads {
-    fn of(setup: &Setup, rows: &Rows) -> Self {
-        let ignorance = match (&setup.calibration, &setup.notes) {
-            (Some(calibration), Some(notes)) => {
-                Some(Ignorance::of(rows, &calibration.region_variance, &notes.autocorrelation))
-            }
-            _ => None,
-        };
-        Self { ignorance }
-    }
-
-    /// Values and spreads of a piece in the units of the scan.
-    #[allow(clippy::too_many_arguments)]
-    fn block(
-        &self,
-        engine: &Engine<'_>,
-        setup: &Setup,
-        rows: &Rows,
-        units: &Units,
-        piece: &Piece,
-        keep_observed: bool,
-        seed: [u64; 2],
-    ) -> Block {
-        let regions = rows.regions();
-        let variance = decoded_variance(engine, piece, setup.uncertainty, &seed);
-        let (mut mean, mut sd) = (Vec::with_capacity(variance.len()), Vec::with_capacity(variance.len()));
-        for (place, row) in piece.rows.clone().enumerate() {
-            for region in 0..regions {
-                let at = place * regions + region;
-                let observed = keep_observed && rows.is_visible(row) && rows.region_valid[region];
-                let (value, spread) = if observed {
-                    (rows.values[row * regions + region], 0.0)
-                } else {
-                    let total = match (&self.ignorance, &setup.calibration) {
-                        (Some(ignorance), Some(calibration)) => {
-                            // A region that was never seen is as uncertain as it is variable.
-                            let unknown = if rows.region_valid[region] { ignorance.unknown[row] } else { 1.0 };
-                            calibration.variance(f64::from(variance[at]), ignorance.region_variance[region], unknown)
-                        }
-                        _ => f64::from(variance[at]),
-                    };
-                    (piece.decoded[at], total.sqrt() as f32)
-                };
-                let known = setup.frozen.contract.iqrs[region] > 0.0;
-                mean.push(if known { units.value(region, value) } else { f32::NAN });
-                sd.push(if known { units.spread(region, spread) } else { f32::NAN });
-            }
-        }
-        Block {
-            times_seconds: rows.times_seconds[piece.rows.clone()].to_vec(),
-            kinds: rows.kinds[piece.rows.clone()].iter().map(|kind| kind.name()).collect(),
-            lists: vec![mean, sd],
-        }
-    }
 }
 
 /// A few regions of the first scan with their bands, for the page of the folder.
@@ -413,7 +332,7 @@ pub(super) fn trajectory(asked: &Asked, common: &Common) -> anyhow::Result<Answe
     let path = setup.folder.join("latent.parquet");
     let mut table = TableWriter::create(&path, &[("mean", width), ("variance", width)], &facts)?;
     let regions: Vec<Region> = setup.intake.columns().iter().map(|&c| setup.cohort.regions()[c].clone()).collect();
-    let progress = Progress::start("trajectory", setup.scans.len(), common.quiet)?;
+    let progress = Progress::start("trajectory", setup.scans.len(), common)?;
     let mut summary = Vec::new();
     let mut names = Vec::new();
     for (done, &i) in setup.scans.iter().enumerate() {
@@ -421,7 +340,7 @@ pub(super) fn trajectory(asked: &Asked, common: &Common) -> anyhow::Result<Answe
             return Err(EvalError::Interrupted.into());
         }
         let scan = setup.cohort.scan(i)?;
-        let plan = Plan::whole(&scan, setup.intake.regions());
+        let plan = ScanPlan::whole(&scan, setup.intake.regions());
         let Some((rows, _)) = Rows::of_scan(&scan, &setup.intake, &plan.hidden, &plan.unseen, &[]) else {
             continue;
         };

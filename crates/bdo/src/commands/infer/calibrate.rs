@@ -87,7 +87,7 @@ pub(super) fn fit(
         return Err(EvalError::TooFew { what: "calibration", expected: 1, found: 0 }.into());
     }
     let population = region_variances(&all.iter().map(|(_, visit)| visit.clone()).collect::<Vec<_>>());
-    let progress = Progress::start("calibrate", all.len(), common.quiet)?;
+    let progress = Progress::start("calibrate", all.len(), common)?;
     let mut found = Vec::new();
     for (done, (number, visit)) in all.iter().enumerate() {
         if progress.stop_requested() {
@@ -151,7 +151,7 @@ fn check(
         scans,
         seed: common.seed,
     };
-    let progress = Progress::start("check", scans.len(), common.quiet)?;
+    let progress = Progress::start("check", scans.len(), common)?;
     let fill = |&ratio: &f64| question.fill(&notes.mask.at_ratio(ratio), &progress);
     let scores: Result<Vec<FillScore>, EvalError> = RATIOS.iter().map(fill).collect();
     progress.finish();

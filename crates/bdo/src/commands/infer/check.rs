@@ -29,7 +29,7 @@ pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Answer> {
     let everybody = setup.scans.clone();
     setup.scans = setup.scans.iter().copied().step_by(step).collect();
 
-    let progress = Progress::start("other timings", setup.scans.len(), common.quiet)?;
+    let progress = Progress::start("other timings", setup.scans.len(), common)?;
     let changes = invariance(&setup.frozen, &setup.cohort, &setup.scans, Pooling::Mean, common.seed, &progress);
     progress.finish();
     let changes = changes?;

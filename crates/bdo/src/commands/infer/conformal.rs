@@ -62,7 +62,7 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
     }
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
-    let progress = Progress::start("predict", cohort.len(), common.quiet)?;
+    let progress = Progress::start("predict", cohort.len(), common)?;
     let predictions = predict(&args.from.head, &head, &cohort, args.from.same.trusting(), &progress);
     progress.finish();
     let predictions = predictions?;

@@ -312,7 +312,7 @@ fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohor
         note(common, warning);
     }
     let place = out.join("cohort");
-    let progress = Progress::start("read", 1, common.quiet)?;
+    let progress = Progress::start("read", 1, common)?;
     let report = ingest::ingest(&plan, &place, &progress);
     progress.finish();
     if let Some(r) = report?.rejected.first() {

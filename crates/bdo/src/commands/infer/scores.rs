@@ -27,7 +27,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
     note(common, &format!("{} scans are scored", scans.len()));
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
-    let progress = Progress::start("impute", scans.len(), common.quiet)?;
+    let progress = Progress::start("impute", scans.len(), common)?;
     let fill = |&ratio: &f64| question.fill(&notes.mask.at_ratio(ratio), &progress);
     let scores: Result<Vec<FillScore>, EvalError> = args.missing.iter().map(fill).collect();
     progress.finish();
@@ -53,7 +53,7 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
     let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &setup.intake, setup.intake.regions())?;
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
-    let progress = Progress::start("forecast", scans.len(), common.quiet)?;
+    let progress = Progress::start("forecast", scans.len(), common)?;
     let found = forecast_skill(&question, &autoregression, args.horizon as usize, notes.mask.frames, &progress);
     progress.finish();
     let (scores, scored) = found?;
