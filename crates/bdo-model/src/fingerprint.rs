@@ -3,7 +3,7 @@
 //! the very frames it saw: a function of the input, not of the person, so that it cannot be learned by heart.
 //!
 //! Differences are measured as between matrix square roots, to first order around the mean of the training people: along its
-//! eigenvectors i and j, with eigenvalues m, a difference is divided by sqrt(m_i) + sqrt(m_j). Taken as they are, correlations
+//! eigenvectors i and j, with eigenvalues m, a difference is divided by `sqrt(m_i) + sqrt(m_j)`. Taken as they are, correlations
 //! differ most in the global signal.
 
 use crate::config::ModelConfig;
