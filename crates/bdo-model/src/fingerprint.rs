@@ -97,7 +97,7 @@ const AXES: &str = "fingerprint.axes";
 /// The fingerprint inside a model: fixed axes, and the trained map from coordinates to the control.
 #[derive(Module, Debug)]
 pub struct Fingerprint {
-    /// [pairs] correlations of the training people.
+    /// Mean correlations of the training people, one a pair of regions.
     pub mean: Param<Tensor<1>>,
     /// [d, pairs].
     pub axes: Param<Tensor<2>>,
