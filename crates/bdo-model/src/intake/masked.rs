@@ -102,3 +102,36 @@ impl Units {
         (f64::from(sd) * self.scale[region]) as f32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bdo_data::random::stream;
+    use bdo_data::scan::{ScanId, Source};
+
+    /// Frames dropped at the start leave a first time whose sums and differences round.
+    #[test]
+    fn no_visit_begins_before_its_clock() {
+        let frames = 120;
+        let scan = Scan {
+            id: ScanId { subject: "1".into(), session: None, task: None, run: None },
+            site: None,
+            tr_seconds: 1.656,
+            frame_times_seconds: (10..10 + frames).map(|k| 1.656 * f64::from(k)).collect(),
+            series: (0..frames).map(|k| (k as f32).sin()).collect(),
+            framewise_displacement_mm: None,
+            coverage: None,
+            source: Source::default(),
+        };
+        let first = scan.frame_times_seconds[0];
+        let rounds = |t: &&f64| first + (**t - first) > **t;
+        assert!(scan.frame_times_seconds.iter().filter(rounds).count() > 0, "these times show nothing");
+        let intake = Intake { columns: vec![0], medians: vec![0.0], iqrs: vec![1.0] };
+        let mask = MaskSettings { frames: 20, stretch: 1.0, ratio: 0.5, ..MaskSettings::default() };
+        for visit in 0..200 {
+            let masked = intake.draw(&scan, Timing::AsScanned, &mask, &mut stream("visit", &[visit]));
+            let times = masked.expect("the region moves").times_seconds;
+            assert!(times[0] >= 0.0 && times.is_sorted_by(|a, b| a < b), "visit {visit}: {times:?}");
+        }
+    }
+}
