@@ -64,9 +64,8 @@ impl Bdo {
         let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
         let (series, _) = self.unit_sized(series, &grid, region_valid);
         let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
-        let slots = grid.context_slots;
-        let (latents, _) = self.latents(z, &series, &grid);
-        Ok(Controls { control: latents.control.narrow(1, 0, slots), counts: grid.context_count })
+        let (control, _) = self.with_fingerprint(self.dynamics.control.forward(z), &series, &grid);
+        Ok(Controls { control, counts: grid.context_count })
     }
 }
 

@@ -261,16 +261,27 @@ impl Bdo {
     }
 
     /// z [B, C, d] of visible frames of a series [B, K, N] -> controls and rates, and the coordinates of the fingerprint.
-    pub(crate) fn latents(&self, z: Tensor<3>, series: &Tensor<3>, grid: &UnionGrid) -> (Latents, Option<Tensor<2>>) {
-        let mut latents = self.dynamics.latents(z);
-        let Some(fingerprint) = &self.fingerprint else { return (latents, None) };
+    fn latents(&self, z: Tensor<3>, series: &Tensor<3>, grid: &UnionGrid) -> (Latents, Option<Tensor<2>>) {
+        let latents = self.dynamics.latents(z);
+        let (control, told) = self.with_fingerprint(latents.control, series, grid);
+        (Latents { control, ..latents }, told)
+    }
+
+    /// Controls [B, C, d] of the visible frames of a series [B, K, N], and of a lead after them, with the part that is constant
+    /// over a scan in place of their mean; and its coordinates [B, d]. As they are where the model has no such part.
+    pub(crate) fn with_fingerprint(
+        &self,
+        control: Tensor<3>,
+        series: &Tensor<3>,
+        grid: &UnionGrid,
+    ) -> (Tensor<3>, Option<Tensor<2>>) {
+        let Some(fingerprint) = &self.fingerprint else { return (control, None) };
         let place = (&series.device(), series.dtype());
         let shares = context_shares(grid, |_| 1);
         let shares = Tensor::<3>::from_data(TensorData::new(shares, [grid.batch, grid.context_slots, 1]), place);
         let told = fingerprint.coordinates(&rows(series, &grid.context_row, grid.context_slots), &shares);
-        let mean = (latents.control.clone().narrow(1, 0, grid.context_slots) * shares).sum_dim(1); // [B, 1, d]
-        latents.control = latents.control - mean + fingerprint.part(&told);
-        (latents, Some(told))
+        let mean = (control.clone().narrow(1, 0, grid.context_slots) * shares).sum_dim(1); // [B, 1, d]
+        (control - mean + fingerprint.part(&told), Some(told))
     }
 
     /// What the smoother says of every frame [B, K, N], in the units of the series.

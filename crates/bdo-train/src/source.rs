@@ -3,10 +3,10 @@
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
-use bdo_data::scaler::{FittedRobustScaler, ScaledScan};
+use bdo_data::scaler::FittedRobustScaler;
 use bdo_model::config::ModelConfig;
 use bdo_model::fingerprint::{self, FittedFingerprint, correlations};
-use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey};
+use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey, unit_sized};
 use bdo_model::parameters::Parameters;
 use bdo_model::smoother::{self, fit_smoother};
 use rayon::prelude::*;
@@ -214,26 +214,6 @@ impl ScanSource {
     pub fn steps_per_epoch(&self, batch_size: usize) -> u64 {
         self.train.len().div_ceil(batch_size) as u64
     }
-}
-
-/// A whole scan divided as the model divides a visit.
-fn unit_sized(mut scan: ScaledScan, config: &ModelConfig) -> ScaledScan {
-    let regions = scan.region_valid.len();
-    let frames = (scan.times_seconds.len().max(1)) as f64;
-    let square = |r: usize| scan.values.iter().skip(r).step_by(regions).map(|x| f64::from(*x).powi(2)).sum::<f64>();
-    let squares: Vec<f64> = (0..regions).map(|r| square(r) / frames).collect();
-    let valid = scan.region_valid.iter().filter(|valid| **valid).count().max(1) as f64;
-    let whole = (squares.iter().sum::<f64>() / valid).sqrt();
-    let size = |r: usize| match (config.unit_regions, config.unit_input) {
-        (true, _) => squares[r].sqrt(),
-        (false, true) => whole,
-        (false, false) => 1.0,
-    };
-    let sizes: Vec<f64> = (0..regions).map(size).map(|size| if size > 0.0 { size } else { 1.0 }).collect();
-    for row in scan.values.chunks_exact_mut(regions) {
-        row.iter_mut().zip(&sizes).for_each(|(x, size)| *x = (f64::from(*x) / size) as f32);
-    }
-    scan
 }
 
 /// Numbers of people, and of ways of scanning: site and repetition time in milliseconds.

@@ -54,12 +54,13 @@ class Cohort:
             row = [_text(values[i]) for values in columns.values()]
             if people.setdefault(scan.subject, row) != row:
                 raise DataError(f"labels: expected the same for all scans of {scan.subject}, found others")
-        runs: dict = {}
+        scans_of = Counter(scan.subject for scan in scans.given)
+        seen: Counter = Counter()
         given = []
         for scan in scans.given:
-            runs[scan.subject] = runs.get(scan.subject, 0) + 1
-            several = [s.subject for s in scans.given].count(scan.subject) > 1
-            given.append(scan._replace(session=str(runs[scan.subject]) if several else None))
+            seen[scan.subject] += 1
+            several = scans_of[scan.subject] > 1
+            given.append(scan._replace(session=str(seen[scan.subject]) if several else None))
         _core.store(_path(folder), given, scans.regions, atlas, list(columns), list(people.items()))
         return cls(folder)
 

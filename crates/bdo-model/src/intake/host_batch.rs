@@ -164,7 +164,7 @@ impl HostBatch {
         let fill = |(out, (sample, visit)): (&mut [f32], (&Sample, &Visit))| -> f64 {
             let (mut sum, mut targets) = (0.0f64, 0usize);
             let means = visible_means(sample, visit);
-            let sizes = visible_sizes(sample, visit, &means, noise);
+            let sizes = visible_sizes(&sample.scan, visit, &means, noise);
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
                 let values = &sample.scan.values[frame * n..(frame + 1) * n];
                 let row = &mut out[row * n..(row + 1) * n];
@@ -280,14 +280,14 @@ fn visible_means(sample: &Sample, visit: &Visit) -> Vec<f32> {
 }
 
 /// Root mean square of what is visible of each region, or of all of them, as the model divides by it.
-fn visible_sizes(sample: &Sample, visit: &Visit, means: &[f32], noise: NoiseShape) -> Vec<f32> {
-    let n = sample.scan.region_valid.len();
+fn visible_sizes(scan: &ScaledScan, visit: &Visit, means: &[f32], noise: NoiseShape) -> Vec<f32> {
+    let n = scan.region_valid.len();
     if !noise.unit_input && !noise.unit_regions {
         return vec![1.0; n];
     }
     let (mut sums, mut frames) = (vec![0.0f64; n], 0usize);
     for (frame, _) in visit.frames.iter().zip(&visit.context).filter(|(_, context)| **context) {
-        let values = &sample.scan.values[frame * n..(frame + 1) * n];
+        let values = &scan.values[frame * n..(frame + 1) * n];
         for ((sum, x), mean) in sums.iter_mut().zip(values).zip(means) {
             *sum += f64::from(x - mean) * f64::from(x - mean);
         }
@@ -300,8 +300,20 @@ fn visible_sizes(sample: &Sample, visit: &Visit, means: &[f32], noise: NoiseShap
     if noise.unit_regions {
         return sums.iter().map(|sum| size(*sum, frames)).collect();
     }
-    let valid = || sums.iter().zip(&sample.scan.region_valid).filter(|(_, valid)| **valid);
+    let valid = || sums.iter().zip(&scan.region_valid).filter(|(_, valid)| **valid);
     vec![size(valid().map(|(sum, _)| sum).sum(), frames * valid().count()); n]
+}
+
+/// A whole scan divided as the model divides a visit to all of it.
+pub fn unit_sized(mut scan: ScaledScan, config: &ModelConfig) -> ScaledScan {
+    let (frames, regions) = (scan.times_seconds.len(), scan.region_valid.len());
+    let visit =
+        Visit { frames: (0..frames).collect(), context: vec![true; frames], origin_seconds: 0.0, centre: Centre::Scan };
+    let sizes = visible_sizes(&scan, &visit, &vec![0.0; regions], NoiseShape::of(config));
+    for row in scan.values.chunks_exact_mut(regions) {
+        row.iter_mut().zip(&sizes).for_each(|(x, size)| *x /= size);
+    }
+    scan
 }
 
 fn dropout_key(key: VisitKey) -> [u8; 32] {

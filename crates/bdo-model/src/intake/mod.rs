@@ -9,7 +9,7 @@ mod timing;
 mod windows;
 
 pub(crate) use host_batch::NO_SIZE;
-pub use host_batch::{HostBatch, Kin, NoiseShape, Sample, VisitKey};
+pub use host_batch::{HostBatch, Kin, NoiseShape, Sample, VisitKey, unit_sized};
 pub use mask::{Centre, MaskSettings, Part, Visit, target_count};
 pub use masked::{Masked, Units};
 pub use padded::PaddedBatch;
