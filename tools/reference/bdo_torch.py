@@ -56,8 +56,8 @@ class BdoConfig:
     identity: float = 0.0  # weight of the identity term on the mean control
     identity_temperature: float = 0.1
     identity_width: int = 128
-    fingerprint: float = 0.0  # weight of the fingerprint term on the mean control
-    model_fingerprint: bool = False  # the mean control tells the correlations of visible frames
+    model_fingerprint: bool = False  # the mean control tells how regions go together over visible frames
+    fingerprint_of: str = "correlations"  # or "ridge": regression of every region on all
     smoother: bool = False  # reconstruct what a linear smoother leaves
 
     def as_dict(self) -> dict:
@@ -296,28 +296,37 @@ class Decoder(nn.Module):
 
 
 class Fingerprint(nn.Module):
-    """Correlations of the visible frames, around a mean and along fixed axes, and their part of the control."""
+    """How regions go together over the visible frames, around a mean and along fixed axes, and its part of the control."""
 
-    FARTHEST = 4.0
+    FARTHEST, PENALTY = 4.0, 1 / 40
 
     def __init__(self, config: BdoConfig):
         super().__init__()
-        pairs = config.regions * (config.regions - 1) // 2
+        self.ridge = config.fingerprint_of == "ridge"
+        pairs = torch.triu_indices(config.regions, config.regions, offset=0 if self.ridge else 1).shape[1]
         self.register_buffer("mean", torch.zeros(pairs))
         self.register_buffer("axes", torch.zeros(config.width, pairs))
         self.control = nn.Linear(config.width, config.width)
+        # Nothing but the identity term asks anything of the mean control.
+        self.control.requires_grad_(config.identity > 0)
 
     def coordinates(self, series: Tensor, visible: Tensor) -> Tensor:
         """series [B, K, N], visible [B, K] -> [B, d]. Pairs of regions of which one is silent count as the mean."""
-        first, second = torch.triu_indices(series.shape[2], series.shape[2], offset=1)
+        regions = series.shape[2]
+        first, second = torch.triu_indices(regions, regions, offset=0 if self.ridge else 1)
         rows = []
         for sample, seen in zip(series, visible):
             frames = sample[seen]
             size = frames.square().mean(0).sqrt()
             heard = size >= 1e-6
             unit = torch.where(heard, frames / torch.where(heard, size, torch.ones_like(size)), torch.zeros_like(frames))
-            correlation = (unit[:, first] * unit[:, second]).mean(0)
-            away = torch.where(heard[first] & heard[second], correlation - self.mean, torch.zeros_like(self.mean))
+            together = unit.T @ unit / len(unit)
+            if self.ridge:
+                penalised = together + self.PENALTY * regions * torch.eye(regions, dtype=together.dtype)
+                together = torch.linalg.solve(penalised, together)
+            away = torch.where(
+                heard[first] & heard[second], together[first, second] - self.mean, torch.zeros_like(self.mean)
+            )
             rows.append(self.axes @ away)
         return torch.stack(rows).clamp(-self.FARTHEST, self.FARTHEST)
 
@@ -376,17 +385,13 @@ class FeatureHeads(nn.Module):
         if config.identity > 0:
             self.identity1 = nn.Linear(config.width, config.width)
             self.identity2 = nn.Linear(config.width, config.identity_width)
-        if config.fingerprint > 0:
-            self.told = nn.Linear(config.width, config.width)
 
-    def forward(self, feature: Tensor, batch: "Batch", coordinates: Tensor | None) -> dict[str, Tensor]:
-        """feature [B, d] -> the weighted terms that the configuration asks for."""
+    def forward(self, feature: Tensor, batch: "Batch") -> dict[str, Tensor]:
+        """feature [B, d] -> the weighted term, if the configuration asks for it."""
         terms = {}
         if self.config.identity > 0:
             code = self.identity2(F.gelu(self.identity1(feature), approximate="none"))
             terms["identity"] = self.config.identity * identity_term(code, batch.kin, self.config.identity_temperature)
-        if self.config.fingerprint > 0:
-            terms["fingerprint"] = self.config.fingerprint * F.mse_loss(self.told(feature), coordinates)
         return terms
 
 
@@ -450,15 +455,14 @@ class Bdo(nn.Module):
         if config.smoother:
             self.smoother = Smoother(config)
 
-    def constant_part(self, series: Tensor, visible: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor | None]:
-        """What is added to every control, [B, 1, d]: what the correlations of visible frames ask for, in place of the mean
-        over visible frames; and their coordinates."""
+    def constant_part(self, series: Tensor, visible: Tensor, alpha: Tensor) -> Tensor:
+        """What is added to every control, [B, 1, d]: the fingerprint of the visible frames, in place of the mean over them."""
         if not self.config.model_fingerprint:
-            return torch.zeros(1, dtype=alpha.dtype), None
+            return torch.zeros(1, dtype=alpha.dtype)
         coordinates = self.fingerprint.coordinates(series, visible)
         weight = visible.unsqueeze(-1).to(alpha.dtype)
         mean = (alpha * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
-        return self.fingerprint.control(coordinates).unsqueeze(1) - mean, coordinates
+        return self.fingerprint.control(coordinates).unsqueeze(1) - mean
 
     def forward(self, batch: Batch, ema_encoder: Encoder) -> dict[str, Tensor]:
         """All intermediate values and the loss terms, on the union grid, zero where undefined."""
@@ -470,7 +474,7 @@ class Bdo(nn.Module):
         z = self.encoder(series, batch.times, context, batch.attention_kept)
         z_sample = z + config.sigma_q * batch.eps_q if config.sample_latent else z
         alpha = self.dynamics.control(z_sample)
-        constant, coordinates = self.constant_part(series, context, alpha)
+        constant = self.constant_part(series, context, alpha)
         alpha = (alpha + constant) * on_context
         rates = self.dynamics.rates(z_sample) * on_context
 
@@ -538,7 +542,6 @@ class Bdo(nn.Module):
             "var": var * on_valid,
             "latent": latents[0] * on_target,
             "mean_control": alpha.sum(1) / context.sum(1, keepdim=True),
-            "coordinates": coordinates,
             "recon": recons[0] * on_target,
             "target": zbar,
             "loss_total": terms["energy"] + terms["recon"] + terms["latent"],
@@ -563,7 +566,7 @@ class Bdo(nn.Module):
         """Mean over the valid frames of B z, everything visible, noise off (3.10). -> [B, d]"""
         series = self.unit_sized(series, frame_valid, region_valid)
         alpha = self.dynamics.control(self.encoder(series, times, frame_valid))
-        alpha = alpha + self.constant_part(series, frame_valid, alpha)[0]
+        alpha = alpha + self.constant_part(series, frame_valid, alpha)
         weight = frame_valid.unsqueeze(-1).to(alpha.dtype)
         return (alpha * weight).sum(1) / weight.sum(1)
 

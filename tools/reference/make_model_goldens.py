@@ -80,8 +80,8 @@ CASES = {
             sigma_p=0.01,
             energy_weight=1e-5,
             model_fingerprint=True,
+            fingerprint_of="ridge",
             smoother=True,
-            fingerprint=1.0,
         ),
         16,
         ("cttctctct", "tctcct...", "ttcct...."),
@@ -108,7 +108,7 @@ CASES = {
         ((), (2,)),
         irregular=True,
     ),
-    # Both terms on the mean control. Scans 0, 1 and 4 have a partner, but nobody else is in the group of 4; scan 2 is of
+    # The identity term, and a fingerprint of correlations. Scans 0, 1 and 4 have a partner, but nobody else is in the group of 4; scan 2 is of
     # the person of scan 0, and scan 3 of somebody else; neither has a partner, so they are only strangers.
     "people": Case(
         BdoConfig(
@@ -123,7 +123,6 @@ CASES = {
             identity_width=5,
             lead="learned_token",
             model_fingerprint=True,
-            fingerprint=0.7,
         ),
         18,
         ("cttct", "tctct", "ctctt", "ttcct", "cttcc", "cctt.", "tccct", "tctc."),
@@ -284,7 +283,7 @@ def whole_loss(model: Bdo, heads: FeatureHeads, ema_encoder, batch: Batch) -> di
     """The outputs of the model and, where there are any, the terms on its mean control and the sum of all terms."""
     output = model(batch, ema_encoder)
     feature = output.pop("mean_control")
-    terms = heads(feature, batch, output.pop("coordinates"))
+    terms = heads(feature, batch)
     if terms:
         output["mean_control"] = feature
         output |= {f"loss_{name}": term for name, term in terms.items()}

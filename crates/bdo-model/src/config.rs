@@ -58,10 +58,13 @@ keys! {
         /// Whether every region of a scan is divided by the root mean square of its own visible values, instead of the scan by
         /// that of all its regions: the encoder then sees how regions go together, and not how large they are.
         unit_regions: bool = false, SHARE, BDO;
-        /// Whether the mean control tells how the regions of the visible frames go together: their correlations in as many
-        /// coordinates as there are latent dimensions, those in which training people differ most. What single frames add to the
-        /// control is then centred over the visible frames.
+        /// Whether the mean control tells how the regions of the visible frames go together, in as many coordinates as there are
+        /// latent dimensions, those in which training people differ most. What single frames add to the control is then centred
+        /// over the visible frames.
         fingerprint: bool = false, SHARE, BDO;
+        /// What the fingerprint is made of: `correlations` of regions, or coefficients of `ridge` regression of every region on
+        /// all, in which the global signal does not outweigh the rest.
+        fingerprint_of: FingerprintOf = FingerprintOf::Correlations, SHARE, BDO;
         /// Whether the reconstruction starts from the best linear smoother of the visible frames, along principal directions of
         /// the training people with autocorrelations of their own, and the network adds the rest.
         smoother: bool = false, SHARE, BDO;
@@ -97,7 +100,7 @@ keys! {
 
 keys! {
     /// Keys of the objective.
-    pub struct LossConfig in "loss", once [] {
+    pub struct LossConfig in "loss", once [fingerprint] {
         /// Share of the reconstruction in the mixture of the two targets; the latent target has the rest. Our choice, since it makes
         /// tau 0.03, the best value of the paper's ablation.
         lambda: f64 = 0.97, SHARE, BDO;
@@ -127,9 +130,6 @@ keys! {
         identity_temperature: f64 = 0.1, POSITIVE, BDO;
         /// Coordinates in which the identity term compares mean controls, behind a small network that is thrown away.
         identity_width: usize = 128, between(1, 1 << 14), BDO;
-        /// Weight of the fingerprint term: the mean control of a visit must tell, through a linear map that is thrown away, the
-        /// coordinates of `model.fingerprint`; without that key there is no such term. 0 is the paper.
-        fingerprint: f64 = 0.0, NOT_NEGATIVE, BDO;
     }
 }
 
@@ -178,6 +178,17 @@ pub enum EmbedStart {
     Affine,
 }
 
+/// What the fingerprint of a visit is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FingerprintOf {
+    /// Correlations of regions.
+    #[default]
+    Correlations,
+    /// Coefficients of ridge regression of every region on all of them.
+    Ridge,
+}
+
 /// The driver of the gap before the first context frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -205,6 +216,7 @@ words! {
     TimeEncoding: "scaled", "unscaled";
     AttentionStart: "independent", "local";
     EmbedStart: "independent", "affine";
+    FingerprintOf: "correlations", "ridge";
     Lead: "first_context", "learned_token";
     LatentTerm: "sampled", "analytic";
 }

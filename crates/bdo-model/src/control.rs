@@ -64,7 +64,7 @@ impl Bdo {
         let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
         let (series, _) = self.unit_sized(series, &grid, region_valid);
         let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
-        let (control, _) = self.with_fingerprint(self.dynamics.control.forward(z), &series, &grid);
+        let control = self.with_fingerprint(self.dynamics.control.forward(z), &series, &grid);
         Ok(Controls { control, counts: grid.context_count })
     }
 }

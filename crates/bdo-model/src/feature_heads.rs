@@ -1,5 +1,5 @@
-//! Terms of the loss on the universal feature itself, the mean control of a visit, and the small networks they need. Those
-//! networks are trained with the model and thrown away: a model directory does not hold them.
+//! The term of the loss on the universal feature itself, the mean control of a visit, and the small network it needs. That
+//! network is trained with the model and thrown away: a model directory does not hold it.
 
 use crate::config::ModelConfig;
 use crate::intake::Kin;
@@ -13,28 +13,17 @@ use burn::tensor::{Device, Tensor, TensorData};
 /// Stands for minus infinity where a pair of samples is left out.
 const LEFT_OUT: f32 = -1e9;
 
-/// The networks between the mean control and the terms on it; each is there if its term has a weight.
+/// The network between the mean control and the identity term; it is there if the term has a weight.
 #[derive(Module, Debug)]
 pub struct FeatureHeads {
-    /// d -> d, for the identity term.
+    /// d -> d.
     pub identity1: Option<Linear>,
     /// d -> coordinates in which visits are compared.
     pub identity2: Option<Linear>,
-    /// d -> coordinates of the fingerprint.
-    pub told: Option<Linear>,
     temperature: f64,
 }
 
-/// The terms, without their weights.
-#[derive(Clone, Debug)]
-pub struct FeatureTerms {
-    /// Cross-entropy of finding the other visit of the same scan; absent without its weight or without a pair.
-    pub identity: Option<IdentityTerm>,
-    /// Mean squared error of the fingerprint's coordinates, which have unit variance.
-    pub fingerprint: Option<Tensor<1>>,
-}
-
-/// The identity term of some samples.
+/// The identity term of some samples, without its weight: the cross-entropy of finding the other visit of the same scan.
 #[derive(Clone, Debug)]
 pub struct IdentityTerm {
     /// Mean over the samples that have a partner and a stranger to tell it from.
@@ -52,14 +41,11 @@ impl FeatureHeads {
     /// The heads of a configuration.
     pub fn take(config: &ModelConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (d, loss) = (config.width, &config.loss);
-        let told = if config.fingerprint { loss.fingerprint } else { 0.0 };
-        let mut linear = |weight: f64, name: &str, outputs: usize| {
-            (weight > 0.0).then(|| source.linear(name, d, outputs)).transpose()
-        };
+        let mut linear =
+            |name: &str, outputs: usize| (loss.identity > 0.0).then(|| source.linear(name, d, outputs)).transpose();
         Ok(Self {
-            identity1: linear(loss.identity, "identity1", d)?,
-            identity2: linear(loss.identity, "identity2", loss.identity_width)?,
-            told: linear(told, "told", d)?,
+            identity1: linear("identity1", d)?,
+            identity2: linear("identity2", loss.identity_width)?,
             temperature: loss.identity_temperature,
         })
     }
@@ -75,18 +61,12 @@ impl FeatureHeads {
         Source::build(Parameters(own), device, kernels, |source| Self::take(config, source))
     }
 
-    /// The terms of samples with mean controls [B, d]; `fingerprint` [B, f] holds those of their visible frames.
-    pub fn terms(&self, feature: &Tensor<2>, kin: &[Kin], fingerprint: Option<&Tensor<2>>) -> FeatureTerms {
+    /// The term of samples with mean controls [B, d]; absent without its weight or without a pair.
+    pub fn identity(&self, feature: &Tensor<2>, kin: &[Kin]) -> Option<IdentityTerm> {
+        let (first, second) = self.identity1.as_ref().zip(self.identity2.as_ref())?;
         let rows = feature.clone().unsqueeze_dim::<3>(0); // [1, B, d]
-        let fingerprint = self.told.as_ref().zip(fingerprint).map(|(head, known)| {
-            let told: Tensor<2> = head.forward(rows.clone()).squeeze_dim(0); // [B, f]
-            (told - known.clone()).square().mean()
-        });
-        let identity = self.identity1.as_ref().zip(self.identity2.as_ref()).and_then(|(first, second)| {
-            let code: Tensor<2> = second.forward(first.forward_then(rows, Epilogue::Gelu)).squeeze_dim(0); // [B, c]
-            identity_term(code, kin, self.temperature)
-        });
-        FeatureTerms { identity, fingerprint }
+        let code: Tensor<2> = second.forward(first.forward_then(rows, Epilogue::Gelu)).squeeze_dim(0); // [B, c]
+        identity_term(code, kin, self.temperature)
     }
 }
 

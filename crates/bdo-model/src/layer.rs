@@ -141,7 +141,22 @@ impl Source<'_> {
         self.linear_from(name, inputs, outputs, LinearStart::FanIn, true)
     }
 
-    /// The same with another start; without `bias`, the weight alone.
+    /// As many outputs as inputs, a weight that starts as said and a bias that starts at 0, trained or only kept.
+    pub fn square_linear(
+        &mut self,
+        name: &str,
+        width: usize,
+        start: Start,
+        trained: bool,
+    ) -> Result<Linear, ParameterError> {
+        Ok(Linear {
+            weight: self.parameter(&format!("{name}.weight"), [width, width], start, trained)?,
+            bias: Some(self.parameter(&format!("{name}.bias"), [width], Start::Zeros, trained)?),
+            kernels: self.kernels.full_precision(),
+        })
+    }
+
+    /// A linear layer with another start; without `bias`, the weight alone.
     pub fn linear_from(
         &mut self,
         name: &str,

@@ -58,8 +58,6 @@ pub struct TrainPass {
     pub encoded: Tensor<3>,
     /// Controls and rates of the process.
     pub latents: Latents,
-    /// [B, d] coordinates of the visible frames, where the model has them.
-    pub fingerprint: Option<Tensor<2>>,
     /// Moments at every frame, in the eigenbasis.
     pub moments: Moments,
     /// Per draw: [B, T, d] states at target slots, rotated back.
@@ -168,7 +166,7 @@ impl Bdo {
         } else {
             encoded.clone()
         };
-        let (latents, fingerprint) = self.latents(z, &series, &grid);
+        let latents = self.latents(z, &series, &grid);
         let moments = self.dynamics.moments(&latents, &grid);
 
         let at_targets = |x: &Tensor<3>| rows(x, &grid.target_row, grid.target_slots); // [B, T, .]
@@ -231,7 +229,7 @@ impl Bdo {
             reconstruction,
             latent,
         };
-        Ok(TrainPass { grid, encoded, latents, fingerprint, moments, states, predicted, target, loss })
+        Ok(TrainPass { grid, encoded, latents, moments, states, predicted, target, loss })
     }
 
     /// Predicts every frame from the context frames, noise off: series [B, K, N], of which only context is read.
@@ -245,7 +243,7 @@ impl Bdo {
         let series = series.clone() * region_mask(region_valid, grid.batch, (&series.device(), series.dtype()));
         let (series, size) = self.unit_sized(series, &grid, region_valid);
         let encoded = self.encoder.forward(self.tokens(&series, frames, &grid, Role::Context), None);
-        let (latents, _) = self.latents(encoded, &series, &grid);
+        let latents = self.latents(encoded, &series, &grid);
         let moments = self.dynamics.moments(&latents, &grid);
         let state = self.dynamics.rotate(self.dynamics.basis(), moments.mean.clone());
         let decoded = self.decoder.forward(state.clone(), None);
@@ -260,28 +258,22 @@ impl Bdo {
         Ok(Reconstruction { series, state, moments, latents, grid, size })
     }
 
-    /// z [B, C, d] of visible frames of a series [B, K, N] -> controls and rates, and the coordinates of the fingerprint.
-    fn latents(&self, z: Tensor<3>, series: &Tensor<3>, grid: &UnionGrid) -> (Latents, Option<Tensor<2>>) {
+    /// z [B, C, d] of visible frames of a series [B, K, N] -> controls and rates.
+    fn latents(&self, z: Tensor<3>, series: &Tensor<3>, grid: &UnionGrid) -> Latents {
         let latents = self.dynamics.latents(z);
-        let (control, told) = self.with_fingerprint(latents.control, series, grid);
-        (Latents { control, ..latents }, told)
+        Latents { control: self.with_fingerprint(latents.control, series, grid), ..latents }
     }
 
     /// Controls [B, C, d] of the visible frames of a series [B, K, N], and of a lead after them, with the part that is constant
-    /// over a scan in place of their mean; and its coordinates [B, d]. As they are where the model has no such part.
-    pub(crate) fn with_fingerprint(
-        &self,
-        control: Tensor<3>,
-        series: &Tensor<3>,
-        grid: &UnionGrid,
-    ) -> (Tensor<3>, Option<Tensor<2>>) {
-        let Some(fingerprint) = &self.fingerprint else { return (control, None) };
+    /// over a scan in place of their mean. As they are where the model has no such part.
+    pub(crate) fn with_fingerprint(&self, control: Tensor<3>, series: &Tensor<3>, grid: &UnionGrid) -> Tensor<3> {
+        let Some(fingerprint) = &self.fingerprint else { return control };
         let place = (&series.device(), series.dtype());
         let shares = context_shares(grid, |_| 1);
         let shares = Tensor::<3>::from_data(TensorData::new(shares, [grid.batch, grid.context_slots, 1]), place);
-        let told = fingerprint.coordinates(&rows(series, &grid.context_row, grid.context_slots), &shares);
+        let coordinates = fingerprint.coordinates(&rows(series, &grid.context_row, grid.context_slots), &shares);
         let mean = (control.clone().narrow(1, 0, grid.context_slots) * shares).sum_dim(1); // [B, 1, d]
-        (control - mean + fingerprint.part(&told), Some(told))
+        control - mean + fingerprint.part(&coordinates)
     }
 
     /// What the smoother says of every frame [B, K, N], in the units of the series.

@@ -18,7 +18,7 @@ use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::config::ModelConfig;
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::error::ModelError;
-use bdo_model::feature_heads::{FeatureHeads, FeatureTerms, head_table};
+use bdo_model::feature_heads::{FeatureHeads, head_table};
 use bdo_model::init::{draw_parameters, initial_parameters};
 use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape};
 use bdo_model::model::{Bdo, BuildError, TrainPass};
@@ -192,36 +192,25 @@ impl BdoLearner {
         self.settings.train.micro_batch_size = scans;
     }
 
-    /// The weighted terms on the mean control of a pass, which are added to its loss and measures.
+    /// The weighted identity term of a pass, which is added to its loss and measures.
     fn feature_loss(
         &self,
         heads: &FeatureHeads,
         pass: &TrainPass,
         batch: &MaskedBatch,
         (loss, measures): (&mut Loss, &mut Terms),
-    ) -> Vec<Tensor<1>> {
-        let weights = &self.model.config().loss;
-        if weights.identity == 0.0 && weights.fingerprint == 0.0 {
-            return Vec::new();
+    ) -> Option<Tensor<1>> {
+        let weight = self.model.config().loss.identity;
+        if weight == 0.0 {
+            return None;
         }
-        let FeatureTerms { identity, fingerprint } =
-            heads.terms(&pass.mean_control(), &batch.kin, pass.fingerprint.as_ref());
-        if let Some(term) = &identity {
-            measures.0.insert("identified".to_owned(), term.found);
-        }
-        let found = [
-            ("identity", identity.map(|term| term.loss * weights.identity)),
-            ("fingerprint", fingerprint.map(|term| term * weights.fingerprint)),
-        ];
-        let terms = found.into_iter().filter_map(|(name, term)| term.map(|term| (name, term)));
-        terms
-            .map(|(name, term)| {
-                let value = number(&term);
-                loss.total += value;
-                loss.terms.0.insert(name.to_owned(), value);
-                term
-            })
-            .collect()
+        let term = heads.identity(&pass.mean_control(), &batch.kin)?;
+        measures.0.insert("identified".to_owned(), term.found);
+        let weighted = term.loss * weight;
+        let value = number(&weighted);
+        loss.total += value;
+        loss.terms.0.insert("identity".to_owned(), value);
+        Some(weighted)
     }
 
     fn weights(&self, at: &At) -> LossWeights {

@@ -5,7 +5,7 @@ use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
 use bdo_model::config::ModelConfig;
-use bdo_model::fingerprint::{self, FittedFingerprint, correlations};
+use bdo_model::fingerprint::{self, Acquisition, FittedFingerprint, together};
 use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey, unit_sized};
 use bdo_model::parameters::Parameters;
 use bdo_model::smoother::{self, fit_smoother};
@@ -105,15 +105,27 @@ impl ScanSource {
             let mut scans = self.train.clone();
             shuffle(&mut scans, &mut stream(purpose, &[seed]));
             scans.truncate(most);
-            scans.sort_unstable();
             scans
         };
         let mut start = Parameters::default();
         if config.fingerprint {
-            let of_scan = |&i: &usize| Ok(correlations(&self.cohort.scan(i)?.series, regions));
+            let of = |series: &[f32]| together(config.fingerprint_of, series, regions);
+            let whole = |&i: &usize| Ok(of(&self.cohort.scan(i)?.series));
+            let acquired = |&i: &usize| {
+                let entry = &self.cohort.index()[i];
+                [entry.frames as f64, entry.tr_seconds, entry.span_seconds]
+            };
+            let halves = |&i: &usize| {
+                let series = self.cohort.scan(i)?.series;
+                let (first, second) = series.split_at(series.len() / regions / 2 * regions);
+                Ok([of(first), of(second)])
+            };
             let scans = chosen("fingerprint", fingerprint::MOST_SCANS);
-            let scans = scans.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
-            let fitted = FittedFingerprint::fit(scans, regions, config.width);
+            let halved = &scans[scans.len() - fingerprint::MOST_HALVED.min(scans.len() / 2)..];
+            let halves = halved.par_iter().map(halves).collect::<Result<Vec<_>, CohortError>>()?;
+            let acquired: Vec<Acquisition> = scans.iter().map(acquired).collect();
+            let scans = scans.par_iter().map(whole).collect::<Result<Vec<_>, CohortError>>()?;
+            let fitted = FittedFingerprint::fit(scans, halves, &acquired, config.width);
             start.0.extend(fitted.map(|fitted| fitted.parameters().0).unwrap_or_default());
         }
         if config.smoother {

@@ -1,7 +1,7 @@
 //! The configuration of a run in sentences, for model cards and the methods of reports.
 
 use crate::settings::{Kind, Settings};
-use bdo_model::config::decimal;
+use bdo_model::config::{FingerprintOf, decimal};
 use bdo_model::weights::input_words;
 
 /// How a model is trained. Every sentence follows from the settings.
@@ -117,7 +117,11 @@ fn objective(settings: &Settings) -> String {
     let mut parts = String::new();
     if model.fingerprint {
         parts += &format!(
-            " The control has a part that is constant over a visit: a linear map of the correlations of regions over its visible frames, in the {} coordinates in which training people differ most as matrix square roots; what single frames add has mean 0.",
+            " The control has a part that is constant over a visit: {} over its visible frames, in the {} coordinates in which training people differ most, each weighted by its signal-to-noise ratio in new people; what single frames add has mean 0.",
+            match model.fingerprint_of {
+                FingerprintOf::Correlations => "correlations of regions",
+                FingerprintOf::Ridge => "coefficients of ridge regression of every region on all",
+            },
             model.width
         );
     }
@@ -125,12 +129,6 @@ fn objective(settings: &Settings) -> String {
         parts += " Hidden frames are predicted by kriging along principal directions of the training people, in eight groups with an autocorrelation each, plus what the network adds.";
     }
     let mut on_feature = String::new();
-    if model.fingerprint && loss.fingerprint > 0.0 {
-        on_feature += &format!(
-            ", plus {} times the squared error with which the mean control of a visit tells, through a linear map that is not kept, the coordinates below",
-            loss.fingerprint
-        );
-    }
     if loss.identity > 0.0 {
         on_feature += &format!(
             ", plus {} times the cross-entropy (temperature {}) of finding the other visit of the same scan among people scanned in the same way by the mean control, through a network that is not kept",

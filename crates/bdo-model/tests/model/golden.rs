@@ -252,10 +252,12 @@ fn translate(twin: &serde_json::Value) -> ModelConfig {
     config.loss.identity = float("identity", config.loss.identity);
     config.loss.identity_temperature = float("identity_temperature", config.loss.identity_temperature);
     config.loss.identity_width = whole("identity_width", config.loss.identity_width);
-    config.loss.fingerprint = float("fingerprint", config.loss.fingerprint);
     config.fingerprint = truth("model_fingerprint", config.fingerprint);
     config.smoother = truth("smoother", config.smoother);
     let word = |key: &str| given(key).unwrap_or(serde_json::Value::Null);
+    if let Ok(of) = serde_json::from_value(word("fingerprint_of")) {
+        config.fingerprint_of = of;
+    }
     if let Ok(start) = serde_json::from_value(word("attention_start")) {
         config.attention_start = start;
     }
@@ -341,21 +343,15 @@ impl Golden {
         assert!((found - expected).abs() <= 1e-5 * expected.abs(), "{name}: {found}, expected {expected}");
     }
 
-    /// Compares the terms on the mean control, which are there where the golden has them, and returns the whole loss.
+    /// Compares the identity term, which is there where the golden has it, and returns the whole loss.
     fn compare_feature_terms(&self, heads: &FeatureHeads, pass: &TrainPass, batch: &MaskedBatch) -> Tensor<1> {
-        let (feature, weights) = (pass.mean_control(), &self.config.loss);
-        let terms = heads.terms(&feature, &batch.kin, pass.fingerprint.as_ref());
-        let weighted = [
-            ("out.loss_identity", terms.identity.map(|term| term.loss * weights.identity)),
-            ("out.loss_fingerprint", terms.fingerprint.map(|term| term * weights.fingerprint)),
-        ];
+        let feature = pass.mean_control();
+        let term = heads.identity(&feature, &batch.kin).map(|term| term.loss * self.config.loss.identity);
         let mut total = pass.loss.total.clone();
-        for (name, term) in weighted {
-            assert_eq!(term.is_some(), self.arrays.contains_key(name), "{name}");
-            if let Some(term) = term {
-                self.compare_number(name, &term);
-                total = total + term;
-            }
+        assert_eq!(term.is_some(), self.arrays.contains_key("out.loss_identity"));
+        if let Some(term) = term {
+            self.compare_number("out.loss_identity", &term);
+            total = total + term;
         }
         if let Some(expected) = self.arrays.get("out.mean_control") {
             let expected: Vec<f64> = expected.values.iter().map(|&x| f64::from(x)).collect();

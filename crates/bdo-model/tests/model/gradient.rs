@@ -4,7 +4,7 @@ use crate::toy;
 use bdo_model::config::{LatentTerm, Lead, LossConfig, ModelConfig};
 use bdo_model::dynamics::cayley_basis;
 use bdo_model::ema::EmaEncoder;
-use bdo_model::feature_heads::{FeatureHeads, FeatureTerms, head_table};
+use bdo_model::feature_heads::{FeatureHeads, head_table};
 use bdo_model::init::{Stream, draw_parameters};
 use bdo_model::intake::Kin;
 use bdo_model::model::Bdo;
@@ -111,16 +111,15 @@ fn check_each_parameter(config: &ModelConfig) {
     }
 }
 
-/// Each term on the mean control with respect to it.
+/// The identity term with respect to the mean control.
 #[test]
-fn the_terms_on_the_mean_control() {
-    let mut config = ModelConfig { fingerprint: true, ..toy::config() };
+fn the_identity_term() {
+    let mut config = toy::config();
     config.loss = LossConfig {
         identity: 1.0,
         // The tape divides by a number in single precision: one that is exact in it.
         identity_temperature: 0.25,
         identity_width: 3,
-        fingerprint: 1.0,
         ..config.loss
     };
     let device = Device::flex().autodiff();
@@ -133,13 +132,8 @@ fn the_terms_on_the_mean_control() {
     let shape = [kin.len(), config.width];
     let mut stream = Stream::named(13, "features");
     let start: Vec<f64> = (0..kin.len() * config.width).map(|_| stream.normal()).collect();
-    let known = toy::normal("fingerprints", [1, kin.len(), config.width], (&device, DType::F64)).squeeze_dim::<2>(0);
-    let terms = |feature: Tensor<2>| heads.terms(&feature, &kin, Some(&known));
-    agree("identity", both(shape, &start, |x| terms(x).identity.unwrap().loss));
-    agree("fingerprint", both(shape, &start, |x| terms(x).fingerprint.unwrap()));
+    agree("identity", both(shape, &start, |x| heads.identity(&x, &kin).unwrap().loss));
     // A pair without strangers is not asked.
-    let alone = |feature: Tensor<2>| heads.terms(&feature.narrow(0, 5, 2), &kin[5..], None);
     let feature = Tensor::<2>::from_data(TensorData::new(start, shape), (&device, DType::F64));
-    let FeatureTerms { identity, fingerprint } = alone(feature);
-    assert!(identity.is_none() && fingerprint.is_none());
+    assert!(heads.identity(&feature.narrow(0, 5, 2), &kin[5..]).is_none());
 }

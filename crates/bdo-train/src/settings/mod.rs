@@ -508,7 +508,7 @@ mod tests {
         );
         let train = &default.train;
         assert_eq!((train.learning_rate_start, train.learning_rate, train.learning_rate_end), (1e-4, 1e-3, 5e-5));
-        assert_eq!((default.model.loss.identity, default.model.loss.fingerprint), (0.0, 1.0));
+        assert_eq!(default.model.loss.identity, 0.0);
         assert_eq!((default.mask.ratio_least, default.mask.ratio, default.mask.varied), (0.2, 0.6, 0.5));
         let lm = resolve("", &["model.kind=brainlm", "train.batch_size=128"]).unwrap().settings;
         assert_eq!((lm.train.learning_rate, lm.train.warmup, lm.train.epochs), (5e-4, 0.05, 100.0));
