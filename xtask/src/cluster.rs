@@ -351,7 +351,10 @@ impl Slurm {
         let variables = [("DATA", "c"), ("RUN", "requeued"), ("SETTINGS", SETTINGS)];
         let mut job = self.submit(ground, "pretrain.sbatch", "", &variables).stdout(Stdio::null()).spawn()?;
         let pids = processes(&mut job, "requeued", 2)?.context("the job ended before it could be killed")?;
-        std::thread::sleep(ground.whole.div_f64(2.0));
+        // Between its first steps: how long all of them take depends on what else the machine does.
+        while !ground.folder.join("requeued/journal.jsonl").exists() && job.try_wait()?.is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         insist({
             let mut command = Command::new("kill");
             command.args(["-9", &pids[1].to_string()]);

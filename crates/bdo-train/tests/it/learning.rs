@@ -212,7 +212,7 @@ fn a_poisoned_batch_changes_nothing() {
     let before = (run.learner.parameters(), run.state.clone());
     for (i, poison) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].into_iter().enumerate() {
         let mut batch = run.batch(10);
-        batch.series_mut()[i * 1000 + 3] = poison;
+        batch.pieces[0].as_mut().unwrap().series_mut()[i * 1000 + 3] = poison;
         let report = run.step(batch);
         assert!(matches!(report.skipped, Some(Skipped::LossNotFinite | Skipped::GradientNotFinite)), "{report:?}");
         assert_eq!((run.learner.parameters(), run.state.clone()), before);

@@ -58,7 +58,7 @@ fn a_process_reads_the_scans_of_its_own_micro_batches_only() {
     let batch = |rank: usize, ranks: usize| {
         let hand = Hand { rank, ranks };
         let draw = Draw { seed: 1, epoch: 0, mask, noise, pairs: true, micro_batch_size: 4, hand };
-        source.batch(scans, &draw).map(|found| found.unwrap())
+        source.batch(scans, &draw).map(Option::unwrap)
     };
     let whole = batch(0, 1).unwrap();
     assert_eq!(whole.scans, 24);
