@@ -33,7 +33,7 @@ pub struct StepReport {
     pub gradient_norm: f64,
     /// None if the step was taken.
     pub skipped: Option<Skipped>,
-    /// Spent on other ranks after the last pass of this one.
+    /// From the last pass of this rank to the sum over all of them; 0 for one process.
     pub waited_seconds: f64,
 }
 

@@ -75,7 +75,7 @@ pub struct Exchange {
     pub bytes: u64,
     /// In exchanges, waiting for slower ranks included.
     pub seconds: f64,
-    /// Of these, after the last pass over a micro-batch: what passes did not hide.
+    /// From the rank's last pass to the sum of all: exchanges that passes did not hide, and adding up.
     #[serde(default)]
     pub waited: f64,
 }
