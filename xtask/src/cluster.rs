@@ -108,7 +108,9 @@ impl Ground {
             if round > 10 * KILLS as u64 {
                 bail!("only {landed} of {round} kills landed before the end of the job");
             }
-            let (ranks, other) = (2 + random(round, 3), 2 + random(round + 100, 3));
+            // Two to four ranks, then another number of them.
+            let (ranks, other) = (2 + random(round, 3), 1 + random(round + 100, 3));
+            let other = if other < ranks { other } else { other + 1 };
             let started = Instant::now();
             let mut job = network.mpirun(self, ranks, &pretrain(&name)).stderr(Stdio::null()).spawn()?;
             if let Some(pids) = processes(&mut job, &name, ranks)? {
@@ -335,10 +337,24 @@ impl Slurm {
             bail!("slurm: the merged table differs from that of one process");
         }
         println!("slurm: an array of four embeds, merged, has the bytes of one process");
+        let mut command = self.command("srun", "--mpi=pmi2 --nodes=1 --ntasks=2");
+        command.arg(&ground.bdo).args(pretrain("srun").split_whitespace());
+        insist({
+            command.current_dir(&ground.folder).env("BDO_MPI_LIB", "libmpich.so.12");
+            command
+        })?;
+        ground.compare("ranks started by srun", "srun")?;
+        if !std::fs::read_to_string(ground.folder.join("srun/journal.jsonl"))?.contains("\"exchange\":{\"ranks\":2,") {
+            bail!("srun: expected two ranks that train one model, found others");
+        }
+        println!("slurm: two ranks started by srun (MPICH through PMI2) end with the same bytes");
         let variables = [("DATA", "c"), ("RUN", "requeued"), ("SETTINGS", SETTINGS)];
         let mut job = self.submit(ground, "pretrain.sbatch", "", &variables).stdout(Stdio::null()).spawn()?;
         let pids = processes(&mut job, "requeued", 2)?.context("the job ended before it could be killed")?;
-        std::thread::sleep(ground.whole.div_f64(2.0));
+        // Between its first steps: how long all of them take depends on what else the machine does.
+        while !ground.folder.join("requeued/journal.jsonl").exists() && job.try_wait()?.is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         insist({
             let mut command = Command::new("kill");
             command.args(["-9", &pids[1].to_string()]);

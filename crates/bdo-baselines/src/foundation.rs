@@ -28,6 +28,7 @@ use bdo_model::parameters::{ParameterError, trainable_count};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ContractError;
 use bdo_train::fit::{RunObserver, Unobserved};
+use bdo_train::ranks::Ranks;
 use bdo_train::settings::Kind;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -74,6 +75,8 @@ pub struct FoundationRun<'a> {
     pub states: Option<(&'a Path, &'a str)>,
     /// A folder that features are kept in, if any.
     pub features: Option<&'a Path>,
+    /// The processes that train together.
+    pub ranks: &'a dyn Ranks,
 }
 
 /// A result, with whose predictions they are.
@@ -285,6 +288,7 @@ fn best<N: Network>(
             seed: run.seed,
             kernels: run.kernels,
             states: folder.as_ref().map(|(folder, name)| (folder.as_path(), *name)),
+            ranks: run.ranks,
         };
         let fitted = fit_network::<N, _>(&request, observer)?;
         if best.as_ref().is_none_or(|best| fitted.score.beats(&best.score, Selection::Protocol)) {

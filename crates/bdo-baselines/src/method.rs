@@ -12,6 +12,7 @@ use bdo_eval::supervised::select::{Score, by_person};
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::trainable_count;
 use bdo_train::fit::RunObserver;
+use bdo_train::ranks::Ranks;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -92,6 +93,8 @@ pub struct Run<'a> {
     pub kernels: Kernels,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a Path, &'a str)>,
+    /// The processes that train together.
+    pub ranks: &'a dyn Ranks,
 }
 
 impl ConnectivityMethod {
@@ -205,9 +208,9 @@ fn outcome<N: Network<Input = Connectome>>(
     run: &Run,
     observer: &dyn RunObserver,
 ) -> Result<Outcome, SupervisedError> {
-    let Run { recipe, loss, seed, kernels, states } = *run;
+    let Run { recipe, loss, seed, kernels, states, ranks } = *run;
     let scans = &InMemory::new();
-    let request = Request { config, recipe, loss, scans, parts, seed, kernels, states };
+    let request = Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks };
     Outcome::of(&fit_network::<N, _>(&request, observer)?, loss, scans, parts)
 }
 

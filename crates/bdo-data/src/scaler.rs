@@ -10,12 +10,17 @@ use crate::cohort::{Cohort, CohortError};
 use crate::division::TrainPeople;
 use crate::quantile::{PASSES, QuantileSearch};
 use crate::scan::{Scan, valid_regions};
+use crate::shard::spread;
 
 /// A region whose range is this much smaller than the usual one carries no signal; dividing by it would only raise noise.
 const LEAST_RELATIVE_IQR: f64 = 1e-6;
 
 /// Scans counted at once by each thread of the search.
 const SCANS_AT_ONCE: usize = 16;
+
+/// Scans that are fitted on at most. So many people give the quantiles of all of them to a percent, in a time that does not
+/// depend on the size of the cohort.
+const MOST_SCANS: usize = 2000;
 
 /// Medians and inter-quartile ranges, fitted on training people. There is no other way to make one than [`fit`](Self::fit) or
 /// reading one that was fitted.
@@ -46,9 +51,11 @@ pub struct ScaledScan {
 }
 
 impl FittedRobustScaler {
-    /// Fits on all scans of the training people, in three passes over the cohort whatever its size.
+    /// Fits on the scans of the training people, where there are very many on some of them, evenly spread over the cohort; in
+    /// three passes over these scans.
     pub fn fit(cohort: &Cohort, people: &TrainPeople) -> Result<Self, CohortError> {
-        let scans: Vec<usize> = (0..cohort.len()).filter(|i| people.contains(&cohort.index()[*i].id.subject)).collect();
+        let all: Vec<usize> = (0..cohort.len()).filter(|i| people.contains(&cohort.index()[*i].id.subject)).collect();
+        let scans = spread(&all, MOST_SCANS);
         let regions = cohort.regions().len();
         let mut search = QuantileSearch::new(regions, &[0.25, 0.5, 0.75]);
         for _ in 0..PASSES {

@@ -39,6 +39,12 @@ impl Shard {
     }
 }
 
+/// At most so many items of a list, evenly spread over it.
+pub fn spread(items: &[usize], most: usize) -> Vec<usize> {
+    let count = items.len().min(most);
+    (0..count).map(|k| items[k * items.len() / count]).collect()
+}
+
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.part, self.of)
@@ -70,6 +76,15 @@ mod tests {
                 assert_eq!(parts, (0..items).collect::<Vec<_>>(), "{items} items in {of} parts");
             }
         }
+    }
+
+    #[test]
+    fn some_items_are_spread_over_all() {
+        let items: Vec<usize> = (10..22).collect();
+        assert_eq!(spread(&items, 12), items);
+        assert_eq!(spread(&items, 500), items);
+        assert_eq!(spread(&items, 4), [10, 13, 16, 19]);
+        assert!(spread(&[], 4).is_empty() && spread(&items, 0).is_empty());
     }
 
     #[test]

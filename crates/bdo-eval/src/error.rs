@@ -9,6 +9,7 @@ use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;
 use bdo_model::weights::{ContractError, WeightsError};
+use bdo_train::ranks::RanksError;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,12 @@ impl From<SupervisedError> for EvalError {
             SupervisedError::Cohort(error) => error.into(),
             error => Self::Training(error),
         }
+    }
+}
+
+impl From<RanksError> for EvalError {
+    fn from(error: RanksError) -> Self {
+        Self::Training(SupervisedError::Fit(error.into()))
     }
 }
 

@@ -6,6 +6,7 @@ use bdo_data::durable::{self, InFile};
 use bdo_model::familiarity::FAMILIARITY_FILE;
 use bdo_model::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
 use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, TRAINING_FILE, WEIGHTS_FILE};
+use bdo_train::ranks::Ranks;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,8 @@ const REQUEST_FILE: &str = "request.json";
 #[derive(Debug)]
 pub struct WorkFolder {
     path: PathBuf,
-    _lock: File,
+    /// Held by the rank that writes.
+    _lock: Option<File>,
 }
 
 impl WorkFolder {
@@ -40,7 +42,14 @@ impl WorkFolder {
         if !file.is_file() {
             durable::write_json(&file, request)?;
         }
-        Ok(Self { path: path.to_path_buf(), _lock: lock })
+        Ok(Self { path: path.to_path_buf(), _lock: Some(lock) })
+    }
+
+    /// The same for several processes: the first opens it, the others read what it writes.
+    pub fn open_with(path: &Path, request: &serde_json::Value, ranks: &dyn Ranks) -> Result<Self, EvalError> {
+        let opened = ranks.is_first().then(|| Self::open(path, request)).transpose()?;
+        ranks.meet()?;
+        Ok(opened.unwrap_or_else(|| Self { path: path.to_path_buf(), _lock: None }))
     }
 
     /// The folder.

@@ -11,6 +11,7 @@ use crate::probe::{ProbeSettings, probe_features};
 use bdo_data::cohort::Observer;
 use bdo_model::frozen::model_blake3;
 use bdo_model::weights::ModelDirectory;
+use bdo_train::ranks::Alone;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl FineTuning {
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();
         let place = self.folder.join(format!("{}-{}", &task.split.blake3[..16], &label[..8]));
         let folder = WorkFolder::open(&place, &work.asked(&self.model_blake3))?;
-        let (found, _) = work.tune(&folder, task.split, &Unwatched)?;
+        let (found, _) = work.tune(&folder, task.split, &Alone, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
         let trained: usize = trained_table(&directory.config, self.settings.head)
             .iter()

@@ -14,6 +14,7 @@ use crate::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable::{self, FileError};
 use bdo_data::scaler::ScaledScan;
+use bdo_data::shard::spread;
 use bdo_kernels::linalg::solve_normal;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
@@ -61,10 +62,7 @@ impl Readout {
         let known = frozen.people.known_in(cohort);
         let trained = |i: &usize| known.is_trained(&cohort.index()[*i].id.subject);
         let all: Vec<usize> = (0..cohort.len()).filter(trained).collect();
-        let scans: Vec<usize> = match all.len() {
-            few if few <= MOST_SCANS => all,
-            many => (0..MOST_SCANS).map(|k| all[k * many / MOST_SCANS]).collect(),
-        };
+        let scans = spread(&all, MOST_SCANS);
         let config = frozen.model.config();
         let mut sums = Sums::new(config.width, config.regions);
         encode_cohort(frozen, cohort, &scans, observer, |_, encoded| sums.add(&encoded))?;

@@ -3,7 +3,7 @@
 use crate::fit::FitError;
 use crate::folder::FolderError;
 use crate::gradient::NamedGradients;
-use crate::learner::{At, Batches, Contribution, Learner, WeightFiles};
+use crate::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
 use crate::optimiser::AdamState;
 use crate::publish::{PublishError, Publisher};
 use crate::schedule::ramp_from;
@@ -20,7 +20,7 @@ use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::error::ModelError;
 use bdo_model::feature_heads::{FeatureHeads, head_table};
 use bdo_model::init::{draw_parameters, initial_parameters};
-use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape};
+use bdo_model::intake::{HostBatch, MaskSettings, MicroBatches, NoiseShape};
 use bdo_model::model::{Bdo, BuildError, TrainPass};
 use bdo_model::objective::LossWeights;
 use bdo_model::ops::Kernels;
@@ -93,6 +93,8 @@ pub struct BdoData {
     pub source: ScanSource,
     /// Scans per step.
     pub batch_size: usize,
+    /// Most visits of a micro-batch.
+    pub micro_batch_size: usize,
     /// Most scans of a group that are told from each other, where each is visited twice.
     pub group_size: Option<usize>,
     /// Frames and targets of a visit.
@@ -108,7 +110,7 @@ pub struct BdoData {
 }
 
 impl Batches for BdoData {
-    type Batch = HostBatch;
+    type Batch = MicroBatches;
 
     fn steps_per_epoch(&self) -> u64 {
         match self.group_size {
@@ -117,7 +119,7 @@ impl Batches for BdoData {
         }
     }
 
-    fn draw(&self, seed: u64, step: u64) -> Result<Option<HostBatch>, CohortError> {
+    fn draw(&self, seed: u64, step: u64, hand: Hand) -> Result<Option<MicroBatches>, CohortError> {
         let (epoch, place) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
         let scans = match self.group_size {
             None => self.source.order(seed, epoch)[self.source.batch_range(place, self.batch_size)].to_vec(),
@@ -127,12 +129,13 @@ impl Batches for BdoData {
                 some.map(<[Vec<usize>]>::concat).unwrap_or_default()
             }
         };
-        let pairs = self.group_size.is_some();
-        self.source.batch(&scans, &Draw { seed, epoch, mask: self.mask, noise: self.noise, pairs })
+        let (mask, noise, pairs) = (self.mask, self.noise, self.group_size.is_some());
+        let micro_batch_size = self.micro_batch_size;
+        self.source.batch(&scans, &Draw { seed, epoch, mask, noise, pairs, micro_batch_size, hand })
     }
 
-    fn scans(batch: &HostBatch) -> usize {
-        batch.scans()
+    fn scans(batch: &MicroBatches) -> usize {
+        batch.scans
     }
 }
 
@@ -148,7 +151,7 @@ pub struct BdoPiece {
     batch: MaskedBatch,
     /// Part of the step's scans that are in it.
     share: f64,
-    /// Mean square of the step's target values.
+    /// Mean square of its target values.
     mean_square: f64,
 }
 
@@ -185,11 +188,6 @@ impl BdoLearner {
         let mut drawn = draw_parameters(&head_table(config), seed);
         let heads = FeatureHeads::split_off(config, &mut drawn, kernels, device)?;
         Ok(Self { model, teacher, heads, settings: settings.clone(), seed, start, kernels, device: device.clone() })
-    }
-
-    /// Cuts batches into micro-batches of another size than configured.
-    pub fn set_micro_batch_size(&mut self, scans: usize) {
-        self.settings.train.micro_batch_size = scans;
     }
 
     /// The weighted identity term of a pass, which is added to its loss and measures.
@@ -263,13 +261,13 @@ impl Learner for BdoLearner {
         Ok(Self { model, teacher, heads, ..self })
     }
 
-    fn pieces(&self, batch: HostBatch, _: &At) -> Vec<BdoPiece> {
-        let (scans, mean_square) = (batch.scans() as f64, batch.target_mean_square());
+    fn pieces(&self, batch: MicroBatches, _: &At) -> Vec<Option<BdoPiece>> {
+        let scans = batch.scans as f64;
         let piece = |batch: HostBatch| {
-            let share = batch.scans() as f64 / scans;
+            let (share, mean_square) = (batch.scans() as f64 / scans, batch.target_mean_square());
             BdoPiece { batch: batch.into_masked(&self.device), share, mean_square }
         };
-        batch.micro_batches(self.settings.train.micro_batch_size).into_iter().map(piece).collect()
+        batch.pieces.into_iter().map(|batch| batch.map(piece)).collect()
     }
 
     /// Each scan is normalised by itself and scans are averaged over the whole batch, so the cut into micro-batches changes

@@ -3,7 +3,7 @@
 use crate::checkpoint::{CheckpointError, CheckpointSets, Progress, StoredState};
 use crate::folder::{FolderError, RunFolder};
 use crate::guard::{Guard, MOST_ROLLBACKS, SKIPS_BEFORE_ROLLBACK};
-use crate::learner::{At, Batches, Learner};
+use crate::learner::{At, Batches, Hand, Learner};
 use crate::log::Log;
 use crate::optimiser::AdamState;
 use crate::prefetch::Prefetch;
@@ -156,16 +156,18 @@ pub fn fit<L: Learner>(
 ) -> Result<Fitted<L>, L::Error> {
     let mut run = Run::open(learner, data, course, keep, ranks, observer)?;
     std::thread::scope(|scope| {
-        let mut batches = Prefetch::start(scope, data, run.seed(), run.progress.step);
+        let hand = Hand { rank: ranks.rank(), ranks: ranks.size() };
+        let mut batches = Prefetch::start(scope, data, (run.seed(), hand), run.progress.step);
         while run.progress.step < run.plan().total_steps {
             if ranks.any(observer.stop_requested()).map_err(FitError::Ranks)? {
                 run.save()?;
+                ranks.meet().map_err(FitError::Ranks)?;
                 return Err(FitError::Interrupted { step: run.progress.step }.into());
             }
             run.step(&mut batches)?;
             if run.progress.guard.must_roll_back() {
                 run.roll_back()?;
-                batches = Prefetch::start(scope, data, run.seed(), run.progress.step);
+                batches = Prefetch::start(scope, data, (run.seed(), hand), run.progress.step);
                 continue;
             }
             run.validate_if_due()?;
@@ -174,6 +176,8 @@ pub fn fit<L: Learner>(
         }
         drop(batches);
         run.save()?;
+        // What the first rank has written is there for all of them.
+        ranks.meet().map_err(FitError::Ranks)?;
         Ok(run.finished())
     })
 }
@@ -302,7 +306,7 @@ impl<'a, L: Learner> Run<'a, L> {
         self.loss = Some(report.loss.total);
         let seconds = begun.elapsed().as_secs_f64();
         self.timer.steps.push(seconds);
-        let StepReport { loss, measures, gradient_norm, skipped } = report;
+        let StepReport { loss, measures, gradient_norm, skipped, waited_seconds } = report;
         let entry = StepEntry {
             step: at.step,
             epoch: at.epoch(),
@@ -317,6 +321,7 @@ impl<'a, L: Learner> Run<'a, L> {
                 ranks,
                 bytes: after.bytes - before.bytes,
                 seconds: after.seconds - before.seconds,
+                waited: waited_seconds,
             }),
             skipped,
         };

@@ -28,9 +28,28 @@ impl At {
 /// Files of weights and the table of each; the first holds the trained part.
 pub type WeightFiles = Vec<(&'static str, Vec<ParameterSpec>)>;
 
+/// The micro-batches of every step that one of several processes passes over: they are dealt out like cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hand {
+    /// Number of the process, from 0.
+    pub rank: usize,
+    /// How many there are.
+    pub ranks: usize,
+}
+
+impl Hand {
+    /// Of the only process.
+    pub const ALL: Self = Self { rank: 0, ranks: 1 };
+
+    /// Whether a micro-batch, counted from 0, is in it.
+    pub fn holds(self, piece: usize) -> bool {
+        piece % self.ranks.max(1) == self.rank
+    }
+}
+
 /// The training scans, in the batches of the steps.
 pub trait Batches: Sync {
-    /// The scans of one step on the host.
+    /// The scans of one step on the host; of other hands only what all must know.
     type Batch: Send;
 
     /// Whether batches are worth drawing on another thread while a step runs.
@@ -39,10 +58,11 @@ pub trait Batches: Sync {
     /// Steps of one pass over the scans.
     fn steps_per_epoch(&self) -> u64;
 
-    /// The batch of a step: a function of seed and step alone. None if no scan of it can be used.
-    fn draw(&self, seed: u64, step: u64) -> Result<Option<Self::Batch>, CohortError>;
+    /// The batch of a step: a function of seed and step alone, of which a hand is read. None if no scan of it can be used,
+    /// whatever the hand.
+    fn draw(&self, seed: u64, step: u64, hand: Hand) -> Result<Option<Self::Batch>, CohortError>;
 
-    /// Scans in a batch.
+    /// Scans in a batch, those of other hands included.
     fn scans(batch: &Self::Batch) -> usize;
 }
 
@@ -115,8 +135,8 @@ pub trait Learner: Sized + Sync {
     /// The same model with other weights, or as it was before the first step.
     fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, Self::Error>;
 
-    /// Cuts a batch into micro-batches.
-    fn pieces(&self, batch: <Self::Data as Batches>::Batch, at: &At) -> Vec<Self::Piece>;
+    /// The micro-batches of a batch in their order; none where it is in another hand.
+    fn pieces(&self, batch: <Self::Data as Batches>::Batch, at: &At) -> Vec<Option<Self::Piece>>;
 
     /// Forward and backward pass of one micro-batch. `alone` is false when others run at the same time.
     fn pass(&self, piece: &Self::Piece, at: &At, alone: bool) -> Result<Contribution<Self::Gradients>, Self::Error>;

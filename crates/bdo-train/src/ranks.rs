@@ -1,13 +1,14 @@
 //! The processes that train one model together. What they agree on never depends on how many there are.
 
 use bdo_data::record::Identity;
+use bdo_kernels::Isa;
 use bdo_mpi::library::MpiError;
 use bdo_mpi::world::{Traffic, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// This process among those that train together.
-pub trait Ranks: Sync {
+pub trait Ranks: Sync + std::fmt::Debug {
     /// The number of this process, from 0.
     fn rank(&self) -> usize;
 
@@ -160,6 +161,24 @@ impl dyn Ranks + '_ {
             "checkpoint: rank 0 has step {expected}, this one {found}; the run folder must be on a file system that all nodes share"
         )];
         Err(RanksError::Different { rank, node: node.clone(), differences })
+    }
+
+    /// Refuses ranks that run another program, or were asked for other work on another cohort.
+    pub fn agree_on_request(
+        &self,
+        asked: &serde_json::Value,
+        cohort_blake3: &str,
+        seed: u64,
+    ) -> Result<(), RanksError> {
+        self.agree_on(&Identity {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cohort_blake3: cohort_blake3.to_owned(),
+            seed,
+            instruction_set: Isa::current().to_string(),
+            settings_blake3: String::new(),
+            split_blake3: None,
+            settings: serde_json::json!({ "request": asked }),
+        })
     }
 
     /// Refuses ranks that run another program, or were asked for another run.

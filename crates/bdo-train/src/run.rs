@@ -74,6 +74,7 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
     let (train, noise) = (&settings.train, NoiseShape::of(&config));
     let data = BdoData {
         batch_size: train.batch_size,
+        micro_batch_size: train.micro_batch_size,
         // A group and its second visits are a micro-batch.
         group_size: (config.loss.identity > 0.0).then_some((train.micro_batch_size / 2).max(2)),
         mask: settings.mask,

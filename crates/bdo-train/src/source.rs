@@ -1,12 +1,16 @@
 //! The scans of a run: whose they are, in which order they come, and how one is made ready.
 
+use crate::learner::Hand;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
+use bdo_kernels::allocator::release_freed;
 use bdo_model::config::ModelConfig;
 use bdo_model::fingerprint::{self, Acquisition, FittedFingerprint, together};
-use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey, unit_sized};
+use bdo_model::intake::{
+    Kin, MaskSettings, MicroBatches, NoiseShape, Part, PlannedVisit, Sample, VisitKey, unit_sized,
+};
 use bdo_model::parameters::Parameters;
 use bdo_model::smoother::{self, fit_smoother};
 use rayon::prelude::*;
@@ -41,6 +45,10 @@ pub struct Draw {
     pub noise: NoiseShape,
     /// Whether each scan is visited twice, in disjoint halves, beside others scanned in the same way.
     pub pairs: bool,
+    /// Most visits of a micro-batch.
+    pub micro_batch_size: usize,
+    /// Micro-batches that are read.
+    pub hand: Hand,
 }
 
 /// How many people train and how many are held out.
@@ -134,6 +142,8 @@ impl ScanSource {
             let scans = scans.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
             start.0.extend(fit_smoother(&scans, regions).unwrap_or_default().0);
         }
+        // Steps have no use for so much; with more ranks than one on a node it would be held as often.
+        release_freed();
         Ok(start)
     }
 
@@ -191,29 +201,50 @@ impl ScanSource {
         groups
     }
 
-    /// Reads, centres and scales scans and draws a batch of visits; scans the scaler leaves without a valid region are
-    /// left out, and a batch without any scan is `None`. In pairs, each scan is visited twice, in each of its halves.
-    pub fn batch(&self, scans: &[usize], draw: &Draw) -> Result<Option<HostBatch>, CohortError> {
+    /// Reads, centres and scales scans and draws a batch of visits, of which a hand is built; scans the scaler leaves without a
+    /// valid region are left out, and a batch without any scan is `None`. In pairs, each scan is visited twice, in each of its
+    /// halves.
+    pub fn batch(&self, scans: &[usize], draw: &Draw) -> Result<Option<MicroBatches>, CohortError> {
         let parts: &[Part] = if draw.pairs { &[Part::FirstHalf, Part::SecondHalf] } else { &[Part::Whole] };
-        let samples: Vec<Vec<Sample>> = scans
-            .par_iter()
-            .map(|&scan| {
-                let scaled = Arc::new(self.scaler.apply(&self.cohort.scan(scan)?));
-                let visits = if scaled.region_valid.contains(&true) { parts } else { &[] };
-                let sample = |(visit, &part): (usize, &Part)| Sample {
-                    scan: scaled.clone(),
-                    key: VisitKey { seed: draw.seed, epoch: draw.epoch, scan: scan as u64, visit: visit as u64 },
-                    part,
-                    kin: if draw.pairs { self.kin[scan] } else { Kin::default() },
-                };
-                Ok(visits.iter().enumerate().map(sample).collect())
-            })
-            .collect::<Result<_, CohortError>>()?;
-        let samples: Vec<Sample> = samples.into_iter().flatten().collect();
-        if samples.is_empty() {
+        let mut visits = Vec::with_capacity(scans.len() * parts.len());
+        for &scan in scans {
+            if !self.has_signal(scan)? {
+                continue;
+            }
+            visits.extend(parts.iter().enumerate().map(|(visit, &part)| PlannedVisit {
+                key: VisitKey { seed: draw.seed, epoch: draw.epoch, scan: scan as u64, visit: visit as u64 },
+                part,
+                kin: if draw.pairs { self.kin[scan] } else { Kin::default() },
+                frames: self.cohort.index()[scan].frames,
+            }));
+        }
+        if visits.is_empty() {
             return Ok(None);
         }
-        Ok(Some(HostBatch::draw(&samples, &draw.mask, draw.noise)))
+        let samples =
+            |number: usize, range: Range<usize>| draw.hand.holds(number).then(|| self.samples(&visits[range]));
+        MicroBatches::draw(&visits, draw.micro_batch_size, (&draw.mask, draw.noise), samples).map(Some)
+    }
+
+    /// Visits with their scans, each of which is read once.
+    fn samples(&self, visits: &[PlannedVisit]) -> Result<Vec<Sample>, CohortError> {
+        let of_scan = |visits: &&[PlannedVisit]| {
+            let scan = Arc::new(self.scaler.apply(&self.cohort.scan(visits[0].key.scan as usize)?));
+            let sample = |v: &PlannedVisit| Sample { scan: scan.clone(), key: v.key, part: v.part, kin: v.kin };
+            Ok(visits.iter().map(sample).collect())
+        };
+        let scans: Vec<&[PlannedVisit]> = visits.chunk_by(|a, b| a.key.scan == b.key.scan).collect();
+        let samples = scans.par_iter().map(of_scan).collect::<Result<Vec<Vec<Sample>>, CohortError>>()?;
+        Ok(samples.into_iter().flatten().collect())
+    }
+
+    /// Whether the scaler leaves a scan a valid region. Read only where the counts of invalid regions do not say it.
+    fn has_signal(&self, scan: usize) -> Result<bool, CohortError> {
+        let missing = self.scaler.iqrs().iter().filter(|iqr| **iqr == 0.0).count();
+        if self.cohort.index()[scan].invalid_regions + missing < self.scaler.iqrs().len() {
+            return Ok(true);
+        }
+        Ok(self.scaler.apply(&self.cohort.scan(scan)?).region_valid.contains(&true))
     }
 
     /// Which part of an epoch's order belongs to a step; the last batch of an epoch may be smaller.

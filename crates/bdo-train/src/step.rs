@@ -10,6 +10,8 @@ use crate::optimiser::AdamState;
 use crate::ranks::{Ranks, RanksError};
 use bdo_data::record::{Loss, Skipped, Terms};
 use burn::tensor::Tensor;
+use std::sync::mpsc::sync_channel;
+use std::time::Instant;
 
 /// Limits of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +33,8 @@ pub struct StepReport {
     pub gradient_norm: f64,
     /// None if the step was taken.
     pub skipped: Option<Skipped>,
+    /// From the last pass of this rank to the sum over all of them; 0 for one process.
+    pub waited_seconds: f64,
 }
 
 type Passed<L> = Result<Contribution<<L as Learner>::Gradients>, <L as Learner>::Error>;
@@ -38,34 +42,25 @@ type Summed<'a, L> = Result<StepSum<'a, <L as Learner>::Gradients>, <L as Learne
 
 /// One step on the micro-batches of a batch, whose contributions are added up in their order. Each rank passes over its own;
 /// all of them come out with the same learner and report.
-pub fn take_step<'a, L: Learner>(
+pub fn take_step<L: Learner>(
     learner: L,
     adam: &mut AdamState,
-    pieces: &[L::Piece],
+    pieces: &[Option<L::Piece>],
     at: &At,
     limits: &StepLimits,
-    ranks: &'a dyn Ranks,
+    ranks: &dyn Ranks,
 ) -> Result<(L, StepReport), L::Error> {
-    let own: Vec<&L::Piece> = pieces.iter().skip(ranks.rank()).step_by(ranks.size()).collect();
-    let alone = !L::SIDE_BY_SIDE || own.len() < 2;
-    let pass = |piece: &&L::Piece| learner.pass(piece, at, alone);
-    let unreachable = |error: RanksError| L::Error::from(FitError::Ranks(error));
-    let add = |sum: Summed<'a, L>, found: Passed<L>| -> Summed<'a, L> { sum?.plus(found?).map_err(unreachable) };
-    let start: Summed<'a, L> = Ok(StepSum::new(ranks, || learner.files(), pieces.len()));
-    let sum = if alone {
-        own.iter().fold(start, |sum, piece| add(sum, pass(piece)))
-    } else {
-        fold_side_by_side(&own, start, pass, add)
-    }?;
-    let sum = sum.complete().map_err(unreachable)?;
+    let (sum, passed) = sum_of_passes(&learner, pieces, at, ranks)?;
     let (loss, mut measures) = (sum.loss.clone(), sum.measures.clone());
     learner.measured(&loss, &mut measures, at);
-    let mut report = StepReport { loss, measures, ..StepReport::default() };
+    let waited = || if ranks.size() > 1 { passed.elapsed().as_secs_f64() } else { 0.0 };
+    let mut report = StepReport { loss, measures, waited_seconds: waited(), ..StepReport::default() };
     report.skipped = refused(report.loss.total, limits.loss);
     if report.skipped.is_some() {
         return Ok((learner, report));
     }
-    let gradients = sum.gradients().map_err(unreachable)?;
+    let gradients = sum.gradients().map_err(unreachable::<L>)?;
+    report.waited_seconds = waited();
     report.gradient_norm = gradients.norm();
     if !report.gradient_norm.is_finite() {
         report.skipped = Some(Skipped::GradientNotFinite);
@@ -73,6 +68,49 @@ pub fn take_step<'a, L: Learner>(
     }
     let scale = clip_scale(report.gradient_norm, limits.clip_norm);
     Ok((learner.updated(&gradients, adam, scale, at), report))
+}
+
+/// What all micro-batches of a step add up to, and when this rank had passed over its own. With other ranks, what a pass has
+/// found is exchanged on a thread of its own while the next passes go on.
+fn sum_of_passes<'a, L: Learner>(
+    learner: &L,
+    pieces: &[Option<L::Piece>],
+    at: &At,
+    ranks: &'a dyn Ranks,
+) -> Result<(StepSum<'a, L::Gradients>, Instant), L::Error> {
+    let own: Vec<&L::Piece> = pieces.iter().flatten().collect();
+    let alone = !L::SIDE_BY_SIDE || own.len() < 2;
+    let pass = |piece: &&L::Piece| learner.pass(piece, at, alone);
+    let add = |sum: Summed<'a, L>, found: Passed<L>| -> Summed<'a, L> { sum?.plus(found?).map_err(unreachable::<L>) };
+    let start: Summed<'a, L> = Ok(StepSum::new(ranks, || learner.files(), pieces.len()));
+    if ranks.size() == 1 {
+        let sum = if alone {
+            own.iter().fold(start, |sum, piece| add(sum, pass(piece)))
+        } else {
+            fold_side_by_side(&own, start, pass, add)
+        };
+        return Ok((sum?, Instant::now()));
+    }
+    std::thread::scope(|scope| {
+        let (sender, found) = sync_channel::<Passed<L>>(1);
+        let complete = |sum: StepSum<'a, L::Gradients>| sum.complete().map_err(unreachable::<L>);
+        let adding = scope.spawn(move || found.into_iter().fold(start, add).and_then(complete));
+        // After an error nobody listens; it is what comes out.
+        let send = |(), found: Passed<L>| drop(sender.send(found));
+        if alone {
+            own.iter().for_each(|piece| send((), pass(piece)));
+        } else {
+            fold_side_by_side(&own, (), pass, send);
+        }
+        drop(sender);
+        let passed = Instant::now();
+        let sum = adding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((sum?, passed))
+    })
+}
+
+fn unreachable<L: Learner>(error: RanksError) -> L::Error {
+    FitError::Ranks(error).into()
 }
 
 fn refused(loss: f64, limit: f64) -> Option<Skipped> {

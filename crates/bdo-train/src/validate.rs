@@ -2,6 +2,7 @@
 
 use crate::bdo::{LatentSpread, RunError, latent_spread, loss_of};
 use crate::feature_measures::feature_measures;
+use crate::learner::Hand;
 use crate::source::{Draw, ScanSource};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
@@ -47,9 +48,17 @@ pub fn validate(
     let device = Device::flex();
     let mut sums = Sums::default();
     for chunk in scans.chunks(plan.batch_size) {
-        let draw = Draw { seed: plan.seed, epoch: VALIDATION_EPOCH, mask: plan.mask, noise: plan.noise, pairs: false };
-        let batch = source.batch(chunk, &draw)?;
-        let Some(host) = batch else { continue };
+        let draw = Draw {
+            seed: plan.seed,
+            epoch: VALIDATION_EPOCH,
+            mask: plan.mask,
+            noise: plan.noise,
+            pairs: false,
+            micro_batch_size: plan.batch_size,
+            hand: Hand::ALL,
+        };
+        let pieces = source.batch(chunk, &draw)?.map_or_else(Vec::new, |batch| batch.pieces);
+        let Some(host) = pieces.into_iter().flatten().next() else { continue };
         let (count, mean_square) = (host.scans(), host.target_mean_square());
         let batch = host.into_masked(&device);
         let pass = model.train_pass(teacher, &batch, model.loss_weights())?;

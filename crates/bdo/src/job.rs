@@ -4,7 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use bdo_baselines::foundation::FoundationError;
+use bdo_baselines::method::MethodError;
 use bdo_baselines::pretrain::learner::TokenRunError;
+use bdo_eval::error::EvalError;
+use bdo_eval::supervised::learner::SupervisedError;
 use bdo_mpi::announced::{Announced, Launcher};
 use bdo_mpi::library::LIBRARY_VARIABLE;
 use bdo_mpi::world::World;
@@ -12,18 +16,48 @@ use bdo_train::bdo::RunError;
 use bdo_train::fit::FitError;
 use bdo_train::ranks::{Alone, Ranks};
 
+use clap::Args;
+use serde::Serialize;
+
 use crate::answer::{Answer, complain};
 use crate::cli::Common;
 
 /// How long a rank waits for the others.
 const PATIENCE: Duration = Duration::from_mins(10);
 
+/// What verbs take that train in several processes.
+#[derive(Debug, Default, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct RankArgs {
+    /// Under mpirun or srun: end the job when another rank has not answered for so long [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    rank_timeout: Option<u64>,
+}
+
+impl RankArgs {
+    /// Does the work together with the other processes that a launcher started, or alone.
+    pub(crate) fn train(
+        &self,
+        common: &Common,
+        work: impl FnOnce(&Common, &dyn Ranks) -> anyhow::Result<Answer>,
+    ) -> anyhow::Result<Answer> {
+        let job = Job::join(self.rank_timeout.map(Duration::from_secs))?;
+        let ended = work(&job.common(common), job.ranks());
+        job.end(ended, common)
+    }
+}
+
+/// A training that all ranks have stopped, as asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Stopped(pub(crate) String);
+
 /// This process, alone or among others.
-pub(crate) struct Job(Option<World>);
+struct Job(Option<World>);
 
 impl Job {
     /// Joins the other processes if a launcher started several.
-    pub(crate) fn join(patience: Option<Duration>) -> anyhow::Result<Self> {
+    fn join(patience: Option<Duration>) -> anyhow::Result<Self> {
         let Some(announced) = Announced::here().filter(|announced| announced.processes > 1) else {
             return Ok(Self(None));
         };
@@ -43,7 +77,7 @@ impl Job {
         Ok(Self(Some(world)))
     }
 
-    pub(crate) fn ranks(&self) -> &dyn Ranks {
+    fn ranks(&self) -> &dyn Ranks {
         match &self.0 {
             None => &Alone,
             Some(world) => world,
@@ -51,12 +85,12 @@ impl Job {
     }
 
     /// One rank says what there is to say.
-    pub(crate) fn common(&self, common: &Common) -> Common {
+    fn common(&self, common: &Common) -> Common {
         Common { quiet: common.quiet || !self.ranks().is_first(), ..common.clone() }
     }
 
     /// Leaves the job. An error of this rank alone ends all of them.
-    pub(crate) fn end(self, ended: anyhow::Result<Answer>, common: &Common) -> anyhow::Result<Answer> {
+    fn end(self, ended: anyhow::Result<Answer>, common: &Common) -> anyhow::Result<Answer> {
         let Some(world) = self.0 else { return ended };
         match ended {
             Err(error) if !is_agreed(&error) => {
@@ -79,11 +113,19 @@ impl Job {
 
 /// Whether all ranks come to this end together.
 fn is_agreed(error: &anyhow::Error) -> bool {
-    let agreed = |error: &FitError| matches!(error, FitError::Interrupted { .. } | FitError::Diverged);
-    match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(RunError::Fit(error)), _) | (_, Some(TokenRunError::Fit(error))) => agreed(error),
+    let fit = |error: &FitError| matches!(error, FitError::Interrupted { .. } | FitError::Diverged);
+    let labelled = |error: &SupervisedError| match error {
+        SupervisedError::Interrupted { .. } => true,
+        SupervisedError::Fit(error) => fit(error),
         _ => false,
-    }
+    };
+    error.is::<Stopped>()
+        || matches!(error.downcast_ref(), Some(RunError::Fit(error)) if fit(error))
+        || matches!(error.downcast_ref(), Some(TokenRunError::Fit(error)) if fit(error))
+        || matches!(error.downcast_ref(), Some(EvalError::Interrupted))
+        || matches!(error.downcast_ref(), Some(EvalError::Training(error)) if labelled(error))
+        || matches!(error.downcast_ref(), Some(MethodError::Fit(error)) if labelled(error))
+        || matches!(error.downcast_ref(), Some(FoundationError::Fit(error)) if labelled(error))
 }
 
 /// Refuses to do the same work in several processes at once.
@@ -91,7 +133,7 @@ pub(crate) fn refuse_ranks() -> anyhow::Result<()> {
     match Announced::here() {
         Some(Announced { launcher: Launcher::OpenMpi | Launcher::Pmi, processes, variable }) if processes > 1 => {
             bail!(
-                "expected one process, found {processes} ({variable}); hint: mpirun is for pretrain, --shard cuts the work of other verbs"
+                "expected one process, found {processes} ({variable}); hint: mpirun is for pretrain, finetune and baseline, --shard cuts the work of other verbs"
             )
         }
         _ => Ok(()),

@@ -21,6 +21,7 @@ use crate::commands::compare::{self, CompareArgs};
 use crate::commands::pretrain::{self, PretrainArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::commands::simulate;
+use crate::job::RankArgs;
 
 /// Enough for every part of the model to move, in seconds; not enough to learn much.
 const EPOCHS: &str = "train.epochs=20";
@@ -44,7 +45,7 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
             configuration: Configuration { set, ..Configuration::default() },
             max_minutes: None,
             resume,
-            rank_timeout: None,
+            ranks: RankArgs::default(),
         };
         note(common, &request.command(common.seed));
         pretrain::run(&request, common)?;

@@ -9,13 +9,14 @@ use crate::token::place::Places;
 use bdo_data::cohort::CohortError;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
+use bdo_data::scaler::ScaledScan;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters};
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use bdo_train::bdo::RunError;
 use bdo_train::fit::FitError;
 use bdo_train::gradient::NamedGradients;
-use bdo_train::learner::{At, Batches, Contribution, Learner, WeightFiles};
+use bdo_train::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
 use bdo_train::source::{ScanSource, SourceError};
@@ -35,8 +36,6 @@ pub struct TokenLearner<M: TokenModel> {
     pub places: Option<Places>,
     /// How it is trained.
     pub recipe: TokenRecipe,
-    /// Scans whose activations are held at once.
-    pub micro_batch_size: usize,
     /// Seed of the weights.
     pub seed: u64,
     /// What the layers run.
@@ -45,19 +44,25 @@ pub struct TokenLearner<M: TokenModel> {
 
 impl<M: TokenModel> TokenLearner<M> {
     /// A model that is trained outside a run.
-    pub fn of(model: M, config: &M::Config, recipe: &TokenRecipe, micro_batch_size: usize) -> Self {
+    pub fn of(model: M, config: &M::Config, recipe: &TokenRecipe) -> Self {
         let (config, recipe, kernels) = (config.clone(), recipe.clone(), Kernels::default());
-        Self { model, config, places: None, recipe, micro_batch_size, seed: 0, kernels }
+        Self { model, config, places: None, recipe, seed: 0, kernels }
     }
 
-    /// One step on given scans.
+    /// One step on given scans, in micro-batches of so many.
     pub fn step(
         self,
-        scans: Vec<TokenScan>,
+        scans: &[TokenScan],
+        micro_batch_size: usize,
         adam: &mut AdamState,
         at: &At,
     ) -> Result<(Self, StepReport), TokenRunError> {
-        let pieces = self.pieces(scans, at);
+        let seen = |scan: &TokenScan| {
+            let frames = scan.scan.times_seconds.len();
+            SeenScan { frames, tr_seconds: scan.tr_seconds, scan: Some(scan.scan.clone()) }
+        };
+        let batch = scans.chunks(micro_batch_size.max(1)).map(|piece| piece.iter().map(seen).collect()).collect();
+        let pieces = self.pieces(batch, at);
         take_step(self, adam, &pieces, at, &StepLimits { clip_norm: f64::INFINITY, loss: f64::INFINITY }, &Alone)
     }
 }
@@ -71,6 +76,8 @@ pub struct TokenData {
     pub scans: Vec<usize>,
     /// Scans per step.
     pub batch_size: usize,
+    /// Scans whose activations are held at once.
+    pub micro_batch_size: usize,
     /// Shape and places.
     pub config: TokenConfig,
     /// Where regions are.
@@ -108,28 +115,44 @@ pub enum TokenRunError {
     Kind { found: &'static str },
 }
 
+/// A scan of a step.
+#[derive(Clone, Debug)]
+pub struct SeenScan {
+    frames: usize,
+    tr_seconds: f64,
+    /// None where its micro-batch is in another hand.
+    scan: Option<ScaledScan>,
+}
+
 impl Batches for TokenData {
-    type Batch = Vec<TokenScan>;
+    /// By micro-batch.
+    type Batch = Vec<Vec<SeenScan>>;
 
     fn steps_per_epoch(&self) -> u64 {
         self.scans.len().div_ceil(self.batch_size) as u64
     }
 
-    fn draw(&self, seed: u64, step: u64) -> Result<Option<Vec<TokenScan>>, CohortError> {
+    fn draw(&self, seed: u64, step: u64, hand: Hand) -> Result<Option<Self::Batch>, CohortError> {
         let (epoch, place) = (step / self.steps_per_epoch(), (step % self.steps_per_epoch()) as usize);
         let mut order = self.scans.clone();
         shuffle(&mut order, &mut stream("token order", &[seed, epoch]));
         let from = place * self.batch_size;
         let chosen = &order[from..(from + self.batch_size).min(order.len())];
-        let one = |&i: &usize| {
-            let scan = self.source.cohort().scan(i)?;
-            Ok(TokenScan { scan: self.source.scaler().apply(&scan), tr_seconds: scan.tr_seconds })
+        let (cohort, scaler) = (self.source.cohort(), self.source.scaler());
+        let piece = |(number, scans): (usize, &[usize])| {
+            let own = hand.holds(number);
+            let one = |&i: &usize| {
+                let entry = &cohort.index()[i];
+                let scan = own.then(|| cohort.scan(i).map(|scan| scaler.apply(&scan))).transpose()?;
+                Ok(SeenScan { frames: entry.frames, tr_seconds: entry.tr_seconds, scan })
+            };
+            scans.par_iter().map(one).collect::<Result<Vec<_>, CohortError>>()
         };
-        chosen.par_iter().map(one).collect::<Result<_, CohortError>>().map(Some)
+        chosen.chunks(self.micro_batch_size.max(1)).enumerate().map(piece).collect::<Result<_, _>>().map(Some)
     }
 
-    fn scans(batch: &Vec<TokenScan>) -> usize {
-        batch.len()
+    fn scans(batch: &Self::Batch) -> usize {
+        batch.iter().map(Vec::len).sum()
     }
 }
 
@@ -162,26 +185,24 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
         Ok(Self { model, ..self })
     }
 
-    /// Everything random is drawn here, piece after piece from one stream.
-    fn pieces(&self, batch: Vec<TokenScan>, at: &At) -> Vec<Self::Piece> {
+    /// Everything random is drawn here, piece after piece from one stream, those in other hands included.
+    fn pieces(&self, batch: Vec<Vec<SeenScan>>, at: &At) -> Vec<Option<Self::Piece>> {
         let mut rng = stream("token step", &[at.seed, at.step]);
         let grid = self.model.grid();
-        let mut pieces = Vec::new();
-        for piece in batch.chunks(self.micro_batch_size.max(1)) {
-            let mut values = Vec::new();
-            for scan in piece {
-                let cut = self.model.cut(scan.scan.times_seconds.len(), scan.tr_seconds, &mut rng);
-                values.extend(grid.patches(&scan.scan, cut));
+        let all = TokenData::scans(&batch) as f64;
+        let piece = |piece: &Vec<SeenScan>| {
+            let (mut values, mut own) = (Vec::new(), true);
+            for seen in piece {
+                let cut = self.model.cut(seen.frames, seen.tr_seconds, &mut rng);
+                match &seen.scan {
+                    Some(scan) => values.extend(grid.patches(scan, cut)),
+                    None => own = false,
+                }
             }
-            let share = piece.len() as f64 / batch.len() as f64;
-            pieces.push(TokenPiece {
-                values,
-                scans: piece.len(),
-                share,
-                masks: self.model.masks(piece.len(), &mut rng),
-            });
-        }
-        pieces
+            let (masks, share) = (self.model.masks(piece.len(), &mut rng), piece.len() as f64 / all);
+            own.then_some(TokenPiece { values, scans: piece.len(), share, masks })
+        };
+        batch.iter().map(piece).collect()
     }
 
     fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, TokenRunError> {

@@ -8,6 +8,7 @@ use super::scans::{grid_of, group_gradients};
 use super::settings::{brain_jepa, brain_lm};
 use crate::token::grid::Grid;
 use crate::token::place::Places;
+use bdo_data::shard::spread;
 use bdo_train::fit::{Keep, RunObserver, fit};
 use bdo_train::publish::{contract, people_of};
 use bdo_train::ranks::Ranks;
@@ -16,6 +17,9 @@ use bdo_train::settings::{Kind, Settings};
 use bdo_train::source::{ScanSource, SourceError};
 use bdo_train::timer::Length;
 use std::time::Instant;
+
+/// Scans whose mean connectivity places the regions, at most.
+const MOST_SCANS: usize = 2000;
 
 /// Trains a token model until the end of the plan, or until asked to stop. With a split given, the validation people are
 /// trained on too: nothing here is chosen by them.
@@ -38,6 +42,7 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
         }),
         preprocessor: contract(&source, 1.0)?,
         batch_size: settings.train.batch_size.clamp(1, scans.len()),
+        micro_batch_size: settings.train.micro_batch_size,
         model: opened.folder.join("model"),
         seed: request.seed,
         config,
@@ -64,7 +69,6 @@ fn train<M: TokenModel>(
     let learner = TokenLearner::<M> {
         model: M::of_parameters(&config, places.clone(), M::initial(&config, seed), kernels)?,
         recipe: TokenRecipe::of_settings(settings),
-        micro_batch_size: settings.train.micro_batch_size,
         config,
         places,
         seed,
@@ -96,7 +100,7 @@ fn shape(
         }
         Kind::BrainJepa => {
             notes.push("regions are placed by gradients of the training people's mean connectivity".into());
-            let places = group_gradients(source.cohort(), source.train_scans())?;
+            let places = group_gradients(source.cohort(), &spread(source.train_scans(), MOST_SCANS))?;
             Ok((TokenConfig::BrainJepa(brain_jepa(settings, grid)), Some(places)))
         }
         Kind::Bdo => Err(TokenRunError::Kind { found: Kind::Bdo.name() }),

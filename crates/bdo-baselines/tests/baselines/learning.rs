@@ -27,6 +27,7 @@ use bdo_model::ops::Kernels;
 use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
+use bdo_train::ranks::Alone;
 use std::sync::Arc;
 
 const REGIONS: usize = 10;
@@ -75,7 +76,7 @@ fn quick(recipe: Recipe, epochs: usize, rate: f64) -> Recipe {
 
 fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Parts<Arc<N::Input>>) -> FittedNetwork<N> {
     let (scans, kernels) = (&InMemory::new(), Kernels::default());
-    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None };
+    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None, ranks: &Alone };
     fit_network::<N, _>(&request, &Unobserved).unwrap()
 }
 
@@ -184,6 +185,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
         seed,
         kernels: Kernels::default(),
         states,
+        ranks: &Alone,
     };
     let predicted =
         |fitted: FittedNetwork<BrainGnn>| (predict(&fitted, &parts.test), fitted.score, fitted.train_losses.clone());
@@ -216,6 +218,7 @@ fn too_few_people_are_refused() {
         seed: 0,
         kernels: Kernels::default(),
         states: None,
+        ranks: &Alone,
     };
     let error = fit_network::<BrainNetCnn, _>(&request, &Unobserved).unwrap_err().to_string();
     assert_eq!(error, "expected at least two scans to train on and one to select with, found 1 and 0");
@@ -253,11 +256,11 @@ fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
 fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe, share: f64) {
     let scans = rhythms();
     let mut losses = Vec::new();
-    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe, scans.len()), AdamState::default());
+    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe), AdamState::default());
     for step in 0..recipe.epochs as u64 {
         // All eight scans are one batch.
         let at = At { plan: Plan::of_epochs(recipe.epochs as f64, 1), step, seed: 5 };
-        let (next, report) = learner.step(scans.clone(), &mut adam, &at).unwrap();
+        let (next, report) = learner.step(&scans, scans.len(), &mut adam, &at).unwrap();
         losses.push(report.loss.total);
         learner = next;
     }

@@ -25,6 +25,7 @@ use bdo_model::ops::Kernels;
 use bdo_train::fit::Unobserved;
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
+use bdo_train::ranks::Alone;
 use std::sync::Arc;
 
 const GRID: Grid = Grid { regions: 8, windows: 4 };
@@ -77,11 +78,11 @@ fn brain_jepa() -> (BrainJepaConfig, Places, TokenRecipe) {
 /// Trained without labels on everybody who is not tested.
 fn pretrained<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe, scans: &[TokenScan]) -> M {
     let seen = &scans[..PEOPLE[0] + PEOPLE[1]];
-    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe, 16), AdamState::default());
+    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe), AdamState::default());
     for step in 0..STEPS {
         let from = (16 * step as usize) % seen.len();
         let at = At { plan: Plan::of_epochs(STEPS as f64, 1), step, seed: 3 };
-        learner = learner.step(seen[from..from + 16].to_vec(), &mut adam, &at).unwrap().0;
+        learner = learner.step(&seen[from..from + 16], 16, &mut adam, &at).unwrap().0;
     }
     learner.model
 }
@@ -98,7 +99,7 @@ fn parts<I>(input: impl Fn(usize) -> I, label: fn(usize) -> f32) -> Parts<Arc<I>
 
 fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts<Arc<N::Input>>) -> f64 {
     let (loss, kernels, scans) = (Loss::CrossEntropy, Kernels::default(), &InMemory::new());
-    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None };
+    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None, ranks: &Alone };
     let fitted = fit_network::<N, _>(&request, &Unobserved).unwrap();
     Score::of(loss, &parts.test, &fitted.predict(scans, &parts.test).unwrap()).accuracy.unwrap()
 }
@@ -187,8 +188,8 @@ fn a_step_in_pieces_is_a_step() {
     let step = |scans: &[TokenScan], at_once: usize, seed: u64| {
         let model = TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap();
         let at = At { plan: Plan::of_epochs(60.0, 1), step: 30, seed };
-        let learner = TokenLearner::of(model, &config, &recipe, at_once);
-        learner.step(scans.to_vec(), &mut AdamState::default(), &at).unwrap()
+        let learner = TokenLearner::of(model, &config, &recipe);
+        learner.step(scans, at_once, &mut AdamState::default(), &at).unwrap()
     };
     // The last two scans cost about nine times as much. Pieces of three, three and two that all counted the same would
     // give 22 % more than the whole. Frames are constant, so that the draw of the masks matters

@@ -26,7 +26,7 @@ pub use verify::{Damage, verify};
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use arrow_ipc::Block;
@@ -104,7 +104,6 @@ pub struct Cohort {
     regions: Vec<Region>,
     index: Vec<IndexEntry>,
     participants: Participants,
-    parts: Vec<OnceLock<Buffer>>,
 }
 
 impl Cohort {
@@ -152,8 +151,7 @@ impl Cohort {
                 return Err(CohortError::Damaged { path, expected, found, scans });
             }
         }
-        let parts = manifest.parts.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { folder: folder.to_path_buf(), manifest, regions, index, participants, parts })
+        Ok(Self { folder: folder.to_path_buf(), manifest, regions, index, participants })
     }
 
     /// Where the cohort lies.
@@ -206,10 +204,8 @@ impl Cohort {
     pub fn scan(&self, i: usize) -> Result<Scan, CohortError> {
         let entry = &self.index[i];
         let path = self.folder.join(&self.manifest.parts[entry.part].file);
-        let part = self.part(entry.part)?;
-        let (from, to) = (entry.offset as usize, (entry.offset + entry.bytes) as usize);
-        let bytes = part.get(from..to).unwrap_or_default();
-        let found = blake3::hash(bytes).to_hex();
+        let bytes = map(&path, entry.offset, entry.bytes)?;
+        let found = blake3::hash(&bytes).to_hex();
         if found.as_str() != entry.blake3 {
             let (expected, found) = (format!("BLAKE3 {}", entry.blake3), found.to_string());
             return Err(CohortError::Damaged { path, expected, found, scans: vec![entry.id.to_string()] });
@@ -225,28 +221,28 @@ impl Cohort {
         let metadata_bytes = i32::from_le_bytes(size) + 8;
         let block = Block::new(0, metadata_bytes, entry.bytes as i64 - i64::from(metadata_bytes));
         let decoder = FileDecoder::new(batch::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
-        let batch = decoder.read_record_batch(&block, &part.slice_with_length(from, to - from));
+        let batch = decoder.read_record_batch(&block, &bytes);
         let batch = batch.map_err(|e| refused(&e.to_string()))?.ok_or_else(|| refused("another message"))?;
         // The index has the last word on site and person: labels can be corrected, and people of a merged cohort may have got a
         // prefix; scans are never written again.
         Ok(Scan { id: entry.id.clone(), site: entry.site.clone(), ..batch::decode(&batch) })
     }
+}
 
-    /// The memory map of a part, made when first needed.
-    fn part(&self, number: usize) -> Result<Buffer, CohortError> {
-        if let Some(map) = self.parts[number].get() {
-            return Ok(map.clone());
-        }
-        let path = self.folder.join(&self.manifest.parts[number].file);
-        let file = File::open(&path).in_file("read", &path)?;
-        #[allow(unsafe_code)]
-        // SAFETY: a published cohort is immutable: nothing of ours changes a part after its folder got its name, and each scan's
-        // bytes are hashed before they are interpreted. Another program truncating the file while it is mapped would raise
-        // SIGBUS, as with any memory map.
-        let map = unsafe { memmap2::Mmap::map(&file) }.in_file("map", &path)?;
-        let map = bytes_of(map);
-        Ok(self.parts[number].get_or_init(|| map).clone())
+/// The memory map of a stretch of a part; of none of it where the file is too short. Maps of parts that stay would count every
+/// page that was ever read as memory in use.
+fn map(path: &Path, offset: u64, bytes: u64) -> Result<Buffer, CohortError> {
+    let file = File::open(path).in_file("read", path)?;
+    let end = offset.checked_add(bytes);
+    if end.is_none_or(|end| file.metadata().is_ok_and(|found| found.len() < end)) {
+        return Ok(Buffer::from(Vec::<u8>::new()));
     }
+    #[allow(unsafe_code)]
+    // SAFETY: a published cohort is immutable: nothing of ours changes a part after its folder got its name, and each scan's
+    // bytes are hashed before they are interpreted. Another program truncating the file while it is mapped would raise
+    // SIGBUS, as with any memory map.
+    let map = unsafe { memmap2::MmapOptions::new().offset(offset).len(bytes as usize).map(&file) };
+    Ok(bytes_of(map.in_file("map", path)?))
 }
 
 /// Hands the map to Arrow without copying.

@@ -75,6 +75,9 @@ pub struct Exchange {
     pub bytes: u64,
     /// In exchanges, waiting for slower ranks included.
     pub seconds: f64,
+    /// From the rank's last pass to the sum of all: exchanges that passes did not hide, and adding up.
+    #[serde(default)]
+    pub waited: f64,
 }
 
 /// One validation.
@@ -396,7 +399,7 @@ mod tests {
             epoch: 2,
             loss: Loss { total: 1.0, terms: Terms::of([("latent", 0.25)]) },
             measures: Terms::of([("tau", 0.5)]),
-            exchange: Some(Exchange { ranks: 2, bytes: 8, seconds: 0.5 }),
+            exchange: Some(Exchange { ranks: 2, bytes: 8, seconds: 0.5, waited: 0.25 }),
             ..StepEntry::default()
         };
         for entry in [Entry::Step(step), Entry::Validation(ValidationEntry { scans: 3, ..ValidationEntry::default() })]

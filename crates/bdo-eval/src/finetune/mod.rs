@@ -24,6 +24,7 @@ use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::intake::{Centre, Intake, Windows};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{CardFacts, ModelDirectory, input_words};
+use bdo_train::ranks::Ranks;
 use rayon::prelude::*;
 use seed::{CohortScans, SeedTuning};
 use serde::{Deserialize, Serialize};
@@ -56,8 +57,12 @@ pub trait TuneObserver: Observer {
 }
 
 /// Fine-tunes a model and leaves results, predictions, splits, models and heads in the folder. Run again, it goes on
-/// after the last finished epoch.
-pub fn finetune(request: &HeadRequest<TuneSettings>, observer: &dyn TuneObserver) -> Result<HeadResult, EvalError> {
+/// after the last finished epoch. The first rank writes and has the result.
+pub fn finetune(
+    request: &HeadRequest<TuneSettings>,
+    ranks: &dyn Ranks,
+    observer: &dyn TuneObserver,
+) -> Result<Option<HeadResult>, EvalError> {
     let settings = &request.settings;
     check(settings)?;
     let mut directory = ModelDirectory::read(&request.model)?;
@@ -67,13 +72,19 @@ pub fn finetune(request: &HeadRequest<TuneSettings>, observer: &dyn TuneObserver
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let work = TuneWork::new(&directory, &cohort, &target, settings)?;
     let asked = work.asked(&model_blake3(&request.model)?);
-    let folder = WorkFolder::open(&request.out, &asked)?;
-    folder.write_json("splits.json", &manifest)?;
+    ranks.agree_on_request(&asked, &work.facts.cohort_blake3, 0)?;
+    let folder = WorkFolder::open_with(&request.out, &asked, ranks)?;
+    if ranks.is_first() {
+        folder.write_json("splits.json", &manifest)?;
+    }
     let (mut outcomes, mut members) = (Vec::new(), Vec::new());
     for split in &manifest.splits {
-        let (outcome, member) = work.tune(&folder, split, observer)?;
+        let (outcome, member) = work.tune(&folder, split, ranks, observer)?;
         outcomes.push(outcome);
         members.push(member);
+    }
+    if !ranks.is_first() {
+        return Ok(None);
     }
     let mut head = FittedHead::new(work.facts, members);
     head.write(folder.path())?;
@@ -87,7 +98,7 @@ pub fn finetune(request: &HeadRequest<TuneSettings>, observer: &dyn TuneObserver
     let outcome =
         HeadResult::new("finetune", &head, outcomes, test_data, &directory.people.known_in(&cohort), settings);
     outcome.write(&folder)?;
-    Ok(outcome)
+    Ok(Some(outcome))
 }
 
 /// A model, a cohort and a label, ready to be fine-tuned under any split.
@@ -139,6 +150,7 @@ impl<'a> TuneWork<'a> {
         &self,
         folder: &WorkFolder,
         split: &Split,
+        ranks: &dyn Ranks,
         observer: &dyn TuneObserver,
     ) -> Result<(SeedOutcome, Member), EvalError> {
         let (seed, target, directory) = (split.seed(), self.target, self.directory);
@@ -159,6 +171,7 @@ impl<'a> TuneWork<'a> {
             units,
             seed,
             checkpoints: folder.join(&format!("seed{seed}/checkpoints")),
+            ranks,
         };
         let (tried, chosen, parameters) = tuning.run(&self.settings.points, observer)?;
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
@@ -167,10 +180,18 @@ impl<'a> TuneWork<'a> {
         member.parameters = head_parameters(&parameters, self.settings.head, directory.config.width);
         // The notes are of the pre-training; a tuned model takes whole scans.
         let tuned = ModelDirectory { parameters: without_head(parameters), notes: None, ..directory.clone() };
-        publish(folder, &member, tuned, self.cohort, split, &target.name)?;
+        if ranks.is_first() {
+            publish(folder, &member, tuned, self.cohort, split, &target.name)?;
+        }
+        ranks.meet()?;
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
         member.know_scans(self.cohort);
-        let said = self.test_once(folder, &member, &parts.test, observer)?;
+        // One rank that stops here would leave the others waiting.
+        let said = if ranks.size() > 1 {
+            self.test_once(folder, &member, &parts.test, &Unstoppable)?
+        } else {
+            self.test_once(folder, &member, &parts.test, observer)?
+        };
         let outcome = SeedOutcome {
             chosen: member.chosen.clone(),
             tried: serde_json::json!(tried),
@@ -207,6 +228,11 @@ impl<'a> TuneWork<'a> {
         Ok(test.scans.iter().map(mean).collect())
     }
 }
+
+/// Work that goes on to its end.
+struct Unstoppable;
+
+impl Observer for Unstoppable {}
 
 fn check(settings: &TuneSettings) -> Result<(), EvalError> {
     let refuse = |name, expected, found: &str| Err(EvalError::setting(name, expected, found));

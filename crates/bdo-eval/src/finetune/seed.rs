@@ -20,6 +20,7 @@ use bdo_model::intake::Intake;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::RunObserver;
+use bdo_train::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -51,6 +52,7 @@ pub(super) struct SeedTuning<'a> {
     pub(super) seed: u64,
     /// Where states are kept.
     pub(super) checkpoints: PathBuf,
+    pub(super) ranks: &'a dyn Ranks,
 }
 
 impl SeedTuning<'_> {
@@ -107,6 +109,7 @@ impl SeedTuning<'_> {
             seed: self.seed,
             kernels: Kernels::Fused(Precision::fastest()),
             states: Some((&folder, &identity)),
+            ranks: self.ranks,
         };
         let watching = Watching { observer, seed: self.seed, number, steps_per_epoch: Cell::new(1) };
         Ok(fit_network(&request, &watching)?)

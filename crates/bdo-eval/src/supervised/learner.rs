@@ -14,9 +14,9 @@ use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters};
 use bdo_train::fit::{Course, FitError, Keep, RunObserver, fit};
 use bdo_train::gradient::NamedGradients;
-use bdo_train::learner::{At, Batches, Contribution, Gradients, Learner, WeightFiles};
+use bdo_train::learner::{At, Batches, Contribution, Gradients, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
-use bdo_train::ranks::Alone;
+use bdo_train::ranks::Ranks;
 use bdo_train::step::number;
 use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
@@ -96,6 +96,8 @@ pub struct Request<'a, N: Network, S: Scans> {
     pub kernels: Kernels,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a std::path::Path, &'a str)>,
+    /// The processes that train it together.
+    pub ranks: &'a dyn Ranks,
 }
 
 /// A trained network at its best epoch.
@@ -147,7 +149,7 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
     request: &Request<N, S>,
     observer: &dyn RunObserver,
 ) -> Result<FittedNetwork<N>, SupervisedError> {
-    let Request { config, recipe, loss, scans, parts, seed, kernels, states } = *request;
+    let Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks } = *request;
     let (train, validation) = (parts.train.len(), parts.validation.len());
     if train < 2 || validation == 0 {
         return Err(SupervisedError::TooFew { train, validation });
@@ -155,14 +157,15 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
     let device = Device::flex().autodiff();
     let network = N::from_parameters(config, N::initial(config, seed), kernels, &device)?;
     let (config, recipe) = (config.clone(), recipe.clone());
-    let data = SupervisedData { scans, parts, batches: recipe.batches(train), order: recipe.order };
+    let (batches, at_once) = (recipe.batches(train), N::SCANS_AT_ONCE);
+    let data = SupervisedData { scans, parts, batches, at_once, order: recipe.order };
     let course = Course::of_epochs(seed, recipe.length());
     let keep = match states {
         None => Keep::Nothing,
         Some((folder, identity)) => Keep::Checkpoints { folder: folder.to_path_buf(), identity: identity.to_owned() },
     };
     let learner = Supervised { network, config, recipe, loss, seed, kernels, device, scans: PhantomData };
-    let fitted = fit(learner, &data, &course, keep, &Alone, observer)?;
+    let fitted = fit(learner, &data, &course, keep, ranks, observer)?;
     let best = fitted.best.and_then(|mut sets| sets.pop());
     let (Some(epoch), Some(parameters)) = (fitted.progress.best, best) else {
         return Err(SupervisedError::TooFew { train, validation });
@@ -213,16 +216,22 @@ pub struct SupervisedData<'a, S: Scans> {
     parts: &'a Parts<S::Handle>,
     /// Where the batches of an epoch begin and end.
     batches: Vec<std::ops::Range<usize>>,
+    /// Most scans of a micro-batch.
+    at_once: usize,
     /// Purpose of the random stream that orders the scans.
     order: &'static str,
 }
 
-/// Inputs and labels of a step, or of a part of it.
+/// Inputs and labels of a step, by micro-batch.
 #[derive(Debug)]
 pub struct Labelled<I> {
-    inputs: Vec<Arc<I>>,
-    labels: Vec<f32>,
+    scans: usize,
+    /// None where it is in another hand.
+    pieces: Vec<Option<Examples<I>>>,
 }
+
+/// Inputs and their labels.
+type Examples<I> = (Vec<Arc<I>>, Vec<f32>);
 
 impl<S: Scans> Batches for SupervisedData<'_, S> {
     type Batch = Labelled<S::Input>;
@@ -231,21 +240,24 @@ impl<S: Scans> Batches for SupervisedData<'_, S> {
         self.batches.len() as u64
     }
 
-    fn draw(&self, seed: u64, step: u64) -> Result<Option<Labelled<S::Input>>, CohortError> {
+    fn draw(&self, seed: u64, step: u64, hand: Hand) -> Result<Option<Labelled<S::Input>>, CohortError> {
         let (epoch, place) = (step / self.steps_per_epoch(), (step % self.steps_per_epoch()) as usize);
         let mut order: Vec<usize> = (0..self.parts.train.len()).collect();
         shuffle(&mut order, &mut stream(self.order, &[seed, epoch]));
         let chosen: Vec<&Example<S::Handle>> =
             order[self.batches[place].clone()].iter().map(|i| &self.parts.train[*i]).collect();
-        let inputs = chosen
-            .par_iter()
-            .map(|example| self.scans.training(&example.scan, seed, epoch))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Some(Labelled { inputs, labels: chosen.iter().map(|example| example.label).collect() }))
+        let read = |piece: &[&Example<S::Handle>]| {
+            let inputs = piece.par_iter().map(|example| self.scans.training(&example.scan, seed, epoch));
+            let labels = piece.iter().map(|example| example.label).collect();
+            Ok((inputs.collect::<Result<Vec<_>, CohortError>>()?, labels))
+        };
+        let pieces = chosen.chunks(self.at_once.min(chosen.len()).max(1)).enumerate();
+        let pieces = pieces.map(|(number, piece)| hand.holds(number).then(|| read(piece)).transpose());
+        Ok(Some(Labelled { scans: chosen.len(), pieces: pieces.collect::<Result<_, CohortError>>()? }))
     }
 
     fn scans(batch: &Labelled<S::Input>) -> usize {
-        batch.labels.len()
+        batch.scans
     }
 }
 
@@ -317,12 +329,11 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         Ok(Self { network, ..self })
     }
 
-    fn pieces(&self, batch: Labelled<N::Input>, at: &At) -> Vec<Self::Piece> {
-        let scans = batch.labels.len();
-        let size = N::SCANS_AT_ONCE.min(scans).max(1);
-        let piece = |number: usize, inputs: &[Arc<N::Input>], labels: &[f32]| {
+    fn pieces(&self, batch: Labelled<N::Input>, at: &At) -> Vec<Option<Self::Piece>> {
+        let scans = batch.scans;
+        let piece = |number: usize, (inputs, labels): Examples<N::Input>| {
             let mix = self.recipe.mixup.then(|| mix(labels.len(), at));
-            let labels = mix.as_ref().map_or_else(|| labels.to_vec(), |mix| mix.blend(labels, 1));
+            let labels = mix.as_ref().map_or_else(|| labels.clone(), |mix| mix.blend(&labels, 1));
             let unmixed = self.loss == Loss::CrossEntropy && mix.is_none();
             let classes = if unmixed { classes(&labels) } else { None };
             let share = match self.recipe.reduction {
@@ -330,10 +341,9 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
                 Reduction::Sum => 1.0,
             };
             let training = Training { key: dropout_key(at, number), classes };
-            Piece { inputs: inputs.to_vec(), labels, mix, training, share }
+            Piece { inputs, labels, mix, training, share }
         };
-        let chunks = batch.inputs.chunks(size).zip(batch.labels.chunks(size)).enumerate();
-        chunks.map(|(number, (inputs, labels))| piece(number, inputs, labels)).collect()
+        batch.pieces.into_iter().enumerate().map(|(number, found)| Some(piece(number, found?))).collect()
     }
 
     fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NetworkGradients>, SupervisedError> {

@@ -7,6 +7,7 @@ use bdo_eval::finetune::{TuneObserver, TunePoint, TuneSettings, finetune};
 use bdo_eval::fitted::{FittedHead, HeadKind};
 use bdo_eval::outcome::HeadRequest;
 use bdo_eval::predict::{Trusting, predict};
+use bdo_train::ranks::Alone;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -55,7 +56,7 @@ fn the_loss_falls_and_predictions_can_be_repeated() {
     let cohort = cohort(dir.path(), "c", 0..40);
     for (head, out) in [(HeadKind::Linear, "linear"), (HeadKind::Attention, "attention")] {
         let request = request(dir.path(), &path, out, head);
-        let found = finetune(&request, &Watcher::patient()).unwrap();
+        let found = finetune(&request, &Alone, &Watcher::patient()).unwrap().unwrap();
         let seed = &found.seeds[0];
         assert_eq!(seed.people, [24, 8, 8]);
         for tried in seed.tried.as_array().unwrap() {
@@ -88,15 +89,15 @@ fn interrupted_anywhere_it_ends_with_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let (path, _) = model(dir.path(), "m");
     cohort(dir.path(), "c", 0..40);
-    finetune(&request(dir.path(), &path, "whole", HeadKind::Linear), &Watcher::patient()).unwrap();
+    finetune(&request(dir.path(), &path, "whole", HeadKind::Linear), &Alone, &Watcher::patient()).unwrap();
     let read = |out: &str, file: &str| std::fs::read(dir.path().join(out).join(file)).unwrap();
     // Two steps an epoch (batch 16) or one (batch 32): these looks fall into every part of the run.
     for stop_at in [1, 2, 4, 7, 9, 11] {
         let out = format!("cut{stop_at}");
         let cut = request(dir.path(), &path, &out, HeadKind::Linear);
-        let stopped = finetune(&cut, &Watcher { looks: AtomicUsize::new(0), stop_at });
+        let stopped = finetune(&cut, &Alone, &Watcher { looks: AtomicUsize::new(0), stop_at });
         assert!(matches!(stopped, Err(EvalError::Interrupted)), "stop at {stop_at}");
-        finetune(&cut, &Watcher::patient()).unwrap();
+        finetune(&cut, &Alone, &Watcher::patient()).unwrap();
         for file in ["seed0/model/model.safetensors", "head.safetensors", "result.json", "predictions.tsv"] {
             assert!(read(&out, file) == read("whole", file), "stopped at look {stop_at}: {file} differs");
         }

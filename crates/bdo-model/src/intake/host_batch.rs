@@ -28,7 +28,7 @@ pub struct VisitKey {
 }
 
 impl VisitKey {
-    fn position(self, draw: Option<u64>) -> Vec<u64> {
+    pub(super) fn position(self, draw: Option<u64>) -> Vec<u64> {
         let visit = (self.visit > 0).then_some(self.visit);
         [self.seed, self.epoch, self.scan].into_iter().chain(draw).chain(visit).collect()
     }
@@ -100,20 +100,25 @@ pub struct HostBatch {
     padded: PaddedBatch,
     latent_noise: Vec<f32>,
     process_noise: Vec<Vec<f32>>,
-    dropout_key: [u8; 32],
+    pub(super) dropout_key: [u8; 32],
     target_mean_square: f64,
-    kin: Vec<Kin>,
+    pub(super) kin: Vec<Kin>,
 }
 
 impl HostBatch {
     /// Draws frames, targets and noise for each sample; samples are padded to the longest at their end. Every sample
     /// has at least one valid region and two frames.
     pub fn draw(samples: &[Sample], mask: &MaskSettings, noise: NoiseShape) -> Self {
+        Self::draw_padded(samples, mask, noise, 0)
+    }
+
+    /// The same, padded to `least` frames at least.
+    pub(super) fn draw_padded(samples: &[Sample], mask: &MaskSettings, noise: NoiseShape, least: usize) -> Self {
         let visits: Vec<Visit> = samples
             .iter()
             .map(|s| Visit::draw_part(mask, &s.scan.times_seconds, s.part, &mut stream("visit", &s.key.position(None))))
             .collect();
-        let mut host = Self::of_visits(samples, &visits, noise);
+        let mut host = Self::of_visits_padded(samples, &visits, noise, least);
         if mask.region_ratio > 0.0 {
             host.hide_regions(samples, mask.region_ratio);
         }
@@ -136,9 +141,13 @@ impl HostBatch {
 
     /// The batch of visits already drawn.
     pub fn of_visits(samples: &[Sample], visits: &[Visit], noise: NoiseShape) -> Self {
-        let lengths: Vec<usize> = visits.iter().map(|visit| visit.frames.len()).collect();
+        Self::of_visits_padded(samples, visits, noise, 0)
+    }
+
+    fn of_visits_padded(samples: &[Sample], visits: &[Visit], noise: NoiseShape, least: usize) -> Self {
+        let longest = visits.iter().map(|visit| visit.frames.len()).max().unwrap_or(0).max(least);
         let region_valid = samples.iter().flat_map(|s| s.scan.region_valid.iter().copied()).collect();
-        let padded = PaddedBatch::new(&lengths, region_valid);
+        let padded = PaddedBatch::of_length(samples.len(), longest, region_valid);
         let size = padded.frames.valid.len() * noise.width;
         let mut host = Self {
             width: noise.width,
@@ -218,34 +227,6 @@ impl HostBatch {
         &mut self.padded.series
     }
 
-    /// Cuts the batch into pieces of at most `scans` samples of one group, for gradient accumulation.
-    pub fn micro_batches(self, scans: usize) -> Vec<Self> {
-        let k = self.padded.frames.frames;
-        let pieces: Vec<usize> = (self.kin.chunk_by(|a, b| a.group == b.group))
-            .flat_map(|group| group.chunks(scans.max(1)).map(<[Kin]>::len))
-            .collect();
-        if pieces.len() < 2 {
-            return vec![self];
-        }
-        let cut = |from: usize, to: usize| {
-            let wide = from * k * self.width..to * k * self.width;
-            Self {
-                width: self.width,
-                padded: self.padded.samples(from..to),
-                latent_noise: self.latent_noise[wide.clone()].to_vec(),
-                process_noise: self.process_noise.iter().map(|draw| draw[wide.clone()].to_vec()).collect(),
-                dropout_key: *blake3::keyed_hash(&self.dropout_key, &(from as u64).to_le_bytes()).as_bytes(),
-                target_mean_square: self.target_mean_square,
-                kin: self.kin[from..to].to_vec(),
-            }
-        };
-        let ends = pieces.iter().scan(0, |end, piece| {
-            *end += piece;
-            Some(*end)
-        });
-        ends.zip(&pieces).map(|(end, piece)| cut(end - piece, end)).collect()
-    }
-
     /// Moves the batch onto a device.
     pub fn into_masked(self, device: &Device) -> MaskedBatch {
         let shape = [self.padded.frames.batch, self.padded.frames.frames, self.width];
@@ -316,7 +297,7 @@ pub fn unit_sized(mut scan: ScaledScan, config: &ModelConfig) -> ScaledScan {
     scan
 }
 
-fn dropout_key(key: VisitKey) -> [u8; 32] {
+pub(super) fn dropout_key(key: VisitKey) -> [u8; 32] {
     let mut bytes = [0; 32];
     rand_chacha::rand_core::Rng::fill_bytes(&mut stream("dropout", &key.position(None)), &mut bytes);
     bytes
@@ -352,46 +333,5 @@ mod tests {
             assert!(rows.filter(|&row| !host.padded.frames.context[row]).all(|row| hidden(row).is_empty()));
         }
         assert_ne!(hidden(host.padded.frames.context.iter().position(|c| *c).unwrap_or(0)).len(), 0);
-    }
-
-    fn noisy_scan(number: u64, frames: usize, regions: usize) -> ScaledScan {
-        let mut values = vec![0.0; frames * regions];
-        fill_normal(&mut stream("host batch test", &[number]), &mut values);
-        ScaledScan {
-            times_seconds: (0..frames).map(|i| 2.0 * i as f64).collect(),
-            values,
-            region_valid: vec![true; regions],
-        }
-    }
-
-    const NOISE: NoiseShape =
-        NoiseShape { width: 4, draws: 1, sample_latent: true, unit_input: false, unit_regions: false };
-
-    #[test]
-    fn micro_batches_end_with_groups_and_keep_whose_is_what() {
-        let regions = 4;
-        // Groups of two, three and one scan, each visited twice, of lengths that need padding.
-        let groups = [0, 0, 1, 1, 1, 0];
-        let samples: Vec<Sample> = (0..6)
-            .flat_map(|scan| [Part::FirstHalf, Part::SecondHalf].map(|part| (scan, part)))
-            .enumerate()
-            .map(|(visit, (scan, part))| Sample {
-                scan: Arc::new(noisy_scan(scan as u64, 24 + 3 * scan, regions)),
-                key: VisitKey { seed: 1, epoch: 2, scan: scan as u64, visit: visit as u64 % 2 },
-                part,
-                kin: Kin { scan, person: scan / 2, group: groups[scan] },
-            })
-            .collect();
-        let mask = MaskSettings { ratio: 0.5, centre: Centre::Visible, ..MaskSettings::default() };
-        let whole = HostBatch::draw(&samples, &mask, NOISE);
-        for (most, sizes) in [(4, vec![4, 4, 2, 2]), (2, vec![2; 6]), (64, vec![4, 6, 2])] {
-            let pieces = whole.clone().micro_batches(most);
-            assert_eq!(pieces.iter().map(HostBatch::scans).collect::<Vec<_>>(), sizes);
-            assert!(pieces.iter().all(|piece| piece.kin.iter().all(|kin| kin.group == piece.kin[0].group)));
-            let kin: Vec<Kin> = pieces.iter().flat_map(|piece| piece.kin.clone()).collect();
-            assert_eq!(kin, samples.iter().map(|sample| sample.kin).collect::<Vec<_>>());
-            let series: Vec<f32> = pieces.iter().flat_map(|piece| piece.padded.series.clone()).collect();
-            assert_eq!(series, whole.padded.series);
-        }
     }
 }

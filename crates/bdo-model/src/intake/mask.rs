@@ -99,12 +99,7 @@ impl Visit {
 
     /// The same from a part of the scan.
     pub fn draw_part(settings: &MaskSettings, times_seconds: &[f64], part: Part, rng: &mut impl Rng) -> Self {
-        let part = part.frames(times_seconds.len());
-        let varied = settings.varied > 0.0 && unit(rng) < settings.varied;
-        let mut frames = if varied { vary(part.len(), rng) } else { stretch(settings, part.len(), rng) };
-        choose(&mut frames, settings.frames.max(2), rng);
-        frames.iter_mut().for_each(|frame| *frame += part.start);
-        frames.sort_unstable();
+        let frames = Self::draw_frames(settings, times_seconds.len(), part, rng);
         let count = frames.len();
         let scan_clock = settings.stretch == 0.0 && settings.varied == 0.0;
         let origin_seconds = if scan_clock { 0.0 } else { times_seconds[frames[0]] };
@@ -114,6 +109,17 @@ impl Visit {
             settings.ratio
         };
         Self { frames, context: draw_context(ratio, count, rng), origin_seconds, centre: settings.centre }
+    }
+
+    /// The frames of a visit to a part of a scan of `count` frames, in order: the first that a visit draws.
+    pub(super) fn draw_frames(settings: &MaskSettings, count: usize, part: Part, rng: &mut impl Rng) -> Vec<usize> {
+        let part = part.frames(count);
+        let varied = settings.varied > 0.0 && unit(rng) < settings.varied;
+        let mut frames = if varied { vary(part.len(), rng) } else { stretch(settings, part.len(), rng) };
+        choose(&mut frames, settings.frames.max(2), rng);
+        frames.iter_mut().for_each(|frame| *frame += part.start);
+        frames.sort_unstable();
+        frames
     }
 }
 

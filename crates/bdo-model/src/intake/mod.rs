@@ -4,6 +4,7 @@
 mod host_batch;
 mod mask;
 mod masked;
+mod micro_batch;
 mod padded;
 mod timing;
 mod windows;
@@ -12,6 +13,7 @@ pub(crate) use host_batch::NO_SIZE;
 pub use host_batch::{HostBatch, Kin, NoiseShape, Sample, VisitKey, unit_sized};
 pub use mask::{Centre, MaskSettings, Part, Visit, target_count};
 pub use masked::{Masked, Units};
+pub use micro_batch::{MicroBatches, PlannedVisit};
 pub use padded::PaddedBatch;
 pub use timing::Timing;
 pub use windows::{Window, Windows};

@@ -20,10 +20,14 @@ impl PaddedBatch {
     /// Room for samples with so many frames; every row is padding until it is set. `region_valid` holds one entry for
     /// each region of each sample.
     pub fn new(lengths: &[usize], region_valid: Vec<bool>) -> Self {
-        let longest = lengths.iter().copied().max().unwrap_or(0);
-        let slots = lengths.len() * longest;
+        Self::of_length(lengths.len(), lengths.iter().copied().max().unwrap_or(0), region_valid)
+    }
+
+    /// The same for a number of samples with at most `longest` frames.
+    pub(crate) fn of_length(samples: usize, longest: usize, region_valid: Vec<bool>) -> Self {
+        let slots = samples * longest;
         let frames = Frames {
-            batch: lengths.len(),
+            batch: samples,
             frames: longest,
             times_seconds: vec![0.0; slots],
             context: vec![false; slots],

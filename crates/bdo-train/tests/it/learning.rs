@@ -6,7 +6,7 @@ use bdo_data::scan::valid_regions;
 use bdo_data::synth::{Generator, SynthSpec};
 use bdo_model::config::{LossConfig, ModelConfig};
 use bdo_model::fingerprint::{FittedFingerprint, together};
-use bdo_model::intake::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, VisitKey};
+use bdo_model::intake::{Kin, MaskSettings, MicroBatches, NoiseShape, Part, Sample, VisitKey};
 use bdo_model::ops::{Kernels, Precision};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::checkpoint::{CheckpointSets, Progress, StoredState};
@@ -68,7 +68,6 @@ impl Run {
         let mut settings = Settings::preset(Preset::Paper);
         let train = &mut settings.train;
         (train.learning_rate_start, train.learning_rate_end) = (train.learning_rate, train.learning_rate);
-        train.micro_batch_size = 16;
         let learner = BdoLearner::with_kernels(config, &settings, kernels, 7, &Device::flex().autodiff()).unwrap();
         let key = |scan| VisitKey { seed: 3, epoch: 0, scan, visit: 0 };
         let samples = people(16).into_iter().enumerate().map(|(i, scan)| Sample::alone(scan, key(i as u64))).collect();
@@ -100,7 +99,7 @@ impl Run {
         run
     }
 
-    fn step(&mut self, batch: HostBatch) -> StepReport {
+    fn step(&mut self, batch: MicroBatches) -> StepReport {
         let at = At { plan: Plan::of_epochs(1000.0, 1), step: 0, seed: 3 };
         let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
         let pieces = self.learner.pieces(batch, &at);
@@ -110,12 +109,12 @@ impl Run {
         report
     }
 
-    fn batch(&mut self, epoch: u64) -> HostBatch {
+    fn batch(&mut self, epoch: u64) -> MicroBatches {
         for sample in &mut self.samples {
             sample.key.epoch = epoch;
         }
         let noise = NoiseShape::of(self.learner.model.config());
-        HostBatch::draw(&self.samples, &MaskSettings { frames: 60, ..MaskSettings::default() }, noise)
+        MicroBatches::of_samples(&self.samples, 16, &MaskSettings { frames: 60, ..MaskSettings::default() }, noise)
     }
 
     /// Mean loss of the first and of the last tenth of the steps.
@@ -211,7 +210,7 @@ fn a_poisoned_batch_changes_nothing() {
     let before = (run.learner.parameters(), run.state.clone());
     for (i, poison) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].into_iter().enumerate() {
         let mut batch = run.batch(10);
-        batch.series_mut()[i * 1000 + 3] = poison;
+        batch.pieces[0].as_mut().unwrap().series_mut()[i * 1000 + 3] = poison;
         let report = run.step(batch);
         assert!(matches!(report.skipped, Some(Skipped::LossNotFinite | Skipped::GradientNotFinite)), "{report:?}");
         assert_eq!((run.learner.parameters(), run.state.clone()), before);

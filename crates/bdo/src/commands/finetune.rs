@@ -3,6 +3,7 @@
 use bdo_data::cohort::Observer;
 use bdo_eval::finetune::{TuneObserver, TunePoint, TuneSettings, finetune};
 use bdo_eval::fitted::HeadKind;
+use bdo_train::ranks::Ranks;
 use clap::Args;
 use std::io::IsTerminal;
 
@@ -10,12 +11,13 @@ use super::probe::report;
 use crate::answer::{Answer, note};
 use crate::args::{Labelled, one_of};
 use crate::cli::Common;
+use crate::job::RankArgs;
 use crate::progress::Progress;
 
 /// Train a model further, end to end, on a label; run again to go on
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  bdo finetune --model run/model --data cohort --target sex --out tuned-sex --epochs 10 --frames 80"
+    after_help = "Examples:\n  bdo finetune --model run/model --data cohort --target sex --out tuned-sex --epochs 10 --frames 80\n  mpirun -n 4 bdo finetune --model run/model --data cohort --target sex --out tuned-sex"
 )]
 pub(crate) struct FinetuneArgs {
     #[command(flatten)]
@@ -33,10 +35,16 @@ pub(crate) struct FinetuneArgs {
     /// Frames drawn of a scan at each visit, 0 for the whole scan; validation and test see whole scans
     #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 160)]
     frames: usize,
+    #[command(flatten)]
+    ranks: RankArgs,
 }
 
 pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
+    args.ranks.train(common, |common, ranks| train(args, common, ranks))
+}
+
+fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
     let points = TunePoint::subset(args.budget as usize);
     for (i, point) in points.iter().enumerate() {
         let TunePoint { batch_size, learning_rate, least_learning_rate, weight_decay, layer_decay } = point;
@@ -58,9 +66,9 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
     });
     let runs = args.on.repetitions.list().len() * request.settings.points.len();
     let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common)?, args, common };
-    let found = finetune(&request, &watcher);
+    let found = finetune(&request, ranks, &watcher);
     watcher.progress.finish();
-    Ok(report(&found?, &args.on.out, common))
+    Ok(found?.map_or_else(Answer::nothing, |found| report(&found, &args.on.out, common)))
 }
 
 /// Shows epochs; what is embedded on the way is not worth a bar of its own.

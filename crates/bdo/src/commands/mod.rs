@@ -33,7 +33,7 @@ pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
     if let Some(threads) = common.threads {
         rayon::ThreadPoolBuilder::new().num_threads(usize::from(threads)).build_global()?;
     }
-    if !matches!(verb, Verb::Pretrain(_)) {
+    if !matches!(verb, Verb::Pretrain(_) | Verb::Finetune(_) | Verb::Baseline(_)) {
         refuse_ranks()?;
     }
     match verb {

@@ -1,7 +1,6 @@
 //! `bdo pretrain`: a cohort into a model.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use bdo_data::record::{RunRecord, is_run};
 use bdo_report::kind::Kind as PageKind;
@@ -18,7 +17,7 @@ use super::report::leave_page;
 use crate::answer::{Answer, note};
 use crate::args::{Configuration, Data, command_line};
 use crate::cli::Common;
-use crate::job::Job;
+use crate::job::RankArgs;
 use crate::progress::Progress;
 
 /// Train a model on a cohort, without labels
@@ -42,9 +41,9 @@ pub(crate) struct PretrainArgs {
     /// Go on with the run that is there
     #[arg(long, help_heading = "Training")]
     pub(crate) resume: bool,
-    /// Under mpirun or srun: end the job when another rank has not answered for so long [default: 600]
-    #[arg(long, value_name = "SECONDS", help_heading = "Training", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rank_timeout: Option<u64>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) ranks: RankArgs,
 }
 
 impl PretrainArgs {
@@ -56,9 +55,7 @@ impl PretrainArgs {
 
 pub(crate) fn run(args: &PretrainArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
-    let job = Job::join(args.rank_timeout.map(Duration::from_secs))?;
-    let ended = train(args, &job.common(common), job.ranks());
-    job.end(ended, common)
+    args.ranks.train(common, |common, ranks| train(args, common, ranks))
 }
 
 fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {

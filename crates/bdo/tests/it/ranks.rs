@@ -95,6 +95,75 @@ fn any_number_of_ranks_gives_the_same_bytes() {
     }
 }
 
+/// Everything that learning with labels leaves behind but locks, times and what is only there to go on from.
+fn learned(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let kept = |path: &str| {
+        let timed = ["lock", "journal.jsonl", "result.json", "run.json", "config.toml", "report.html"];
+        let name = path.rsplit('/').next().unwrap_or(path);
+        !timed.contains(&name)
+            && !name.starts_with("seed-")
+            && !path.contains("checkpoints")
+            && !path.contains("events")
+    };
+    let files = bytes(folder).into_iter().map(|(path, bytes)| (path.display().to_string(), bytes));
+    files.filter(|(path, _)| kept(path)).collect()
+}
+
+#[test]
+fn labels_are_learned_to_the_same_bytes_by_any_number_of_ranks() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    run_json(dir.path(), &format!("pretrain --data c --out run {BDO} --quiet").replace("epochs=5", "epochs=1"));
+    let tokens = "--set train.epochs=1 --set train.batch_size=8 --set train.micro_batch_size=2";
+    // Two micro-batches of eight visits in a step of fine-tuning; one in a step of the others, for whose statistics of a batch
+    // there is no other way.
+    let works = [
+        (
+            "finetune --model run/model --epochs 2 --budget 1 --frames 16 --seeds 0,1 --target sex".to_owned(),
+            vec![2, 3],
+        ),
+        ("baseline brainnetcnn --epochs 2 --seeds 0 --target sex".to_owned(), vec![2]),
+        (
+            format!(
+                "baseline brainlm {tokens} --finetune --finetune-epochs 1 --finetune-budget 1 --seeds 0 --target sex"
+            ),
+            vec![3],
+        ),
+    ];
+    for (number, (work, counts)) in works.iter().enumerate() {
+        let asked = |out: &str| format!("{work} --data c --out {out} --quiet");
+        let alone = format!("alone-{number}");
+        run_json(dir.path(), &asked(&alone));
+        let expected = learned(&dir.path().join(&alone));
+        assert!(expected.iter().any(|(path, _)| path.ends_with("predictions.tsv")), "{work}");
+        for launcher in launchers() {
+            for ranks in counts {
+                let name = format!("{number}-{}-{ranks}", launcher.0);
+                insist(mpirun(launcher, dir.path(), &[(*ranks, &asked(&name))]));
+                let found = learned(&dir.path().join(&name));
+                let names =
+                    |files: &[(String, Vec<u8>)]| files.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
+                assert_eq!(names(&found), names(&expected), "{name}");
+                let other: Vec<_> = found.iter().zip(&expected).filter(|(a, b)| a != b).map(|(a, _)| &a.0).collect();
+                assert!(other.is_empty(), "{name}: other bytes than one process in {other:?}");
+                // Run again, it is already there.
+                insist(mpirun(launcher, dir.path(), &[(1, &asked(&name))]));
+            }
+        }
+    }
+    for launcher in launchers() {
+        let asked = |epochs| format!("{} --data c --out other --quiet", works[0].0.replace("--epochs 2", epochs));
+        let output =
+            mpirun(launcher, dir.path(), &[(1, &asked("--epochs 2")), (1, &asked("--epochs 3"))]).output().unwrap();
+        let said = said(&output);
+        assert!(
+            !output.status.success() && said.contains("error: rank 1 on ") && said.contains("request.settings"),
+            "{said}"
+        );
+        assert!(!dir.path().join("other").exists(), "work was begun");
+    }
+}
+
 #[test]
 fn ranks_that_are_asked_for_different_things_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,7 +251,9 @@ fn a_killed_rank_ends_the_job_which_resumes_on_another_number_of_ranks() {
         while landed < kills {
             let name = format!("{}-{round}", launcher.0);
             let mut rng = stream("kill a rank", &[round]);
-            let (ranks, other) = (2 + below(&mut rng, 3) as usize, 1 + below(&mut rng, 4) as usize);
+            // Two to four ranks, then another number of them.
+            let (ranks, other) = (2 + below(&mut rng, 3) as usize, 1 + below(&mut rng, 3) as usize);
+            let other = if other < ranks { other } else { other + 1 };
             let mut command = mpirun(launcher, dir.path(), &[(ranks, &asked(&name))]);
             let mut job = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             round += 1;

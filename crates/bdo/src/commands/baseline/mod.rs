@@ -23,7 +23,7 @@ use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::Score;
 use bdo_model::ops::Kernels;
 use bdo_train::fit::{FitError, RunObserver};
-use bdo_train::ranks::Alone;
+use bdo_train::ranks::Ranks;
 use bdo_train::run::{Request, Summary};
 use bdo_train::settings::Settings;
 use clap::Args;
@@ -35,13 +35,14 @@ use super::peak_rss_mib;
 use crate::answer::{Answer, note};
 use crate::args::{Choice, Choices, Data, Seeds, one_of, positive};
 use crate::cli::Common;
+use crate::job::{RankArgs, Stopped};
 use crate::progress::Progress;
 use plan::{Plan, Pretraining};
 
 /// Train a method BDO is compared with, and score it on people it has not seen
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bdo baseline brainnetcnn --data cohort --target sex --out cnn-sex\n  bdo baseline braingnn --data cohort --target age --out gnn-age --set train.epochs=20"
+    after_help = "Examples:\n  bdo baseline brainnetcnn --data cohort --target sex --out cnn-sex\n  bdo baseline braingnn --data cohort --target age --out gnn-age --set train.epochs=20\n  mpirun -n 4 bdo baseline brainlm --data cohort --target sex --out lm-sex"
 )]
 pub(crate) struct BaselineArgs {
     /// The method
@@ -59,6 +60,8 @@ pub(crate) struct BaselineArgs {
     repetitions: Seeds,
     #[command(flatten)]
     training: Training,
+    #[command(flatten)]
+    ranks: RankArgs,
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +128,10 @@ struct SeedResult {
 
 pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
+    args.ranks.train(common, |common, ranks| train(args, common, ranks))
+}
+
+fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
     let plan = Plan::of(args)?;
     let cohort = Cohort::open(&args.cohort.data)?;
     let labels = Target::of_one_output(cohort.participants(), &args.target)?;
@@ -132,12 +139,22 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
     let identity = json!({
         "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
     });
-    claim(&args.out, &identity, &splits)?;
+    ranks.agree_on_request(&identity, &splits.cohort_blake3, common.seed)?;
+    if ranks.is_first() {
+        claim(&args.out, &identity, &splits)?;
+    }
+    ranks.meet()?;
     let started = Instant::now();
     let regions = cohort.regions().len();
     let progress = Progress::start("baseline", plan.epochs() * splits.splits.len(), common)?;
     let set = match &plan {
         Plan::Connectivity { method, .. } => {
+            if ranks.size() > 1 {
+                note(
+                    common,
+                    &format!("a step of {} is one micro-batch: other ranks wait for the first", method.name()),
+                );
+            }
             let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
             if !set.left_out().is_empty() {
                 note(
@@ -149,8 +166,8 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
         }
         Plan::Foundation { .. } => None,
     };
-    let work =
-        Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set: set.as_ref(), progress: &progress };
+    let (set, progress) = (set.as_ref(), &progress);
+    let work = Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set, progress, ranks };
     let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
     progress.finish();
     let summary = summary(&results, loss_of(&labels.kind));
@@ -165,6 +182,9 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
         "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
         "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
     });
+    if !ranks.is_first() {
+        return Ok(Answer::nothing());
+    }
     durable::write(&args.out.join("predictions.tsv"), predictions(&results).as_bytes())?;
     durable::write_json(&args.out.join("result.json"), &json)?;
     let text = text(plan.name(), args, &results, &summary);
@@ -202,6 +222,7 @@ struct Work<'a> {
     labels: &'a Target,
     set: Option<&'a ConnectomeSet>,
     progress: &'a Progress,
+    ranks: &'a dyn Ranks,
 }
 
 impl Work<'_> {
@@ -209,12 +230,14 @@ impl Work<'_> {
     fn one_seed(&self, split: &Split) -> anyhow::Result<SeedResult> {
         let seed = split.seed();
         let file = self.args.out.join(format!("seed-{seed}.json"));
-        if file.exists()
-            && let Ok(done) = serde_json::from_slice::<SeedResult>(&durable::read(&file)?)
-            && done.split_blake3 == split.blake3
-        {
+        let done = || -> anyhow::Result<Option<SeedResult>> {
+            let found = if file.exists() { serde_json::from_slice(&durable::read(&file)?).ok() } else { None };
+            Ok(found.filter(|done: &SeedResult| done.split_blake3 == split.blake3))
+        };
+        // The first rank has written it, and knows whether it has.
+        if self.ranks.first(done()?.is_some())? {
             self.progress.skip(self.plan.epochs());
-            return Ok(done);
+            return done()?.with_context(|| format!("{}: expected what the first rank sees", file.display()));
         }
         let started = Instant::now();
         let scale = self.labels.scale(&split.train);
@@ -242,6 +265,7 @@ impl Work<'_> {
                     tuning: tuning.as_ref(),
                     states: Some((&folder, &split.blake3)),
                     features: None,
+                    ranks: self.ranks,
                 };
                 let epochs = Epochs { progress: self.progress, seed };
                 let found = method.run(self.cohort, split, &run, &label, &epochs)?;
@@ -265,6 +289,9 @@ impl Work<'_> {
             seconds: started.elapsed().as_secs_f64(),
             predictions,
         };
+        if !self.ranks.is_first() {
+            return Ok(result);
+        }
         durable::write(&file, serde_json::to_string(&result)?.as_bytes())?;
         let states = self.checkpoints(seed);
         if states.is_dir() {
@@ -283,7 +310,14 @@ impl Work<'_> {
             }
             Pretraining::Own(settings) => {
                 let out = self.args.out.join(format!("pretraining-{}", split.seed()));
-                let found = pretrain_tokens(&self.args.cohort.data, &out, settings, run_seed, split, self.common)?;
+                let found = pretrain_tokens(
+                    &self.args.cohort.data,
+                    &out,
+                    settings,
+                    run_seed,
+                    split,
+                    (self.common, self.ranks),
+                )?;
                 Ok((found.model, 0))
             }
         }
@@ -307,7 +341,8 @@ impl Work<'_> {
         let seed = split.seed();
         let states = self.checkpoints(seed);
         let (loss, kernels) = (loss_of(&self.labels.kind), kernels());
-        let run = Run { recipe, loss, seed: run_seed, kernels, states: Some((&states, &split.blake3)) };
+        let (states, ranks) = (Some((states.as_path(), split.blake3.as_str())), self.ranks);
+        let run = Run { recipe, loss, seed: run_seed, kernels, states, ranks };
         let outcome = method.run(set.regions(), keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
         Ok((outcome, set.people().to_vec()))
     }
@@ -336,7 +371,7 @@ pub(crate) fn pretrain_tokens(
     settings: &Settings,
     seed: u64,
     split: &Split,
-    common: &Common,
+    (common, ranks): (&Common, &dyn Ranks),
 ) -> anyhow::Result<Summary> {
     let request = Request {
         data: data.to_path_buf(),
@@ -347,11 +382,12 @@ pub(crate) fn pretrain_tokens(
         people: Some(split.clone()),
     };
     let progress = Progress::start("pretrain", 0, common)?;
-    let summary = pretrain(&request, &Alone, &progress);
+    let summary = pretrain(&request, ranks, &progress);
     progress.finish();
     match summary {
         Err(TokenRunError::Fit(FitError::Interrupted { step })) => {
-            bail!("interrupted at step {step} of pre-training; run the same command again to go on")
+            Err(Stopped(format!("interrupted at step {step} of pre-training; run the same command again to go on"))
+                .into())
         }
         other => Ok(other?),
     }

@@ -147,13 +147,13 @@ impl Contestant {
             };
             return Self { facts, work: Box::new(work) };
         }
-        let mut learner = Some(TokenLearner::of(model, config, recipe, scans.len()));
+        let mut learner = Some(TokenLearner::of(model, config, recipe));
         // In the middle of a long run: a rate above zero, the moving average still moving.
         let at = At { plan: Plan::of_epochs(1000.0, 1), step: 500, seed: 0 };
         let mut adam = AdamState::default();
         let work = move || -> anyhow::Result<()> {
             let taken = learner.take().context("an earlier step failed")?;
-            learner = Some(taken.step(scans.clone(), &mut adam, &at)?.0);
+            learner = Some(taken.step(&scans, scans.len(), &mut adam, &at)?.0);
             Ok(())
         };
         Self { facts, work: Box::new(work) }

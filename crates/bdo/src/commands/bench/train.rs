@@ -3,7 +3,7 @@
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_model::config::ModelConfig;
-use bdo_model::intake::{HostBatch, MaskSettings, NoiseShape, Sample, VisitKey};
+use bdo_model::intake::{MaskSettings, MicroBatches, NoiseShape, Sample, VisitKey};
 use bdo_model::ops::{Kernels, Precision};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::learner::{At, Learner};
@@ -22,6 +22,7 @@ pub(super) struct TrainStep {
     adam: AdamState,
     samples: Vec<Sample>,
     mask: MaskSettings,
+    micro_batch: usize,
     at: At,
     precision: Precision,
     flops: f64,
@@ -57,8 +58,7 @@ impl TrainStep {
         micro_batch: usize,
         seed: u64,
     ) -> anyhow::Result<Self> {
-        let mut settings = Settings::preset(Preset::Paper);
-        settings.train.micro_batch_size = micro_batch;
+        let settings = Settings::preset(Preset::Paper);
         let learner = BdoLearner::with_kernels(config, &settings, kernels, seed, &Device::flex().autodiff())?;
         let mask = MaskSettings { frames, ..MaskSettings::default() };
         let targets = (0.75 * frames as f64 + 0.5) as usize;
@@ -66,7 +66,7 @@ impl TrainStep {
         let at = At { plan: Plan::of_epochs(1000.0, 1), step: 500, seed };
         let flops = workload::train_flops(config, samples.len(), frames - targets, targets);
         let (noise, adam) = (NoiseShape::of(config), AdamState::default());
-        Ok(Self { learner: Some(learner), noise, adam, samples, mask, at, precision, flops })
+        Ok(Self { learner: Some(learner), noise, adam, samples, mask, micro_batch, at, precision, flops })
     }
 }
 
@@ -76,7 +76,8 @@ impl Step for TrainStep {
             sample.key.epoch += 1;
         }
         let learner = self.learner.take().expect("a step puts the learner back");
-        let pieces = learner.pieces(HostBatch::draw(&self.samples, &self.mask, self.noise), &self.at);
+        let batch = MicroBatches::of_samples(&self.samples, self.micro_batch, &self.mask, self.noise);
+        let pieces = learner.pieces(batch, &self.at);
         let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
         let (learner, report) = take_step(learner, &mut self.adam, &pieces, &self.at, &limits, &Alone)?;
         self.learner = Some(learner);

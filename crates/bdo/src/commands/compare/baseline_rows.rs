@@ -18,6 +18,7 @@ use bdo_eval::select::loss_of;
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_model::ops::Kernels;
 use bdo_train::fit::Unobserved;
+use bdo_train::ranks::Alone;
 use bdo_train::settings::Settings;
 use rand_chacha::rand_core::Rng;
 
@@ -119,7 +120,7 @@ impl Tokens {
         // Another configuration is another run; labels that share a division of people share it.
         let folder = format!("{name}-{}-{}", &split.blake3[..16], &self.settings.blake3()[..8]);
         let out = self.out.join(folder);
-        let pretrained = pretrain_tokens(&self.data, &out, &self.settings, seed, split, &self.quiet)
+        let pretrained = pretrain_tokens(&self.data, &out, &self.settings, seed, split, (&self.quiet, &Alone))
             .map_err(|error| MethodError::Other(error.into()))?;
         let features = out.join("features");
         let run = FoundationRun {
@@ -130,6 +131,7 @@ impl Tokens {
             tuning: self.tuning.as_ref(),
             states: None,
             features: Some(&features),
+            ranks: &Alone,
         };
         let found = self.method.run(task.cohort, split, &run, label, &Unobserved).map_err(other)?;
         let mut flags = pretrained.notes;
@@ -176,7 +178,7 @@ impl Method for BaselineRow {
             Kind::Connectivity(method, recipe, set) => {
                 let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
-                let run = Run { recipe, loss, seed, kernels, states: None };
+                let run = Run { recipe, loss, seed, kernels, states: None, ranks: &Alone };
                 let outcome = method.run(set.regions(), &keys, &parts, &run, &Unobserved).map_err(other)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();
