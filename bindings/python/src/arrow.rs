@@ -24,15 +24,15 @@ struct Held {
     list: FixedSizeListArray,
 }
 
+/// Names of columns and values of a table.
+type Table<'py> = (Option<Vec<String>>, Bound<'py, PyArray2<f32>>);
+
 /// Names of the columns, where it has columns, and its values as frames x regions. Rows of float32 stay where they are; columns
 /// lie one after the other, so their values have to be brought together, which is done once.
 #[pyfunction]
-pub(crate) fn from_arrow<'py>(
-    py: Python<'py>,
-    table: &Bound<'py, PyAny>,
-) -> PyResult<(Option<Vec<String>>, Bound<'py, PyArray2<f32>>)> {
+pub(crate) fn from_arrow<'py>(py: Python<'py>, table: &Bound<'py, PyAny>) -> PyResult<Table<'py>> {
     let (kind, chunks) = imported(table)?;
-    let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
+    let rows: usize = chunks.iter().map(Array::len).sum();
     let raise = |failure: Failure| failure.into_exception(py);
     match &kind {
         DataType::Struct(fields) => {
@@ -126,6 +126,7 @@ fn of_lists(chunks: &[ArrayRef], rows: usize, width: usize) -> Result<Vec<f32>, 
 }
 
 /// Writes the numbers of an array to every `step`-th place; what is missing stays as it is.
+#[allow(clippy::cast_lossless)] // One line for numbers of every kind.
 fn spread(from: &Arc<dyn Array>, to: &mut [f32], step: usize) -> Result<(), Failure> {
     let places = to.iter_mut().step_by(step);
     macro_rules! numbers {
@@ -141,13 +142,13 @@ fn spread(from: &Arc<dyn Array>, to: &mut [f32], step: usize) -> Result<(), Fail
     if let Some(from) = from.as_primitive_opt::<Float16Type>() {
         places.zip(from).for_each(|(to, x)| {
             if let Some(x) = x {
-                *to = x.to_f32()
+                *to = x.to_f32();
             }
         });
     } else if let Some(from) = from.as_boolean_opt() {
         places.zip(from).for_each(|(to, x)| {
             if let Some(x) = x {
-                *to = f32::from(u8::from(x))
+                *to = f32::from(u8::from(x));
             }
         });
     } else if *from.data_type() != DataType::Null {

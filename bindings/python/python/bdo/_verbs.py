@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -176,7 +177,7 @@ def compare(
 
     ``series`` is a cohort, and ``labels`` names of its columns; or arrays with one label per scan (a list, a series, a mapping or
     data frame of several) and ``groups``, their sites. Rows of BDO take ``model``, or pre-train one for every split. The folder
-    and the page are ``table.attrs["folder"]`` and ``table.attrs["page"]``.
+    and the page are ``table.attrs["folder"]`` and ``table.attrs["page"]``; a table of polars has no ``attrs``, but the page is logged.
 
     >>> table = bdo.compare(cohort, "age", methods=["fc"], out=folder / "table", seeds=0, bootstraps=10, permutations=10)
     >>> "fc" in list(table["method"]), Path(table.attrs["page"]).is_file()
@@ -209,8 +210,10 @@ def compare(
         **options,
     )
     table = frame_of_rows(_table(json.loads((folder / "table.json").read_text(encoding="utf-8"))), library)
+    page = str(folder / "report.html")
     if hasattr(table, "attrs"):
-        table.attrs.update(folder=str(folder), page=str(folder / "report.html"))
+        table.attrs.update(folder=str(folder), page=page)
+    logging.getLogger("bdo").info("note: the page of the comparison is %s", page)
     return table
 
 
