@@ -1,5 +1,6 @@
 //! The tests in Python, on the module as cargo built it. `BDO_PYTHON` names the interpreter; `cargo xtask wheel` runs the same tests on
 //! an installed wheel.
+#![allow(clippy::unwrap_used)]
 
 use std::ffi::OsString;
 use std::fs;
