@@ -18,7 +18,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     browser::prepare();
     launchers();
     let python = python::interpreter();
-    let environment: Vec<(&str, &str)> = python.as_deref().map(|p| ("BDO_PYTHON", p)).into_iter().collect();
+    // The tests in Python compare with the program of the same build.
+    let program = root().join("target/debug/bdo").to_string_lossy().into_owned();
+    let mut environment = vec![("BDO_PROGRAM", program.as_str())];
+    environment.extend(python.as_deref().map(|p| ("BDO_PYTHON", p)));
     // Optimised tests run from one build; `--no-fail-fast` so that one failure does not hide the others' counts.
     tally::run(&["test", "--workspace", "--no-fail-fast"], &environment)
 }

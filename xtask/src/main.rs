@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
         "cluster" => cluster::run(std::env::args().nth(2).map(PathBuf::from)),
-        "wheel" => wheel::run(&std::env::args().skip(2).collect::<Vec<_>>(), &[]),
+        "wheel" => wheel::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "house" => house::run(),
         other => {
             Err(anyhow::anyhow!("expected check, torture, bench, devices, cluster, wheel or house, found {other:?}"))

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::series::{Given, scans};
+use crate::series::{Given, named};
 use crate::work::{Watch, outside};
 
 /// A cohort that is open.
@@ -100,11 +100,11 @@ pub(crate) fn store(
     columns: Vec<String>,
     people: Vec<(String, Vec<Option<String>>)>,
 ) -> PyResult<()> {
-    let mut scans = scans(py, &given)?;
+    let mut scans = named(py, &given)?;
     scans.sort_by(|a, b| a.id.cmp(&b.id));
     let mut participants = Participants::with_columns(columns);
     people.into_iter().for_each(|(name, labels)| participants.insert(name, labels));
-    let contents: BTreeMap<String, String> = scans.iter().map(|s| (s.id.to_string(), s.series_blake3())).collect();
+    let contents: BTreeMap<String, String> = scans.iter().map(|s| (s.id.to_string(), s.view.blake3())).collect();
     let plan = Plan {
         provenance: Provenance::of("store", json!({"scans": contents, "people": participants.to_tsv()})),
         atlas_name: atlas,
@@ -115,7 +115,7 @@ pub(crate) fn store(
     outside(py, None, |host| {
         let observer = Watch::start(host, "store", scans.len());
         let tables = |_: &cohort::BuildReport| Tables { participants, ..Tables::default() };
-        let report = cohort::build(&folder, &plan, |i| Ok(scans[i].clone()), tables, &observer)?;
+        let report = cohort::build(&folder, &plan, |i| Ok(scans[i].scan()), tables, &observer)?;
         report.rejected.first().map_or(Ok(()), |r| {
             Err(Failure::of_data(format!("{}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found)))
         })

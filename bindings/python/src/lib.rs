@@ -1,5 +1,6 @@
 //! BDO for Python: thin classes and functions over the crates. What they take is prepared in `python/bdo`.
 
+mod arrow;
 mod cohort;
 mod failure;
 mod model;
@@ -31,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<cohort::Cohort>()?;
     module.add_class::<model::Model>()?;
+    module.add_function(wrap_pyfunction!(arrow::from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(call, module)?)?;
     module.add_function(wrap_pyfunction!(program, module)?)?;
     module.add_function(wrap_pyfunction!(cohort::store, module)?)?;

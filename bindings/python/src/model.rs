@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bdo_data::cohort::CohortError;
 use bdo_data::problem::Problem;
-use bdo_data::scan::Scan;
+use bdo_data::scan::ScanId;
 use bdo_eval::infer::calibration::Calibration;
 use bdo_eval::infer::output::Block;
 use bdo_eval::infer::scan_answer::{Answerer, ScanPlan};
@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::cohort::Cohort;
 use crate::failure::Failure;
-use crate::series::{Given, scans};
+use crate::series::{Given, named};
 use crate::work::{Watch, outside, threads};
 
 /// States drawn where nothing else is said, as `bdo infer` does.
@@ -94,19 +94,18 @@ impl Model {
         pooling: &str,
         listener: Option<Py<PyAny>>,
     ) -> PyResult<Embedded<'py>> {
-        let scans = scans(py, &given)?;
-        drop(given);
+        let scans = named(py, &given)?;
         let found = outside(py, listener, |host| {
             let pooling = self.pooling(pooling)?;
             let intake = Intake::of_names(&self.frozen.contract, &regions)?;
             let mut found = Found::new(self, pooling, scans.len());
             let numbers: Vec<usize> = (0..scans.len()).collect();
             let watch = Watch::start(host, "embed", scans.len());
-            let scaled = |i: usize| Ok(intake.scale(&scans[i]));
-            let visit = |i: usize, encoded: Encoded<'_>| found.add(i, scans[i].tr_seconds, None, &encoded);
+            let scaled = |i: usize| Ok(intake.scale(scans[i].view));
+            let visit = |i: usize, encoded: Encoded<'_>| found.add(i, scans[i].view.tr_seconds, None, &encoded);
             let passed_over = threads()?
-                .install(|| encode_each(&self.frozen, &numbers, |i| scans[i].frames(), scaled, &watch, visit))?;
-            passed_over.first().map_or(Ok(()), |&i| Err(unusable(&scans[i])))?;
+                .install(|| encode_each(&self.frozen, &numbers, |i| scans[i].view.frames(), scaled, &watch, visit))?;
+            passed_over.first().map_or(Ok(()), |&i| Err(unusable(&scans[i].id)))?;
             Ok(found)
         })?;
         found.arrays(py)
@@ -151,8 +150,8 @@ impl Model {
         calibration: Option<PathBuf>,
         seed: [u64; 2],
     ) -> PyResult<Answered<'py>> {
-        let scan = given.scan().map_err(|failure| failure.into_exception(py))?;
-        drop(given);
+        let named = given.named().map_err(|failure| failure.into_exception(py))?;
+        let (id, scan) = (&named.id, named.view);
         let all = outside(py, None, |_| {
             let intake = Intake::of_names(&self.frozen.contract, &regions)?;
             let calibration = calibration.map(|path| self.calibration(&path)).transpose()?;
@@ -164,9 +163,9 @@ impl Model {
             };
             let n = intake.regions();
             let mut plan = match question {
-                "impute" => ScanPlan::filled(&scan, n),
-                "forecast" => ScanPlan::ahead(&scan, n, horizon),
-                _ => ScanPlan::whole(&scan, n),
+                "impute" => ScanPlan::filled(scan, n),
+                "forecast" => ScanPlan::ahead(scan, n, horizon),
+                _ => ScanPlan::whole(scan, n),
             };
             plan.further.extend(further.iter().map(|t| (t - scan.frame_times_seconds[0], RowKind::Asked)));
             if let Some(hidden) = hidden {
@@ -183,8 +182,8 @@ impl Model {
                 all.lists.iter_mut().zip(block.lists).for_each(|(to, from)| to.extend(from));
                 Ok(())
             };
-            let answered = threads()?.install(|| answerer.answer(&scan, &intake, &plan, seed, take))?;
-            if answered { Ok(all) } else { Err(unusable(&scan)) }
+            let answered = threads()?.install(|| answerer.answer(scan, &intake, &plan, seed, take))?;
+            if answered { Ok(all) } else { Err(unusable(id)) }
         })?;
         let Block { times_seconds, kinds, mut lists } = all;
         let shape = [times_seconds.len(), self.frozen.contract.roi_names.len()];
@@ -217,9 +216,9 @@ impl Model {
     }
 }
 
-fn unusable(scan: &Scan) -> Failure {
+fn unusable(scan: &ScanId) -> Failure {
     let problem = Problem::new("series", "at least one region and frame the model can look at", "none");
-    CohortError::Scan { scan: scan.id.to_string(), source: problem }.into()
+    CohortError::Scan { scan: scan.to_string(), source: problem }.into()
 }
 
 /// Rows that fill up as scans are encoded.

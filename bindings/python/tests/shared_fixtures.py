@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bdo
@@ -32,16 +33,20 @@ def model(run):
     return run.model
 
 
+PROGRAM = [sys.executable, "-m", "bdo"]
+"""The program of the package, as its entry on the path starts it."""
+
+
 @pytest.fixture(scope="session")
 def program():
-    """Runs the program, that of cargo where one is given, and returns what it prints."""
-    own = Path(sys.executable).with_name("bdo")
-    path = os.environ.get("BDO_PROGRAM", str(own))
+    """Runs the program, that of cargo where one is given, and returns what it prints, or says where it could not run."""
+    given = os.environ.get("BDO_PROGRAM", "")
+    start = [given] if os.path.isfile(given) else PROGRAM
 
     def run(*words, status=0):
-        ended = subprocess.run([path, *map(str, words)], capture_output=True, text=True)
+        ended = subprocess.run([*start, *map(str, words)], capture_output=True, text=True)
         assert ended.returncode == status, ended.stderr
-        return ended.stdout
+        return ended.stderr if status else ended.stdout
 
     return run
 
@@ -53,9 +58,12 @@ def names_of_examples(request, doctest_namespace):
         return
     made = {name: request.getfixturevalue(name) for name in ("cohort", "model", "tmp_path")}
     doctest_namespace.update(
+        Path=Path,
         bdo=bdo,
         cohort=made["cohort"],
         folder=made["tmp_path"],
+        model=made["model"],
+        np=np,
         model_folder=made["model"].folder,
         names=made["cohort"].regions,
         series=made["cohort"].series(0),

@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,20 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.integers() | st.bo
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 KINDS = st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_, np.complex64, "U3", "O", "M8[s]"])
 ARRAYS = KINDS.flatmap(lambda kind: arrays.arrays(kind, SHAPES, elements=None if kind != "O" else NUMBERS))
-ANYTHING = st.recursive(NUMBERS | ARRAYS | st.binary(max_size=3), lambda x: st.lists(x, max_size=3), max_leaves=4)
+
+
+@st.composite
+def tables(draw):
+    """Tables of Arrow of numbers, text and nothing, whole or their first column."""
+    rows, kinds = draw(st.integers(0, 4)), draw(st.lists(st.sampled_from([*FULL, *EMPTY]), max_size=3))
+    made = [pa.array(range(rows), pa.int64()).cast(kind) if kind in FULL else pa.nulls(rows, kind) for kind in kinds]
+    table = pa.table({str(i): column for i, column in enumerate(made)})
+    return made[0] if made and draw(st.booleans()) else table
+
+
+FULL = [pa.float32(), pa.float64(), pa.int8(), pa.string(), pa.date64()]
+EMPTY = [pa.null(), pa.float32(), pa.list_(pa.float32(), 3), pa.list_(pa.float32()), pa.struct([("a", pa.float32())])]
+ANYTHING = st.recursive(NUMBERS | ARRAYS | tables() | st.binary(max_size=3), lambda x: st.lists(x, max_size=3), max_leaves=4)
 WHOLE = st.just("as it is")
 
 

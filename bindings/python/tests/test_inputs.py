@@ -1,6 +1,9 @@
 """What may be handed over, and what is refused with which sentence."""
 
 import pickle
+import subprocess
+import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -44,6 +47,114 @@ def test_kinds_of_arrays(model, one):
     assert model.embed(objects, tr=tr, regions=names).shape == (2, model.width)
 
 
+class Stream:
+    """Nothing but the C interface of Arrow, so that nothing in Python can convert it."""
+
+    def __init__(self, inner):
+        self.__arrow_c_stream__ = inner.__arrow_c_stream__
+
+
+class Array:
+    def __init__(self, inner):
+        self.__arrow_c_array__ = inner.__arrow_c_array__
+
+
+def test_arrow_through_its_c_interface(model, one):
+    series, tr, names = one
+    expected = model.embed(series, tr=tr, regions=names)
+    table = pa.table({name: series[:, i] for i, name in enumerate(names)})
+    chunked = pa.concat_tables([table[:7], table[7:7], table[7:]])
+    kinds = [table, chunked, pl.DataFrame(series, schema=names), table.cast(pa.schema([(n, pa.float64()) for n in names]))]
+    for kind in kinds:
+        assert np.array_equal(model.embed(Stream(kind), tr=tr), expected)
+        assert np.array_equal(model.embed([Stream(kind)] * 2, tr=tr), np.repeat(expected, 2, axis=0))
+    batch = table.combine_chunks().to_batches()[0]
+    assert np.array_equal(model.embed(Array(batch), tr=tr), expected)
+    assert np.array_equal(model.embed(Array(batch.slice(10)), tr=tr), model.embed(series[10:], tr=tr, regions=names))
+    rounded = np.round(series).astype(np.int16)
+    for dtype in ("int16", "int32", "int64", "float16", "float64"):
+        whole = pa.table({name: rounded[:, i].astype(dtype) for i, name in enumerate(names)})
+        found = model.embed(whole, tr=tr)
+        assert np.array_equal(found, model.embed(rounded.astype(dtype), tr=tr, regions=names)), dtype
+
+
+def test_missing_and_other_things_in_arrow(model, one):
+    series, tr, names = one
+    columns = {name: pa.array(series[:, i]) for i, name in enumerate(names)}
+    holes = series.copy()
+    holes[:, 2] = np.nan
+    expected = model.embed(holes, tr=tr, regions=names)
+    for nothing in (pa.nulls(len(series)), pa.nulls(len(series), pa.float32())):
+        assert np.array_equal(model.embed(pa.table({**columns, names[2]: nothing}), tr=tr), expected)
+    some = pa.array([None, *series[1:, 2]], pa.float32())
+    with pytest.raises(bdo.DataError, match="a region that is NaN in all frames or in none, found 1 of 60"):
+        model.embed(pa.table({**columns, names[2]: some}), tr=tr)
+    with pytest.raises(bdo.DataError, match="series: expected real numbers, found Utf8"):
+        model.embed(pa.table({**columns, names[2]: ["a"] * len(series)}), tr=tr)
+    for single in (pa.array(series[:, 0]), pl.Series(series[:, 0])):
+        with pytest.raises(bdo.DataError, match="series: expected columns or rows of numbers, found Float32"):
+            model.embed(single, tr=tr)
+    with pytest.raises(bdo.DataError, match="number of frames: expected at least 2, found 0"):
+        model.embed(pa.table(columns)[:0], tr=tr)
+
+
+def test_rows_of_arrow_are_not_copied(model, one):
+    series, tr, names = one
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(series.ravel()), series.shape[1])
+    for part, skipped in ((rows, 0), (rows[5:], 5)):
+        found, values = bdo._core.from_arrow(part)
+        address = rows.values.buffers()[1].address + skipped * series.shape[1] * 4
+        assert found is None and values.ctypes.data == address and not values.flags.writeable
+        assert np.array_equal(values, series[skipped:])
+    expected = model.embed(series, tr=tr, regions=names)
+    del rows, part
+    # What it looks at is kept by the array itself.
+    assert np.array_equal(values, series[5:])
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(series.ravel()), series.shape[1])
+    doubles = rows.cast(pa.list_(pa.float64(), series.shape[1]))
+    for kind in (rows, doubles, pa.chunked_array([rows[:9], rows[9:]]), pl.Series(rows)):
+        assert np.array_equal(model.embed(kind, tr=tr, regions=names), expected)
+
+
+COPIES = """
+import resource, sys
+import bdo, numpy as np
+model, cohort = bdo.load(sys.argv[1]), bdo.Cohort(sys.argv[2])
+known, wide = cohort.regions, 4000
+names = known + [f"unknown {i}" for i in range(wide)]
+series = np.zeros((100, 60, len(names)), dtype=np.float32)
+series[:, :, : len(known)] = cohort.series(0)
+series.flags.writeable = False
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+asked = dict(tr=cohort.tr(0), regions=names)
+model.embed(series[:2], **asked)
+before = peak()
+found = model.embed(series, **asked)
+print((peak() - before) / series.nbytes, np.array_equal(found, np.repeat(found[:1], 100, axis=0)))
+"""
+
+
+def test_arrays_are_looked_at_where_they_lie(model, cohort):
+    words = [sys.executable, "-c", COPIES, str(model.folder), str(cohort.folder)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    grown, same = ended.stdout.split()
+    # A copy of the input would be 1.
+    assert float(grown) < 0.2 and same == "True", ended.stdout + ended.stderr
+
+
+def test_arrays_that_come_back_are_the_memory_of_the_core(model, cohort, one):
+    series, tr, names = one
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answer = model.reconstruct(series, tr=tr, regions=names)
+    for array in (model.embed(series, tr=tr, regions=names), cohort.series(0), answer.mean, answer.sd):
+        base = array
+        while isinstance(base, np.ndarray):
+            assert not base.flags.owndata and base.flags.writeable
+            base = base.base
+        assert type(base).__name__ == "PySliceContainer"
+
+
 def test_more_regions_and_times(model, one):
     series, tr, names = one
     expected = model.embed(series, tr=tr, regions=names)
@@ -83,6 +194,7 @@ REFUSED = [
     (bad(series="series.tsv"), "series: expected real numbers"),
     (bad(series=None), "series: expected"),
     (bad(series=[]), "series: expected at least one scan, found none"),
+    (bad(series=np.zeros((0, 50, 12))), "series: expected at least one scan, found none"),
     (bad(tr=None), "tr: expected the repetition time in seconds, found none"),
     (bad(tr=0), "repetition time: expected a positive number of seconds, found 0"),
     (bad(tr=float("nan")), "repetition time: expected a positive number of seconds, found NaN"),

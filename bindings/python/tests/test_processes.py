@@ -71,6 +71,26 @@ def test_a_fork_works(cohort, model):
     os.close(reading)
 
 
+FORKED = """
+import bdo, os, sys
+child = os.fork()
+cohort = bdo.Cohort(sys.argv[1])
+found = bdo.load(sys.argv[2]).embed(cohort)
+made = bdo.simulate(f"{sys.argv[3]}/{child == 0}", subjects=2, regions=12, frames=50)
+if child == 0:
+    found.tofile(f"{sys.argv[3]}/features")
+    os._exit(0 if len(made) == 2 else 1)
+ended = os.waitpid(child, 0)[1]
+print(ended, open(f"{sys.argv[3]}/features", "rb").read() == found.tobytes())
+"""
+
+
+def test_a_fork_after_import(cohort, model, tmp_path):
+    words = [sys.executable, "-c", FORKED, str(cohort.folder), str(model.folder), str(tmp_path)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert ended.stdout.split() == ["0", "True"], ended.stderr
+
+
 INTERRUPTED = """
 import bdo, os, signal, sys, threading, time
 def interrupt():

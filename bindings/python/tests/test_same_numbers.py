@@ -55,3 +55,16 @@ def test_probe(cohort, model, program, tmp_path):
     said = json.loads(program("probe", *words, "--out", tmp_path / "a", "--json"))
     found = bdo.probe(model, cohort, "age", tmp_path / "b", seeds=0, epochs=3)
     assert found["summary"] == said["summary"] and found["seeds"] == said["seeds"]
+
+
+def test_regions_the_model_does_not_know_are_refused_with_the_same_sentence(cohort, model, program, tmp_path):
+    series, tr = scans(cohort)
+    for names in (cohort.regions[:-1] + ["elsewhere"], [f"r{i}" for i in range(12)], [str(i) for i in range(12)]):
+        others = bdo.Cohort.store(tmp_path / names[0], series[:2], tr=tr[:2], regions=names, atlas="synthetic-12")
+        said = program("embed", "--model", model.folder, "--data", others.folder, "--out", tmp_path / "f.npy", status=2)
+        with pytest.raises(bdo.DataError) as raised:
+            model.embed(series[0], tr=tr[0], regions=names)
+        assert str(raised.value) in said, said
+        with pytest.raises(bdo.DataError) as raised:
+            model.embed(others)
+        assert str(raised.value) in said, said

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cohort::{Cohort, CohortError};
 use crate::division::TrainPeople;
 use crate::quantile::{PASSES, QuantileSearch};
-use crate::scan::{Scan, valid_regions};
+use crate::scan::{Scan, SeriesView, valid_regions};
 use crate::shard::spread;
 
 /// A region whose range is this much smaller than the usual one carries no signal; dividing by it would only raise noise.
@@ -66,10 +66,11 @@ impl FittedRobustScaler {
                     || current.counts(),
                     |mut counts, chunk| {
                         for &i in chunk {
-                            let (centred, valid) = centred(&cohort.scan(i)?);
-                            for row in centred.chunks_exact(regions) {
+                            let scan = cohort.scan(i)?;
+                            let (means, valid) = means((&scan).into());
+                            for row in scan.series.chunks_exact(regions) {
                                 for (r, x) in row.iter().enumerate().filter(|(r, _)| valid[*r]) {
-                                    current.count(&mut counts, r, *x);
+                                    current.count(&mut counts, r, centred(*x, means[r]));
                                 }
                             }
                         }
@@ -138,15 +139,16 @@ impl FittedRobustScaler {
 impl ScaledScan {
     /// The given columns of a scan, centred on all kept frames and scaled; what is constant, missing or has an
     /// inter-quartile range of 0 becomes 0 and not valid.
-    pub fn new(scan: &Scan, columns: &[usize], medians: &[f32], iqrs: &[f32]) -> Self {
-        let (centred, usable) = centred(scan);
+    pub fn new<'a>(scan: impl Into<SeriesView<'a>>, columns: &[usize], medians: &[f32], iqrs: &[f32]) -> Self {
+        let scan = scan.into();
+        let (means, usable) = means(scan);
         let region_valid: Vec<bool> =
             columns.iter().zip(iqrs).map(|(&column, &iqr)| usable[column] && iqr > 0.0).collect();
         let mut values = vec![0.0; scan.frames() * columns.len()];
         let width = usable.len().max(1);
-        for (out, row) in values.chunks_exact_mut(columns.len().max(1)).zip(centred.chunks_exact(width)) {
+        for (out, row) in values.chunks_exact_mut(columns.len().max(1)).zip(scan.series.chunks_exact(width)) {
             for (r, &column) in columns.iter().enumerate().filter(|(r, _)| region_valid[*r]) {
-                out[r] = (row[column] - medians[r]) / iqrs[r];
+                out[r] = (centred(row[column], means[column]) - medians[r]) / iqrs[r];
             }
         }
         let first = scan.frame_times_seconds.first().copied().unwrap_or(0.0);
@@ -165,25 +167,21 @@ impl ScaledScan {
     }
 }
 
-/// The series minus each region's mean over all kept frames, and which regions are valid.
-fn centred(scan: &Scan) -> (Vec<f32>, Vec<bool>) {
-    let frames = scan.frames();
-    let regions = scan.series.len() / frames.max(1);
-    let valid = valid_regions(&scan.series, frames);
-    let mut means = vec![0.0f64; regions];
-    for row in scan.series.chunks_exact(regions) {
+/// Each region's mean over all kept frames, and which regions are valid.
+fn means(scan: SeriesView<'_>) -> (Vec<f64>, Vec<bool>) {
+    let mut means = vec![0.0f64; scan.regions()];
+    for row in scan.series.chunks_exact(means.len().max(1)) {
         for (m, x) in means.iter_mut().zip(row) {
             *m += f64::from(*x);
         }
     }
     for m in &mut means {
-        *m /= frames as f64;
+        *m /= scan.frames() as f64;
     }
-    let mut values = scan.series.clone();
-    for row in values.chunks_exact_mut(regions) {
-        for (x, m) in row.iter_mut().zip(&means) {
-            *x = (f64::from(*x) - m) as f32;
-        }
-    }
-    (values, valid)
+    (means, valid_regions(scan.series, scan.frames()))
+}
+
+/// A value minus the mean of its region.
+fn centred(x: f32, mean: f64) -> f32 {
+    (f64::from(x) - mean) as f32
 }

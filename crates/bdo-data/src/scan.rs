@@ -21,6 +21,20 @@ impl ScanId {
     pub fn of_subject(subject: impl Into<String>) -> Self {
         Self { subject: subject.into(), session: None, task: None, run: None }
     }
+
+    /// Checks its labels and that of the site.
+    pub fn validate(&self, site: Option<&str>) -> Result<(), Problem> {
+        let labels = [("subject", Some(self.subject.as_str())), ("session", self.session.as_deref())];
+        let more = [("task", self.task.as_deref()), ("run", self.run.as_deref()), ("site", site)];
+        for (what, label) in labels.into_iter().chain(more) {
+            let Some(label) = label else { continue };
+            if label.is_empty() || label.len() > MAX_LABEL_BYTES || label.chars().any(char::is_control) {
+                let expected = format!("1 to {MAX_LABEL_BYTES} bytes without control characters");
+                return Err(Problem::new(what, expected, format!("{label:?}")));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl std::fmt::Display for ScanId {
@@ -70,6 +84,23 @@ pub struct Scan {
 /// Longest label accepted for a person, session, run or site: long enough for any real one, short enough to keep tables readable.
 const MAX_LABEL_BYTES: usize = 200;
 
+/// Frames of a scan wherever they lie, so that what looks at values alone needs no copy of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SeriesView<'a> {
+    /// Nominal repetition time.
+    pub tr_seconds: f64,
+    /// True time of every frame, as in [`Scan`].
+    pub frame_times_seconds: &'a [f64],
+    /// Row-major `[frames, regions]`, as in [`Scan`].
+    pub series: &'a [f32],
+}
+
+impl<'a> From<&'a Scan> for SeriesView<'a> {
+    fn from(scan: &'a Scan) -> Self {
+        Self { tr_seconds: scan.tr_seconds, frame_times_seconds: &scan.frame_times_seconds, series: &scan.series }
+    }
+}
+
 impl Scan {
     /// Number of kept frames.
     pub fn frames(&self) -> usize {
@@ -78,16 +109,44 @@ impl Scan {
 
     /// Checks everything readers rely on; a scan that passes can be stored.
     pub fn validate(&self, regions: usize) -> Result<(), Problem> {
-        let frames = self.frames();
-        let labels = [("subject", Some(&self.id.subject)), ("session", self.id.session.as_ref())];
-        let more = [("task", self.id.task.as_ref()), ("run", self.id.run.as_ref()), ("site", self.site.as_ref())];
-        for (what, label) in labels.into_iter().chain(more) {
-            let Some(label) = label else { continue };
-            if label.is_empty() || label.len() > MAX_LABEL_BYTES || label.chars().any(char::is_control) {
-                let expected = format!("1 to {MAX_LABEL_BYTES} bytes without control characters");
-                return Err(Problem::new(what, expected, format!("{label:?}")));
+        self.id.validate(self.site.as_deref())?;
+        SeriesView::from(self).validate(regions)?;
+        for (what, vector, len) in [
+            ("framewise displacement", self.framewise_displacement_mm.as_ref(), self.frames()),
+            ("coverage", self.coverage.as_ref(), regions),
+        ] {
+            if let Some(v) = vector.filter(|v| v.len() != len) {
+                return Err(Problem::new(what, format!("{len} values"), v.len()));
             }
         }
+        Ok(())
+    }
+
+    /// BLAKE3 of the series alone: names and times are left out, so that a renamed copy is still a copy.
+    pub fn series_blake3(&self) -> String {
+        SeriesView::from(self).blake3()
+    }
+
+    /// Which regions carry a signal: neither missing (NaN) nor constant over the kept frames.
+    pub fn valid_regions(&self) -> Vec<bool> {
+        valid_regions(&self.series, self.frames())
+    }
+}
+
+impl SeriesView<'_> {
+    /// Number of frames.
+    pub fn frames(&self) -> usize {
+        self.frame_times_seconds.len()
+    }
+
+    /// Number of regions; 0 without frames.
+    pub fn regions(&self) -> usize {
+        self.series.len().checked_div(self.frames()).unwrap_or(0)
+    }
+
+    /// Checks sizes, times and values.
+    pub fn validate(&self, regions: usize) -> Result<(), Problem> {
+        let frames = self.frames();
         if frames < 2 {
             return Err(Problem::new("number of frames", "at least 2", frames));
         }
@@ -112,36 +171,24 @@ impl Scan {
                 format!("{} at frame {}, region {}", self.series[i], i / regions + 1, i % regions + 1),
             ));
         }
-        for r in 0..regions {
-            let missing = (0..frames).filter(|t| self.series[t * regions + r].is_nan()).count();
-            if missing != 0 && missing != frames {
-                let found = format!("{missing} of {frames} frames of region {} are NaN", r + 1);
-                return Err(Problem::new("series", "a region that is NaN in all frames or in none", found));
-            }
+        let mut missing = vec![0; regions];
+        for row in self.series.chunks_exact(regions.max(1)) {
+            missing.iter_mut().zip(row).for_each(|(count, x)| *count += usize::from(x.is_nan()));
         }
-        for (what, vector, len) in [
-            ("framewise displacement", self.framewise_displacement_mm.as_ref(), frames),
-            ("coverage", self.coverage.as_ref(), regions),
-        ] {
-            if let Some(v) = vector.filter(|v| v.len() != len) {
-                return Err(Problem::new(what, format!("{len} values"), v.len()));
-            }
+        if let Some((r, missing)) = missing.into_iter().enumerate().find(|(_, n)| *n != 0 && *n != frames) {
+            let found = format!("{missing} of {frames} frames of region {} are NaN", r + 1);
+            return Err(Problem::new("series", "a region that is NaN in all frames or in none", found));
         }
         Ok(())
     }
 
-    /// BLAKE3 of the series alone: names and times are left out, so that a renamed copy is still a copy.
-    pub fn series_blake3(&self) -> String {
+    /// BLAKE3 of the values alone.
+    pub fn blake3(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        for x in &self.series {
+        for x in self.series {
             hasher.update(&x.to_le_bytes());
         }
         hasher.finalize().to_hex().to_string()
-    }
-
-    /// Which regions carry a signal: neither missing (NaN) nor constant over the kept frames.
-    pub fn valid_regions(&self) -> Vec<bool> {
-        valid_regions(&self.series, self.frames())
     }
 }
 

@@ -70,7 +70,8 @@ impl Autocorrelation {
 
     /// Between two frames this far apart.
     pub fn at(&self, seconds: f64) -> f64 {
-        let place = seconds.abs() / self.lag_seconds;
+        // Nothing is known beyond the last lag, however far: times may be as large as numbers are.
+        let place = (seconds.abs() / self.lag_seconds).min(self.values.len() as f64);
         let (bin, share) = (place.floor() as usize, place.fract());
         let value = |bin: usize| self.values.get(bin).copied().unwrap_or(0.0);
         value(bin) * (1.0 - share) + value(bin + 1) * share
@@ -144,6 +145,17 @@ fn filled(means: &[Option<f64>]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Frames 1e300 seconds apart: the number of the bin overflowed.
+    #[test]
+    fn frames_however_far_apart_are_not_correlated() {
+        let of = Autocorrelation { lag_seconds: 0.5, values: vec![1.0, 0.5, 0.25] };
+        for seconds in [1.5, 1e300, -f64::MAX, f64::INFINITY] {
+            assert_eq!(of.at(seconds), 0.0, "{seconds}");
+        }
+        assert_eq!((of.at(-0.25), of.at(1.25)), (0.75, 0.125));
+        assert!(of.kriging(&[0.0, 1e300], &[1.0]).col(0).iter().all(|x| x.is_finite()));
+    }
 
     #[test]
     fn bins_of_different_scanners_make_an_autocorrelation() {

@@ -11,7 +11,7 @@
 Everything else is in docs/python.md. Notes of long work go to ``logging.getLogger("bdo")``, warnings to :mod:`warnings`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, List
 
 from ._core import __version__
 from ._errors import CohortError, DataError, Error, FileError, ModelError, UnfamiliarWarning, UsageError
@@ -76,5 +76,5 @@ def __getattr__(name: str) -> object:
     return value
 
 
-def __dir__() -> list:
+def __dir__() -> List[str]:
     return sorted(__all__)

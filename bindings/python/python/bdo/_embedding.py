@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin
 except ImportError as error:  # pragma: no cover
     raise ImportError("bdo.Embedding needs scikit-learn: pip install scikit-learn") from error
 
-from ._cohort import Cohort, PathLike
+from ._cohort import Cohort
 from ._errors import DataError
+from ._folder import PathLike
 from ._model import Model, load
+from ._series import FloatArray
+
+_SCANS = "expected scans (a list of frames x regions, or scans x frames x regions)"
 
 
 class Embedding(TransformerMixin, BaseEstimator):
@@ -48,21 +53,23 @@ class Embedding(TransformerMixin, BaseEstimator):
         """Reads the model and learns nothing from ``X``."""
         if self.model is None:
             raise DataError("model: expected a bdo.Model or the path of one, found none")
+        if hasattr(X, "tocsr"):
+            raise DataError(f"X: {_SCANS}, found a sparse matrix")
         self.model_ = self.model if isinstance(self.model, Model) else load(self.model)
         self.n_features_out_ = self.model_.feature_width(self.pooling)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> FloatArray:
         """One row of features per scan."""
         if not hasattr(self, "model_"):
             self.fit()
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object:
-            raise DataError("X: expected scans (a list of frames x regions, or scans x frames x regions), found one array")
+            raise DataError(f"X: {_SCANS}, found one array")
         if isinstance(X, Cohort):
             return self.model_.embed(X, pooling=self.pooling, strict=self.strict)
         return self.model_.embed(X, tr=self.tr, regions=self.regions, pooling=self.pooling, strict=self.strict)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """``bdo0``, ``bdo1``, ..."""
         if not hasattr(self, "model_"):
             self.fit()

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypedDict
 
 import numpy as np
 
 from . import _core
-from ._cohort import Cohort, PathLike, _path
+from ._cohort import Cohort
 from ._errors import DataError, ModelError, UnfamiliarWarning
+from ._folder import Folder, PathLike, path_of
 from ._frames import frame
 from ._listener import Listener
-from ._series import Scans, _array, scans_of
+from ._series import DoubleArray, FloatArray, Scans, _array, scans_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Fewer scans than this are embedded before a bar could be read.
 _SCANS_WORTH_A_BAR = 50
@@ -23,25 +27,40 @@ _SCANS_WORTH_A_BAR = 50
 class Posterior(NamedTuple):
     """What a model says of the regions of one scan over time, in the units of the series."""
 
-    times: np.ndarray
+    times: DoubleArray
     """Seconds since the clock of the scan began, increasing."""
     kinds: List[str]
     """What each row is: a ``visible``, ``hidden`` or ``missing`` frame, or a time that was ``asked`` for."""
-    mean: np.ndarray
+    mean: FloatArray
     """Times x regions."""
-    sd: np.ndarray
+    sd: FloatArray
     """Standard deviations, times x regions."""
     regions: List[str]
     """Names of the columns: the model's regions."""
 
     def frame(self, library: Optional[str] = None) -> Any:
         """The means as a data frame with a column of times."""
-        columns = {"time_seconds": list(self.times), "kind": self.kinds}
+        columns: Dict[str, Any] = {"time_seconds": list(self.times), "kind": self.kinds}
         columns.update({name: self.mean[:, i] for i, name in enumerate(self.regions)})
         return frame(columns, library)
 
 
-class Model:
+class Asked(TypedDict, total=False):
+    """What every question to a model takes, by name."""
+
+    times: Any
+    """Seconds at which an answer is wanted; where none are named, at the frames."""
+    frame_times: Any
+    """True times of the frames, where some are missing."""
+    calibration: Optional[PathLike]
+    """``calibration.json`` of ``bdo infer calibrate``."""
+    seed: int
+    """Of the draws behind standard deviations."""
+    scan: int
+    """The place of the scan in its cohort, which decides the draws as ``seed`` does."""
+
+
+class Model(Folder):
     """A model directory that was read. It never changes, and several threads may use it at once.
 
     >>> model = bdo.Model(model_folder)
@@ -50,13 +69,15 @@ class Model:
     (True, dtype('float32'))
     """
 
+    _inner: _core.Model
+
     def __init__(self, folder: PathLike, *, same_atlas: bool = False) -> None:
-        path = Path(_path(folder))
+        path = Path(path_of(folder))
         if not (path / "config.json").is_file() and (path / "model" / "config.json").is_file():
             raise ModelError(f"expected a model directory, found a run; its model is {path / 'model'}")
         self._same_atlas = bool(same_atlas)
-        self._core = _core.Model(str(path), self._same_atlas)
-        self._facts = json.loads(self._core.facts())
+        self._inner = _core.Model(str(path), self._same_atlas)
+        self._facts: Dict[str, Any] = json.loads(self._inner.facts())
 
     @classmethod
     def from_pretrained(cls, folder: PathLike, *, same_atlas: bool = False) -> "Model":
@@ -64,33 +85,23 @@ class Model:
         return cls(folder, same_atlas=same_atlas)
 
     @property
-    def folder(self) -> Path:
-        """Where it lies."""
-        return Path(self._core.folder)
-
-    @property
-    def regions(self) -> List[str]:
-        """Names of the regions it was trained on, in its order."""
-        return self._core.regions
-
-    @property
     def width(self) -> int:
         """Width of the control: numbers per scan under mean pooling."""
-        return self._facts["width"]
+        return int(self._facts["width"])
 
     @property
     def atlas(self) -> str:
         """Name of the atlas it was trained on."""
-        return self._facts["atlas"]
+        return str(self._facts["atlas"])
 
     @property
     def blake3(self) -> str:
         """BLAKE3 of its configuration, contract and weights."""
-        return self._core.blake3
+        return self._inner.blake3
 
     def feature_width(self, pooling: str = "mean") -> int:
         """Numbers per scan."""
-        return self._core.feature_width(_word(pooling, "pooling"))
+        return self._inner.feature_width(_word(pooling, "pooling"))
 
     def embed(
         self,
@@ -102,23 +113,26 @@ class Model:
         pooling: str = "mean",
         strict: bool = False,
         progress: Optional[bool] = None,
-    ) -> np.ndarray:
+    ) -> FloatArray:
         """One row of features per scan, float32.
 
         ``series`` is frames x regions, a list or a 3-D array of those, a data frame whose columns are named after regions
         (pandas, polars, pyarrow), or a :class:`bdo.Cohort`. ``tr`` and ``frame_times`` are one for all scans or one per scan.
         The numbers are those of ``bdo embed``. ``strict`` refuses scans that are not like those the model knows, which are
         otherwise warned about.
+
+        >>> model.embed([series, series[:40]], tr=2.0, regions=names).shape == (2, model.width)
+        True
         """
         pooling = _word(pooling, "pooling")
         if isinstance(series, Cohort):
-            found, strange = self._core.embed_cohort(series._core, pooling, Listener(progress))
+            found, strange = self._inner.embed_cohort(series._inner, pooling, Listener(progress))
             self._judge(strange, series.names, strict)
             return found
         scans = self._scans(series, tr, regions, frame_times)
         watched = progress if progress is not None or len(scans.given) >= _SCANS_WORTH_A_BAR else False
         listener = None if watched is False else Listener(watched)
-        found, strange = self._core.embed(scans.given, scans.regions, pooling, listener)
+        found, strange = self._inner.embed(scans.given, scans.regions, pooling, listener)
         self._judge(strange, [scan.subject for scan in scans.given], strict)
         return found
 
@@ -128,18 +142,18 @@ class Model:
         tr: Any = None,
         regions: Optional[Sequence[str]] = None,
         *,
-        times: Any = None,
-        frame_times: Any = None,
         hidden: Any = None,
-        calibration: Optional[PathLike] = None,
-        seed: int = 0,
-        scan: int = 0,
+        **asked: Unpack[Asked],
     ) -> Posterior:
         """Mean and standard deviation of every region at all frames, or at ``times``, from the frames that are not ``hidden``.
 
-        ``scan`` is the place of the scan in its cohort, which decides the draws as ``seed`` does.
+        Takes ``times``, ``frame_times``, ``calibration``, ``seed`` and ``scan``, as :class:`Asked` says.
+
+        >>> answer = model.reconstruct(series, tr=2.0, regions=names, times=[3.0, 3.5])
+        >>> answer.times, answer.mean.shape == answer.sd.shape == (2, len(names))
+        (array([3. , 3.5]), True)
         """
-        return self._answer("reconstruct", series, tr, regions, times, frame_times, hidden, 1, calibration, (seed, scan))
+        return self._answer("reconstruct", series, tr, regions, hidden, **asked)
 
     def impute(
         self,
@@ -147,15 +161,16 @@ class Model:
         tr: Any = None,
         regions: Optional[Sequence[str]] = None,
         *,
-        times: Any = None,
-        frame_times: Any = None,
         hidden: Any = None,
-        calibration: Optional[PathLike] = None,
-        seed: int = 0,
-        scan: int = 0,
+        **asked: Unpack[Asked],
     ) -> Posterior:
-        """The same with every frame the scan lacks; what was measured stays as it is, with a standard deviation of 0."""
-        return self._answer("impute", series, tr, regions, times, frame_times, hidden, 1, calibration, (seed, scan))
+        """The same with every frame the scan lacks; what was measured stays as it is, with a standard deviation of 0.
+
+        >>> kept = [i for i in range(len(series)) if i != 5]
+        >>> model.impute(series[kept], tr=2.0, regions=names, frame_times=[2.0 * i for i in kept]).kinds[4:7]
+        ['visible', 'missing', 'visible']
+        """
+        return self._answer("impute", series, tr, regions, hidden, **asked)
 
     def forecast(
         self,
@@ -164,19 +179,17 @@ class Model:
         regions: Optional[Sequence[str]] = None,
         *,
         horizon: int = 10,
-        times: Any = None,
-        frame_times: Any = None,
-        calibration: Optional[PathLike] = None,
-        seed: int = 0,
-        scan: int = 0,
+        **asked: Unpack[Asked],
     ) -> Posterior:
-        """The ``horizon`` frames after the last one, or ``times`` after it."""
+        """The ``horizon`` frames after the last one, or ``times`` after it.
+
+        >>> model.forecast(series, tr=2.0, regions=names, horizon=3).times - 2.0 * len(series)
+        array([0., 2., 4.])
+        """
         if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or not 1 <= horizon <= 10_000:
             raise DataError(f"horizon: expected 1 to 10000 frames, found {horizon!r}")
-        answer = self._answer(
-            "forecast", series, tr, regions, times, frame_times, None, int(horizon), calibration, (seed, scan)
-        )
-        return answer if times is not None else _rows(answer, [kind == "asked" for kind in answer.kinds])
+        answer = self._answer("forecast", series, tr, regions, None, int(horizon), **asked)
+        return answer if asked.get("times") is not None else _rows(answer, [kind == "asked" for kind in answer.kinds])
 
     def _answer(
         self,
@@ -184,12 +197,14 @@ class Model:
         series: Any,
         tr: Any,
         regions: Optional[Sequence[str]],
-        times: Any,
-        frame_times: Any,
         hidden: Any,
-        horizon: int,
-        calibration: Optional[PathLike],
-        draws: tuple,
+        horizon: int = 1,
+        *,
+        times: Any = None,
+        frame_times: Any = None,
+        calibration: Optional[PathLike] = None,
+        seed: int = 0,
+        scan: int = 0,
     ) -> Posterior:
         scans = self._scans(series, tr, regions, frame_times)
         if len(scans.given) != 1:
@@ -199,11 +214,10 @@ class Model:
         asked = _asked(times, first)
         if hidden is not None:
             hidden = [bool(value) for value in _array(hidden, "hidden").ravel()]
-        calibration = None if calibration is None else _path(calibration)
-        found = self._core.answer(
-            given, scans.regions, question, asked, hidden, horizon, calibration, [_count(n) for n in draws]
-        )
-        if calibration is None:
+        bands = None if calibration is None else path_of(calibration)
+        draws = [_count(seed), _count(scan)]
+        found = self._inner.answer(given, scans.regions, question, asked, hidden, horizon, bands, draws)
+        if bands is None:
             warnings.warn(
                 "no calibration: spreads are those of the latent state alone, far too narrow; see bdo infer calibrate",
                 UnfamiliarWarning,
@@ -220,7 +234,7 @@ class Model:
             raise DataError("series: expected the series of one scan, found a cohort; hint: cohort.series(i)")
         return scans_of(series, tr, regions, frame_times, self.regions if self._same_atlas else None)
 
-    def _judge(self, strange: list, names: List[str], strict: bool) -> None:
+    def _judge(self, strange: List[Tuple[int, str, str]], names: List[str], strict: bool) -> None:
         """Says which scans are not like those the model knows, or refuses them."""
         without = [names[i] for i, trust, _ in strange if trust == "none"]
         if without:
@@ -247,10 +261,10 @@ class Model:
     def __copy__(self) -> "Model":
         return self
 
-    def __deepcopy__(self, memo: dict) -> "Model":
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "Model":
         return self
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> Tuple[Any, ...]:
         return _reload, (str(self.folder.absolute()), self._same_atlas, self.blake3)
 
 
@@ -280,10 +294,10 @@ def _rows(answer: Posterior, wanted: List[bool]) -> Posterior:
 def _asked(times: Any, first: float) -> List[float]:
     if times is None:
         return []
-    array = np.atleast_1d(_array(times, "times")).astype(np.float64)
+    array: DoubleArray = np.atleast_1d(_array(times, "times")).astype(np.float64)
     if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)) or np.any(array < first):
         raise DataError("times: expected a list of finite seconds from the first frame on, found others")
-    return array.tolist()
+    return [float(t) for t in array]
 
 
 def _count(value: Any) -> int:

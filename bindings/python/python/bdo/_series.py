@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from . import _core
 from ._errors import DataError
+
+FloatArray = NDArray[np.float32]
+DoubleArray = NDArray[np.float64]
 
 
 class Given(NamedTuple):
@@ -15,16 +20,16 @@ class Given(NamedTuple):
     subject: str
     session: Optional[str]
     site: Optional[str]
-    values: np.ndarray
+    values: FloatArray
     tr: float
-    times: np.ndarray
+    times: DoubleArray
 
 
 class Scans(NamedTuple):
     """All scans of a call, with the names of their columns."""
 
-    given: list
-    regions: list
+    given: List[Given]
+    regions: List[str]
 
 
 def scans_of(
@@ -35,18 +40,24 @@ def scans_of(
     known_regions: Optional[Sequence[str]] = None,
     subjects: Optional[Sequence[str]] = None,
     sites: Optional[Sequence[Any]] = None,
+    naming: str = "{}",
 ) -> Scans:
-    """Brings one array, several, or data frames into one form. ``known_regions`` are taken where no names are given."""
+    """Brings one array, several, or data frames into one form. ``known_regions`` are taken where no names are given, and people
+    without a name are numbered.
+    """
     parts = _parts(series)
+    if not parts:
+        raise DataError("series: expected at least one scan, found none")
     tables = [_table(part) for part in parts]
     names = _names(tables, regions, known_regions)
     times = _per_scan(frame_times, len(parts), "frame_times", _is_one_time_axis)
     trs = _per_scan(tr, len(parts), "tr", np.isscalar)
-    labels = [str(i) for i in range(len(parts))] if subjects is None else _listed(subjects, len(parts), "subjects")
+    people = [naming.format(i) for i in range(len(parts))] if subjects is None else subjects
+    labels = [str(label) for label in _listed(people, len(parts), "subjects")]
     places = [None] * len(parts) if sites is None else _listed(sites, len(parts), "groups")
     given = []
     for i, (own, values) in enumerate(tables):
-        scan = labels[i] if subjects is not None else f"{i}"
+        scan = labels[i]
         if own is not None and own != names and regions is None:
             values = _in_order(values, own, names, scan)
         if values.shape[1] != len(names):
@@ -56,57 +67,42 @@ def scans_of(
     return Scans(given, names)
 
 
-def _parts(series: Any) -> list:
+def _parts(series: Any) -> List[Any]:
     """The scans of an argument: one, or a sequence of them."""
     if isinstance(series, np.ndarray):
-        if series.dtype == object and series.ndim == 1:
-            return list(series)
-        if series.ndim == 3:
-            return list(series)
-        return [series]
+        return list(series) if series.ndim == 3 or (series.ndim == 1 and series.dtype == object) else [series]
     if isinstance(series, (list, tuple)):
-        if series and all(_is_one(part) for part in series):
-            return list(series)
-        if not series:
-            raise DataError("series: expected at least one scan, found none")
-        return _parts(_array(series, "series"))
+        return list(series) if all(_is_one(part) for part in series) else _parts(_array(series, "series"))
     return [series]
 
 
 def _is_one(part: Any) -> bool:
-    return _column_names(part) is not None or getattr(part, "ndim", None) == 2 or hasattr(part, "to_numpy")
+    return _is_arrow(part) or hasattr(part, "iloc") or getattr(part, "ndim", None) == 2
 
 
-def _column_names(part: Any) -> Optional[list]:
-    """Names of the columns of a data frame of pandas or polars, or of a table of Arrow."""
-    for attribute in ("column_names", "columns"):
-        found = getattr(part, attribute, None)
-        if found is not None and not callable(found):
-            return list(found)
-    return None
+def _is_arrow(part: Any) -> bool:
+    """Tables of pyarrow, polars and others; pandas has the interface too, but copies."""
+    has_interface = hasattr(part, "__arrow_c_stream__") or hasattr(part, "__arrow_c_array__")
+    return has_interface and not hasattr(part, "iloc")
 
 
-def _table(part: Any) -> tuple:
-    """Names of the columns, where they have any, and the values as frames x regions in C order."""
-    names = _column_names(part)
-    if names is not None:
-        if hasattr(part, "column_names"):
-            columns = [np.asarray(part.column(i)) for i in range(len(names))]
-            values = np.stack(columns, axis=1) if columns else np.empty((0, 0))
-        else:
-            values = part.to_numpy()
+def _table(part: Any) -> Tuple[Optional[List[str]], FloatArray]:
+    """Names of the columns, where they have any, and the values as frames x regions in C order: what is so already is not copied."""
+    if _is_arrow(part):
+        return _core.from_arrow(part)
+    names = None
+    if hasattr(part, "iloc") and hasattr(part, "columns"):
         # Numbers that pandas gives to columns without a name say nothing.
-        names = [str(name) for name in names] if all(isinstance(name, str) for name in names) else None
-    else:
-        values = part
-    values = _array(values, "series")
+        names = list(part.columns) if all(isinstance(name, str) for name in part.columns) else None
+        part = part.to_numpy()
+    values = _array(part, "series")
     if values.ndim != 2:
         raise DataError(f"series: expected frames x regions, found an array of {values.ndim} dimensions")
     with np.errstate(over="ignore", invalid="ignore"):
         return names, np.ascontiguousarray(values, dtype=np.float32)
 
 
-def _array(values: Any, what: str) -> np.ndarray:
+def _array(values: Any, what: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
         if array.dtype == object:
@@ -118,23 +114,26 @@ def _array(values: Any, what: str) -> np.ndarray:
     return array
 
 
-def _names(tables: list, regions: Any, known: Optional[Sequence[str]]) -> list:
+def _names(
+    tables: List[Tuple[Optional[List[str]], FloatArray]], regions: Any, known: Optional[Sequence[str]]
+) -> List[str]:
     """Names of the columns: those given, those of the first table, or those that are known."""
     if regions is not None:
         if isinstance(regions, (str, bytes)) or not hasattr(regions, "__iter__") or getattr(regions, "ndim", 1) != 1:
             raise DataError(f"regions: expected a list of names, found {type(regions).__name__}")
         return [str(name) for name in regions]
-    if tables[0][0] is not None:
-        return tables[0][0]
+    first, values = tables[0]
+    if first is not None:
+        return first
     if known is not None:
         return list(known)
     raise DataError(
-        f"regions: expected the names of {tables[0][1].shape[1]} columns, found none; hint: regions=[...], a data frame, "
+        f"regions: expected the names of {values.shape[1]} columns, found none; hint: regions=[...], a data frame, "
         "or bdo.load(..., same_atlas=True) where the columns are the model's regions in its order"
     )
 
 
-def _in_order(values: np.ndarray, own: list, names: list, scan: str) -> np.ndarray:
+def _in_order(values: FloatArray, own: List[str], names: List[str], scan: str) -> FloatArray:
     """Columns of a table in the order of the first one's."""
     if len(set(own)) != len(own) or set(own) != set(names):
         raise DataError(f"scan {scan}: regions: expected the columns of the first scan, found others")
@@ -145,7 +144,7 @@ def _is_one_time_axis(times: Any) -> bool:
     return len(times) > 0 and np.isscalar(times[0])
 
 
-def _per_scan(value: Any, scans: int, what: str, is_one: Any) -> list:
+def _per_scan(value: Any, scans: int, what: str, is_one: Callable[[Any], bool]) -> List[Any]:
     """One value per scan; a single one is that of all."""
     if value is None:
         return [None] * scans
@@ -160,11 +159,11 @@ def _per_scan(value: Any, scans: int, what: str, is_one: Any) -> list:
     return values
 
 
-def _listed(values: Any, scans: int, what: str) -> list:
-    values = [None if value is None else str(value) for value in values]
-    if len(values) != scans:
-        raise DataError(f"{what}: expected {scans} values, one per scan, found {len(values)}")
-    return values
+def _listed(values: Any, scans: int, what: str) -> List[Optional[str]]:
+    listed = [None if value is None else str(value) for value in values]
+    if len(listed) != scans:
+        raise DataError(f"{what}: expected {scans} values, one per scan, found {len(listed)}")
+    return listed
 
 
 def _seconds(tr: Any, scan: str) -> float:
@@ -176,7 +175,7 @@ def _seconds(tr: Any, scan: str) -> float:
         raise DataError(f"scan {scan}: tr: expected seconds, found {tr!r}") from None
 
 
-def _times(times: Any, frames: int, tr: float, scan: str) -> np.ndarray:
+def _times(times: Any, frames: int, tr: float, scan: str) -> DoubleArray:
     """True times of the frames; without gaps where none are given."""
     if times is None:
         with np.errstate(over="ignore", invalid="ignore"):

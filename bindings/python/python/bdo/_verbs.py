@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _core
-from ._cohort import Cohort, PathLike, _path
+from ._cohort import Cohort
 from ._errors import DataError
+from ._folder import PathLike, path_of, path_to
 from ._frames import frame_of_rows
 from ._listener import Listener
 from ._model import Model, load
@@ -36,8 +38,8 @@ def call(verb: str, *arguments: Any, progress: Optional[bool] = None, **options:
         for one in value if isinstance(value, (list, tuple, set, range)) else [value]:
             # One word, so that a value may begin with a dash.
             words.append(f"{flag}={_word(one)}")
-    answer, _ = _core.call(words, Listener(progress))
-    return json.loads(answer)
+    answer: Dict[str, Any] = json.loads(_core.call(words, Listener(progress))[0])
+    return answer
 
 
 def simulate(out: PathLike, *, progress: Optional[bool] = None, **options: Any) -> Cohort:
@@ -46,21 +48,33 @@ def simulate(out: PathLike, *, progress: Optional[bool] = None, **options: Any) 
     >>> bdo.simulate(folder / "few", subjects=3, regions=12, frames=50, sites=1).names
     ['sub-0001', 'sub-0002', 'sub-0003']
     """
-    call("simulate", _path(out), progress=progress, **options)
+    call("simulate", path_of(out), progress=progress, **options)
     return Cohort(out)
 
 
 def ingest(source: PathLike, out: PathLike, *, progress: Optional[bool] = None, **options: Any) -> Cohort:
-    """Reads scans of any layout into a cohort: ``bdo ingest``. What was rejected is logged and in ``out/rejected.tsv``."""
-    call("ingest", _path(source), _path(out), progress=progress, **options)
+    """Reads scans of any layout into a cohort: ``bdo ingest``. What was rejected is logged and in ``out/rejected.tsv``.
+
+    >>> (folder / "files").mkdir()
+    >>> for person, values in {"sub-1": series, "sub-2": -series}.items():
+    ...     np.savetxt(folder / "files" / f"{person}.csv", values, delimiter=",", header=",".join(names), comments="")
+    >>> bdo.ingest(folder / "files", folder / "ingested", tr=2.0).names
+    ['sub-1', 'sub-2']
+    """
+    call("ingest", path_of(source), path_of(out), progress=progress, **options)
     return Cohort(out)
 
 
 class Run:
-    """The folder of a pre-training."""
+    """The folder of a pre-training.
+
+    >>> run = bdo.Run(model.folder.parent)
+    >>> run.model == model, "loss.total" in run.journal().columns
+    (True, True)
+    """
 
     def __init__(self, folder: PathLike, answer: Optional[Dict[str, Any]] = None) -> None:
-        self.folder = Path(_path(folder))
+        self.folder = Path(path_of(folder))
         self.answer = answer or {}
         """What ``bdo pretrain --json`` printed, where this object comes from it."""
 
@@ -102,7 +116,7 @@ def pretrain(
     >>> list(run.journal()["step"])
     [0]
     """
-    answer = call("pretrain", data=_cohort(cohort), out=_path(out), max_minutes=max_minutes, progress=progress, **options)
+    answer = call("pretrain", data=path_to(cohort), out=path_of(out), max_minutes=max_minutes, progress=progress, **options)
     return Run(out, answer)
 
 
@@ -115,9 +129,14 @@ def probe(
     progress: Optional[bool] = None,
     **options: Any,
 ) -> Dict[str, Any]:
-    """What a frozen model's features say about a label: ``bdo probe``. The fitted head is in ``out``."""
+    """What a frozen model's features say about a label: ``bdo probe``. The fitted head is in ``out``.
+
+    >>> found = bdo.probe(model, cohort, "age", folder / "head", seeds=0, epochs=2)
+    >>> "summary" in found, (folder / "head" / "result.json").is_file()
+    (True, True)
+    """
     return call(
-        "probe", model=_model(model), data=_cohort(cohort), target=target, out=_out(out), progress=progress, **options
+        "probe", model=path_to(model), data=path_to(cohort), target=target, out=_out(out), progress=progress, **options
     )
 
 
@@ -129,8 +148,13 @@ def predict(
     progress: Optional[bool] = None,
     **options: Any,
 ) -> Dict[str, Any]:
-    """Predicts with the head of a probe or a fine-tuning: ``bdo predict``."""
-    return call("predict", head=_path(head), data=_cohort(cohort), out=_path(out), progress=progress, **options)
+    """Predicts with the head of a probe or a fine-tuning: ``bdo predict``.
+
+    >>> found = bdo.probe(model, cohort, "age", folder / "of-age", seeds=0, epochs=2)
+    >>> bdo.predict(folder / "of-age", cohort, folder / "ages.tsv")["scans"] == len(cohort)
+    True
+    """
+    return call("predict", head=path_of(head), data=path_to(cohort), out=path_of(out), progress=progress, **options)
 
 
 def compare(
@@ -153,11 +177,15 @@ def compare(
 
     ``series`` is a cohort, and ``labels`` names of its columns; or arrays with one label per scan (a list, a series, a mapping or
     data frame of several) and ``groups``, their sites. Rows of BDO take ``model``, or pre-train one for every split. The folder
-    and the page are ``table.attrs["folder"]`` and ``table.attrs["page"]``.
+    and the page are ``table.attrs["folder"]`` and ``table.attrs["page"]``; a table of polars has no ``attrs``, but the page is logged.
+
+    >>> table = bdo.compare(cohort, "age", methods=["fc"], out=folder / "table", seeds=0, bootstraps=10, permutations=10)
+    >>> "fc" in list(table["method"]), Path(table.attrs["page"]).is_file()
+    (True, True)
     """
     folder = Path(_out(out))
     if isinstance(series, (Cohort, str, os.PathLike)):
-        data, targets = _cohort(series), [labels] if isinstance(labels, str) else list(labels)
+        data, targets = path_to(series), [labels] if isinstance(labels, str) else list(labels)
     else:
         stored = Cohort.store(
             folder / "cohort",
@@ -169,27 +197,33 @@ def compare(
             sites=groups,
             labels=labels,
         )
-        data = _cohort(stored)
-        targets = [c for c in stored._core.participants()[0] if c != "site" or groups is None]
+        data = path_to(stored)
+        targets = [c for c in stored._inner.participants()[0] if c != "site" or groups is None]
     call(
         "compare",
         data=data,
         targets=",".join(str(target) for target in targets),
         methods=",".join(methods),
-        model=None if model is None else _model(model),
+        model=None if model is None else path_to(model),
         out=str(folder),
         progress=progress,
         **options,
     )
     table = frame_of_rows(_table(json.loads((folder / "table.json").read_text(encoding="utf-8"))), library)
+    page = str(folder / "report.html")
     if hasattr(table, "attrs"):
-        table.attrs.update(folder=str(folder), page=str(folder / "report.html"))
+        table.attrs.update(folder=str(folder), page=page)
+    logging.getLogger("bdo").info("note: the page of the comparison is %s", page)
     return table
 
 
 def demo(out: PathLike = "demo", *, progress: Optional[bool] = None) -> Path:
-    """Runs the whole path on a synthetic cohort and returns the page it ends in: ``bdo demo``."""
-    return Path(call("demo", out=_path(out), progress=progress)["report"])
+    """Runs the whole path on a synthetic cohort and returns the page it ends in: ``bdo demo``.
+
+    >>> bdo.demo(folder / "demo").name  # doctest: +SKIP
+    'report.html'
+    """
+    return Path(call("demo", out=path_of(out), progress=progress)["report"])
 
 
 def _table(table: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -221,14 +255,6 @@ def _word(value: Any) -> str:
     return text
 
 
-def _cohort(cohort: Union[Cohort, PathLike]) -> str:
-    return str(cohort.folder) if isinstance(cohort, Cohort) else _path(cohort)
-
-
-def _model(model: Union[Model, PathLike]) -> str:
-    return str(model.folder) if isinstance(model, Model) else _path(model)
-
-
 def _out(out: Optional[PathLike]) -> str:
     """The folder to make; one that outlives the call where none is named, since its pages are part of the result."""
-    return tempfile.mkdtemp(prefix="bdo-") if out is None else _path(out)
+    return tempfile.mkdtemp(prefix="bdo-") if out is None else path_of(out)

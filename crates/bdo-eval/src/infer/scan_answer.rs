@@ -2,7 +2,7 @@
 
 use crate::infer::calibration::{Calibration, Ignorance};
 use crate::infer::output::Block;
-use bdo_data::scan::Scan;
+use bdo_data::scan::SeriesView;
 use bdo_model::batch::BatchError;
 use bdo_model::intake::{Intake, Units};
 use bdo_model::posterior::engine::{Engine, Piece};
@@ -22,19 +22,22 @@ pub struct ScanPlan {
 
 impl ScanPlan {
     /// All of a scan as it is.
-    pub fn whole(scan: &Scan, regions: usize) -> Self {
+    pub fn whole<'a>(scan: impl Into<SeriesView<'a>>, regions: usize) -> Self {
+        let scan = scan.into();
         Self { hidden: vec![false; scan.frames()], unseen: vec![false; regions], further: Vec::new() }
     }
 
     /// And the times at which it lacks frames.
-    pub fn filled(scan: &Scan, regions: usize) -> Self {
-        let missing = missing_times(&scan.frame_times_seconds, scan.tr_seconds);
+    pub fn filled<'a>(scan: impl Into<SeriesView<'a>>, regions: usize) -> Self {
+        let scan = scan.into();
+        let missing = missing_times(scan.frame_times_seconds, scan.tr_seconds);
         let further = missing.into_iter().map(|t| (t, RowKind::Missing)).collect();
         Self { further, ..Self::whole(scan, regions) }
     }
 
     /// And so many frames after its last one.
-    pub fn ahead(scan: &Scan, regions: usize, horizon: u64) -> Self {
+    pub fn ahead<'a>(scan: impl Into<SeriesView<'a>>, regions: usize, horizon: u64) -> Self {
+        let scan = scan.into();
         let last = scan.frame_times_seconds[scan.frames() - 1] - scan.frame_times_seconds[0];
         let further = (1..=horizon).map(|i| (last + i as f64 * scan.tr_seconds, RowKind::Asked)).collect();
         Self { further, ..Self::whole(scan, regions) }
@@ -57,9 +60,9 @@ pub struct Answerer<'a> {
 impl Answerer<'_> {
     /// Hands on the answer piece by piece, rows in order, with how many rows of a piece the model did not see. False where
     /// there is nothing to look at: no usable region, or no visible frame.
-    pub fn answer<E: From<BatchError>>(
+    pub fn answer<'s, E: From<BatchError>>(
         &self,
-        scan: &Scan,
+        scan: impl Into<SeriesView<'s>>,
         intake: &Intake,
         plan: &ScanPlan,
         seed: [u64; 2],

@@ -2,7 +2,7 @@
 //! about what is hidden.
 
 use super::{Intake, MaskSettings, PaddedBatch, Timing, Visit};
-use bdo_data::scan::Scan;
+use bdo_data::scan::{SeriesView, valid_regions};
 use rand_chacha::rand_core::Rng;
 
 /// Some frames of a scan, centred on what is visible; one row per frame.
@@ -29,7 +29,14 @@ pub struct Units {
 
 impl Intake {
     /// Draws a visit; `None` if no region is usable.
-    pub fn draw(&self, scan: &Scan, timing: Timing, mask: &MaskSettings, rng: &mut impl Rng) -> Option<Masked> {
+    pub fn draw<'a>(
+        &self,
+        scan: impl Into<SeriesView<'a>>,
+        timing: Timing,
+        mask: &MaskSettings,
+        rng: &mut impl Rng,
+    ) -> Option<Masked> {
+        let scan = scan.into();
         let first = scan.frame_times_seconds[0];
         let kept = timing.kept(scan.frames(), rng);
         let times: Vec<f64> = kept.iter().map(|&frame| scan.frame_times_seconds[frame] - first).collect();
@@ -39,8 +46,15 @@ impl Intake {
     }
 
     /// The given frames of a scan, scaled around the mean of the visible ones; `None` if no region is usable.
-    pub fn masked(&self, scan: &Scan, frames: &[usize], context: Vec<bool>, origin_seconds: f64) -> Option<Masked> {
-        let usable = scan.valid_regions();
+    pub fn masked<'a>(
+        &self,
+        scan: impl Into<SeriesView<'a>>,
+        frames: &[usize],
+        context: Vec<bool>,
+        origin_seconds: f64,
+    ) -> Option<Masked> {
+        let scan = scan.into();
+        let usable = valid_regions(scan.series, scan.frames());
         let region_valid: Vec<bool> =
             self.columns.iter().zip(&self.iqrs).map(|(&column, &iqr)| usable[column] && iqr > 0.0).collect();
         let visible: Vec<usize> = frames.iter().zip(&context).filter(|(_, seen)| **seen).map(|(f, _)| *f).collect();
@@ -59,7 +73,7 @@ impl Intake {
     }
 
     /// The way back from `masked`, whose rows are all frames of the scan.
-    pub(crate) fn units(&self, scan: &Scan, masked: &Masked) -> Units {
+    pub(crate) fn units(&self, scan: SeriesView<'_>, masked: &Masked) -> Units {
         let visible: Vec<usize> = (0..scan.frames()).filter(|&row| masked.context[row]).collect();
         let centre = |(r, &valid): (usize, &bool)| {
             if valid { self.mean(scan, r, &visible) + self.medians[r] } else { f64::NAN }
@@ -68,12 +82,11 @@ impl Intake {
     }
 
     /// A region of the model at a frame of the scan, in the units of the scan.
-    fn value(&self, scan: &Scan, region: usize, frame: usize) -> f64 {
-        let width = scan.series.len() / scan.frames();
-        f64::from(scan.series[frame * width + self.columns[region]])
+    fn value(&self, scan: SeriesView<'_>, region: usize, frame: usize) -> f64 {
+        f64::from(scan.series[frame * scan.regions() + self.columns[region]])
     }
 
-    fn mean(&self, scan: &Scan, region: usize, frames: &[usize]) -> f64 {
+    fn mean(&self, scan: SeriesView<'_>, region: usize, frames: &[usize]) -> f64 {
         frames.iter().map(|&frame| self.value(scan, region, frame)).sum::<f64>() / frames.len().max(1) as f64
     }
 }
@@ -107,7 +120,7 @@ impl Units {
 mod tests {
     use super::*;
     use bdo_data::random::stream;
-    use bdo_data::scan::{ScanId, Source};
+    use bdo_data::scan::{Scan, ScanId, Source};
 
     /// Frames dropped at the start leave a first time whose sums and differences round.
     #[test]

@@ -21,7 +21,7 @@ pub use windows::{Window, Windows};
 use crate::weights::{ContractError, PreprocessorConfig};
 use bdo_data::cohort::Cohort;
 use bdo_data::scaler::ScaledScan;
-use bdo_data::scan::Scan;
+use bdo_data::scan::SeriesView;
 
 /// Brings scans of one cohort into the units of a model.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Intake {
     }
 
     /// The whole scan, centred on all kept frames; `None` if no region carries a signal the model knows.
-    pub fn scale(&self, scan: &Scan) -> Option<ScaledScan> {
+    pub fn scale<'a>(&self, scan: impl Into<SeriesView<'a>>) -> Option<ScaledScan> {
         // In single precision, as the scaler of pre-training does: the numbers the model was trained on.
         let narrow = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
         let scaled = ScaledScan::new(scan, &self.columns, &narrow(&self.medians), &narrow(&self.iqrs));

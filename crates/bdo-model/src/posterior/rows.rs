@@ -1,7 +1,7 @@
 //! A scan as inference sees it: rows in time, some visible, some hidden, some between or after the frames.
 
 use crate::intake::{Intake, Masked, Units};
-use bdo_data::scan::Scan;
+use bdo_data::scan::SeriesView;
 
 /// Kind of a row of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +83,14 @@ impl Rows {
 
     /// A whole scan: its frames (those named in `hidden` not looked at, regions named in `unseen` taken as missing), and
     /// further times. `None` if no region is usable or no frame is left to look at.
-    pub fn of_scan(
-        scan: &Scan,
+    pub fn of_scan<'a>(
+        scan: impl Into<SeriesView<'a>>,
         intake: &Intake,
         hidden: &[bool],
         unseen: &[bool],
         further: &[(f64, RowKind)],
     ) -> Option<(Self, Units)> {
+        let scan = scan.into();
         let frames: Vec<usize> = (0..scan.frames()).collect();
         let context: Vec<bool> = hidden.iter().map(|h| !h).collect();
         if !context.contains(&true) {
