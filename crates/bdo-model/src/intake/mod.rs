@@ -14,7 +14,7 @@ pub use mask::{Centre, MaskSettings, Part, Visit, target_count};
 pub use masked::{Masked, Units};
 pub use padded::PaddedBatch;
 pub use timing::Timing;
-pub use windows::{Window, Windows};
+pub use windows::{CutScan, Window, Windows};
 
 use crate::weights::{ContractError, PreprocessorConfig};
 use bdo_data::cohort::Cohort;
