@@ -24,7 +24,7 @@ use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, trainable_count};
+use bdo_model::parameters::{ParameterError, ParameterSpec, trainable_count};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ContractError;
 use bdo_train::fit::{RunObserver, Unobserved};
@@ -132,11 +132,22 @@ impl FoundationMethod {
 
     /// Trained numbers of encoder and decoder or predictor on a grid of ten windows, where centres are known.
     pub fn parameter_count(self, regions: usize, width: usize) -> usize {
+        trainable_count(&self.table(regions, width))
+    }
+
+    /// Those of the encoder, which is all that features need.
+    pub fn encoder_count(self, regions: usize, width: usize) -> usize {
+        let mut table = self.table(regions, width);
+        table.retain(|spec| spec.name.starts_with("encoder."));
+        trainable_count(&table)
+    }
+
+    fn table(self, regions: usize, width: usize) -> Vec<ParameterSpec> {
         let grid = Grid { regions, windows: WINDOWS };
-        trainable_count(&match self {
+        match self {
             Self::BrainLm => BrainLm::table(&BrainLmConfig::of_width(grid, width, true)),
             Self::BrainJepa => BrainJepa::table(&BrainJepaConfig::of_width(grid, width)),
-        })
+        }
     }
 
     /// Fits with the labels of training people, chooses with validation people, predicts test people once. `label` gives a
@@ -243,7 +254,8 @@ fn tuned(
 ) -> Result<Outcome, SupervisedError> {
     let recipe = |point: &TunePoint| {
         let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
-        Recipe { rate, max_minutes: tuning.max_minutes, order: BASELINE_ORDER, ..point.recipe(tuning.epochs) }
+        let (max_minutes, selection) = (tuning.max_minutes, Selection::Protocol);
+        Recipe { rate, max_minutes, selection, order: BASELINE_ORDER, ..point.recipe(tuning.epochs) }
     };
     let recipes: Vec<Recipe> = tuning.points.iter().map(recipe).collect();
     match &directory.config {

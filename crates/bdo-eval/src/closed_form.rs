@@ -118,6 +118,13 @@ impl FittedProbe {
         last.iter().zip(spreads).map(|(w, s)| if *s == 0.0 { 0.0 } else { w / s }).collect()
     }
 
+    /// The same with the intercept that belongs to them: the number, or the logit of the second of two classes.
+    pub(crate) fn on_features(&self) -> (Vec<f64>, f64) {
+        let weights = self.feature_weights();
+        let shift: f64 = weights.iter().zip(self.standardiser.means()).map(|(w, m)| w * m).sum();
+        (weights, self.intercepts.last().copied().unwrap_or(0.0) - shift)
+    }
+
     /// Number of fitted weights and intercepts.
     pub fn parameters(&self) -> usize {
         self.weights.len() + self.intercepts.len()

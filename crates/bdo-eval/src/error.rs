@@ -44,6 +44,8 @@ pub enum EvalError {
     TooFew { what: &'static str, expected: usize, found: usize },
     #[error(transparent)]
     Training(SupervisedError),
+    #[error(transparent)]
+    Probe(#[from] Box<crate::method::MethodError>),
     /// Stopped by request.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,

@@ -67,7 +67,7 @@ impl Prediction {
 pub struct Outcome {
     /// One entry a test person; of several scans the mean.
     pub predictions: Vec<Prediction>,
-    /// Fitted numbers.
+    /// Numbers fitted with the labels.
     pub parameters: usize,
     /// BLAKE3 of what was fitted on.
     pub fitted_on_blake3: String,
@@ -113,9 +113,14 @@ pub trait Method: Sync + Send {
         false
     }
 
-    /// Whether it trains for long with all threads: then it is run alone, so that time and memory are its own.
-    fn runs_alone(&self) -> bool {
+    /// Whether it trains for long: then groups of sites are not asked of it.
+    fn trains_for_long(&self) -> bool {
         false
+    }
+
+    /// Numbers of a pre-trained model that it uses as they are.
+    fn frozen_parameters(&self) -> usize {
+        0
     }
 
     /// Fits on the task's training people and predicts its test people.

@@ -2,15 +2,14 @@
 
 use crate::error::EvalError;
 use crate::features::FeatureTable;
-use crate::finetune::tuned::trained_table;
-use crate::finetune::{TuneObserver, TuneSettings, TuneWork};
+use crate::finetune::tuned::{count, head_table, tuned_table};
+use crate::finetune::{TuneObserver, TuneSettings, TuneWork, asked};
 use crate::folder::WorkFolder;
 use crate::method::{Method, MethodError, Outcome, Task};
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
 use bdo_data::cohort::Observer;
-use bdo_model::frozen::model_blake3;
-use bdo_model::weights::ModelDirectory;
+use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_train::ranks::Alone;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,36 +55,43 @@ pub struct FineTuning {
     name: String,
     model: PathBuf,
     model_blake3: String,
+    /// The mean control of the frozen model.
+    table: Arc<FeatureTable>,
     folder: PathBuf,
     settings: TuneSettings,
 }
 
 impl FineTuning {
     /// A row of this name; the target and the seeds of the settings are those of each task instead.
-    pub fn new(name: &str, model: &Path, folder: &Path, settings: TuneSettings) -> Result<Self, EvalError> {
+    pub fn new(
+        name: &str,
+        model: &Path,
+        table: Arc<FeatureTable>,
+        folder: &Path,
+        settings: TuneSettings,
+    ) -> Result<Self, EvalError> {
         Ok(Self {
             name: name.to_owned(),
             model: model.to_path_buf(),
             model_blake3: model_blake3(model)?,
+            table,
             folder: folder.to_path_buf(),
             settings,
         })
     }
 
     fn tune(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
-        let directory = ModelDirectory::read(&self.model)?;
+        let frozen = FrozenModel::read(&self.model)?;
         task.target.has_one_output()?;
-        let work = TuneWork::new(&directory, task.cohort, task.target, &self.settings)?;
+        let work = TuneWork::new(&frozen, task.cohort, task.target, &self.settings, &self.table)?;
         // Several labels may share a division of the people.
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();
         let place = self.folder.join(format!("{}-{}", &task.split.blake3[..16], &label[..8]));
-        let folder = WorkFolder::open(&place, &work.asked(&self.model_blake3))?;
+        let folder = WorkFolder::open(&place, &asked(&frozen, task.cohort, task.target, &self.settings)?)?;
         let (found, _) = work.tune(&folder, task.split, &Alone, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
-        let trained: usize = trained_table(&directory.config, self.settings.head)
-            .iter()
-            .map(|spec| spec.shape.iter().product::<usize>())
-            .sum();
+        let config = frozen.model.config();
+        let trained = count(&tuned_table(config)) + count(&head_table(self.settings.head, config.width));
         let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(found, trained, hash))
     }
@@ -98,7 +104,7 @@ impl Method for FineTuning {
 
     fn fingerprint(&self) -> String {
         let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
-        format!("finetune/1 {} {settings}", self.model_blake3)
+        format!("finetune/2 {} {settings}", self.model_blake3)
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {

@@ -149,14 +149,7 @@ pub fn closed_form(method: &str, task: &Task<'_>, table: &FeatureTable) -> Resul
 /// The same; features of an encoder let validation people choose the penalty, whom it has not seen as it has the others.
 fn fitted_form(method: &str, task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, MethodError> {
     let problem = Problem::of(method, task, &table.rows)?;
-    let (features, labels) = (&table.features, problem.labels());
-    let probe = if pretrained && !problem.choosing.is_empty() {
-        FittedProbe::fit_by(features, &problem.fitted, labels, |probe| {
-            problem.loss(&probe.predict(features, &problem.choosing))
-        })?
-    } else {
-        FittedProbe::fit(features, &problem.fitted, labels, &problem.groups, task.seed)?
-    };
+    let probe = fitted_probe(&problem, task, table, pretrained)?;
     let (predictions, flags) = problem.answer(&probe.predict(&table.features, &problem.tested));
     Ok(Outcome {
         predictions,
@@ -165,6 +158,29 @@ fn fitted_form(method: &str, task: &Task<'_>, table: &FeatureTable, pretrained: 
         chosen: BTreeMap::from([("penalty".to_owned(), probe.penalty)]),
         flags,
     })
+}
+
+/// The probe of features of an encoder, alone.
+pub(crate) fn probe_of_pretrained(
+    method: &str,
+    task: &Task<'_>,
+    table: &FeatureTable,
+) -> Result<FittedProbe, MethodError> {
+    fitted_probe(&Problem::of(method, task, &table.rows)?, task, table, true)
+}
+
+fn fitted_probe(
+    problem: &Problem<'_>,
+    task: &Task<'_>,
+    table: &FeatureTable,
+    pretrained: bool,
+) -> Result<FittedProbe, MethodError> {
+    let (features, labels) = (&table.features, problem.labels());
+    if pretrained && !problem.choosing.is_empty() {
+        let loss = |probe: &FittedProbe| problem.loss(&probe.predict(features, &problem.choosing));
+        return Ok(FittedProbe::fit_by(features, &problem.fitted, labels, loss)?);
+    }
+    Ok(FittedProbe::fit(features, &problem.fitted, labels, &problem.groups, task.seed)?)
 }
 
 /// Class frequencies, or the mean, of the people fitted on.

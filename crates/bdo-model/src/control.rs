@@ -4,13 +4,13 @@ use crate::batch::{BatchError, scan_grid};
 use crate::dynamics::Frames;
 use crate::error::ModelError;
 use crate::frozen::FrozenModel;
-use crate::intake::{Intake, PaddedBatch, Window, Windows};
+use crate::intake::{CutScan, Intake, PaddedBatch, Windows};
 use crate::model::{Bdo, Role};
 use crate::objective::region_mask;
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use rayon::prelude::*;
 
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
@@ -66,6 +66,62 @@ impl Bdo {
         let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
         let control = self.with_fingerprint(self.dynamics.control.forward(z), &series, &grid);
         Ok(Controls { control, counts: grid.context_count })
+    }
+
+    /// The control along scans that may be cut into windows; differentiable as well.
+    pub fn controls_of(&self, batch: &ScanBatch) -> Result<Controls, BatchError> {
+        let controls = self.controls(&batch.series, &batch.frames, &batch.region_valid)?;
+        let Some(places) = &batch.places else { return Ok(controls) };
+        let [windows, rows, width] = controls.control.dims();
+        let (scans, slots) = (batch.counts.len(), batch.counts.iter().copied().max().unwrap_or(0));
+        let control = controls.control.reshape([windows * rows, width]).select(0, places.clone());
+        Ok(Controls { control: control.reshape([scans, slots, width]), counts: batch.counts.clone() })
+    }
+
+    /// Their mean [B, d]. Frames have no part in the mean of a model with a fingerprint, so whole scans are not encoded for it.
+    pub fn mean_control_of(&self, batch: &ScanBatch) -> Result<Tensor<2>, BatchError> {
+        if batch.places.is_some() || self.fingerprint.is_none() {
+            return Ok(self.controls_of(batch)?.mean());
+        }
+        let visible = Frames { context: batch.frames.valid.clone(), ..batch.frames.clone() };
+        let grid = scan_grid(&batch.series, &visible, &batch.region_valid, self.config())?;
+        let mask = region_mask(&batch.region_valid, grid.batch, (&batch.series.device(), batch.series.dtype()));
+        let (series, _) = self.unit_sized(batch.series.clone() * mask, &grid, &batch.region_valid);
+        let nothing = Tensor::zeros([grid.batch, grid.context_slots, self.config().width], &series.device());
+        let (part, _) = self.with_fingerprint(nothing, &series, &grid);
+        Ok(part.narrow(1, 0, 1).squeeze_dim(1)) // [B, d]
+    }
+}
+
+/// Scans, whole or in windows, on a device.
+#[derive(Clone, Debug)]
+pub struct ScanBatch {
+    series: Tensor<3>,
+    frames: Frames,
+    region_valid: Vec<bool>,
+    /// Row of all windows that each frame of each scan is taken from, padded; none where every scan is one window.
+    places: Option<Tensor<1, Int>>,
+    /// Frames of each scan.
+    counts: Vec<usize>,
+}
+
+impl ScanBatch {
+    /// Puts scans onto a device.
+    pub fn on(scans: &[&CutScan], device: &Device) -> Self {
+        let windows: Vec<&ScaledScan> = scans.iter().flat_map(|scan| &scan.windows).collect();
+        let counts: Vec<usize> = scans.iter().map(|scan| scan.taken.iter().map(ExactSizeIterator::len).sum()).collect();
+        let (series, frames, region_valid) = PaddedBatch::of_scans(&windows).on(device);
+        let slots = counts.iter().copied().max().unwrap_or(0);
+        let (mut places, mut window) = (Vec::with_capacity(scans.len() * slots), 0);
+        for scan in scans {
+            for taken in &scan.taken {
+                places.extend(taken.clone().map(|row| (window * frames.frames + row) as i32));
+                window += 1;
+            }
+            places.resize(places.len().next_multiple_of(slots.max(1)), 0);
+        }
+        let places = (windows.len() > scans.len()).then(|| Tensor::from_data(places.as_slice(), device));
+        Self { series, frames, region_valid, places, counts }
     }
 }
 
@@ -128,13 +184,11 @@ pub fn control_of(frozen: &FrozenModel, scan: &ScaledScan) -> Result<ControlSequ
 /// A scan too long to be encoded whole: each frame is taken from the window it lies most centrally in.
 fn encode_windows(model: &Bdo, scan: &ScaledScan, windows: Windows) -> Result<ControlSequence, BatchError> {
     let mut out = ControlSequence { width: model.config().width, values: Vec::new() };
-    for some in windows.cut(scan.times_seconds.len()).chunks((FRAMES_AT_ONCE / windows.frames).max(1)) {
-        let origin = |window: &Window| if windows.own_clock { scan.times_seconds[window.frames.start] } else { 0.0 };
-        let cut: Vec<ScaledScan> = some.iter().map(|window| scan.cut(window.frames.clone(), origin(window))).collect();
-        let controls = encode_whole(model, &cut.iter().collect::<Vec<_>>())?;
-        for (Window { frames, taken }, control) in some.iter().zip(&controls) {
-            let rows = (taken.start - frames.start) * out.width..(taken.end - frames.start) * out.width;
-            out.values.extend_from_slice(&control.values[rows]);
+    let (cut, at_once) = (windows.of_scan(scan.clone()), (FRAMES_AT_ONCE / windows.frames).max(1));
+    for (some, taken) in cut.windows.chunks(at_once).zip(cut.taken.chunks(at_once)) {
+        let controls = encode_whole(model, &some.iter().collect::<Vec<_>>())?;
+        for (taken, control) in taken.iter().zip(&controls) {
+            out.values.extend_from_slice(&control.values[taken.start * out.width..taken.end * out.width]);
         }
     }
     Ok(out)

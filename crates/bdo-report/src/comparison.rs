@@ -196,7 +196,7 @@ fn cost_table(rows: &[&Row]) -> Table {
         .chain(scores.iter().map(|name| name.replace('_', " ")))
         .chain(["q against".to_owned()])
         .chain(has_further.then(|| "against others (p, q)".to_owned()))
-        .chain(["parameters".to_owned(), "seconds".to_owned(), "MiB".to_owned()]);
+        .chain(["trained", "frozen", "seconds", "MiB"].map(str::to_owned));
     let mut table = Table::new(format!("{}: all scores and costs", rows[0].target), headings);
     for row in rows {
         let mut cells = vec![Cell::from(row.method.as_str())];
@@ -205,8 +205,9 @@ fn cost_table(rows: &[&Row]) -> Table {
         cells.extend(has_further.then(|| further(row)));
         cells.extend([
             row.parameters.into(),
+            row.frozen_parameters.into(),
             row.wall_seconds.into(),
-            row.peak_rss_mib.map_or(Cell::Empty, |mib| Cell::Shown(mib, format!("{mib:.0}"))),
+            row.own_mib.map_or(Cell::Empty, |mib| Cell::Shown(mib, format!("{mib:.0}"))),
         ]);
         table.row(cells);
     }
@@ -348,7 +349,7 @@ fn metric_name(metric: &str) -> String {
     }
 }
 
-/// Scores against the number of fitted parameters and against time.
+/// Scores against the number of parameters, memory and time.
 fn efficiency(page: &mut Page, summary: &Summary) {
     let random: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == "random").collect();
     let mut targets: Vec<&str> = random.iter().map(|r| r.target.as_str()).collect();
@@ -370,15 +371,18 @@ fn efficiency(page: &mut Page, summary: &Summary) {
         chart
     };
     let charts = [
-        chart("parameters", "fitted parameters (log scale)", &|r| r.parameters as f64),
+        chart("parameters", "parameters, trained and frozen (log scale)", &|r| {
+            (r.parameters + r.frozen_parameters) as f64
+        }),
+        chart("memory", "memory of its own (MiB, log scale)", &|r| r.own_mib.unwrap_or(0.0)),
         chart("time", "seconds for all repetitions (log scale)", &|r| r.wall_seconds),
     ];
     page.section("Score against cost").figure(&Figure::of_charts(
         "efficiency",
-        "Score against parameters and time",
-        "One point per method and label: primary score minus chance (0.5 for the area under the curve, 0 for a correlation), against what is fitted in this comparison; weights of a frozen model are not counted. Point at a marker for its name.",
+        "Score against parameters, memory and time",
+        "One point per method and label: primary score minus chance (0.5 for the area under the curve, 0 for a correlation), against what a row holds and takes in this comparison, its pre-training not included. Point at a marker for its name.",
         &charts,
-        2,
+        3,
     ));
 }
 

@@ -8,7 +8,7 @@ pub mod palette;
 mod scale;
 mod source;
 mod svg;
-mod table;
+pub mod table;
 
 pub mod chart;
 pub mod figure;

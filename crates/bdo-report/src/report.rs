@@ -19,15 +19,18 @@ pub fn page_of(paths: &[(PathBuf, Kind)], command: &str) -> Result<Page, CohortE
         many => format!("BDO report of {} folders", many.len()),
     };
     let mut page = Page::new(&title, command);
+    add_paths(&mut page, paths)?;
+    Ok(page)
+}
+
+/// Adds paths to a page.
+pub fn add_paths(page: &mut Page, paths: &[(PathBuf, Kind)]) -> Result<(), CohortError> {
     let runs: Vec<&PathBuf> = paths.iter().filter(|p| p.1 == Kind::Run).map(|p| &p.0).collect();
     if runs.len() > 1 {
         let runs: Vec<RunFolder> = runs.into_iter().map(|path| RunFolder::read(path)).collect();
-        runs::show(&runs, &mut page);
+        runs::show(&runs, page);
     }
-    for (path, kind) in paths {
-        kind.show(path, &mut page)?;
-    }
-    Ok(page)
+    paths.iter().try_for_each(|(path, kind)| kind.show(path, page))
 }
 
 /// Adds the distribution of labels over the splits of a comparison or a probe; needs the cohort of the people.

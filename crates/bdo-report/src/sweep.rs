@@ -70,7 +70,8 @@ fn verdict(page: &mut Page, setting: &str, record: &Value) {
         let word = if error < kriging { "better" } else { "not better" };
         said.push(format!("The best one is {word} than kriging ({kriging:.4})."));
     }
-    said.push(format!("{} values, one model each: differences smaller than between seeds say nothing.", rows.len()));
+    let seeds = rows.first().and_then(|row| row["runs"].as_array()).map_or(1, Vec::len);
+    said.push(format!("{} values, {seeds} per value: differences smaller than between seeds say nothing.", rows.len()));
     page.verdict("Sweep", &headline, &said);
 }
 
@@ -104,5 +105,8 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         table.row(std::iter::once(first).chain(others).collect::<Vec<_>>());
     }
     page.table(&table);
+    for flag in record["flags"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        page.missing(flag, "");
+    }
     page.say(format!("A model was trained for each value of {setting}, everything else alike, and scored at masked frames of test people beside kriging."), &[Citation::Bdo, Citation::Kriging]);
 }

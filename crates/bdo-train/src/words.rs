@@ -24,16 +24,14 @@ impl Words {
         let rates = format!("from {} to {}", train.learning_rate_start, train.learning_rate);
         let (batch, end, held_out) = (train.batch_size, train.learning_rate_end, train.held_out_percent);
         let people = format!("{held_out} % of the people are held out for validation and as many for testing.");
-        let kind = settings.method.kind;
-        if kind != Kind::Bdo {
-            let visits = match kind {
-                Kind::BrainLm => format!("{} of the tokens are hidden.", percent(settings.mask.ratio)),
-                _ => String::new(),
-            };
+        if settings.method.kind != Kind::Bdo {
             let optimiser = format!(
-                "AdamW with batches of {batch} scans; the learning rate rises linearly {rates} and falls to {end} along a cosine. {people}"
+                "AdamW with batches of {batch} scans; the learning rate rises linearly {rates} over {} of the steps and falls to {end} along a cosine; weight decay goes from {} to {}. {people}",
+                percent(train.warmup),
+                train.weight_decay_start,
+                train.weight_decay_end
             );
-            return Self { visits, optimiser, ..Self::default() };
+            return Self { optimiser, ..token_words(settings) };
         }
         let optimiser = format!(
             "Adam with batches of {batch} scans; the learning rate rises linearly {rates} over ten epochs or 5 % of the steps, whichever is shorter, and falls to {end} along a cosine; gradients are clipped at norm {}. {people}",
@@ -47,6 +45,30 @@ impl Words {
     pub fn of_record(settings: &serde_json::Value) -> Option<Self> {
         serde_json::from_value(settings.clone()).ok().map(|settings| Self::of(&settings))
     }
+}
+
+/// Of BrainLM and Brain-JEPA.
+fn token_words(settings: &Settings) -> Words {
+    let (train, mask) = (&settings.train, &settings.mask);
+    let input = "Each region is centred on its mean over the scan, then shifted by the median and divided by the inter-quartile range of the training people. A token is a window of sixteen frames of one region; a visit has up to ten windows.".to_owned();
+    let (visits, objective) = if settings.method.kind == Kind::BrainLm {
+        let (tokens, attention) = (settings.model.dropout, settings.method.attention_dropout);
+        (
+            format!("{} of the tokens are hidden, drawn at random.", percent(mask.ratio)),
+            format!(
+                "The loss is the mean squared error at hidden tokens. Dropout is {tokens} after the code of places and {attention} in attention."
+            ),
+        )
+    } else {
+        (
+            "The context is a block of regions and windows without the targets: other regions at the same time, the same and other regions at other times.".to_owned(),
+            format!(
+                "The loss is the smooth L1 distance to the normalised tokens of a moving average of the encoder, whose momentum goes from {} to {}.",
+                train.ema_start, train.ema_end
+            ),
+        )
+    };
+    Words { input, visits, objective, optimiser: String::new() }
 }
 
 fn visits(settings: &Settings) -> String {

@@ -20,6 +20,7 @@ use crate::commands::predict::PredictArgs;
 use crate::commands::pretrain::PretrainArgs;
 use crate::commands::probe::ProbeArgs;
 use crate::commands::report::ReportArgs;
+use crate::commands::reproduce::ReproduceArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::simulate::SimulateArgs;
 use crate::commands::sweep::SweepArgs;
@@ -88,6 +89,7 @@ pub(crate) enum Verb {
     Infer(InferVerb),
     Compare(CompareArgs),
     Sweep(SweepArgs),
+    Reproduce(ReproduceArgs),
     Report(ReportArgs),
     Watch(WatchArgs),
     Serve(ServeArgs),

@@ -71,13 +71,13 @@ pub fn to_markdown(summary: &Summary) -> String {
         let has_further = table.iter().any(|row| !row.further.is_empty());
         let _ = writeln!(
             out,
-            "| method | {} | {level:.0} % interval of {} | p | q | against {} (p, q) |{} parameters | seconds | MiB | flags |",
+            "| method | {} | {level:.0} % interval of {} | p | q | against {} (p, q) |{} trained | frozen | seconds | MiB | flags |",
             headings.join(" | "),
             row.primary,
             settings.against,
             if has_further { " against others (p, q) |" } else { "" }
         );
-        let _ = writeln!(out, "|---|{}", "---|".repeat(headings.len() + 8 + usize::from(has_further)));
+        let _ = writeln!(out, "|---|{}", "---|".repeat(headings.len() + 9 + usize::from(has_further)));
         for row in table {
             let cells: Vec<String> =
                 shown(row).iter().map(|(name, _, factor)| mean_and_spread(row.cell(name), *factor, "±")).collect();
@@ -99,14 +99,15 @@ pub fn to_markdown(summary: &Summary) -> String {
             };
             let _ = writeln!(
                 out,
-                "| {} | {} | {interval} | {} | {} | {against} |{further} {} | {:.1} | {} | {} |",
+                "| {} | {} | {interval} | {} | {} | {against} |{further} {} | {} | {:.1} | {} | {} |",
                 escaped(&summary.marked(&row.method)),
                 cells.join(" | "),
                 chance(row.p),
                 chance(row.q),
                 row.parameters,
+                row.frozen_parameters,
                 row.wall_seconds,
-                row.peak_rss_mib.map_or_else(|| NOTHING.to_owned(), |mib| format!("{mib:.0}")),
+                row.own_mib.map_or_else(|| NOTHING.to_owned(), |mib| format!("{mib:.0}")),
                 escaped(&row.flags.join("; "))
             );
         }
@@ -116,9 +117,9 @@ pub fn to_markdown(summary: &Summary) -> String {
         out,
         "Mean ± population spread over repetitions. Intervals: {} resamples of people. p: {} permutations of the tested people's \
          labels, without refitting. Against {}{}: corrected t-test over repeated splits (Nadeau and Bengio). q: Benjamini and \
-         Hochberg over the targets of a method. Parameters: what is fitted in a repetition, weights of a frozen model not counted. \
-         Seconds: fitting and predicting, all repetitions together. MiB: the most the process held, shared data \
-         included; rows that train are computed alone, the others side by side, so that theirs is that of all of them.",
+         Hochberg over the targets of a method. Trained: numbers fitted with labels in a repetition; frozen: numbers of a \
+         pre-trained model used as they are. Seconds: fitting and predicting, all repetitions together. MiB: the most the process took for \
+         a repetition in addition to the data it held before. Every row is computed alone.",
         settings.bootstraps,
         settings.permutations,
         settings.against,
@@ -142,7 +143,7 @@ fn escaped(text: &str) -> String {
 pub fn to_csv(summary: &Summary) -> String {
     let mut out = String::from(
         "scheme,target,method,metric,mean,spread,values,interval_low,interval_high,p,q,difference,difference_p,difference_q,\
-         fitted_people,tested_people,parameters,wall_seconds,peak_rss_mib,flags,further\n",
+         fitted_people,tested_people,parameters,frozen_parameters,wall_seconds,own_mib,flags,further\n",
     );
     let text = |x: Option<f64>| x.map(|x| x.to_string()).unwrap_or_default();
     for row in &summary.rows {
@@ -168,8 +169,9 @@ pub fn to_csv(summary: &Summary) -> String {
                 row.fitted_people.to_string(),
                 row.tested_people.to_string(),
                 row.parameters.to_string(),
+                row.frozen_parameters.to_string(),
                 row.wall_seconds.to_string(),
-                text(row.peak_rss_mib),
+                text(row.own_mib),
                 quoted(&row.flags.join("; ")),
                 if primary { quoted(&further(&row.further)) } else { String::new() },
             ];

@@ -35,11 +35,17 @@ pub struct TaskResult {
     pub label_spread: f64,
     /// The scores.
     pub metrics: Metrics,
+    /// Numbers of a pre-trained model that were used as they are.
+    #[serde(default)]
+    pub frozen_parameters: usize,
     /// Time of fitting and predicting.
     pub wall_seconds: f64,
     /// Most memory the process held meanwhile, where the system says it.
     #[serde(default)]
     pub peak_rss_mib: Option<f64>,
+    /// How much more that was than before.
+    #[serde(default)]
+    pub own_mib: Option<f64>,
     /// Predictions and provenance.
     pub outcome: Outcome,
 }
@@ -100,16 +106,14 @@ pub fn run_task(
     flags: &[String],
 ) -> Result<TaskResult, ResultError> {
     let (name, target) = (method.name().to_owned(), task.target.name.clone());
-    if method.runs_alone() {
-        forget_peak();
-    }
-    let started = Instant::now();
+    forget_peak();
+    let (started, before) = (Instant::now(), peak_mib());
     let mut outcome = method.run(task).map_err(|source| ResultError::Method {
         method: name.clone(),
         target: target.clone(),
         source: Box::new(source),
     })?;
-    let wall_seconds = started.elapsed().as_secs_f64();
+    let (wall_seconds, peak) = (started.elapsed().as_secs_f64(), peak_mib());
     outcome.flags.extend(flags.iter().cloned());
     let classes = match &task.target.kind {
         TargetKind::Regression => vec![],
@@ -133,7 +137,9 @@ pub fn run_task(
         label_spread,
         metrics,
         wall_seconds,
-        peak_rss_mib: peak_mib(),
+        frozen_parameters: method.frozen_parameters(),
+        peak_rss_mib: peak,
+        own_mib: peak.zip(before).map(|(peak, before)| (peak - before).max(0.0)),
         outcome,
     })
 }

@@ -117,13 +117,16 @@ pub struct Row {
     /// The same with further rows: those asked for, and those it is judged by.
     #[serde(default)]
     pub further: Vec<Against>,
-    /// Fitted numbers.
+    /// Numbers fitted with the labels.
     pub parameters: usize,
+    /// Numbers of a pre-trained model that are used as they are.
+    #[serde(default)]
+    pub frozen_parameters: usize,
     /// Time of fitting and predicting, all repetitions together.
     pub wall_seconds: f64,
-    /// Most memory the process held in any of them, where the system says it.
+    /// Most memory the process took for one of them in addition to what it held before, where the system says it.
     #[serde(default)]
-    pub peak_rss_mib: Option<f64>,
+    pub own_mib: Option<f64>,
     /// What a reader must know.
     pub flags: Vec<String>,
 }
@@ -164,7 +167,8 @@ impl Row {
             further: vec![],
             parameters: 0,
             wall_seconds: 0.0,
-            peak_rss_mib: None,
+            frozen_parameters: 0,
+            own_mib: None,
             flags: vec![format!("no result: {reason}")],
         }
     }
@@ -326,7 +330,8 @@ fn row<'a>(
         further: further.collect(),
         parameters: results.iter().map(|r| r.outcome.parameters).max().unwrap_or(0),
         wall_seconds: results.iter().map(|r| r.wall_seconds).sum(),
-        peak_rss_mib: results.iter().filter_map(|r| r.peak_rss_mib).reduce(f64::max),
+        frozen_parameters: results.iter().map(|r| r.frozen_parameters).max().unwrap_or(0),
+        own_mib: results.iter().filter_map(|r| r.own_mib).reduce(f64::max),
         flags,
     }
 }

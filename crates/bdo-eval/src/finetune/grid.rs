@@ -1,8 +1,12 @@
 //! The grid of fine-tuning, and which part of it is run.
 
-use crate::supervised::recipe::{Rate, Recipe};
+use crate::supervised::recipe::{Rate, Recipe, Selection};
 use bdo_data::random::{shuffle, stream};
 use serde::{Deserialize, Serialize};
+
+/// Epochs and configurations are chosen by their loss on the validation people, as the penalty of the probe they begin with is:
+/// the best accuracy of dozens of epochs on a few dozen people is mostly luck.
+pub(super) const SELECTION: Selection = Selection::LossAfter(0);
 
 /// One configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,11 +53,22 @@ impl TunePoint {
         grid
     }
 
+    /// Every configuration at each of these learning rates, the least rate in proportion.
+    pub fn at_rates(points: &[Self], rates: &[f64]) -> Vec<Self> {
+        let scaled = |point: &Self, rate: f64| Self {
+            learning_rate: rate,
+            least_learning_rate: point.least_learning_rate * rate / point.learning_rate,
+            ..*point
+        };
+        points.iter().flat_map(|point| rates.iter().map(|rate| scaled(point, *rate))).collect()
+    }
+
     /// As a training of so many epochs.
     pub fn recipe(&self, epochs: usize) -> Recipe {
         let rate = Rate::OpenCosine { from: self.learning_rate, to: self.least_learning_rate };
         Recipe {
             layer_decay: Some(self.layer_decay),
+            selection: SELECTION,
             order: "fine-tuning order",
             ..Recipe::plain(epochs, self.batch_size, rate, self.weight_decay)
         }

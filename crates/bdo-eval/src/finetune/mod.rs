@@ -3,34 +3,36 @@
 pub mod grid;
 mod seed;
 pub mod tuned;
-pub mod visit;
 
 pub use grid::TunePoint;
 pub use seed::TuneOutcome;
 
+use crate::cache::cached_features;
 use crate::error::EvalError;
-use crate::features::ScanRow;
+use crate::features::FeatureTable;
 use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
 use crate::folder::WorkFolder;
+use crate::method::{FitOn, Task};
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds};
 use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
 use crate::probe::{remember_people, score_further};
+use crate::reference::probe_of_pretrained;
 use crate::score::rows_of_one_output;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
 use bdo_data::target::{LabelScale, Target};
 use bdo_model::frozen::{FrozenModel, model_blake3};
-use bdo_model::intake::{Centre, Intake, Windows};
+use bdo_model::intake::{Centre, Intake};
+use bdo_model::parameters::Parameters;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{CardFacts, ModelDirectory, input_words};
 use bdo_train::ranks::Ranks;
-use rayon::prelude::*;
 use seed::{CohortScans, SeedTuning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tuned::{TuneStart, head_parameters, without_head};
+use tuned::{TuneStart, head_of_probe, head_parameters, without_head};
 
 /// What decides a fine-tuning, besides model and data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,8 +46,9 @@ pub struct TuneSettings {
     pub seeds: Vec<u64>,
     /// Epochs of every configuration.
     pub epochs: usize,
-    /// Frames drawn of a scan in training; 0 for all. Validation and test see whole scans.
-    pub frames: usize,
+    /// Most time of each, in which as many epochs are run as fit; 0 for no limit.
+    #[serde(default)]
+    pub max_minutes: f64,
     /// Configurations that are run.
     pub points: Vec<TunePoint>,
 }
@@ -65,18 +68,22 @@ pub fn finetune(
 ) -> Result<Option<HeadResult>, EvalError> {
     let settings = &request.settings;
     check(settings)?;
-    let mut directory = ModelDirectory::read(&request.model)?;
-    request.trusting.apply(&mut directory.people, &mut directory.preprocessor);
+    let frozen = request.trusting.applied(FrozenModel::read(&request.model)?);
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of_one_output(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
-    let work = TuneWork::new(&directory, &cohort, &target, settings)?;
-    let asked = work.asked(&model_blake3(&request.model)?);
-    ranks.agree_on_request(&asked, &work.facts.cohort_blake3, 0)?;
+    let asked = asked(&frozen, &cohort, &target, settings)?;
+    ranks.agree_on_request(&asked, &cohort.content_blake3()?, 0)?;
     let folder = WorkFolder::open_with(&request.out, &asked, ranks)?;
+    let features = folder.join("features");
+    // One rank writes the cache; the others find it.
     if ranks.is_first() {
+        cached_features(&features, &frozen, &cohort, Pooling::Mean, observer)?;
         folder.write_json("splits.json", &manifest)?;
     }
+    ranks.meet()?;
+    let table = cached_features(&features, &frozen, &cohort, Pooling::Mean, observer)?;
+    let work = TuneWork::new(&frozen, &cohort, &target, settings, &table)?;
     let (mut outcomes, mut members) = (Vec::new(), Vec::new());
     for split in &manifest.splits {
         let (outcome, member) = work.tune(&folder, split, ranks, observer)?;
@@ -95,53 +102,70 @@ pub fn finetune(
         .as_ref()
         .map(|path| score_further(&folder, &head, path, request.trusting, observer))
         .transpose()?;
-    let outcome =
-        HeadResult::new("finetune", &head, outcomes, test_data, &directory.people.known_in(&cohort), settings);
+    let outcome = HeadResult::new("finetune", &head, outcomes, test_data, &frozen.people.known_in(&cohort), settings);
     outcome.write(&folder)?;
     Ok(Some(outcome))
+}
+
+/// What a folder of a fine-tuning records, so that no other work goes on in it.
+pub fn asked(
+    frozen: &FrozenModel,
+    cohort: &Cohort,
+    target: &Target,
+    settings: &TuneSettings,
+) -> Result<serde_json::Value, EvalError> {
+    Ok(serde_json::json!({
+        "verb": "finetune", "target": target.name, "settings": settings, "model_blake3": frozen.blake3,
+        "cohort_blake3": cohort.content_blake3()?, "version": env!("CARGO_PKG_VERSION"),
+        "instruction_set": bdo_kernels::Isa::current().to_string(),
+    }))
 }
 
 /// A model, a cohort and a label, ready to be fine-tuned under any split.
 #[derive(Debug)]
 pub struct TuneWork<'a> {
-    directory: &'a ModelDirectory,
+    frozen: &'a FrozenModel,
     cohort: &'a Cohort,
     target: &'a Target,
     settings: &'a TuneSettings,
     intake: Intake,
-    rows: Vec<ScanRow>,
+    /// The mean control of the frozen model, which the probe that all begin with is fitted on.
+    table: &'a FeatureTable,
+    /// Number in the cohort of each row of the table.
     scans: Vec<usize>,
+    parameters: Arc<Parameters>,
     facts: HeadFacts,
 }
 
 impl<'a> TuneWork<'a> {
-    /// Checks the settings, matches regions and finds the scans that can be used.
+    /// Checks the settings and matches regions and scans. The table holds the mean control of the frozen model.
     pub fn new(
-        directory: &'a ModelDirectory,
+        frozen: &'a FrozenModel,
         cohort: &'a Cohort,
         target: &'a Target,
         settings: &'a TuneSettings,
+        table: &'a FeatureTable,
     ) -> Result<Self, EvalError> {
         check(settings)?;
-        let intake = Intake::new(&directory.preprocessor, cohort)?;
-        let (rows, scans) = usable_scans(cohort, &intake)?;
         let facts = HeadFacts {
             target: target.name.clone(),
             task: target.kind.clone(),
             pooling: Pooling::Mean,
             kind: settings.head,
-            width: directory.config.width,
+            width: frozen.model.config().width,
             cohort_blake3: cohort.content_blake3()?,
         };
-        Ok(Self { directory, cohort, target, settings, intake, rows, scans, facts })
-    }
-
-    /// What a folder of this work records, so that no other work goes on in it.
-    pub fn asked(&self, model_hash: &str) -> serde_json::Value {
-        serde_json::json!({
-            "verb": "finetune", "target": self.target.name, "settings": self.settings, "model_blake3": model_hash,
-            "cohort_blake3": self.facts.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
-            "instruction_set": bdo_kernels::Isa::current().to_string(),
+        let passed_over = |i: &usize| table.passed_over.contains(&cohort.index()[*i].id.to_string());
+        Ok(Self {
+            intake: Intake::new(&frozen.contract, cohort)?,
+            scans: (0..cohort.len()).filter(|i| !passed_over(i)).collect(),
+            parameters: Arc::new(frozen.model.parameters()),
+            frozen,
+            cohort,
+            target,
+            settings,
+            table,
+            facts,
         })
     }
 
@@ -153,17 +177,20 @@ impl<'a> TuneWork<'a> {
         ranks: &dyn Ranks,
         observer: &dyn TuneObserver,
     ) -> Result<(SeedOutcome, Member), EvalError> {
-        let (seed, target, directory) = (split.seed(), self.target, self.directory);
+        let (seed, target, config) = (split.seed(), self.target, self.frozen.model.config());
         let inputs: Vec<&usize> = self.scans.iter().collect();
-        let parts = Parts::of(&self.rows, &inputs, target, split)?;
+        let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
         let units = LabelScale::fit(&target.kind, &parts.train.labels);
+        let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
+        let probe = probe_of_pretrained("the probe of the frozen model", &task, self.table).map_err(Box::new)?;
         let tuning = SeedTuning {
             settings: self.settings,
-            scans: CohortScans { cohort: self.cohort, intake: &self.intake, frames: self.settings.frames },
+            scans: CohortScans { cohort: self.cohort, intake: &self.intake, windows: self.frozen.windows },
             start: TuneStart {
-                config: directory.config.clone(),
+                config: config.clone(),
                 kind: self.settings.head,
-                parameters: Arc::new(directory.parameters.clone()),
+                parameters: self.parameters.clone(),
+                head_values: head_of_probe(self.settings.head, &probe, units),
             },
             task: &target.kind,
             train: &parts.train,
@@ -177,9 +204,15 @@ impl<'a> TuneWork<'a> {
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
         let model = format!("seed{seed}/model");
         let mut member = Member::new(&model, split, &parts.train.people, units, chosen_point);
-        member.parameters = head_parameters(&parameters, self.settings.head, directory.config.width);
-        // The notes are of the pre-training; a tuned model takes whole scans.
-        let tuned = ModelDirectory { parameters: without_head(parameters), notes: None, ..directory.clone() };
+        member.parameters = head_parameters(&parameters, self.settings.head, config.width);
+        // With the notes of the pre-training, which say how scans are cut.
+        let tuned = ModelDirectory {
+            config: config.clone(),
+            preprocessor: self.frozen.contract.clone(),
+            parameters: without_head(parameters),
+            people: self.frozen.people.clone(),
+            notes: self.frozen.notes.clone(),
+        };
         if ranks.is_first() {
             publish(folder, &member, tuned, self.cohort, split, &target.name)?;
         }
@@ -246,22 +279,6 @@ fn check(settings: &TuneSettings) -> Result<(), EvalError> {
         return refuse("budget", "1 to 36 configurations", "0");
     }
     check_seeds(&settings.seeds)
-}
-
-/// Scans with a usable region, short enough to be trained on whole.
-fn usable_scans(cohort: &Cohort, intake: &Intake) -> Result<(Vec<ScanRow>, Vec<usize>), EvalError> {
-    let usable: Vec<bool> = (0..cohort.len())
-        .into_par_iter()
-        .map(|i| {
-            Ok(cohort.index()[i].frames <= Windows::WHOLE_SCANS.longest_whole
-                && intake.scale(&cohort.scan(i)?).is_some())
-        })
-        .collect::<Result<_, bdo_data::cohort::CohortError>>()?;
-    let scans: Vec<usize> = (0..cohort.len()).filter(|i| usable[*i]).collect();
-    if scans.is_empty() {
-        return Err(EvalError::NoScans { cohort: cohort.folder().to_path_buf() });
-    }
-    Ok((scans.iter().map(|i| ScanRow::of(&cohort.index()[*i])).collect(), scans))
 }
 
 /// The fine-tuned model as a model directory; its training people are those of pre-training and of this split.

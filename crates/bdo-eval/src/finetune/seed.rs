@@ -1,22 +1,20 @@
 //! Fine-tuning for one seed: every configuration of the subset to its best epoch, the best of them by validation.
 
-use super::grid::TunePoint;
+use super::grid::{SELECTION, TunePoint};
 use super::tuned::{TuneStart, Tuned};
-use super::visit::visit;
 use super::{TuneObserver, TuneSettings};
 use crate::error::EvalError;
 use crate::metric::Metrics;
 use crate::part::Part;
-use crate::score::beats;
 use crate::select::loss_of;
-use crate::supervised::learner::{Example, FittedNetwork, Parts, Request, fit_network};
-use crate::supervised::network::Scans;
-use crate::supervised::select::by_person;
+use crate::supervised::learner::{Example, FittedNetwork, Parts, Request, fit_network, predict_untrained};
+use crate::supervised::network::{Network, Scans};
+use crate::supervised::recipe::Recipe;
+use crate::supervised::select::{Score, by_person};
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::record::{Plan, ValidationEntry};
-use bdo_data::scaler::ScaledScan;
 use bdo_data::target::{LabelScale, TargetKind};
-use bdo_model::intake::Intake;
+use bdo_model::intake::{CutScan, Intake, Windows};
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::RunObserver;
@@ -31,9 +29,11 @@ use std::sync::Arc;
 pub struct TuneOutcome {
     /// The configuration.
     pub point: TunePoint,
-    /// Its best epoch, counted from 1.
+    /// Its best epoch, counted from 1; 0 is the closed-form probe of the frozen model, where all begin.
     pub epoch: usize,
-    /// Scores of the validation people at that epoch.
+    /// Scores of the validation people before the first step.
+    pub start: Metrics,
+    /// The same at the best epoch.
     pub validation: Metrics,
     /// Mean training loss of every epoch.
     pub losses: Vec<f64>,
@@ -57,7 +57,7 @@ pub(super) struct SeedTuning<'a> {
 
 impl SeedTuning<'_> {
     /// Runs, or goes on with, every configuration; returns all outcomes, the chosen one and its parameters. Of equal ones
-    /// the first is chosen.
+    /// the first is chosen, and an epoch that is not better than the start is not chosen.
     pub(super) fn run(
         &self,
         points: &[TunePoint],
@@ -75,85 +75,78 @@ impl SeedTuning<'_> {
         let parts = Parts { train, validation, test: Vec::new() };
         let mut tried: Vec<TuneOutcome> = Vec::new();
         let mut chosen: Option<(usize, Parameters)> = None;
+        let mut start: Option<Metrics> = None;
         for (number, point) in points.iter().enumerate() {
-            let fitted = self.fit(number, point, &parts, observer)?;
-            let outcome = self.outcome(*point, &fitted, &parts)?;
-            let better = match &chosen {
-                None => true,
-                Some((best, _)) => beats(&outcome.validation, &tried[*best].validation),
+            let max_minutes = self.settings.max_minutes;
+            let recipe = Recipe { max_minutes, ..point.recipe(self.settings.epochs) };
+            let (folder, identity) =
+                (self.checkpoints.join(format!("point-{number}")), format!("{} {point:?}", self.seed));
+            let request = Request {
+                config: &self.start,
+                recipe: &recipe,
+                loss: loss_of(self.task),
+                scans: &self.scans,
+                parts: &parts,
+                seed: self.seed,
+                kernels: Kernels::Fused(Precision::fastest()),
+                states: Some((&folder, &identity)),
+                ranks: self.ranks,
             };
+            let initial = Tuned::initial(&self.start, self.seed);
+            let start = match start {
+                Some(start) => start,
+                None => {
+                    *start.insert(self.score(&parts, &predict_untrained(&request, initial.clone(), &parts.validation)?))
+                }
+            };
+            let watching = Watching { observer, seed: self.seed, number, steps_per_epoch: Cell::new(1) };
+            let fitted: FittedNetwork<Tuned> = fit_network(&request, &watching)?;
+            let validation = self.score(&parts, &fitted.predict(&self.scans, &parts.validation)?);
+            let (epoch, validation, parameters) = if is_better(&validation, &start) {
+                (fitted.epoch + 1, validation, fitted.parameters)
+            } else {
+                (0, start, initial)
+            };
+            let better = chosen.as_ref().is_none_or(|(best, _)| is_better(&validation, &tried[*best].validation));
             if better {
-                chosen = Some((number, fitted.parameters));
+                chosen = Some((number, parameters));
             }
-            tried.push(outcome);
+            tried.push(TuneOutcome { point: *point, epoch, start, validation, losses: fitted.train_losses });
         }
         let (chosen, parameters) = chosen.expect("at least one configuration is run");
         Ok((tried, chosen, Tuned::model_names(parameters)))
     }
 
-    fn fit(
-        &self,
-        number: usize,
-        point: &TunePoint,
-        parts: &Parts<usize>,
-        observer: &dyn TuneObserver,
-    ) -> Result<FittedNetwork<Tuned>, EvalError> {
-        let recipe = point.recipe(self.settings.epochs);
-        let (folder, identity) = (self.checkpoints.join(format!("point-{number}")), format!("{} {point:?}", self.seed));
-        let request = Request {
-            config: &self.start,
-            recipe: &recipe,
-            loss: loss_of(self.task),
-            scans: &self.scans,
-            parts,
-            seed: self.seed,
-            kernels: Kernels::Fused(Precision::fastest()),
-            states: Some((&folder, &identity)),
-            ranks: self.ranks,
-        };
-        let watching = Watching { observer, seed: self.seed, number, steps_per_epoch: Cell::new(1) };
-        Ok(fit_network(&request, &watching)?)
-    }
-
-    fn outcome(
-        &self,
-        point: TunePoint,
-        fitted: &FittedNetwork<Tuned>,
-        parts: &Parts<usize>,
-    ) -> Result<TuneOutcome, EvalError> {
-        let said = fitted.predict(&self.scans, &parts.validation)?;
-        let people: Vec<f64> = by_person(&parts.validation, &said).into_values().map(|(_, said)| said).collect();
-        let validation = self.validation.score(self.task, &people, self.units);
-        Ok(TuneOutcome { point, epoch: fitted.epoch + 1, validation, losses: fitted.train_losses.clone() })
+    /// Of predictions of the validation scans.
+    fn score(&self, parts: &Parts<usize>, said: &[f32]) -> Metrics {
+        let people: Vec<f64> = by_person(&parts.validation, said).into_values().map(|(_, said)| said).collect();
+        self.validation.score(self.task, &people, self.units)
     }
 }
 
-/// Scans of a cohort as the model sees them: whole, or in training a random subset of their frames.
+fn is_better(first: &Metrics, second: &Metrics) -> bool {
+    Score::from(first).beats(&Score::from(second), SELECTION)
+}
+
+/// Scans of a cohort as the model sees them everywhere: whole, or in its windows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CohortScans<'a> {
     pub(super) cohort: &'a Cohort,
     pub(super) intake: &'a Intake,
-    /// Frames of a training visit; 0 for all.
-    pub(super) frames: usize,
-}
-
-impl CohortScans<'_> {
-    fn read(&self, scan: usize) -> Result<ScaledScan, CohortError> {
-        let scan = self.cohort.scan(scan)?;
-        Ok(self.intake.scale(&scan).expect("scans without a usable region were left out"))
-    }
+    pub(super) windows: Windows,
 }
 
 impl Scans for CohortScans<'_> {
     type Handle = usize;
-    type Input = ScaledScan;
+    type Input = CutScan;
 
-    fn training(&self, scan: &usize, seed: u64, epoch: u64) -> Result<Arc<ScaledScan>, CohortError> {
-        Ok(Arc::new(visit(self.read(*scan)?, self.frames, [seed, epoch, *scan as u64])))
+    fn training(&self, scan: &usize, _: u64, _: u64) -> Result<Arc<CutScan>, CohortError> {
+        self.whole(scan)
     }
 
-    fn whole(&self, scan: &usize) -> Result<Arc<ScaledScan>, CohortError> {
-        Ok(Arc::new(self.read(*scan)?))
+    fn whole(&self, scan: &usize) -> Result<Arc<CutScan>, CohortError> {
+        let scan = self.intake.scale(&self.cohort.scan(*scan)?);
+        Ok(Arc::new(self.windows.of_scan(scan.expect("scans without a usable region have no features"))))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Encoder, control and head as one module on a gradient tape. Basis, rates, initial state and decoder are carried along
 //! untouched: nothing downstream reads them, and the model directory stays whole.
 
+use crate::closed_form::FittedProbe;
 use crate::fitted::HeadKind;
-use crate::head::{AttentionHead, Head, LinearHead};
 use crate::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
-use bdo_data::scaler::ScaledScan;
+use bdo_data::target::LabelScale;
 use bdo_model::batch::BatchError;
 use bdo_model::config::ModelConfig;
-use bdo_model::dynamics::Frames;
-use bdo_model::intake::PaddedBatch;
+use bdo_model::control::ScanBatch;
+use bdo_model::intake::CutScan;
 use bdo_model::layer::Source;
 use bdo_model::model::Bdo;
 use bdo_model::parameters::{Array, ParameterError, ParameterSpec, Parameters, Start, encoder_table, parameter_table};
@@ -43,7 +43,7 @@ pub fn head_table(kind: HeadKind, width: usize) -> Vec<ParameterSpec> {
 }
 
 impl TunedHead {
-    /// Where it starts is decided by [`with_fresh_head`].
+    /// Where it starts is decided by [`head_of_probe`].
     fn take(kind: HeadKind, width: usize, source: &mut Source) -> Result<Self, ParameterError> {
         let query = kind == HeadKind::Attention;
         source.under("head", |source| {
@@ -56,26 +56,33 @@ impl TunedHead {
     }
 }
 
-/// Names and shapes of what is trained.
-pub fn trained_table(config: &ModelConfig, kind: HeadKind) -> Vec<ParameterSpec> {
+/// Names and shapes of what the mean control of a model is computed with.
+pub fn used_table(config: &ModelConfig) -> Vec<ParameterSpec> {
     let mut table = encoder_table(config);
-    table.extend(parameter_table(config).into_iter().filter(|spec| spec.name == "dynamics.control.weight"));
-    table.extend(head_table(kind, config.width));
+    let used = |name: &str| name == "dynamics.control.weight" || name.starts_with("fingerprint.");
+    table.extend(parameter_table(config).into_iter().filter(|spec| used(&spec.name)));
     table
 }
 
-/// A model's parameters with those of a fresh head.
-pub fn with_fresh_head(mut parameters: Parameters, kind: HeadKind, width: usize, seed: u64) -> Parameters {
-    let flat = match kind {
-        HeadKind::Linear | HeadKind::Ridge => LinearHead { width }.start(seed),
-        HeadKind::Attention => AttentionHead { width }.start(seed),
-    };
-    let mut rest = flat.into_iter().map(|x| x as f32);
-    for spec in head_table(kind, width) {
-        let values = rest.by_ref().take(spec.shape.iter().product()).collect();
-        parameters.0.insert(spec.name, Array { shape: spec.shape, values });
+/// Those of them that are tuned: all but what was fitted once.
+pub fn tuned_table(config: &ModelConfig) -> Vec<ParameterSpec> {
+    used_table(config).into_iter().filter(|spec| spec.trainable).collect()
+}
+
+/// Numbers in a table.
+pub fn count(table: &[ParameterSpec]) -> usize {
+    table.iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
+}
+
+/// Parameters of a head that says of the mean control what the closed form says; frames weigh the same under a query of 0.
+pub fn head_of_probe(kind: HeadKind, probe: &FittedProbe, units: LabelScale) -> Vec<f32> {
+    let (weights, intercept) = probe.on_features();
+    let mut head: Vec<f32> = weights.iter().map(|w| (w / units.spread) as f32).collect();
+    head.push(units.to_loss(intercept) as f32);
+    if kind == HeadKind::Attention {
+        head.resize(2 * weights.len() + 1, 0.0);
     }
-    parameters
+    head
 }
 
 /// The head's parameters in the order a fitted head keeps them.
@@ -99,28 +106,33 @@ pub struct TuneStart {
     pub kind: HeadKind,
     /// Its values.
     pub parameters: Arc<Parameters>,
+    /// Those of the head: weights, bias, and the query of attention.
+    pub head_values: Vec<f32>,
 }
 
-impl Input for ScaledScan {
-    /// Series, frames and valid regions, padded to the longest scan.
-    type Batch = (Tensor<3>, Frames, Vec<bool>);
+impl Input for CutScan {
+    type Batch = ScanBatch;
 
-    fn on(inputs: &[Arc<Self>], _: Option<&Mix>, device: &Device) -> Self::Batch {
-        let scans: Vec<&Self> = inputs.iter().map(Arc::as_ref).collect();
-        PaddedBatch::of_scans(&scans).on(device)
+    fn on(inputs: &[Arc<Self>], _: Option<&Mix>, device: &Device) -> ScanBatch {
+        ScanBatch::on(&inputs.iter().map(Arc::as_ref).collect::<Vec<_>>(), device)
     }
 }
 
 impl Network for Tuned {
     type Config = TuneStart;
-    type Input = ScaledScan;
+    type Input = CutScan;
 
     const SCANS_AT_ONCE: usize = 8;
 
-    fn initial(start: &TuneStart, seed: u64) -> Parameters {
+    fn initial(start: &TuneStart, _: u64) -> Parameters {
         let named = |(name, array): (&String, &Array)| (format!("bdo.{name}"), array.clone());
-        let model = Parameters(start.parameters.0.iter().map(named).collect());
-        with_fresh_head(model, start.kind, start.config.width, seed)
+        let mut parameters = Parameters(start.parameters.0.iter().map(named).collect());
+        let mut rest = start.head_values.iter().copied();
+        for spec in head_table(start.kind, start.config.width) {
+            let values = rest.by_ref().take(spec.shape.iter().product()).collect();
+            parameters.0.insert(spec.name, Array { shape: spec.shape, values });
+        }
+        parameters
     }
 
     fn build(start: &TuneStart, source: &mut Source) -> Result<Self, ParameterError> {
@@ -128,8 +140,8 @@ impl Network for Tuned {
         Ok(Self { bdo, head: TunedHead::take(start.kind, start.config.width, source)? })
     }
 
-    fn pass(&self, (series, frames, region_valid): &<ScaledScan as Input>::Batch, _: Option<&Training>) -> Pass {
-        self.output(series, frames, region_valid).expect("scans were matched with the regions of the model").into()
+    fn pass(&self, batch: &ScanBatch, _: Option<&Training>) -> Pass {
+        self.output(batch).expect("scans were matched with the regions of the model").into()
     }
 
     fn depth(start: &TuneStart, name: &str) -> usize {
@@ -146,11 +158,11 @@ impl Tuned {
     }
 
     /// One output a scan: [B, 1].
-    pub fn output(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Tensor<2>, BatchError> {
-        let controls = self.bdo.controls(series, frames, region_valid)?;
+    pub fn output(&self, batch: &ScanBatch) -> Result<Tensor<2>, BatchError> {
         let pooled = match &self.head.query {
-            None => controls.mean(),
+            None => self.bdo.mean_control_of(batch)?,
             Some(query) => {
+                let controls = self.bdo.controls_of(batch)?;
                 let [batch, slots, width] = controls.control.dims();
                 let place = (&controls.control.device(), controls.control.dtype());
                 // Far enough below any score that padding weighs nothing.
@@ -174,7 +186,7 @@ mod tests {
     #[test]
     fn layers_are_counted_from_the_head_down() {
         let config = ModelConfig { blocks: 12, ..ModelConfig::default() };
-        let start = TuneStart { config, kind: HeadKind::Linear, parameters: Arc::default() };
+        let start = TuneStart { config, kind: HeadKind::Linear, parameters: Arc::default(), head_values: vec![] };
         let depth = |name: &str| Tuned::depth(&start, name);
         assert_eq!(depth("bdo.encoder.embed.linear1.weight"), 13);
         assert_eq!(depth("bdo.encoder.blocks.0.norm1.weight"), 12);

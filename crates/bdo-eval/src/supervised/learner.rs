@@ -193,6 +193,16 @@ impl<N: Network> FittedNetwork<N> {
     }
 }
 
+/// What a network says before its first step: probabilities of class 1, or z-scored numbers, one per scan.
+pub fn predict_untrained<N: Network, S: Scans<Input = N::Input>>(
+    request: &Request<N, S>,
+    parameters: Parameters,
+    examples: &[Example<S::Handle>],
+) -> Result<Vec<f32>, SupervisedError> {
+    let network = N::from_parameters(request.config, parameters, request.kernels, &Device::flex())?;
+    Ok(predict(&network, request.loss, request.scans, examples, request.recipe.batch_size)?)
+}
+
 fn predict<N: Network, S: Scans<Input = N::Input>>(
     network: &N,
     loss: Loss,

@@ -9,7 +9,7 @@ use bdo_model::config::ModelConfig;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::init::initial_parameters;
 use bdo_model::parameters::Parameters;
-use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingPeople};
+use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople};
 use rand_chacha::rand_core::Rng;
 use std::path::{Path, PathBuf};
 
@@ -106,7 +106,7 @@ pub(crate) fn model(folder: &Path, name: &str) -> (PathBuf, FrozenModel) {
     let people =
         TrainingPeople { subjects: [TrainingPeople::subject_hash("p003")].into(), ..TrainingPeople::default() };
     let path = folder.join(name);
-    let frozen = written(&path, config, parameters, (0.1, 1.5), people);
+    let frozen = written(&path, config, parameters, (0.1, 1.5), people, None);
     (path, frozen)
 }
 
@@ -117,10 +117,24 @@ pub(crate) fn written(
     parameters: Parameters,
     (median, iqr): (f64, f64),
     people: TrainingPeople,
+    notes: Option<TrainingNotes>,
+) -> FrozenModel {
+    let names = (0..config.regions).map(|r| format!("r{r}")).collect();
+    written_for(path, names, (config, parameters), (median, iqr), people, notes)
+}
+
+/// The same for regions of these names.
+pub(crate) fn written_for(
+    path: &Path,
+    roi_names: Vec<String>,
+    (config, parameters): (ModelConfig, Parameters),
+    (median, iqr): (f64, f64),
+    people: TrainingPeople,
+    notes: Option<TrainingNotes>,
 ) -> FrozenModel {
     let regions = config.regions;
     let preprocessor = PreprocessorConfig {
-        roi_names: (0..regions).map(|r| format!("r{r}")).collect(),
+        roi_names,
         atlas_name: "test".into(),
         atlas_hash: "0".repeat(64),
         dropped_volumes: 0,
@@ -139,7 +153,7 @@ pub(crate) fn written(
         training: "none".into(),
         results: vec![],
     };
-    ModelDirectory { notes: None, parameters, preprocessor, people, config }.write(path, &facts).unwrap();
+    ModelDirectory { notes, parameters, preprocessor, people, config }.write(path, &facts).unwrap();
     FrozenModel::read(path).unwrap()
 }
 

@@ -13,3 +13,4 @@ mod probe;
 mod probe_golden;
 mod resume;
 mod simulated;
+mod tuned;

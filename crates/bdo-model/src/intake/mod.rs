@@ -16,7 +16,7 @@ pub use masked::{Masked, Units};
 pub use micro_batch::{MicroBatches, PlannedVisit};
 pub use padded::PaddedBatch;
 pub use timing::Timing;
-pub use windows::{Window, Windows};
+pub use windows::{CutScan, Window, Windows};
 
 use crate::weights::{ContractError, PreprocessorConfig};
 use bdo_data::cohort::Cohort;

@@ -1,6 +1,7 @@
 //! How long scans are cut before the model sees them.
 
 use super::MaskSettings;
+use bdo_data::scaler::ScaledScan;
 use std::ops::Range;
 
 /// How scans are cut before they are encoded.
@@ -49,6 +50,30 @@ impl Windows {
         };
         (0..number).map(window).collect()
     }
+
+    /// A scan as the model sees it: whole, or in windows.
+    pub fn of_scan(self, scan: ScaledScan) -> CutScan {
+        let frames = scan.times_seconds.len();
+        if frames <= self.longest_whole {
+            return CutScan { taken: std::iter::once(0..frames).collect(), windows: vec![scan] };
+        }
+        let (mut windows, mut taken) = (Vec::new(), Vec::new());
+        for window in self.cut(frames) {
+            let origin = if self.own_clock { scan.times_seconds[window.frames.start] } else { 0.0 };
+            taken.push(window.taken.start - window.frames.start..window.taken.end - window.frames.start);
+            windows.push(scan.cut(window.frames, origin));
+        }
+        CutScan { windows, taken }
+    }
+}
+
+/// A scan in the windows a model sees it in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutScan {
+    /// At least one.
+    pub windows: Vec<ScaledScan>,
+    /// The rows of each window whose result is taken: together the frames of the scan in their order.
+    pub taken: Vec<Range<usize>>,
 }
 
 /// One window over a scan.

@@ -125,6 +125,8 @@ pub(crate) fn compare_folder(folder: &Path, names: &Names) {
                     metrics,
                     wall_seconds: 0.5 + method as f64,
                     peak_rss_mib: Some(120.0),
+                    own_mib: Some(20.0),
+                    frozen_parameters: 0,
                     outcome: Outcome {
                         predictions: people,
                         parameters: 10_usize.pow(method as u32 + 1),

@@ -48,7 +48,7 @@ fn the_page_of_a_brainlm_run_says_this() {
 #[test]
 fn the_configuration_of_every_preset_reads_like_this() {
     let mut text = String::new();
-    for name in [Preset::Default, Preset::Paper] {
+    for name in [Preset::Default, Preset::Paper, Preset::BrainLm, Preset::BrainJepa] {
         let Words { input, visits, objective, optimiser } = Words::of(&Settings::preset(name));
         text += &format!("# {name}\n{input}\n{visits}\n{objective}\n{optimiser}\n\n");
     }

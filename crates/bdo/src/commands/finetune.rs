@@ -14,10 +14,13 @@ use crate::cli::Common;
 use crate::job::RankArgs;
 use crate::progress::Progress;
 
+/// The protocol's, and one that leaves a start in closed form where it is while the rest is learned.
+pub(crate) const RATES: [f64; 2] = [1e-3, 1e-4];
+
 /// Train a model further, end to end, on a label; run again to go on
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bdo finetune --model run/model --data cohort --target sex --out tuned-sex --epochs 10 --frames 80\n  mpirun -n 4 bdo finetune --model run/model --data cohort --target sex --out tuned-sex"
+    after_help = "Examples:\n  bdo finetune --model run/model --data cohort --target sex --out tuned-sex --epochs 10\n  mpirun -n 4 bdo finetune --model run/model --data cohort --target sex --out tuned-sex"
 )]
 pub(crate) struct FinetuneArgs {
     #[command(flatten)]
@@ -29,12 +32,12 @@ pub(crate) struct FinetuneArgs {
     #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=36))]
     budget: u64,
+    /// Learning rates each of them is run with; the protocol's is 1e-3
+    #[arg(long, help_heading = "Training", value_name = "R,R", value_delimiter = ',', default_values_t = RATES)]
+    rates: Vec<f64>,
     /// Passes over the training scans
     #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 50)]
     epochs: usize,
-    /// Frames drawn of a scan at each visit, 0 for the whole scan; validation and test see whole scans
-    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 160)]
-    frames: usize,
     #[command(flatten)]
     ranks: RankArgs,
 }
@@ -45,11 +48,11 @@ pub(crate) fn run(args: &FinetuneArgs, common: &Common) -> anyhow::Result<Answer
 }
 
 fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
-    let points = TunePoint::subset(args.budget as usize);
+    let points = TunePoint::at_rates(&TunePoint::subset(args.budget as usize), &args.rates);
     for (i, point) in points.iter().enumerate() {
         let TunePoint { batch_size, learning_rate, least_learning_rate, weight_decay, layer_decay } = point;
         let what = format!(
-            "configuration {} of {} (the grid has 36): batch {batch_size}, learning rate {learning_rate} to \
+            "configuration {} of {} (the protocol has 36): batch {batch_size}, learning rate {learning_rate} to \
              {least_learning_rate}, weight decay {weight_decay}, layer decay {layer_decay}",
             i + 1,
             points.len()
@@ -61,7 +64,7 @@ fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         head: args.head,
         seeds: args.on.repetitions.list(),
         epochs: args.epochs,
-        frames: args.frames,
+        max_minutes: 0.0,
         points,
     });
     let runs = args.on.repetitions.list().len() * request.settings.points.len();
@@ -87,7 +90,8 @@ impl Observer for Watcher<'_> {
 impl TuneObserver for Watcher<'_> {
     fn epoch_done(&self, seed: u64, configuration: usize, epochs: usize, loss: f64) {
         let place = self.args.on.repetitions.list().iter().position(|s| *s == seed).unwrap_or(0);
-        let before = (place * self.args.budget as usize + configuration) * self.args.epochs;
+        let points = self.args.budget as usize * self.args.rates.len();
+        let before = (place * points + configuration) * self.args.epochs;
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line per epoch; a terminal has the bar.
         if !std::io::stderr().is_terminal() {

@@ -19,6 +19,7 @@ pub(crate) mod predict;
 pub(crate) mod pretrain;
 pub(crate) mod probe;
 pub(crate) mod report;
+pub(crate) mod reproduce;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod sweep;
@@ -53,6 +54,7 @@ pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
         Verb::Infer(verb) => infer::run(verb, common),
         Verb::Compare(args) => compare::run(args, common),
         Verb::Sweep(args) => sweep::run(args, common),
+        Verb::Reproduce(args) => reproduce::run(args, common),
         Verb::Report(args) => report::run(args, common),
         Verb::Watch(args) => watch::run(args, common),
         Verb::Serve(args) => serve::run(args, common),

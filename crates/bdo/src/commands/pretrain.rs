@@ -1,11 +1,14 @@
 //! `bdo pretrain`: a cohort into a model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use bdo_data::division::Split;
 use bdo_data::record::{RunRecord, is_run};
+use bdo_model::frozen::FrozenModel;
 use bdo_report::kind::Kind as PageKind;
 use bdo_train::folder::settings_of;
-use bdo_train::ranks::Ranks;
+use bdo_train::ranks::{Alone, Ranks};
 use bdo_train::run::{Request, Summary, pretrain};
 use bdo_train::settings::{Kind, Settings};
 use clap::Args;
@@ -103,6 +106,31 @@ fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         leave_page(&args.out, PageKind::Run, None, common);
     }
     Ok(Answer::new(json, text))
+}
+
+/// The model of a run that ended as it was asked for, or is trained to its end now. A run that the clock ended has steps left,
+/// which a second look must not take: other weights would be other results.
+pub(crate) fn trained_model(
+    data: &Path,
+    out: &Path,
+    settings: Settings,
+    seed: u64,
+    people: Option<Split>,
+    common: &Common,
+) -> anyhow::Result<PathBuf> {
+    let model = out.join("model");
+    let same = || RunRecord::read(out).and_then(|record| settings_of(&record)).is_ok_and(|found| found == settings);
+    // A finished pre-training has a readout.
+    if FrozenModel::read(&model).is_ok_and(|model| model.readout.is_some()) && same() {
+        return Ok(model);
+    }
+    let (data, out, resume) = (data.to_path_buf(), out.to_path_buf(), out.exists());
+    let request = Request { data, out, settings: Some(settings), seed, resume, people };
+    bdo_kernels::allocator::tune_allocator();
+    let progress = Progress::start("pretrain", 0, common)?;
+    let summary = pretrain(&request, &Alone, &progress);
+    progress.finish();
+    Ok(summary?.model)
 }
 
 /// The method that is trained: what is asked for, or that of the run that is resumed.

@@ -5,54 +5,80 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use bdo_data::cohort::Cohort;
-use bdo_data::division::{Division, Scheme};
+use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::durable;
+use bdo_data::record::{JournalText, RunRecord};
 use bdo_data::target::Target;
 use bdo_eval::cache::cached_features;
 use bdo_eval::comparison::{primary_metric, run_task};
+use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Timing;
 use bdo_model::pooling::Pooling;
 use bdo_report::sweep::sweep_drawing;
-use bdo_train::ranks::Alone;
-use bdo_train::run::{Request, pretrain};
 use bdo_train::settings::Settings;
 use clap::Args;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::evaluate::{People, Trained};
+use super::pretrain::trained_model;
 use crate::answer::{Answer, complain, note};
-use crate::args::{Configuration, Data, SEEDS, SeedSpan};
+use crate::args::{Configuration, Data, SEEDS, SeedSpan, command_line};
 use crate::cli::Common;
 use crate::progress::Progress;
 
 /// Train once for each value of a setting, and see what it does
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args, Serialize)]
 #[command(
     after_help = "Examples:\n  bdo sweep --data cohort --vary mask.ratio=0.5,0.75,0.9 --max-minutes 2 --out sweep-ratio\n  bdo sweep --data cohort --vary loss.tau=0,0.03,0.3 --targets age --max-minutes 2 --out sweep-tau"
 )]
 pub(crate) struct SweepArgs {
     #[command(flatten)]
-    cohort: Data,
+    #[serde(flatten)]
+    pub(crate) cohort: Data,
     /// Where runs, table and figure go; run again to go on
     #[arg(long, value_name = "DIR", help_heading = "Output")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
     /// The key of the configuration that is varied, and its values; several pairs move together, separated by `+`
     #[arg(long, value_name = "KEY=V1,V2", help_heading = "Training")]
-    vary: String,
+    pub(crate) vary: String,
     #[command(flatten)]
-    configuration: Configuration,
+    #[serde(flatten)]
+    pub(crate) configuration: Configuration,
     /// Minutes of each run
     #[arg(long, value_name = "M", help_heading = "Training")]
-    max_minutes: Option<f64>,
+    pub(crate) max_minutes: Option<f64>,
+    /// Runs per value: with targets, each is trained without the people of its own split that are tested [default: 0,1,2 with
+    /// targets, else that of --seed]
+    #[arg(long, value_name = "N,N-M", value_delimiter = ',', help_heading = "Training")]
+    pub(crate) seeds: Vec<SeedSpan>,
     /// Columns of the participants table that closed-form probes predict from the mean control
     #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Scoring")]
-    targets: Vec<String>,
+    pub(crate) targets: Vec<String>,
     /// Share of hidden frames at which all are scored
-    #[arg(long, value_name = "R", default_value_t = 0.75, help_heading = "Scoring")]
-    mask_ratio: f64,
+    #[arg(long, value_name = "R", default_value_t = MASK_RATIO, help_heading = "Scoring")]
+    pub(crate) mask_ratio: f64,
+}
+
+/// That of the paper.
+pub(crate) const MASK_RATIO: f64 = 0.75;
+
+impl SweepArgs {
+    fn seeds(&self, common: &Common) -> Vec<u64> {
+        match (self.seeds.as_slice(), self.targets.as_slice()) {
+            ([], []) => vec![common.seed],
+            ([], _) => SeedSpan::seeds(&SEEDS),
+            (given, _) => SeedSpan::seeds(given),
+        }
+    }
+
+    /// As typed.
+    pub(crate) fn command(&self, seed: u64) -> String {
+        command_line("sweep", self, seed)
+    }
 }
 
 pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
@@ -64,29 +90,118 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     // All settings are looked at before the first run: a typing error in the last value must not cost a night.
     let settings = varied.settings(args)?;
     durable::create_folder(&args.out)?;
+    let division = Division::of(&cohort)?.with_sites(None);
+    let mut bench = Bench { args, common, cohort: &cohort, division: &division, targets: &targets, flags: vec![] };
     let mut rows = Vec::new();
     for (value, settings) in varied.values.iter().zip(settings) {
-        note(common, &format!("{} = {value}", varied.name));
-        let out = args.out.join(folder_name(value));
-        let request = Request {
-            data: args.cohort.data.clone(),
-            resume: out.exists(),
-            out,
-            settings: Some(settings),
-            seed: common.seed,
-            people: None,
-        };
-        let progress = Progress::start("pretrain", 0, common)?;
-        let summary = pretrain(&request, &Alone, &progress);
-        progress.finish();
-        let summary = summary?;
-        let scored = reconstruction(&summary.model, args, &cohort, common)?;
-        let probes = probe(&summary.model, args, &cohort, &targets, common)?;
-        rows.push(json!({"value": value, "steps": summary.steps, "scans": summary.train_scans,
-                         "test_scans": scored["scans"], "mse": scored["mse"],
-                         "kriging_mse": scored["kriging_mse"], "rho": scored["rho"], "probes": probes}));
+        let mut found = Vec::new();
+        for seed in args.seeds(common) {
+            note(common, &format!("{} = {value}, seed {seed}", varied.name));
+            found.push(bench.trial(value, settings.clone(), seed)?);
+        }
+        rows.push(row(value, &targets, &found));
     }
-    report(args, &varied, &targets, &rows)
+    let flags = bench.flags;
+    report(args, &varied, &targets, &rows, &flags)
+}
+
+/// What every value is tried on.
+struct Bench<'a> {
+    args: &'a SweepArgs,
+    common: &'a Common,
+    cohort: &'a Cohort,
+    division: &'a Division<'a>,
+    targets: &'a [Target],
+    /// What a reader of the table must know.
+    flags: Vec<String>,
+}
+
+impl Bench<'_> {
+    /// One run and its scores. Where labels are predicted, people are divided evenly by the first of them, and the run has not
+    /// seen those who are tested.
+    fn trial(&mut self, value: &str, settings: Settings, seed: u64) -> anyhow::Result<Value> {
+        let (args, common) = (self.args, self.common);
+        let first = self.targets.first();
+        let split = first.map(|t| self.division.split(Some(&t.name), Scheme::Random, seed)).transpose()?;
+        let out = args.out.join(folder_name(value, seed));
+        let model = trained_model(&args.cohort.data, &out, settings, seed, split.clone(), common)?;
+        let scored = reconstruction(&model, args, self.cohort, common)?;
+        let frozen = FrozenModel::read(&model)?;
+        let mut probes = serde_json::Map::new();
+        if let Some(split) = &split {
+            let report = LeakReport::of_split(split, self.division);
+            report.refuse()?;
+            let report = report.with_pretraining(split, self.division, &frozen.people);
+            let flags = report.flags(split.test.subjects().len());
+            self.flags.extend(flags.into_iter().map(|flag| format!("{value}, seed {seed}: {flag}")));
+            probes = self.probe(&frozen, split)?;
+        }
+        let steps = frozen.notes.as_ref().map(|notes| notes.steps);
+        Ok(
+            json!({"seed": seed, "run": folder_name(value, seed), "steps": steps, "epochs": epochs(&out), "scans": frozen.contract.scan_count,
+                  "test_scans": scored["scans"], "mse": scored["mse"], "kriging_mse": scored["kriging_mse"],
+                  "rho": scored["rho"], "probes": probes}),
+        )
+    }
+
+    /// The score of a closed-form probe on the test people of a split, one entry a target.
+    fn probe(&self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<serde_json::Map<String, Value>> {
+        let (args, cohort, common) = (self.args, self.cohort, self.common);
+        let progress = Progress::start("embed", cohort.len(), common)?;
+        let table = cached_features(&args.out.join("features"), frozen, cohort, Pooling::Mean, &progress);
+        progress.finish();
+        let table = table?;
+        let source = table.origin_blake3();
+        let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source).of_pretrained();
+        let (seed, mut found) = (split.seed(), serde_json::Map::new());
+        for target in self.targets {
+            let metric = primary_metric(target.classes().unwrap_or(0));
+            let task = Task { cohort, split, target, seed, fit_on: FitOn::Train };
+            let scored = run_task(&method, &task, "", &[]).map(|result| result.metrics.get(metric));
+            // One score that cannot be given is a dash, not the end of a sweep.
+            let score = match scored {
+                Ok(score) => score.filter(|value| value.is_finite()),
+                Err(error) => {
+                    complain(common, &format!("warning: {}, split {seed}: {error}", target.name));
+                    None
+                }
+            };
+            if score.is_none() {
+                let tested = split.test.subjects().len();
+                complain(common, &format!("warning: {metric} of {} is undefined for {tested} people", target.name));
+            }
+            found.insert(target.name.clone(), json!(score));
+        }
+        Ok(found)
+    }
+}
+
+/// Epochs a run came to.
+fn epochs(run: &Path) -> Option<f64> {
+    let last = JournalText::parse(&std::fs::read_to_string(run.join("journal.jsonl")).ok()?).steps.last()?.step;
+    Some((last + 1) as f64 / RunRecord::read(run).ok()?.plan?.steps_per_epoch as f64)
+}
+
+/// The runs of one value: means over seeds, and their spread.
+fn row(value: &str, targets: &[Target], runs: &[Value]) -> Value {
+    let moments = |of: &dyn Fn(&Value) -> Option<f64>| -> (Option<f64>, Option<f64>) {
+        let Some(values) = runs.iter().map(of).collect::<Option<Vec<f64>>>() else { return (None, None) };
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        (Some(mean), Some((values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()))
+    };
+    let mut row = json!({"value": value, "runs": runs, "spreads": {}, "probes": {}, "probe_spreads": {}});
+    for key in ["steps", "epochs", "scans", "test_scans", "mse", "kriging_mse", "rho"] {
+        let (mean, spread) = moments(&|run| run[key].as_f64());
+        row[key] = json!(mean);
+        row["spreads"][key] = json!(spread);
+    }
+    for target in targets {
+        let (mean, spread) = moments(&|run| run["probes"][&target.name].as_f64());
+        row["probes"][&target.name] = json!(mean);
+        row["probe_spreads"][&target.name] = json!(spread);
+    }
+    row
 }
 
 /// The keys that are varied, and their values.
@@ -132,10 +247,10 @@ impl Varied {
     }
 }
 
-/// A value as a folder: no separators, no leading dots.
-fn folder_name(value: &str) -> String {
+/// The run of a value as a folder: no separators, no leading dots.
+fn folder_name(value: &str, seed: u64) -> String {
     let safe: String = value.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
-    format!("run-{safe}")
+    format!("run-{safe}-{seed}")
 }
 
 /// Scores of the model and of kriging on masked frames of test people.
@@ -153,50 +268,13 @@ fn reconstruction(model: &Path, args: &SweepArgs, cohort: &Cohort, common: &Comm
               "kriging_mse": of("kriging").map(|s| s.mse)}))
 }
 
-/// The mean over random splits of a closed-form probe's score on test people, one entry a target.
-fn probe(
-    model: &Path,
+fn report(
     args: &SweepArgs,
-    cohort: &Cohort,
+    varied: &Varied,
     targets: &[Target],
-    common: &Common,
-) -> anyhow::Result<Value> {
-    let mut found = serde_json::Map::new();
-    if targets.is_empty() {
-        return Ok(Value::Object(found));
-    }
-    let frozen = FrozenModel::read(model)?;
-    let progress = Progress::start("embed", cohort.len(), common)?;
-    let table = cached_features(&args.out.join("features"), &frozen, cohort, Pooling::Mean, &progress);
-    progress.finish();
-    let table = table?;
-    let source = table.origin_blake3();
-    let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source).of_pretrained();
-    let division = Division::of(cohort)?.with_sites(None);
-    for target in targets {
-        let (mut sum, metric) = (Some(0.0), primary_metric(target.classes().unwrap_or(0)));
-        for seed in SeedSpan::seeds(&SEEDS) {
-            let split = division.split(Some(&target.name), Scheme::Random, seed)?;
-            let task = Task { cohort, split: &split, target, seed, fit_on: FitOn::Train };
-            let scored = run_task(&method, &task, "", &[]).map(|result| result.metrics.get(metric));
-            // One score that cannot be given is a dash, not the end of a sweep.
-            let reason = match scored {
-                Ok(Some(value)) if value.is_finite() => {
-                    sum = sum.map(|sum| sum + value);
-                    continue;
-                }
-                Ok(_) => format!("{metric} is undefined for the {} people tested", split.test.subjects().len()),
-                Err(error) => error.to_string(),
-            };
-            complain(common, &format!("warning: {}, split {seed}: {reason}", target.name));
-            sum = None;
-        }
-        found.insert(target.name.clone(), json!(sum.map(|sum: f64| sum / SEEDS.len() as f64)));
-    }
-    Ok(Value::Object(found))
-}
-
-fn report(args: &SweepArgs, varied: &Varied, targets: &[Target], rows: &[Value]) -> anyhow::Result<Answer> {
+    rows: &[Value],
+    flags: &[String],
+) -> anyhow::Result<Answer> {
     let mut text = format!("| {} | steps | error | kriging | rho |", varied.name);
     let mut line = "|---|---|---|---|---|".to_owned();
     for target in targets {
@@ -206,25 +284,32 @@ fn report(args: &SweepArgs, varied: &Varied, targets: &[Target], rows: &[Value])
     }
     writeln!(text, "\n{line}")?;
     for row in rows {
-        let cell = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), |x| format!("{x:.4}"));
+        let several = row["runs"].as_array().is_some_and(|runs| runs.len() > 1);
+        let cell = |value: &Value, spread: &Value| match (value.as_f64(), spread.as_f64().filter(|_| several)) {
+            (Some(x), Some(spread)) => format!("{x:.4} ± {spread:.4}"),
+            (Some(x), None) => format!("{x:.4}"),
+            (None, _) => "-".to_owned(),
+        };
+        let scored = |key: &str| cell(&row[key], &row["spreads"][key]);
         let value = row["value"].as_str().unwrap_or("");
         write!(
             text,
-            "| {value} | {} | {} | {} | {} |",
-            row["steps"],
-            cell(&row["mse"]),
-            cell(&row["kriging_mse"]),
-            cell(&row["rho"])
+            "| {value} | {:.0} | {} | {} | {} |",
+            row["steps"].as_f64().unwrap_or(f64::NAN),
+            scored("mse"),
+            scored("kriging_mse"),
+            scored("rho")
         )?;
         for target in targets {
-            write!(text, " {} |", cell(&row["probes"][&target.name]))?;
+            write!(text, " {} |", cell(&row["probes"][&target.name], &row["probe_spreads"][&target.name]))?;
         }
         writeln!(text)?;
     }
+    flags.iter().try_for_each(|flag| writeln!(text, "\nWarning: {flag}."))?;
     if rows.is_empty() {
         bail!("--vary: expected at least one value, found none");
     }
-    let json = json!({"vary": varied.name, "data": args.cohort.data, "mask_ratio": args.mask_ratio, "rows": rows});
+    let json = json!({"vary": varied.name, "data": args.cohort.data, "mask_ratio": args.mask_ratio, "flags": flags, "rows": rows});
     durable::write(&args.out.join("table.md"), text.as_bytes())?;
     durable::write(&args.out.join("figure.svg"), sweep_drawing(&json).as_bytes())?;
     durable::write_json(&args.out.join("table.json"), &json)?;

@@ -110,6 +110,12 @@ fn spread(list: &[usize], count: usize) -> Vec<usize> {
 
 /// Adds the sections of a model and a cohort to a page.
 pub(crate) fn show_look(look: &Look, cohort: &Cohort, page: &mut Page) {
+    show_reconstructions(look, page);
+    show_features(look, cohort, page);
+    show_control(look, page);
+}
+
+pub(crate) fn show_reconstructions(look: &Look, page: &mut Page) {
     page.section("Hidden frames and their reconstruction");
     if look.unseen {
         page.paragraph("These people were neither trained on nor validated with.");
@@ -126,11 +132,18 @@ pub(crate) fn show_look(look: &Look, cohort: &Cohort, page: &mut Page) {
     for figure in figures.iter().flatten() {
         page.figure(figure);
     }
+}
+
+pub(crate) fn show_features(look: &Look, cohort: &Cohort, page: &mut Page) {
     page.section("Features").figures(
         &projection_figures(&look.features, cohort.participants()),
         "There are too few scans, or features that do not differ, so nothing can be projected.",
         "",
     );
+    page.say(format!("Universal features are the mean over frames of the control, nothing hidden; scans of more than {} frames are encoded in windows of {} frames. They were projected by principal components and by UMAP (15 neighbours, least distance 0.1, 300 passes, fixed seed).", look.windows.longest_whole, look.windows.frames), &[Citation::Bdo, Citation::Umap]);
+}
+
+fn show_control(look: &Look, page: &mut Page) {
     page.section("Control and time constants").figure(&energy_figure(&look.drive));
     let values = [
         RegionValues {
@@ -161,7 +174,6 @@ pub(crate) fn show_look(look: &Look, cohort: &Cohort, page: &mut Page) {
     if !figures.iter().any(|figure| figure.name.ends_with("brain")) {
         page.missing(NO_COORDINATES, "bdo ingest SOURCE OUT --atlas FILE");
     }
-    page.say(format!("Universal features are the mean over frames of the control, nothing hidden; scans of more than {} frames are encoded in windows of {} frames. They were projected by principal components and by UMAP (15 neighbours, least distance 0.1, 300 passes, fixed seed).", look.windows.longest_whole, look.windows.frames), &[Citation::Bdo, Citation::Umap]);
     page.say("Control energy and time constants of a region follow from the slope of the decoder: J = W2 diag(gate) W1 V. The drive of a region is J alpha; its time constant the mean of 1 / Lambda_k with weights (mean J_rk)^2 Var(m_k).", &[Citation::Bdo]);
 }
 

@@ -32,9 +32,9 @@ fn from_a_model_to_predictions() {
     assert_eq!(said["score"], found["test_data"]["score"]);
     let written = std::fs::read(dir.path().join("said.tsv")).unwrap();
     assert_eq!(written, std::fs::read(dir.path().join("p/test_data_predictions.tsv")).unwrap());
-    let tuned = "finetune --model run/model --data c --target sex --out t --epochs 2 --budget 1 --frames 16 --seeds 0";
+    let tuned = "finetune --model run/model --data c --target sex --out t --epochs 2 --budget 1 --seeds 0";
     let found = run_json(dir.path(), tuned);
-    assert_eq!(found["seeds"][0]["tried"].as_array().unwrap().len(), 1);
+    assert_eq!(found["seeds"][0]["tried"].as_array().unwrap().len(), 2, "one configuration at two rates");
     assert_eq!(run_json(dir.path(), tuned)["summary"], found["summary"], "run again, it is already there");
     run_json(dir.path(), "predict --head t --data further --out tuned.tsv");
 }

@@ -83,7 +83,7 @@ fn siblings_stay_together_under_every_spelling_in_every_verb() {
         }
         let model = format!("--model {}/model", out("pretrain"));
         run_json(dir.path(), &format!("probe {model} --data {data} --target age --out {} --epochs 1", out("probe")));
-        let tune = "--target sex --epochs 1 --budget 1 --frames 16 --seeds 0,1";
+        let tune = "--target sex --epochs 1 --budget 1 --seeds 0,1";
         run_json(dir.path(), &format!("finetune {model} --data {data} --out {} {tune}", out("finetune")));
         let baseline = "baseline braingnn --target sex --epochs 1 --seeds 0,1";
         run_json(dir.path(), &format!("{baseline} --data {data} --out {}", out("baseline")));

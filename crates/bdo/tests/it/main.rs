@@ -21,4 +21,5 @@ mod repeatable;
 mod shards;
 mod token_models;
 mod report;
+mod reproduce;
 mod training;

@@ -184,6 +184,7 @@ fn every_verb_has_help_with_an_example() {
         "predict",
         "compare",
         "sweep",
+        "reproduce",
         "report",
         "watch",
         "serve",

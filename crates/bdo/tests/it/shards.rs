@@ -142,7 +142,7 @@ fn processes_share_a_comparison_and_take_over_from_one_that_was_killed() {
         let mut rows = serde_json::from_slice::<serde_json::Value>(&text).unwrap()["summary"]["rows"].take();
         for row in rows.as_array_mut().unwrap() {
             row["wall_seconds"] = 0.into();
-            row["peak_rss_mib"] = 0.into();
+            row["own_mib"] = 0.into();
         }
         rows
     };

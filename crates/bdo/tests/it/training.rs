@@ -171,7 +171,7 @@ fn a_sweep_scores_each_value_and_goes_on_where_it_was() {
     run_json(dir.path(), "simulate c --subjects 40 --regions 8 --frames 60 --sites 1 --missing-labels 0");
     let sweep = |vary: &str| {
         let small = "--set model.width=16 --set model.blocks=1 --set train.epochs=1";
-        run_json(dir.path(), &format!("sweep --data c --out s --vary {vary} --targets age {small} --quiet"))
+        run_json(dir.path(), &format!("sweep --data c --out s --vary {vary} --targets age --seeds 0,1 {small} --quiet"))
     };
     let found = sweep("mask.ratio=0.5,0.75");
     let rows = found["rows"].as_array().unwrap();
@@ -179,7 +179,18 @@ fn a_sweep_scores_each_value_and_goes_on_where_it_was() {
     for row in rows {
         assert!(row["mse"].as_f64().unwrap() > 0.0 && row["kriging_mse"].as_f64().unwrap() > 0.0);
         assert!(row["probes"]["age"].as_f64().is_some());
+        // Eight of forty people are tested, and no run has seen them: the other 32 are trained and validated on.
+        assert_eq!(row["test_scans"], 8.0);
+        assert_eq!(row["runs"].as_array().unwrap().len(), 2);
     }
+    assert_eq!(found["flags"], serde_json::json!([]));
+    let trained = |run: &str| {
+        let people = std::fs::read(dir.path().join("s").join(run).join("model/training_people.json")).unwrap();
+        let people: serde_json::Value = serde_json::from_slice(&people).unwrap();
+        people["subjects"].as_array().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(trained("run-0.5-0").len(), 24);
+    assert_ne!(trained("run-0.5-0"), trained("run-0.5-1"), "every seed has people of its own");
     let figure = std::fs::read_to_string(dir.path().join("s/figure.svg")).unwrap();
     // Error, correlation and a probe, at two values each.
     assert_eq!(figure.matches("<circle").count(), 6);

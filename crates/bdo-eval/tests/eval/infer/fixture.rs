@@ -29,7 +29,7 @@ pub(crate) fn model(folder: &Path, windows: Windows, change: impl FnOnce(&mut Pa
     let config = config();
     let mut parameters = initial_parameters(&config, 11);
     change(&mut parameters);
-    let mut frozen = written(&folder.join("model"), config, parameters, (0.0, 1.0), TrainingPeople::default());
+    let mut frozen = written(&folder.join("model"), config, parameters, (0.0, 1.0), TrainingPeople::default(), None);
     frozen.windows = windows;
     frozen
 }

@@ -12,7 +12,7 @@ mod serve;
 mod train;
 mod workload;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bdo_kernels::Precision;
@@ -118,6 +118,25 @@ enum Phase {
     Train,
     /// Features
     Embed,
+}
+
+/// Cost of BDO, BrainLM and Brain-JEPA at a size on scans of a cohort, as `bdo bench efficiency` leaves it in a folder.
+pub(crate) fn efficiency(size: Size, data: &Path, out: &Path, common: &Common) -> anyhow::Result<()> {
+    let (batch, micro_batch, steps) = (8, 8, 3);
+    let workload = Workload {
+        size,
+        batch,
+        micro_batch,
+        steps,
+        regions: 450,
+        frames: 160,
+        precision: None,
+        composed: false,
+        serve: false,
+    };
+    let (data, out) = (Some(data.to_path_buf()), Some(out.to_path_buf()));
+    let files = Files { data, out, image: None, atlas: None, only: None, phase: None };
+    efficiency::run(&BenchArgs { task: BenchTask::Efficiency, workload, files }, common).map(|_| ())
 }
 
 /// A choice as typed.

@@ -55,11 +55,13 @@ impl Baselines<'_> {
         // The time is that of the whole row, whatever the number of configurations.
         let max_minutes = minutes / points.len().max(1) as f64;
         let tuning = Tuning { epochs: training.finetune_epochs, points, max_minutes };
+        let settings = Settings::resolve(None, "", &sets)?.settings;
         let tokens = Tokens {
             row,
             method,
-            settings: Settings::resolve(None, "", &sets)?.settings,
             tuning: tuned.then_some(tuning),
+            encoder_parameters: method.encoder_count(self.cohort.regions().len(), settings.method.size.width()),
+            settings,
             data: args.cohort.data.clone(),
             out: args.out.join("pretraining"),
             quiet: Common { quiet: true, ..self.common.clone() },
@@ -88,6 +90,7 @@ struct Tokens {
     method: FoundationMethod,
     settings: Settings,
     tuning: Option<Tuning>,
+    encoder_parameters: usize,
     data: PathBuf,
     out: PathBuf,
     /// Progress is that of the comparison.
@@ -141,7 +144,8 @@ impl Tokens {
         if let Some(tuning) = &self.tuning {
             flags.push(format!("{} of 36 configurations tuned", tuning.points.len()));
         }
-        let parameters = self.method.parameter_count(task.cohort.regions().len(), self.settings.method.size.width());
+        let head = self.settings.method.size.width() + 1;
+        let parameters = if self.tuning.is_some() { self.encoder_parameters + head } else { head };
         Ok(Found { outcome: found.outcome, people: found.people, flags, parameters })
     }
 }
@@ -164,8 +168,15 @@ impl Method for BaselineRow {
         format!("baseline/2 {} {settings}", self.name())
     }
 
-    fn runs_alone(&self) -> bool {
+    fn trains_for_long(&self) -> bool {
         true
+    }
+
+    fn frozen_parameters(&self) -> usize {
+        match &self.kind {
+            Kind::Tokens(tokens) if tokens.tuning.is_none() => tokens.encoder_parameters,
+            _ => 0,
+        }
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {

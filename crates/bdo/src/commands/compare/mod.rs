@@ -183,7 +183,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
         cohort: &cohort,
         division: &division,
         splits: &splits,
-        flags,
+        flags: RefCell::new(flags),
         targets: &targets,
         impossible,
     };
@@ -212,7 +212,8 @@ struct Field<'a> {
     cohort: &'a Cohort,
     division: &'a Division<'a>,
     splits: &'a SplitManifest,
-    flags: BTreeMap<String, Vec<String>>,
+    /// By split, what a table must say about pre-training.
+    flags: RefCell<BTreeMap<String, Vec<String>>>,
     targets: &'a [Target],
     /// Rows that cannot predict a label, with the reason: known before work begins.
     impossible: Vec<(String, String, String)>,
@@ -221,10 +222,11 @@ struct Field<'a> {
 impl Field<'_> {
     /// Rows under some of the splits.
     fn run(&self, methods: &[Box<dyn Method>], splits: &[Split], done: &mut Done) -> anyhow::Result<()> {
+        let all_flags = self.flags.borrow();
         let mut tasks: Vec<(&dyn Method, Task<'_>, &[String])> = vec![];
         for method in methods {
             for split in splits {
-                let flags = self.flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
+                let flags = all_flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
                 for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
                     let impossible =
                         |(row, of, _): &&(String, String, String)| row == method.name() && *of == target.name;
@@ -280,6 +282,7 @@ impl Field<'_> {
             if !of_models.is_empty() {
                 let ready = models.insert(Models::ready(&of_models, args, group, cohort, common)?);
                 ready.embed(&of_models, args, cohort, common)?;
+                self.flag_overlap(ready, group)?;
             }
             let models = models.as_ref();
             let workshop = Workshop { args, tables, models, nuisance };
@@ -293,6 +296,16 @@ impl Field<'_> {
             tables.forget_split();
         }
         Ok(audited)
+    }
+
+    /// Whoever a model has seen among those it is tested on is flagged, also where it was trained for this comparison.
+    fn flag_overlap(&self, models: &Models, splits: &[Split]) -> anyhow::Result<()> {
+        for split in splits {
+            let people = ModelDirectory::read(models.folder(&split.blake3, false)?)?.people;
+            let seen = guarded(std::slice::from_ref(split), self.division, Some(&people))?;
+            self.flags.borrow_mut().extend(seen);
+        }
+        Ok(())
     }
 
     /// What the paper's feature, and the one that says most where it is a row, know that they should not.
@@ -429,7 +442,7 @@ fn splits(args: &CompareArgs, division: &Division<'_>) -> Result<SplitManifest, 
 /// Whether a method is scored on a label under a split. Groups of sites ask what a feature is worth elsewhere; methods that
 /// train for long are not trained five times more for it.
 fn is_asked(args: &CompareArgs, method: &dyn Method, split: &Split, target: &Target) -> bool {
-    let left_out = method.runs_alone() && matches!(split.scheme(), Scheme::LeaveSiteOut { .. });
+    let left_out = method.trains_for_long() && matches!(split.scheme(), Scheme::LeaveSiteOut { .. });
     !left_out && (args.people.stratify_by.is_some() || Some(target.name.as_str()) == split.target())
 }
 
@@ -545,11 +558,11 @@ mod tests {
         args.out = "it's".into();
         let protocol = protocol::protocol(&args, &rows(&args), &[], 0).unwrap();
         let options: Vec<&str> = protocol.cuts.iter().map(|cut| cut.option.as_str()).collect();
-        let all = "--seeds --finetune-epochs --finetune-budget --finetune-frames --permutations --no-audit";
+        let all = "--seeds --finetune-epochs --finetune-budget --permutations --no-audit";
         assert_eq!(options.join(" "), all);
         assert_eq!(
             protocol.full_command,
-            r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-frames 0 --finetune-budget 36"
+            r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-budget 36"
         );
         args.people.seeds = vec!["5-7".parse().unwrap()];
         assert!(protocol::protocol(&args, &rows(&args), &[], 0).unwrap().full_command.contains("--seeds 5-7"));

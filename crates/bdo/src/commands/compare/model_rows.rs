@@ -7,20 +7,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
-use bdo_data::record::RunRecord;
 use bdo_eval::cache::{cached_features, cached_features_each};
 use bdo_eval::features::FeatureTable;
 use bdo_eval::untrained::untrained_twin;
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::pooling::Pooling;
 use bdo_model::readout::ensure_readout;
-use bdo_train::folder::settings_of;
-use bdo_train::ranks::Alone;
-use bdo_train::run::{Request, pretrain};
 
 use super::row::BdoRow;
 use super::{CompareArgs, pretraining};
 use crate::cli::Common;
+use crate::commands::pretrain::trained_model;
 use crate::progress::Progress;
 
 /// One model for each split, by the hash of the split.
@@ -113,26 +110,7 @@ fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<P
     let out = pretraining::folder(&args.out, split);
     let minutes = format!("train.max_minutes={:?}", args.training.pretrain_minutes);
     let settings = args.training.configuration.resolve_bdo(&[minutes])?;
-    // A finished pre-training has a readout. One that the clock ended has steps left, which a second look at the
-    // comparison must not take: other weights would be other results.
-    let model = out.join("model");
-    let same = || RunRecord::read(&out).and_then(|record| settings_of(&record)).is_ok_and(|found| found == settings);
-    if FrozenModel::read(&model).is_ok_and(|model| model.readout.is_some()) && same() {
-        return Ok(model);
-    }
-    let request = Request {
-        data: args.cohort.data.clone(),
-        resume: out.exists(),
-        out,
-        settings: Some(settings),
-        seed: split.seed(),
-        people: Some(split.clone()),
-    };
-    bdo_kernels::allocator::tune_allocator();
-    let progress = Progress::start("pretrain", 0, common)?;
-    let summary = pretrain(&request, &Alone, &progress);
-    progress.finish();
-    Ok(summary?.model)
+    trained_model(&args.cohort.data, &out, settings, split.seed(), Some(split.clone()), common)
 }
 
 pub(super) fn features(

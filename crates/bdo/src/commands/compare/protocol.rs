@@ -6,7 +6,7 @@ use super::CompareArgs;
 use super::asked::Asked;
 use super::pretraining::{self, Run};
 use super::request::{Statistics, Training};
-use super::row::{BdoRow, Row};
+use super::row::Row;
 use crate::args::{Choice, Configuration, SEEDS};
 
 /// Configurations of the protocol's fine-tuning.
@@ -28,8 +28,7 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], seed: u
     }
     let rows: Vec<Row> = rows.iter().filter_map(Asked::single).collect();
     let tuned = rows.iter().any(|row| row.is_finetuned());
-    let bdo_tuned = rows.contains(&Row::Bdo(BdoRow::Finetune));
-    cuts.training(&args.training, &rows, tuned, bdo_tuned);
+    cuts.training(&args.training, &rows, tuned);
     let (given, full) = (&args.statistics, Statistics::default());
     for (option, what, here, full) in [
         ("--bootstraps", "resamples of people behind each interval", given.bootstraps, full.bootstraps),
@@ -53,7 +52,6 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], seed: u
             configuration: uncut(&args.training.configuration),
             pretrain_minutes: if trained_here { 0.0 } else { default.pretrain_minutes },
             finetune_budget: if tuned { TUNING_CONFIGURATIONS } else { default.finetune_budget },
-            finetune_frames: if bdo_tuned { 0 } else { default.finetune_frames },
             ..default
         },
         ..args.clone()
@@ -98,16 +96,16 @@ impl Cuts {
         Ok(())
     }
 
-    fn training(&mut self, given: &Training, rows: &[Row], tuned: bool, bdo_tuned: bool) {
+    fn training(&mut self, given: &Training, rows: &[Row], tuned: bool) {
         if tuned {
             let full = Training::default().finetune_epochs;
             self.fewer("--finetune-epochs", "epochs of fine-tuning", given.finetune_epochs, full);
             let what = "configurations of fine-tuning";
             self.fewer("--finetune-budget", what, given.finetune_budget, TUNING_CONFIGURATIONS);
         }
-        if bdo_tuned && given.finetune_frames > 0 {
-            let here = format!("{} of a scan at a visit", given.finetune_frames);
-            self.add("--finetune-frames", "frames bdo-finetune is trained on", here, "whole scans");
+        if tuned && given.finetune_minutes > 0.0 {
+            let here = format!("at most {} min under each split", given.finetune_minutes);
+            self.add("--finetune-minutes", "time of bdo-finetune", here, "no limit");
         }
         if let Some(epochs) = given.baseline_epochs {
             let cut_short: Vec<String> = (rows.iter())

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::asked::{Asked, AskedParser};
 use super::row::Row;
 use crate::args::{Configuration, Data, SEEDS, SeedSpan, as_typed, command_line, one_of, positive, shard};
+use crate::commands::finetune::RATES;
 
 /// Compare methods on labels of people under the same splits, beside what can be said without a brain
 #[derive(Debug, Clone, PartialEq, Args, Serialize)]
@@ -62,12 +63,15 @@ pub(crate) struct Training {
     /// Epochs of the rows that are fine-tuned
     #[arg(long, value_name = "N", default_value_t = Training::default().finetune_epochs, value_parser = positive)]
     pub(crate) finetune_epochs: usize,
-    /// Frames of a training visit of bdo-finetune; 0 for all, as the protocol has it
-    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_frames)]
-    pub(crate) finetune_frames: usize,
     /// Configurations of the rows that are fine-tuned, of the protocol's grid of 36
     #[arg(long, value_name = "N", default_value_t = Training::default().finetune_budget, value_parser = positive)]
     pub(crate) finetune_budget: usize,
+    /// Learning rates bdo-finetune runs each of them with; the protocol's is 1e-3
+    #[arg(long, value_name = "R,R", value_delimiter = ',', default_values_t = RATES)]
+    pub(crate) finetune_rates: Vec<f64>,
+    /// Most time for bdo-finetune under one split: as many epochs are run as fit; 0 for no limit
+    #[arg(long, value_name = "M", default_value_t = Training::default().finetune_minutes)]
+    pub(crate) finetune_minutes: f64,
     /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) baseline_epochs: Option<usize>,
@@ -83,8 +87,9 @@ impl Default for Training {
             configuration: Configuration::default(),
             pretrain_minutes: 15.0,
             finetune_epochs: 50,
-            finetune_frames: 160,
             finetune_budget: 2,
+            finetune_rates: RATES.to_vec(),
+            finetune_minutes: 0.0,
             baseline_epochs: None,
             baseline_minutes: 0.0,
         }

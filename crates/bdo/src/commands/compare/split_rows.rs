@@ -7,6 +7,8 @@ use std::sync::Arc;
 use bdo_data::division::Split;
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
+use bdo_eval::features::FeatureTable;
+use bdo_eval::finetune::tuned::{count, tuned_table, used_table};
 use bdo_eval::finetune::{TunePoint, TuneSettings};
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::{Method, MethodError, Outcome, Task};
@@ -14,18 +16,21 @@ use bdo_eval::model_method::{FineTuning, GridProbe};
 use bdo_eval::probe::ProbeSettings;
 use bdo_eval::reference::ClosedForm;
 use bdo_eval::stack::{Member, Stack};
+use bdo_model::pooling::Pooling;
+use bdo_model::weights::ModelDirectory;
 
 use super::CompareArgs;
 use super::asked::Asked;
 use super::feature_tables::FeatureTables;
 use super::model_rows::Models;
-use super::row::{BdoRow, Row};
+use super::row::{self, BdoRow, Row};
 
 /// A row with what it is under each split.
 pub(crate) struct OfSplits {
     name: String,
     needs_model: bool,
-    runs_alone: bool,
+    trains_for_long: bool,
+    frozen_parameters: usize,
     rows: BTreeMap<String, Box<dyn Method>>,
 }
 
@@ -41,13 +46,20 @@ impl Workshop<'_> {
     /// A row under some splits.
     pub(crate) fn row(&self, asked: &Asked, splits: &[Split]) -> anyhow::Result<Box<dyn Method>> {
         let mut rows: BTreeMap<String, Box<dyn Method>> = BTreeMap::new();
+        let of_model = |row: &Row| if let Row::Bdo(of) = row { Some(*of) } else { None };
+        let mut frozen_parameters = 0;
         for split in splits {
+            for of in asked.members().iter().filter_map(of_model) {
+                let folder = self.models.map(|models| models.folder(&split.blake3, of.is_untrained())).transpose()?;
+                frozen_parameters = folder.map_or(Ok(0), |folder| frozen_count(folder, of))?;
+            }
             rows.insert(split.blake3.clone(), self.under(asked, split)?);
         }
         Ok(Box::new(OfSplits {
             name: asked.name(),
             needs_model: asked.members().iter().any(|row| row.needs_model()),
-            runs_alone: asked.single() == Some(Row::Bdo(BdoRow::Finetune)),
+            trains_for_long: asked.single() == Some(Row::Bdo(BdoRow::Finetune)),
+            frozen_parameters,
             rows,
         }))
     }
@@ -55,7 +67,8 @@ impl Workshop<'_> {
     fn under(&self, asked: &Asked, split: &Split) -> anyhow::Result<Box<dyn Method>> {
         let (name, members) = (asked.name(), asked.members());
         if let (Some(Row::Bdo(BdoRow::Finetune)), Some(models)) = (asked.single(), self.models) {
-            return fine_tuning(&name, models.folder(&split.blake3, false)?, self.args);
+            let mean = self.tables.under(row::pooled(Pooling::Mean), split, self.models)?;
+            return fine_tuning(&name, models.folder(&split.blake3, false)?, mean.table().clone(), self.args);
         }
         let member = |row: &Row| self.tables.under(*row, split, self.models);
         let members = members.iter().map(member).collect::<anyhow::Result<Vec<Arc<Member>>>>()?;
@@ -72,16 +85,31 @@ impl Workshop<'_> {
     }
 }
 
-fn fine_tuning(name: &str, model: &Path, args: &CompareArgs) -> anyhow::Result<Box<dyn Method>> {
+/// Numbers of a model that a row uses without training them.
+fn frozen_count(model: &Path, of: BdoRow) -> anyhow::Result<usize> {
+    let config = ModelDirectory::read(model)?.config;
+    let tuned = if of == BdoRow::Finetune { count(&tuned_table(&config)) } else { 0 };
+    Ok(count(&used_table(&config)) - tuned)
+}
+
+fn fine_tuning(
+    name: &str,
+    model: &Path,
+    mean_control: Arc<FeatureTable>,
+    args: &CompareArgs,
+) -> anyhow::Result<Box<dyn Method>> {
+    let training = &args.training;
+    let points = TunePoint::at_rates(&TunePoint::subset(training.finetune_budget), &training.finetune_rates);
     let settings = TuneSettings {
         target: String::new(),
         head: HeadKind::Linear,
         seeds: vec![0],
-        epochs: args.training.finetune_epochs,
-        frames: args.training.finetune_frames,
-        points: TunePoint::subset(args.training.finetune_budget),
+        epochs: training.finetune_epochs,
+        // The time is that of the whole row, whatever the number of configurations.
+        max_minutes: training.finetune_minutes / points.len().max(1) as f64,
+        points,
     };
-    Ok(Box::new(FineTuning::new(name, model, &args.out.join("finetuning"), settings)?))
+    Ok(Box::new(FineTuning::new(name, model, mean_control, &args.out.join("finetuning"), settings)?))
 }
 
 impl Method for OfSplits {
@@ -105,8 +133,12 @@ impl Method for OfSplits {
         self.needs_model
     }
 
-    fn runs_alone(&self) -> bool {
-        self.runs_alone
+    fn trains_for_long(&self) -> bool {
+        self.trains_for_long
+    }
+
+    fn frozen_parameters(&self) -> usize {
+        self.frozen_parameters
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {

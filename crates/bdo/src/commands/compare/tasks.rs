@@ -9,9 +9,7 @@ use bdo_data::division::Split;
 use bdo_data::shard::Shard;
 use bdo_data::target::Target;
 use bdo_eval::comparison::{Lease, ResultError, ResultStore, Row as SummaryRow, TaskResult, run_task};
-use bdo_eval::memory::forget_peak;
 use bdo_eval::method::{Method, Task};
-use rayon::prelude::*;
 
 use crate::answer::note;
 use crate::cli::Common;
@@ -87,8 +85,8 @@ impl Done {
     }
 }
 
-/// All tasks, those done before taken from the folder. Rows that train run one after another, each with all threads and with
-/// time and memory of its own; the others run side by side. What another process has is looked at again until there is a
+/// All tasks, those done before taken from the folder, one after another, each with all threads and with time and memory of
+/// its own. What another process has is looked at again until there is a
 /// result, or the process is gone and the task is ours.
 pub(super) fn run_all(
     tasks: &[(&dyn Method, Task<'_>, &[String])],
@@ -97,17 +95,15 @@ pub(super) fn run_all(
 ) -> anyhow::Result<()> {
     let progress = Progress::start("compare", tasks.len(), common)?;
     let work = Work { so_far, progress: &progress, done: AtomicUsize::new(0), reused: AtomicUsize::new(0) };
-    forget_peak();
     let mut open: Vec<usize> = so_far.in_turn((0..tasks.len()).collect());
     let mut found: Vec<Option<Found>> = tasks.iter().map(|_| None).collect();
     let all = loop {
-        let (alone, together): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(|i| tasks[*i].0.runs_alone());
-        let ended: anyhow::Result<Vec<(usize, Option<Found>)>> =
-            together.into_par_iter().map(|i| Ok((i, work.one(&tasks[i])?))).collect();
-        let alone: anyhow::Result<Vec<_>> = alone.into_iter().map(|i| Ok((i, work.one(&tasks[i])?))).collect();
-        match ended.and_then(|mut ended| alone.map(|alone| ended.extend(alone)).map(|()| ended)) {
-            Err(error) => break Err(error),
-            Ok(ended) => ended.into_iter().for_each(|(i, result)| found[i] = result),
+        let ended: anyhow::Result<()> = open.iter().try_for_each(|i| {
+            found[*i] = work.one(&tasks[*i])?;
+            Ok(())
+        });
+        if ended.is_err() {
+            break ended;
         }
         open.retain(|i| found[*i].is_none());
         if open.is_empty() {

@@ -1,0 +1,262 @@
+//! `bdo reproduce`: a table or figure of the paper on any cohort, beside the paper's numbers, within a time.
+
+mod budget;
+mod curves;
+mod page;
+mod paper;
+mod tables;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use bdo_data::cohort::Cohort;
+use bdo_data::division::Division;
+use bdo_data::durable;
+use bdo_data::target::Target;
+use bdo_report::kind::Kind;
+use bdo_report::page::Page;
+use bdo_train::settings::Size;
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use super::pretrain::trained_model;
+use crate::answer::{Answer, note};
+use crate::args::{Choice, Choices, Configuration, Data, SEEDS, SeedSpan, above_zero, as_typed, command_line, one_of};
+use crate::cli::Common;
+use crate::model_look::{Look, show_features, show_reconstructions};
+
+/// Make a table or figure of the paper on a cohort, beside the paper's numbers
+#[derive(Debug, Clone, Args, Serialize)]
+#[command(
+    after_help = "Examples:\n  bdo reproduce table3 --data abide --minutes 60 --out table3\n  bdo reproduce figure5 --data cohort --targets age --minutes 120 --out figure5\n\nRun again, it goes on. OUT/index.html is the page."
+)]
+pub(crate) struct ReproduceArgs {
+    /// Which
+    #[arg(value_name = "TABLE-OR-FIGURE", value_parser = one_of::<What>())]
+    #[serde(serialize_with = "as_typed")]
+    what: What,
+    #[command(flatten)]
+    #[serde(flatten)]
+    cohort: Data,
+    /// Columns of the participants table to predict [default: age and sex and further ones of the paper, or a diagnosis]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Input")]
+    targets: Vec<String>,
+    /// Where everything goes; index.html is the page
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    /// Time for all trainings together; what it does not last for is left out and said
+    #[arg(long, value_name = "M", default_value_t = 60.0, value_parser = above_zero, help_heading = "Training")]
+    minutes: f64,
+    /// Sizes of BDO
+    #[arg(long, value_name = "S,S", value_delimiter = ',', value_parser = one_of::<Size>(), default_value = "tiny")]
+    #[arg(help_heading = "Training")]
+    #[serde(serialize_with = "sizes_as_typed")]
+    sizes: Vec<Size>,
+    /// Repetitions
+    #[arg(long, value_name = "N,N-M", value_delimiter = ',', default_values_t = SEEDS, help_heading = "Training")]
+    seeds: Vec<SeedSpan>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    configuration: Configuration,
+}
+
+fn sizes_as_typed<S: serde::Serializer>(sizes: &[Size], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(sizes.iter().map(|size| size.typed()))
+}
+
+/// What the paper has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Table1,
+    Table2,
+    Table3,
+    Figure2,
+    Figure3,
+    Figure4,
+    Figure5,
+    Splits,
+    Reconstruction,
+}
+
+impl Choice for What {
+    const CHOICES: Choices<Self> = &[
+        (Self::Table1, "table1", "Age and sex: networks, BDO probed and fine-tuned, BrainLM, Brain-JEPA"),
+        (Self::Table2, "table2", "The same with traits and sizes of BDO"),
+        (Self::Table3, "table3", "Diagnosis: networks and sizes of BDO"),
+        (Self::Figure2, "figure2", "Performance against memory and parameters"),
+        (Self::Figure3, "figure3", "Downstream score over the length of pre-training, by size and by share of people"),
+        (Self::Figure4, "figure4", "Features by principal components and UMAP"),
+        (Self::Figure5, "figure5", "Mask ratio, tau, latent target alone, reconstruction alone"),
+        (Self::Splits, "splits", "Labels over training, validation and test people"),
+        (Self::Reconstruction, "reconstruction", "Hidden frames of five scans"),
+    ];
+}
+
+impl What {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Table1 => "Table 1: internal tasks",
+            Self::Table2 => "Table 2: demographics and traits",
+            Self::Table3 => "Table 3: diagnosis",
+            Self::Figure2 => "Figure 2: performance against memory and parameters",
+            Self::Figure3 => "Figure 3: scalability",
+            Self::Figure4 => "Figure 4: features",
+            Self::Figure5 => "Figure 5: ablations",
+            Self::Splits => "Split figures",
+            Self::Reconstruction => "Reconstruction panels",
+        }
+    }
+
+    /// What the text of the paper says of a figure.
+    fn said(self) -> Option<&'static str> {
+        match self {
+            Self::Table1 | Self::Table2 | Self::Table3 => None,
+            Self::Figure2 => Some(paper::FIGURE2),
+            Self::Figure3 => Some(paper::FIGURE3),
+            Self::Figure4 => Some(paper::FIGURE4),
+            Self::Figure5 => Some(paper::FIGURE5),
+            Self::Splits => Some(paper::SPLITS),
+            Self::Reconstruction => Some(paper::RECONSTRUCTION),
+        }
+    }
+
+    /// Columns that are taken where none is asked for, by what they may be called.
+    fn labels(self) -> &'static [&'static [&'static str]] {
+        const AGE: &[&str] = &["age", "age_at_scan"];
+        const SEX: &[&str] = &["sex", "gender"];
+        const DIAGNOSIS: &[&str] = &["diagnosis", "dx_group", "dx", "group"];
+        match self {
+            Self::Table1 | Self::Figure2 | Self::Splits => &[AGE, SEX],
+            Self::Table2 => &[AGE, SEX, &["neuroticism"], &["flanker"], &["trait"]],
+            Self::Table3 => &[DIAGNOSIS],
+            Self::Figure3 | Self::Figure4 | Self::Figure5 | Self::Reconstruction => &[AGE],
+        }
+    }
+}
+
+pub(crate) fn run(args: &ReproduceArgs, common: &Common) -> anyhow::Result<Answer> {
+    let cohort = Cohort::open(&args.cohort.data)?;
+    let targets = targets(args, &cohort)?;
+    args.configuration.resolve_bdo(&[])?;
+    durable::create_folder(&args.out)?;
+    let mut work = Work { args, common, cohort: &cohort, targets: &targets, cuts: vec![], shown: vec![] };
+    let mut page = Page::new(&format!("BDO, {}", args.what.title()), &args.command(common.seed));
+    match args.what {
+        What::Table1 => work.table(&paper::TABLE1, true, &mut page)?,
+        What::Table2 => work.table(&paper::TABLE2, true, &mut page)?,
+        What::Table3 => work.table(&paper::TABLE3, false, &mut page)?,
+        What::Figure2 => work.cost(&mut page)?,
+        What::Figure3 => work.lengths(&mut page)?,
+        What::Figure5 => work.ablations(&mut page)?,
+        What::Splits => work.splits(&mut page)?,
+        What::Figure4 | What::Reconstruction => work.look(&mut page)?,
+    }
+    work.differences(&mut page);
+    bdo_report::report::add_paths(&mut page, &work.shown)?;
+    for (folder, _) in work.shown.iter().filter(|(_, kind)| *kind == Kind::Comparison) {
+        bdo_report::report::add_splits(&mut page, folder, Some(&cohort));
+    }
+    let (figures, cuts) = (page.figure_count(), work.cuts);
+    let out = args.out.join("index.html");
+    durable::write(&out, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
+    let list = cuts.iter().fold(String::new(), |list, cut| list + "\nleft out: " + cut);
+    let json = json!({"what": args.what.typed(), "page": out, "figures": figures, "cuts": cuts,
+                      "folders": work.shown.iter().map(|(folder, _)| folder).collect::<Vec<_>>()});
+    Ok(Answer::new(json, format!("{}: {figures} figures{list}", out.display())))
+}
+
+impl ReproduceArgs {
+    fn seeds(&self) -> Vec<u64> {
+        SeedSpan::seeds(&self.seeds)
+    }
+
+    /// The configuration at a size.
+    fn at_size(&self, size: Size) -> Configuration {
+        let mut set = vec![format!("model.size={}", size.typed())];
+        set.extend(self.configuration.set.iter().cloned());
+        Configuration { set, ..self.configuration.clone() }
+    }
+
+    fn command(&self, seed: u64) -> String {
+        command_line("reproduce", self, seed)
+    }
+}
+
+/// The labels that are predicted.
+fn targets(args: &ReproduceArgs, cohort: &Cohort) -> anyhow::Result<Vec<Target>> {
+    let columns = cohort.participants().columns();
+    let found = |names: &&[&str]| columns.iter().find(|c| names.contains(&c.to_lowercase().as_str())).cloned();
+    let mut names: Vec<String> = args.what.labels().iter().filter_map(found).collect();
+    if !args.targets.is_empty() {
+        names.clone_from(&args.targets);
+    }
+    if names.is_empty() {
+        bail!(
+            "{}: expected a column {}, found {}; hint: --targets names the columns to predict",
+            args.cohort.data.display(),
+            args.what.labels().iter().flat_map(|names| names.iter()).copied().collect::<Vec<_>>().join(", "),
+            columns.join(", ")
+        );
+    }
+    names.iter().map(|name| Ok(Target::of(cohort.participants(), name)?)).collect()
+}
+
+/// A reproduction on its way.
+struct Work<'a> {
+    args: &'a ReproduceArgs,
+    common: &'a Common,
+    cohort: &'a Cohort,
+    targets: &'a [Target],
+    /// What was left out.
+    cuts: Vec<String>,
+    /// Folders whose pages are part of this one.
+    shown: Vec<(PathBuf, Kind)>,
+}
+
+impl Work<'_> {
+    fn names(&self) -> Vec<&str> {
+        self.targets.iter().map(|target| target.name.as_str()).collect()
+    }
+
+    /// Whether everybody has a value of every label, so that one division serves all.
+    fn complete(&self) -> bool {
+        let people = self.cohort.participants();
+        self.targets.iter().all(|target| people.subjects().all(|subject| target.value(subject).is_some()))
+    }
+
+    fn splits(&mut self, page: &mut Page) -> anyhow::Result<()> {
+        let division = Division::of(self.cohort)?.with_sites(None);
+        let mut splits = vec![];
+        for target in self.targets {
+            splits.extend(division.random(&target.name, &self.args.seeds())?.splits);
+        }
+        durable::write_json(&self.args.out.join("splits.json"), &division.manifest(splits))?;
+        self.beside(page);
+        bdo_report::report::add_splits(page, &self.args.out, Some(self.cohort));
+        Ok(())
+    }
+
+    /// A model seen with the cohort: features, or reconstructions.
+    fn look(&mut self, page: &mut Page) -> anyhow::Result<()> {
+        let (args, common) = (self.args, self.common);
+        let size = args.sizes.first().copied().context("--sizes: expected at least one, found none")?;
+        let minutes = budget::alike(args.minutes, 1.0);
+        let settings = args.at_size(size).resolve_bdo(&[format!("train.max_minutes={minutes:?}")])?;
+        let run = args.out.join("run");
+        note(common, &format!("pre-training for {minutes} minutes in {}", run.display()));
+        let model = trained_model(&args.cohort.data, &run, settings, common.seed, None, common)?;
+        let look = Look::through(&model, self.cohort, 5, common, Some(&args.out.join("features")))?;
+        self.beside(page);
+        if args.what == What::Figure4 {
+            show_features(&look, self.cohort, page);
+        } else {
+            show_reconstructions(&look, page);
+        }
+        if args.sizes.len() > 1 {
+            self.cuts.push(format!("one model is shown, of size {}", size.typed()));
+        }
+        self.shown.push((run, Kind::Run));
+        Ok(())
+    }
+}

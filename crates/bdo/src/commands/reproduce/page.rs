@@ -1,0 +1,265 @@
+//! What was found beside what the paper says, and what differs between the two.
+
+use bdo_data::target::TargetKind;
+use bdo_eval::comparison::{Row, Summary};
+use bdo_report::chart::{Axis, Chart, Marks, Point};
+use bdo_report::figure::Figure;
+use bdo_report::page::{Citation, Page};
+use bdo_report::palette::Colour;
+use bdo_report::table::{Cell, Table};
+use bdo_train::settings::{Preset, Size};
+use serde_json::Value;
+
+use super::Work;
+use super::curves::Swept;
+use super::paper::Reported;
+use super::tables::AtSize;
+use crate::args::Choice;
+
+/// Scores of a label as the paper has them: name of the metric, heading, factor.
+fn scores(kind: &TargetKind) -> [(&'static str, &'static str, f64); 2] {
+    match kind {
+        TargetKind::Regression => [("mse", "MSE", 1.0), ("rho", "rho", 1.0)],
+        TargetKind::Classification { .. } => [("accuracy", "ACC", 100.0), ("macro_f1", "F1", 100.0)],
+    }
+}
+
+fn row_of<'a>(summary: &'a Summary, method: &str, target: &str) -> Option<&'a Row> {
+    summary.rows.iter().find(|row| row.method == method && row.target == target && row.scheme == "random")
+}
+
+fn score_cell(row: Option<&Row>, metric: &str, factor: f64) -> Cell {
+    let Some(cell) = row.and_then(|row| row.cell(metric)) else { return Cell::Empty };
+    match (cell.mean, cell.spread) {
+        (Some(mean), Some(spread)) => shown((factor * mean, factor * spread)),
+        _ => Cell::Empty,
+    }
+}
+
+fn shown((mean, spread): (f64, f64)) -> Cell {
+    let digits = if mean.abs() >= 10.0 { 2 } else { 3 };
+    Cell::Shown(mean, format!("{mean:.digits$} ± {spread:.digits$}"))
+}
+
+impl Work<'_> {
+    /// What the text of the paper says of a figure.
+    pub(super) fn beside(&self, page: &mut Page) {
+        let Some(said) = self.args.what.said() else { return };
+        page.section("What the paper says").paragraph(said);
+        page.say("Set beside the published method.", &[Citation::Bdo]);
+    }
+
+    pub(super) fn beside_table(&self, page: &mut Page, reported: &Reported, found: &[AtSize]) {
+        let here: Vec<String> = (self.targets.iter())
+            .flat_map(|target| scores(&target.kind).map(|(_, heading, _)| format!("here: {} {heading}", target.name)))
+            .collect();
+        let headings = ["method", "row and size here"].map(str::to_owned).into_iter();
+        let headings = headings.chain(reported.columns.iter().map(|c| format!("paper: {c}"))).chain(here);
+        let mut table = Table::new("The paper's rows and ours; mean ± population spread over repetitions", headings);
+        let ours = |method: &str, summary: &Summary| -> Vec<Cell> {
+            let of = |target: &bdo_data::target::Target| {
+                let row = row_of(summary, method, &target.name);
+                scores(&target.kind).map(|(metric, _, factor)| score_cell(row, metric, factor))
+            };
+            self.targets.iter().flat_map(of).collect()
+        };
+        for row in reported.rows {
+            // A row of a size that was not run here is set beside the first one that was.
+            let at = found.iter().find(|at| row.size.is_none_or(|size| size == at.size)).or(found.first());
+            let Some(at) = at else { continue };
+            let name = row.size.map_or_else(|| row.row.to_owned(), |_| format!("{}, {}", row.row, at.size.typed()));
+            let mut cells = vec![Cell::from(row.name), Cell::from(name)];
+            cells.extend(row.scores.iter().map(|score| shown(*score)));
+            cells.extend(ours(row.row, &at.summary));
+            table.row(cells);
+        }
+        for method in ["bdo-mean", "bdo-untrained-mean", "fc", "majority"] {
+            let Some(at) = found.first() else { continue };
+            let mut cells = vec![Cell::from("(not in the paper)"), Cell::from(method)];
+            cells.extend(reported.columns.iter().map(|_| Cell::Empty));
+            cells.extend(ours(method, &at.summary));
+            table.row(cells);
+        }
+        page.section("Beside the paper")
+            .paragraph(&format!("The paper's numbers are of {}. Scores of other people cannot be ranked against them; the order of rows can be compared.", reported.data))
+            .table(&table);
+        page.say("The paper's numbers are those of its tables.", &[Citation::Bdo]);
+    }
+
+    /// Figure 2.
+    pub(super) fn beside_cost(&self, page: &mut Page, found: &[AtSize], costs: &[(Size, Value)]) {
+        self.beside(page);
+        let mut points: Vec<(String, f64, f64, &Summary, &str)> = vec![];
+        for (at, (size, cost)) in found.iter().zip(costs) {
+            for row in cost["rows"].as_array().into_iter().flatten() {
+                let model = row["model"].as_str().unwrap_or_default();
+                let method = if model == "bdo" { "bdo-mean" } else { model };
+                let memory = row["train_peak_mib"].as_f64().unwrap_or(f64::NAN)
+                    - row["train_resting_mib"].as_f64().unwrap_or(f64::NAN);
+                let name = format!("{}, {}", row["title"].as_str().unwrap_or(model), size.typed());
+                points.push((name, row["parameters"].as_f64().unwrap_or(f64::NAN), memory, &at.summary, method));
+            }
+        }
+        let mut table = Table::new(
+            "Cost of a training step and scores of the frozen features",
+            ["model", "parameters", "memory of training (MiB)", "label", "score", "value"],
+        );
+        let mut charts = vec![];
+        for target in self.targets {
+            for (title, axis, of) in [("parameters", "parameters (log scale)", 0), ("memory", "MiB (log scale)", 1)] {
+                let mut chart = Chart::new(
+                    format!("{}: {title}", target.name),
+                    Axis::log(axis),
+                    Axis::linear(row_metric(found, &target.name)),
+                )
+                .sized(440.0, 320.0);
+                for (i, (name, parameters, memory, summary, method)) in points.iter().enumerate() {
+                    let score = row_of(summary, method, &target.name).and_then(|row| row.cell(&row.primary)?.mean);
+                    let Some(score) = score else { continue };
+                    let point = Point::at(if of == 0 { *parameters } else { *memory }, score);
+                    let note = format!("{name}: {score:.3}, {parameters:.0} parameters, {memory:.0} MiB");
+                    chart = chart.with(name, Colour::Kind(i), Marks::Dots, vec![point.noted(note)]);
+                    if of == 0 {
+                        let metric = row_metric(found, &target.name);
+                        table.row([
+                            Cell::from(name.as_str()),
+                            Cell::Shown(*parameters, format!("{parameters:.0}")),
+                            Cell::Shown(*memory, format!("{memory:.0}")),
+                            Cell::from(target.name.as_str()),
+                            Cell::from(metric),
+                            Cell::from(score),
+                        ]);
+                    }
+                }
+                charts.push(chart);
+            }
+        }
+        let caption = "Primary score of the frozen features of each model under the same splits, against its trained parameters and against the memory its training takes beyond the data, each measured in a process of its own on the same scans.";
+        page.section("Performance against cost").figure(&Figure::of_charts(
+            "figure2",
+            "Performance against parameters and memory",
+            caption,
+            &charts,
+            2,
+        ));
+        page.table(&table);
+    }
+
+    /// Figure 3.
+    pub(super) fn beside_lengths(&self, page: &mut Page, found: &[Swept]) {
+        self.beside(page);
+        let mut charts = vec![];
+        for target in self.targets {
+            let mut chart = Chart::new(
+                format!("{}: probe of the mean control", target.name),
+                Axis::log("epochs of pre-training (log scale)"),
+                Axis::linear("score of test people"),
+            )
+            .sized(640.0, 360.0);
+            for (i, swept) in found.iter().enumerate() {
+                let points = swept.table["rows"].as_array().into_iter().flatten().filter_map(|row| {
+                    let (epochs, score) = (row["epochs"].as_f64()?, row["probes"][&target.name].as_f64()?);
+                    let spread = row["probe_spreads"][&target.name].as_f64().unwrap_or(0.0);
+                    let note = format!("{}: {epochs:.1} epochs, {score:.3} ± {spread:.3}", swept.name);
+                    Some(Point::at(epochs, score).noted(note))
+                });
+                chart = chart.with(&swept.name, Colour::Kind(i), Marks::LineAndDots, points.collect());
+            }
+            charts.push(chart);
+        }
+        let caption = "Mean over seeds. Every point is a run of its own on the training people of its split, whose schedule ends there; spreads over seeds are in the tooltips and in the tables below.";
+        page.section("Score over the length of pre-training").figure(&Figure::of_charts(
+            "figure3",
+            "Scalability",
+            caption,
+            &charts,
+            1,
+        ));
+    }
+
+    /// Figure 5.
+    pub(super) fn beside_ablations(&self, page: &mut Page, found: &[Swept]) {
+        self.beside(page);
+        let mut charts = vec![];
+        let measures = self.targets.iter().map(|t| (t.name.clone(), true)).chain([("hidden frames".to_owned(), false)]);
+        for (name, probed) in measures {
+            for swept in found {
+                let rows = swept.table["rows"].as_array().map_or(&[][..], Vec::as_slice);
+                let values = rows.iter().map(|r| r["value"].as_str().unwrap_or_default().to_owned()).collect();
+                let score = |row: &Value| {
+                    let (mean, spread) = if probed {
+                        (&row["probes"][&name], &row["probe_spreads"][&name])
+                    } else {
+                        (&row["rho"], &row["spreads"]["rho"])
+                    };
+                    Some((mean.as_f64()?, spread.as_f64().unwrap_or(0.0)))
+                };
+                let points = rows.iter().enumerate().filter_map(|(i, row)| {
+                    let (mean, spread) = score(row)?;
+                    let ends = (mean - spread, mean + spread);
+                    Some(Point::at(i as f64, mean).between(ends).noted(format!("{mean:.3} ± {spread:.3}")))
+                });
+                let title = format!("{name} by {}", swept.name);
+                let y = if probed { "score of test people" } else { "rho at hidden frames" };
+                let chart = Chart::new(title, Axis::of_names(&swept.name, values), Axis::linear(y)).sized(400.0, 300.0);
+                charts.push(chart.with("mean and spread", Colour::Kind(0), Marks::UpAndDown, points.collect()));
+            }
+        }
+        let caption = "Above, the closed-form probe of the mean control on test people no run has seen; below, the correlation at hidden frames of test people, three quarters hidden. Bars are the spread over seeds. Reconstruction weight 0 is the latent target alone, tau 0 the reconstruction alone.";
+        page.section("Ablations").figure(&Figure::of_charts("figure5", "Ablations", caption, &charts, 3));
+        if self.args.configuration.resolve_bdo(&[]).is_ok_and(|settings| settings.model.fingerprint) {
+            page.paragraph("The preset has model.fingerprint: its mean control holds the connectivity of a scan by construction, so the score of labels can hardly depend on masks and latent targets; the reconstruction can. With --preset paper the mean control is that of the encoder.");
+        }
+    }
+
+    /// What differs from the paper, and what was left out.
+    pub(super) fn differences(&self, page: &mut Page) {
+        let (args, cohort) = (self.args, self.cohort);
+        let index = cohort.index();
+        let mut frames: Vec<usize> = index.iter().map(|entry| entry.frames).collect();
+        frames.sort_unstable();
+        let mut tr: Vec<f64> = index.iter().map(|entry| entry.tr_seconds).collect();
+        tr.sort_by(f64::total_cmp);
+        let middle = |n: usize| n / 2;
+        let people = cohort.participants().subjects().count();
+        let preset = args.configuration.preset.unwrap_or(Preset::Default).typed();
+        let settings = args.configuration.resolve_bdo(&[]).ok();
+        let sizes: Vec<&str> = args.sizes.iter().map(|size| size.typed()).collect();
+        let seeds: Vec<String> = args.seeds().iter().map(u64::to_string).collect();
+        let rows = [
+            ("Data", "UK Biobank (41,072 people) for pre-training; UK Biobank, HCP-A, ABIDE, ADHD200, HCP-EP, TCP for labels".to_owned(),
+             format!("{}: {} scans of {people} people, for both", cohort.folder().display(), index.len())),
+            ("Atlas", "Schaefer-400 and Tian S3, 450 regions".to_owned(),
+             format!("{}, {} regions", cohort.manifest().atlas.name, cohort.regions().len())),
+            ("Scans", "UK Biobank: 480 frames of 0.735 s".to_owned(),
+             format!("median of {} frames of {:.3} s", frames[middle(frames.len())], tr[middle(tr.len())])),
+            ("Who is pre-trained on", "80 % of UK Biobank".to_owned(),
+             "the training people of each split; test people never".to_owned()),
+            ("Model", "12 blocks; 5M, 21M and 85M".to_owned(),
+             format!("preset {preset}, {} blocks, {}", settings.map_or(0, |s| s.model.blocks), sizes.join(", "))),
+            ("Pre-training", "200 epochs of 257 steps of 128 scans".to_owned(),
+             format!("{} minutes for all trainings of this page, {} threads", args.minutes, rayon::current_num_threads())),
+            ("Probes", "12 configurations of Adam".to_owned(), "the same in bdo-probe; closed form in bdo-mean and in sweeps".to_owned()),
+            ("Fine-tuning", "36 configurations, 50 epochs, from a fresh head".to_owned(),
+             "1 configuration at two learning rates, within its time, from the closed-form probe, chosen by validation loss".to_owned()),
+            ("Repetitions", "seeds 0, 1, 2 (five for some baselines)".to_owned(), format!("seeds {}", seeds.join(", "))),
+        ];
+        let mut table = Table::new("What differs", ["", "paper", "here"]).fitting();
+        for (what, paper, here) in rows {
+            table.row([Cell::from(what), Cell::from(paper), Cell::from(here)]);
+        }
+        page.section("What differs from the paper").table(&table);
+        page.section("What was left out for the time");
+        if self.cuts.is_empty() {
+            page.paragraph("No row, size or seed; lengths of trainings are those of the budget.");
+        }
+        for cut in &self.cuts {
+            page.paragraph(cut);
+        }
+    }
+}
+
+fn row_metric(found: &[AtSize], target: &str) -> String {
+    let primary = |at: &AtSize| at.summary.rows.iter().find(|row| row.target == target).map(|row| row.primary.clone());
+    found.iter().find_map(primary).unwrap_or_default()
+}
