@@ -25,7 +25,7 @@ pub fn page_of(paths: &[(PathBuf, Kind)], command: &str) -> Result<Page, CohortE
         runs::show(&runs, &mut page);
     }
     for (path, kind) in paths {
-        kind.show(path, &mut page)?;
+        kind.show(path, page.of_folder(&source::name(path)))?;
     }
     Ok(page)
 }
