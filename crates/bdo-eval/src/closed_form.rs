@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{Coordinates, Design, DesignError};
 use crate::features::Features;
+use crate::fitted::contrast;
 use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
 use crate::ridge::{LinearFit, left_out_residuals, ridge};
 use crate::standardise::FittedStandardiser;
@@ -111,11 +112,12 @@ impl FittedProbe {
         out
     }
 
-    /// Weights of the last output on features as they are, before they are standardised.
-    pub(crate) fn feature_weights(&self) -> Vec<f64> {
+    /// Weights on features as they are, before they are standardised: of the one output, or of one of many classes above the
+    /// mean of all.
+    pub(crate) fn feature_weights(&self, class: usize) -> Vec<f64> {
         let spreads = self.standardiser.spreads();
-        let last = &self.weights[self.weights.len() - spreads.len()..];
-        last.iter().zip(spreads).map(|(w, s)| if *s == 0.0 { 0.0 } else { w / s }).collect()
+        let weights = contrast(&self.weights, spreads.len(), class);
+        weights.iter().zip(spreads).map(|(w, s)| if *s == 0.0 { 0.0 } else { w / s }).collect()
     }
 
     /// Number of fitted weights and intercepts.

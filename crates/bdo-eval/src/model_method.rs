@@ -2,7 +2,7 @@
 
 use crate::error::EvalError;
 use crate::features::FeatureTable;
-use crate::finetune::tuned::trained_table;
+use crate::finetune::tuned::{HeadShape, trained_table};
 use crate::finetune::{TuneObserver, TuneSettings, TuneWork};
 use crate::folder::WorkFolder;
 use crate::method::{Method, MethodError, Outcome, Task};
@@ -41,7 +41,6 @@ impl Method for GridProbe {
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        task.target.has_one_output().map_err(|error| other(error.into()))?;
         let (found, member) = probe_features(&self.table, task.target, task.split, &self.settings).map_err(other)?;
         let fitted_on = format!("{} {}", self.table.origin_blake3(), task.split.blake3);
         let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
@@ -73,7 +72,6 @@ impl FineTuning {
 
     fn tune(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let directory = ModelDirectory::read(&self.model)?;
-        task.target.has_one_output()?;
         let work = TuneWork::new(&directory, task.cohort, task.target, &self.settings)?;
         // Several labels may share a division of the people.
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();
@@ -81,10 +79,9 @@ impl FineTuning {
         let folder = WorkFolder::open(&place, &work.asked(&self.model_blake3))?;
         let (found, _) = work.tune(&folder, task.split, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
-        let trained: usize = trained_table(&directory.config, self.settings.head)
-            .iter()
-            .map(|spec| spec.shape.iter().product::<usize>())
-            .sum();
+        let head = HeadShape::of(self.settings.head, directory.config.width, &task.target.kind);
+        let trained: usize =
+            trained_table(&directory.config, head).iter().map(|spec| spec.shape.iter().product::<usize>()).sum();
         let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(found, trained, hash))
     }

@@ -10,13 +10,12 @@ pub use seed::TuneOutcome;
 
 use crate::error::EvalError;
 use crate::features::ScanRow;
-use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
+use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, mean_of};
 use crate::folder::WorkFolder;
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds};
 use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
 use crate::probe::{remember_people, score_further};
-use crate::score::rows_of_one_output;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
 use bdo_data::target::{LabelScale, Target};
@@ -29,7 +28,7 @@ use seed::{CohortScans, SeedTuning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tuned::{TuneStart, head_parameters, without_head};
+use tuned::{HeadShape, TuneStart, head_parameters, without_head};
 
 /// What decides a fine-tuning, besides model and data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,7 +62,7 @@ pub fn finetune(request: &HeadRequest<TuneSettings>, observer: &dyn TuneObserver
     let mut directory = ModelDirectory::read(&request.model)?;
     request.trusting.apply(&mut directory.people, &mut directory.preprocessor);
     let cohort = Cohort::open(&request.data)?;
-    let target = Target::of_one_output(cohort.participants(), &settings.target)?;
+    let target = Target::of(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let work = TuneWork::new(&directory, &cohort, &target, settings)?;
     let asked = work.asked(&model_blake3(&request.model)?);
@@ -150,7 +149,7 @@ impl<'a> TuneWork<'a> {
             scans: CohortScans { cohort: self.cohort, intake: &self.intake, frames: self.settings.frames },
             start: TuneStart {
                 config: directory.config.clone(),
-                kind: self.settings.head,
+                head: HeadShape::of(self.settings.head, directory.config.width, &target.kind),
                 parameters: Arc::new(directory.parameters.clone()),
             },
             task: &target.kind,
@@ -164,7 +163,7 @@ impl<'a> TuneWork<'a> {
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
         let model = format!("seed{seed}/model");
         let mut member = Member::new(&model, split, &parts.train.people, units, chosen_point);
-        member.parameters = head_parameters(&parameters, self.settings.head, directory.config.width);
+        member.parameters = head_parameters(&parameters, tuning.start.head);
         // The notes are of the pre-training; a tuned model takes whole scans.
         let tuned = ModelDirectory { parameters: without_head(parameters), notes: None, ..directory.clone() };
         publish(folder, &member, tuned, self.cohort, split, &target.name)?;
@@ -174,14 +173,7 @@ impl<'a> TuneWork<'a> {
         let outcome = SeedOutcome {
             chosen: member.chosen.clone(),
             tried: serde_json::json!(tried),
-            ..SeedOutcome::of(
-                split,
-                &parts,
-                tried[chosen].validation,
-                &target.kind,
-                &rows_of_one_output(&target.kind, &said),
-                units,
-            )
+            ..SeedOutcome::of(split, &parts, tried[chosen].validation, &target.kind, &said, units)
         };
         Ok((outcome, member))
     }
@@ -193,17 +185,17 @@ impl<'a> TuneWork<'a> {
         member: &Member,
         test: &Part<'_, usize>,
         observer: &dyn Observer,
-    ) -> Result<Vec<f64>, EvalError> {
+    ) -> Result<Vec<Vec<f64>>, EvalError> {
         let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
         let frozen = FrozenModel::read(&folder.join(&member.model))?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
-        let said: BTreeMap<usize, f64> =
+        let said: BTreeMap<usize, Vec<f64>> =
             predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?
                 .said
                 .into_iter()
-                .map(|(i, values)| (i, values[0].last().copied().unwrap_or(f64::NAN)))
+                .map(|(i, values)| (i, mean_of(&values)))
                 .collect();
-        let mean = |scans: &Vec<&usize>| scans.iter().map(|i| said[*i]).sum::<f64>() / scans.len() as f64;
+        let mean = |scans: &Vec<&usize>| mean_of(&scans.iter().map(|i| said[*i].clone()).collect::<Vec<_>>());
         Ok(test.scans.iter().map(mean).collect())
     }
 }

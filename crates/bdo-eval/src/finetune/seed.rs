@@ -119,7 +119,8 @@ impl SeedTuning<'_> {
         parts: &Parts<usize>,
     ) -> Result<TuneOutcome, EvalError> {
         let said = fitted.predict(&self.scans, &parts.validation)?;
-        let people: Vec<f64> = by_person(&parts.validation, &said).into_values().map(|(_, said)| said).collect();
+        let people: Vec<Vec<f64>> =
+            by_person(&parts.validation, &said).into_values().map(|(_, said)| self.units.said(said)).collect();
         let validation = self.validation.score(self.task, &people, self.units);
         Ok(TuneOutcome { point, epoch: fitted.epoch + 1, validation, losses: fitted.train_losses.clone() })
     }

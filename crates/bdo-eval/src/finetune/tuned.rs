@@ -3,8 +3,10 @@
 
 use crate::fitted::HeadKind;
 use crate::head::{AttentionHead, Head, LinearHead};
+use crate::select::loss_of;
 use crate::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
 use bdo_data::scaler::ScaledScan;
+use bdo_data::target::TargetKind;
 use bdo_model::batch::BatchError;
 use bdo_model::config::ModelConfig;
 use bdo_model::dynamics::Frames;
@@ -17,12 +19,34 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
 
-/// The head: one output a scan.
+/// What decides the shape of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadShape {
+    /// How frames are pooled.
+    pub kind: HeadKind,
+    /// Of the latents.
+    pub width: usize,
+    /// One, or one for each class.
+    pub outputs: usize,
+}
+
+impl HeadShape {
+    /// For a label.
+    pub fn of(kind: HeadKind, width: usize, task: &TargetKind) -> Self {
+        Self { kind, width, outputs: loss_of(task).outputs() }
+    }
+
+    fn linear(self) -> LinearHead {
+        LinearHead { width: self.width, outputs: self.outputs }
+    }
+}
+
+/// The head: one output a scan, or one for each class.
 #[derive(Module, Debug)]
 pub struct TunedHead {
-    /// [1, d].
+    /// [outputs, d].
     pub weight: Param<Tensor<2>>,
-    /// [1].
+    /// [outputs].
     pub bias: Param<Tensor<1>>,
     /// [1, d], where frames are pooled by attention.
     pub query: Option<Param<Tensor<2>>>,
@@ -38,18 +62,18 @@ pub struct Tuned {
 }
 
 /// Names and shapes of a head's parameters.
-pub fn head_table(kind: HeadKind, width: usize) -> Vec<ParameterSpec> {
-    Source::list(|source| TunedHead::take(kind, width, source))
+pub fn head_table(shape: HeadShape) -> Vec<ParameterSpec> {
+    Source::list(|source| TunedHead::take(shape, source))
 }
 
 impl TunedHead {
     /// Where it starts is decided by [`with_fresh_head`].
-    fn take(kind: HeadKind, width: usize, source: &mut Source) -> Result<Self, ParameterError> {
-        let query = kind == HeadKind::Attention;
+    fn take(shape: HeadShape, source: &mut Source) -> Result<Self, ParameterError> {
+        let (HeadShape { width, outputs, .. }, query) = (shape, shape.kind == HeadKind::Attention);
         source.under("head", |source| {
             Ok(Self {
-                weight: source.take("weight", [1, width], Start::Zeros)?,
-                bias: source.take("bias", [1], Start::Zeros)?,
+                weight: source.take("weight", [outputs, width], Start::Zeros)?,
+                bias: source.take("bias", [outputs], Start::Zeros)?,
                 query: if query { Some(source.take("query", [1, width], Start::Zeros)?) } else { None },
             })
         })
@@ -57,21 +81,21 @@ impl TunedHead {
 }
 
 /// Names and shapes of what is trained.
-pub fn trained_table(config: &ModelConfig, kind: HeadKind) -> Vec<ParameterSpec> {
+pub fn trained_table(config: &ModelConfig, head: HeadShape) -> Vec<ParameterSpec> {
     let mut table = encoder_table(config);
     table.extend(parameter_table(config).into_iter().filter(|spec| spec.name == "dynamics.control.weight"));
-    table.extend(head_table(kind, config.width));
+    table.extend(head_table(head));
     table
 }
 
 /// A model's parameters with those of a fresh head.
-pub fn with_fresh_head(mut parameters: Parameters, kind: HeadKind, width: usize, seed: u64) -> Parameters {
-    let flat = match kind {
-        HeadKind::Linear | HeadKind::Ridge => LinearHead { width }.start(seed),
-        HeadKind::Attention => AttentionHead { width }.start(seed),
+pub fn with_fresh_head(mut parameters: Parameters, shape: HeadShape, seed: u64) -> Parameters {
+    let flat = match shape.kind {
+        HeadKind::Linear | HeadKind::Ridge => shape.linear().start(seed),
+        HeadKind::Attention => AttentionHead { linear: shape.linear() }.start(seed),
     };
     let mut rest = flat.into_iter().map(|x| x as f32);
-    for spec in head_table(kind, width) {
+    for spec in head_table(shape) {
         let values = rest.by_ref().take(spec.shape.iter().product()).collect();
         parameters.0.insert(spec.name, Array { shape: spec.shape, values });
     }
@@ -79,9 +103,9 @@ pub fn with_fresh_head(mut parameters: Parameters, kind: HeadKind, width: usize,
 }
 
 /// The head's parameters in the order a fitted head keeps them.
-pub fn head_parameters(parameters: &Parameters, kind: HeadKind, width: usize) -> Vec<f32> {
+pub fn head_parameters(parameters: &Parameters, shape: HeadShape) -> Vec<f32> {
     let values = |spec: ParameterSpec| parameters.0.get(&spec.name).map(|array| array.values.clone());
-    head_table(kind, width).into_iter().filter_map(values).flatten().collect()
+    head_table(shape).into_iter().filter_map(values).flatten().collect()
 }
 
 /// The model's parameters without the head's.
@@ -96,7 +120,7 @@ pub struct TuneStart {
     /// Its shape.
     pub config: ModelConfig,
     /// The head put on top of it.
-    pub kind: HeadKind,
+    pub head: HeadShape,
     /// Its values.
     pub parameters: Arc<Parameters>,
 }
@@ -120,12 +144,12 @@ impl Network for Tuned {
     fn initial(start: &TuneStart, seed: u64) -> Parameters {
         let named = |(name, array): (&String, &Array)| (format!("bdo.{name}"), array.clone());
         let model = Parameters(start.parameters.0.iter().map(named).collect());
-        with_fresh_head(model, start.kind, start.config.width, seed)
+        with_fresh_head(model, start.head, seed)
     }
 
     fn build(start: &TuneStart, source: &mut Source) -> Result<Self, ParameterError> {
         let bdo = source.under("bdo", |source| Bdo::take(&start.config, source))?;
-        Ok(Self { bdo, head: TunedHead::take(start.kind, start.config.width, source)? })
+        Ok(Self { bdo, head: TunedHead::take(start.head, source)? })
     }
 
     fn pass(&self, (series, frames, region_valid): &<ScaledScan as Input>::Batch, _: Option<&Training>) -> Pass {
@@ -145,7 +169,7 @@ impl Tuned {
         Parameters(parameters.0.into_iter().map(named).collect())
     }
 
-    /// One output a scan: [B, 1].
+    /// The outputs of each scan: [B, outputs].
     pub fn output(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Tensor<2>, BatchError> {
         let controls = self.bdo.controls(series, frames, region_valid)?;
         let pooled = match &self.head.query {
@@ -162,8 +186,11 @@ impl Tuned {
                 (controls.control * weights).sum_dim(1).squeeze_dim(1) // [B, d]
             }
         };
-        let output = (pooled * self.head.weight.val()).sum_dim(1); // [B, 1]
-        Ok(output + self.head.bias.val().reshape([1, 1]))
+        let weight = self.head.weight.val();
+        let ([batch, width], [outputs, _]) = (pooled.dims(), weight.dims());
+        let terms = pooled.reshape([batch, 1, width]) * weight.reshape([1, outputs, width]); // [B, outputs, d]
+        let output: Tensor<2> = terms.sum_dim(2).squeeze_dim(2); // [B, outputs]
+        Ok(output + self.head.bias.val().reshape([1, outputs]))
     }
 }
 
@@ -174,7 +201,8 @@ mod tests {
     #[test]
     fn layers_are_counted_from_the_head_down() {
         let config = ModelConfig { blocks: 12, ..ModelConfig::default() };
-        let start = TuneStart { config, kind: HeadKind::Linear, parameters: Arc::default() };
+        let head = HeadShape { kind: HeadKind::Linear, width: config.width, outputs: 1 };
+        let start = TuneStart { config, head, parameters: Arc::default() };
         let depth = |name: &str| Tuned::depth(&start, name);
         assert_eq!(depth("bdo.encoder.embed.linear1.weight"), 13);
         assert_eq!(depth("bdo.encoder.blocks.0.norm1.weight"), 12);
