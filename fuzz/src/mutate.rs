@@ -43,7 +43,10 @@ pub fn run(name: &str, target: fn(&[u8]), mut seeds: Vec<Vec<u8>>, executions: u
         execute(name, target, &input);
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("fuzz {name}: {} inputs replayed, {executions} derived ones run in {seconds:.0} s, no crash", seeds.len());
+    println!(
+        "COUNTED: fuzz {name}: {} inputs replayed, {executions} derived ones run in {seconds:.0} s, no crash",
+        seeds.len()
+    );
 }
 
 /// How many inputs are derived: some in the check, a tenth of ten million over the eight targets in the torture.

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let result = match task.as_str() {
         "check" => check::run(),
-        "torture" => torture::run(),
+        "torture" => torture::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "devices" => devices::run(),
         "cluster" => cluster::run(std::env::args().nth(2).map(PathBuf::from)),

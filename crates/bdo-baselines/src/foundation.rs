@@ -3,7 +3,7 @@
 
 use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
-use crate::head::{Feature, LinearHead, probe_recipes};
+use crate::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use crate::method::Outcome;
 use crate::pretrain::directory::{DirectoryError, TokenConfig, TokenDirectory, TrainedTokens};
 use crate::pretrain::features::{TokenScan, feature_patches, features};
@@ -178,7 +178,8 @@ impl FoundationMethod {
                 let width = features.first().map_or(0, |(_, feature)| feature.len());
                 let inputs = features.into_iter().map(|(i, feature)| (i, Feature(feature))).collect();
                 let (parts, people) = labelled(cohort, split, inputs, label);
-                let fitted = best::<LinearHead>(&width, &probe_recipes(), &parts, run, None, &Unobserved)?;
+                let shape = HeadShape { width, outputs: run.loss.outputs() };
+                let fitted = best::<LinearHead>(&shape, &probe_recipes(), &parts, run, None, &Unobserved)?;
                 (Outcome::of(&fitted, run.loss, &InMemory::new(), &parts)?, people)
             }
             Some(tuning) => {
@@ -274,7 +275,8 @@ fn tuned_from<E: TokenEncoder>(
 ) -> Result<Outcome, SupervisedError> {
     // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
     let values = Arc::new(directory.weights.last().cloned().unwrap_or_default());
-    let start = TuneStart { config: config.clone(), places: directory.places.clone(), values };
+    let outputs = run.loss.outputs();
+    let start = TuneStart { config: config.clone(), outputs, places: directory.places.clone(), values };
     let fitted = best::<Tuned<E>>(&start, recipes, parts, run, run.states, observer)?;
     Outcome::of(&fitted, run.loss, &InMemory::new(), parts)
 }

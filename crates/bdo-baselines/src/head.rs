@@ -38,25 +38,33 @@ pub(crate) fn rows_on<'a>(
     Tensor::from_data(TensorData::new(values, [count, rows, width]), device)
 }
 
-/// Feature to one number.
+/// Shape of a linear head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadShape {
+    /// Of the feature.
+    pub width: usize,
+    /// One, or one for each class.
+    pub outputs: usize,
+}
+
+/// Feature to outputs.
 #[derive(Module, Debug)]
 pub struct LinearHead {
-    /// d -> 1.
+    /// d -> outputs.
     pub linear: Linear,
 }
 
 impl Network for LinearHead {
-    /// Width of the feature.
-    type Config = usize;
+    type Config = HeadShape;
     type Input = Feature;
 
-    fn build(config: &usize, source: &mut Source) -> Result<Self, ParameterError> {
-        Ok(Self { linear: source.linear("linear", *config, 1)? })
+    fn build(config: &HeadShape, source: &mut Source) -> Result<Self, ParameterError> {
+        Ok(Self { linear: source.linear("linear", config.width, config.outputs)? })
     }
 
     fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
-        let samples = batch.dims()[0];
-        self.linear.forward(batch.clone()).reshape([samples, 1]).into()
+        let output: Tensor<2> = self.linear.forward(batch.clone()).squeeze_dim(1); // [B, outputs]
+        output.into()
     }
 }
 

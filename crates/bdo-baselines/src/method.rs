@@ -57,8 +57,8 @@ pub struct Outcome {
     pub validation: Score,
     /// Score on the test people.
     pub test: Score,
-    /// Mean prediction for each test person, by number: probability of class 1, or z-scored number.
-    pub said: BTreeMap<usize, f64>,
+    /// What is said of each test person, by number: the z-scored number, or the probabilities of all classes.
+    pub said: BTreeMap<usize, Vec<f64>>,
 }
 
 impl Outcome {
@@ -137,12 +137,18 @@ impl ConnectivityMethod {
         }
     }
 
-    /// Trained numbers, with one output.
-    pub fn parameter_count(self, regions: usize, keys: &NetworkKeys) -> Result<usize, NetworkKeyError> {
+    /// Trained numbers.
+    pub fn parameter_count(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<usize, NetworkKeyError> {
         Ok(trainable_count(&match self {
-            Self::BrainNetCnn => BrainNetCnn::table(&changed(&BrainNetCnnConfig::new(regions), keys)?),
-            Self::BrainGnn => BrainGnn::table(&changed(&BrainGnnConfig::new(regions), keys)?),
-            Self::BrainNetTf => BrainNetTf::table(&changed(&BrainNetTfConfig::new(regions), keys)?),
+            Self::BrainNetCnn => {
+                BrainNetCnn::table(&changed(&BrainNetCnnConfig { outputs, ..BrainNetCnnConfig::new(regions) }, keys)?)
+            }
+            Self::BrainGnn => {
+                BrainGnn::table(&changed(&BrainGnnConfig { outputs, ..BrainGnnConfig::new(regions) }, keys)?)
+            }
+            Self::BrainNetTf => {
+                BrainNetTf::table(&changed(&BrainNetTfConfig { outputs, ..BrainNetTfConfig::new(regions) }, keys)?)
+            }
         }))
     }
 
@@ -155,16 +161,26 @@ impl ConnectivityMethod {
         run: &Run,
         observer: &dyn RunObserver,
     ) -> Result<Outcome, MethodError> {
+        let outputs = run.loss.outputs();
         Ok(match self {
-            Self::BrainNetCnn => {
-                outcome::<BrainNetCnn>(&changed(&BrainNetCnnConfig::new(regions), keys)?, parts, run, observer)?
-            }
-            Self::BrainGnn => {
-                outcome::<BrainGnn>(&changed(&BrainGnnConfig::new(regions), keys)?, parts, run, observer)?
-            }
-            Self::BrainNetTf => {
-                outcome::<BrainNetTf>(&changed(&BrainNetTfConfig::new(regions), keys)?, parts, run, observer)?
-            }
+            Self::BrainNetCnn => outcome::<BrainNetCnn>(
+                &changed(&BrainNetCnnConfig { outputs, ..BrainNetCnnConfig::new(regions) }, keys)?,
+                parts,
+                run,
+                observer,
+            )?,
+            Self::BrainGnn => outcome::<BrainGnn>(
+                &changed(&BrainGnnConfig { outputs, ..BrainGnnConfig::new(regions) }, keys)?,
+                parts,
+                run,
+                observer,
+            )?,
+            Self::BrainNetTf => outcome::<BrainNetTf>(
+                &changed(&BrainNetTfConfig { outputs, ..BrainNetTfConfig::new(regions) }, keys)?,
+                parts,
+                run,
+                observer,
+            )?,
         })
     }
 }
@@ -237,7 +253,7 @@ mod tests {
         let other = ConnectivityMethod::BrainGnn.check(&keys("activate_output", json!(true))).unwrap_err();
         assert!(other.to_string().contains("model.repeat_sigmoid"), "{other}");
         assert!(ConnectivityMethod::BrainGnn.check(&keys("regions", json!(3))).is_err());
-        let wide = ConnectivityMethod::BrainNetTf.parameter_count(20, &keys("ffn", json!(8))).unwrap();
-        assert!(wide < ConnectivityMethod::BrainNetTf.parameter_count(20, &NetworkKeys::new()).unwrap());
+        let wide = ConnectivityMethod::BrainNetTf.parameter_count(20, 1, &keys("ffn", json!(8))).unwrap();
+        assert!(wide < ConnectivityMethod::BrainNetTf.parameter_count(20, 1, &NetworkKeys::new()).unwrap());
     }
 }

@@ -36,6 +36,8 @@ impl Input for Patches {
 pub struct TuneStart<C> {
     /// Its shape.
     pub config: C,
+    /// Outputs of the head on top of it.
+    pub outputs: usize,
     /// Where regions are.
     pub places: Option<Places>,
     /// Its values.
@@ -102,7 +104,7 @@ impl TokenEncoder for SlowJepa {
 pub struct Tuned<E> {
     /// The encoder.
     pub trunk: E,
-    /// d -> 1.
+    /// d -> outputs.
     pub head: Linear,
     #[module(skip)]
     places: Option<Places>,
@@ -122,21 +124,22 @@ impl<E: TokenEncoder> Network for Tuned<E> {
     /// The values of the encoder, and a head drawn anew.
     fn initial(start: &Self::Config, seed: u64) -> Parameters {
         let width = E::shape(&start.config).width;
-        let mut all = draw_parameters(&Source::list(|source| source.linear("head", width, 1)), seed);
+        let mut all = draw_parameters(&Source::list(|source| source.linear("head", width, start.outputs)), seed);
         all.0.extend(start.values.0.iter().map(|(name, array)| (format!("trunk.{name}"), array.clone())));
         all
     }
 
     fn build(start: &Self::Config, source: &mut Source) -> Result<Self, ParameterError> {
         let trunk = source.under("trunk", |source| E::build(&start.config, source))?;
-        let head = source.linear("head", E::shape(&start.config).width, 1)?;
+        let head = source.linear("head", E::shape(&start.config).width, start.outputs)?;
         Ok(Self { trunk, head, places: start.places.clone() })
     }
 
     fn pass(&self, batch: &Tensor<3>, _: Option<&Training>) -> Pass {
         let feature = self.trunk.feature(batch.clone(), self.places.as_ref());
         let [samples, width] = feature.dims();
-        self.head.forward(feature.reshape([samples, 1, width])).reshape([samples, 1]).into()
+        let output: Tensor<2> = self.head.forward(feature.reshape([samples, 1, width])).squeeze_dim(1); // [B, outputs]
+        output.into()
     }
 
     fn depth(start: &Self::Config, name: &str) -> usize {

@@ -75,28 +75,6 @@ impl Target {
         Self::read_as(people, column, &kind)
     }
 
-    /// Reads a column that one output can predict: a number or two classes.
-    pub fn of_one_output(people: &Participants, column: &str) -> Result<Self, TargetError> {
-        let target = Self::of(people, column)?;
-        target.has_one_output()?;
-        Ok(target)
-    }
-
-    /// Refuses more than two classes.
-    pub fn has_one_output(&self) -> Result<(), TargetError> {
-        let TargetKind::Classification { classes } = &self.kind else { return Ok(()) };
-        if classes.len() == 2 {
-            return Ok(());
-        }
-        let more = if classes.len() > 5 { ", ..." } else { "" };
-        let shown = classes[..classes.len().min(5)].join(", ");
-        Err(TargetError::Unfit {
-            column: self.name.clone(),
-            expected: format!("two classes, or a number with more than {MOST_CODES} different values"),
-            found: format!("{} different values: {shown}{more}", classes.len()),
-        })
-    }
-
     /// Reads a column of other people as what it was when something was fitted.
     pub fn read_as(people: &Participants, column: &str, kind: &TargetKind) -> Result<Self, TargetError> {
         let mut values = BTreeMap::new();
@@ -188,6 +166,11 @@ impl LabelScale {
     pub fn to_label(self, value: f64) -> f64 {
         value * self.spread + self.mean
     }
+
+    /// What is said of a person in units of the label: a number; probabilities of classes stay as they are.
+    pub fn said(self, said: Vec<f64>) -> Vec<f64> {
+        if let [number] = said[..] { vec![self.to_label(number)] } else { said }
+    }
 }
 
 #[cfg(test)]
@@ -228,15 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn one_output_predicts_a_number_or_two_classes() {
+    fn labels_of_other_people_are_read_as_what_they_were() {
         let people = people();
-        assert!(Target::of_one_output(&people, "age").is_ok() && Target::of_one_output(&people, "sex").is_ok());
         assert_eq!(Target::of(&people, "group").unwrap().classes(), Some(3));
-        assert_eq!(
-            Target::of_one_output(&people, "group").unwrap_err().to_string(),
-            "label \"group\": expected two classes, or a number with more than 10 different values, found 3 different \
-             values: 0, 1, 2"
-        );
         let sexes = TargetKind::Classification { classes: vec!["F".into(), "X".into()] };
         let refused = Target::read_as(&people, "sex", &sexes).unwrap_err().to_string();
         assert_eq!(refused, "label \"sex\": expected F or X, found \"M\" of p0");

@@ -5,7 +5,7 @@ use bdo_data::division::{Division, Scheme};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{primary_metric, run_task};
+use crate::comparison::{ResultError, primary_metric, run_task};
 use crate::confound::Nuisance;
 use crate::features::FeatureTable;
 use crate::method::{FitOn, Method, MethodError, Outcome, Task};
@@ -45,12 +45,13 @@ impl Method for Audited<'_> {
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        closed_form(self.name, task, self.table)
+        closed_form(task, self.table)
     }
 }
 
 /// Predicts site, repetition time, scan length and head motion from features by the closed-form probe, on one random split a
-/// nuisance. People of one repetition time, or whose motion is not known, give a row without scores.
+/// nuisance. People of one repetition time, whose motion is not known, or of whom nobody is left to test, give a row without
+/// scores.
 pub fn audit(
     name: &str,
     table: &FeatureTable,
@@ -81,6 +82,9 @@ pub fn audit(
                 metrics: Some(result.metrics),
                 ..empty(classes)
             }),
+            Err(ResultError::Method { source, .. }) if matches!(*source, MethodError::Nobody { .. }) => {
+                Ok(empty(classes))
+            }
             Err(error) => Err(MethodError::Other(Box::new(error))),
         }
     };

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{Coordinates, Design, DesignError};
 use crate::features::Features;
+use crate::fitted::contrast;
 use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
 use crate::ridge::{LinearFit, left_out_residuals, ridge};
 use crate::standardise::FittedStandardiser;
@@ -111,18 +112,26 @@ impl FittedProbe {
         out
     }
 
-    /// Weights of the last output on features as they are, before they are standardised.
-    pub(crate) fn feature_weights(&self) -> Vec<f64> {
+    /// Weights on features as they are, before they are standardised: of the one output, or of one of many classes above the
+    /// mean of all.
+    pub(crate) fn feature_weights(&self, class: usize) -> Vec<f64> {
         let spreads = self.standardiser.spreads();
-        let last = &self.weights[self.weights.len() - spreads.len()..];
-        last.iter().zip(spreads).map(|(w, s)| if *s == 0.0 { 0.0 } else { w / s }).collect()
+        let weights = contrast(&self.weights, spreads.len(), class);
+        weights.iter().zip(spreads).map(|(w, s)| if *s == 0.0 { 0.0 } else { w / s }).collect()
     }
 
-    /// The same with the intercept that belongs to them: the number, or the logit of the second of two classes.
-    pub(crate) fn on_features(&self) -> (Vec<f64>, f64) {
-        let weights = self.feature_weights();
-        let shift: f64 = weights.iter().zip(self.standardiser.means()).map(|(w, m)| w * m).sum();
-        (weights, self.intercepts.last().copied().unwrap_or(0.0) - shift)
+    /// Weights of all outputs on features as they are, output after output, and the intercepts that belong to them: of the number, of
+    /// the logit of the second of two classes, or of the logits of all classes.
+    pub(crate) fn on_features(&self) -> (Vec<f64>, Vec<f64>) {
+        let (spreads, means) = (self.standardiser.spreads(), self.standardiser.means());
+        let (mut weights, mut intercepts) = (vec![], vec![]);
+        for (output, intercept) in self.weights.chunks_exact(spreads.len()).zip(&self.intercepts) {
+            let own = output.iter().zip(spreads).map(|(w, s)| if *s == 0.0 { 0.0 } else { w / s });
+            let own: Vec<f64> = own.collect();
+            intercepts.push(intercept - own.iter().zip(means).map(|(w, m)| w * m).sum::<f64>());
+            weights.extend(own);
+        }
+        (weights, intercepts)
     }
 
     /// Number of fitted weights and intercepts.

@@ -15,37 +15,6 @@ pub struct Conformal {
     pub threshold: f64,
 }
 
-/// What may be said of one person's class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClassSet {
-    /// Only the first class.
-    First,
-    /// Only the second class.
-    Second,
-    /// Either: not enough is known.
-    Both,
-    /// Neither: the scan looks like nobody the head was calibrated on.
-    Neither,
-}
-
-impl ClassSet {
-    /// Whether a single class is named; otherwise the answer is to abstain.
-    pub fn is_decided(self) -> bool {
-        matches!(self, Self::First | Self::Second)
-    }
-
-    /// Whether the set holds a class.
-    pub fn holds(self, second: bool) -> bool {
-        match self {
-            Self::Both => true,
-            Self::Neither => false,
-            Self::First => !second,
-            Self::Second => second,
-        }
-    }
-}
-
 impl Conformal {
     /// From the scores of calibration people: absolute errors, or one minus the probability of the true class. The
     /// threshold is the ceil((n + 1) level)-th smallest, which makes the guarantee hold for any n.
@@ -56,15 +25,14 @@ impl Conformal {
         Self { level, people: scores.len(), threshold }
     }
 
-    /// Scores of numbers.
-    pub fn of_numbers(level: f64, predictions: &[f64], truths: &[f64]) -> Self {
-        Self::calibrate(level, predictions.iter().zip(truths).map(|(p, t)| (p - t).abs()).collect())
+    /// From what was said of people, a number or the probabilities of all classes, and what is true of them.
+    pub fn of_people<'a>(level: f64, people: impl Iterator<Item = (&'a [f64], f64)>) -> Self {
+        Self::calibrate(level, people.map(|(said, truth)| score(said, truth)).collect())
     }
 
-    /// Scores of classes, from the probability of the second one.
-    pub fn of_classes(level: f64, probabilities: &[f64], second: &[bool]) -> Self {
-        let score = |(p, second): (&f64, &bool)| if *second { 1.0 - p } else { *p };
-        Self::calibrate(level, probabilities.iter().zip(second).map(score).collect())
+    /// Whether the truth is in the interval or set around what was said.
+    pub fn holds(&self, said: &[f64], truth: f64) -> bool {
+        score(said, truth) <= self.threshold
     }
 
     /// The interval around a prediction.
@@ -72,15 +40,16 @@ impl Conformal {
         [prediction - self.threshold, prediction + self.threshold]
     }
 
-    /// The classes that cannot be ruled out.
-    pub fn set(&self, probability_of_second: f64) -> ClassSet {
-        match (probability_of_second <= self.threshold, 1.0 - probability_of_second <= self.threshold) {
-            (true, true) => ClassSet::Both,
-            (true, false) => ClassSet::First,
-            (false, true) => ClassSet::Second,
-            (false, false) => ClassSet::Neither,
-        }
+    /// The classes that cannot be ruled out: one is an answer, several are too little known, none looks like nobody the head
+    /// was calibrated on.
+    pub fn set(&self, probabilities: &[f64]) -> Vec<usize> {
+        (0..probabilities.len()).filter(|class| self.holds(probabilities, *class as f64)).collect()
     }
+}
+
+/// How far the truth is from what was said: the error of a number, or one minus the probability of the true class.
+fn score(said: &[f64], truth: f64) -> f64 {
+    if let [number] = said { (number - truth).abs() } else { 1.0 - said[truth as usize] }
 }
 
 /// JSON has no infinity.
@@ -139,11 +108,14 @@ mod tests {
     #[test]
     fn sets_name_what_cannot_be_ruled_out() {
         let conformal = Conformal { level: 0.9, people: 50, threshold: 0.6 };
-        assert_eq!(conformal.set(0.9), ClassSet::Second);
-        assert_eq!(conformal.set(0.1), ClassSet::First);
-        assert_eq!(conformal.set(0.5), ClassSet::Both);
+        assert_eq!(conformal.set(&[0.1, 0.9]), [1]);
+        assert_eq!(conformal.set(&[0.9, 0.1]), [0]);
+        assert_eq!(conformal.set(&[0.5, 0.5]), [0, 1]);
+        assert_eq!(conformal.set(&[0.45, 0.1, 0.45]), [0, 2]);
         let strict = Conformal { threshold: 0.3, ..conformal };
-        assert_eq!(strict.set(0.5), ClassSet::Neither);
-        assert!(!ClassSet::Neither.is_decided() && ClassSet::First.holds(false) && !ClassSet::First.holds(true));
+        assert!(strict.set(&[0.5, 0.5]).is_empty());
+        let halves = [(&[0.2, 0.8][..], 1.0), (&[0.4, 0.6], 0.0), (&[0.9, 0.1], 0.0)];
+        assert!((Conformal::of_people(0.5, halves.into_iter()).threshold - 0.2).abs() < 1e-12);
+        assert!(Conformal { threshold: 2.0, ..strict }.holds(&[3.0], 5.0));
     }
 }

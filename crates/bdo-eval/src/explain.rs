@@ -21,8 +21,10 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// How much is computed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ExplainSettings {
+    /// The class whose logit is explained, where there are more than two.
+    pub class: Option<String>,
     /// Scans looked at, evenly over the cohort.
     pub scans: usize,
     /// Points on the way from one scan to another.
@@ -38,6 +40,9 @@ pub struct ExplainSettings {
 pub struct Explanation {
     /// The label.
     pub target: String,
+    /// The class that is explained, where there are more than two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// `exact` or `integrated gradients`.
     pub method: String,
     /// What the head reads.
@@ -103,15 +108,11 @@ pub fn explain(
     folder: &Path,
     cohort: &Cohort,
     trusting: Trusting,
-    settings: ExplainSettings,
+    settings: &ExplainSettings,
     observer: &dyn Observer,
 ) -> Result<Explanation, EvalError> {
     let head = FittedHead::read(folder)?;
-    if let TargetKind::Classification { classes } = &head.task
-        && classes.len() > 2
-    {
-        return Err(EvalError::refused(folder, "a head for a number or two classes", classes.len()));
-    }
+    let class = class_of(&head.task, settings.class.as_deref())?;
     let first = &head.members[0];
     // Members of a probe share a model and are averaged; those of a fine-tuning have one each, and the first is explained.
     let members: Vec<&Member> = head.members.iter().filter(|m| m.model == first.model).collect();
@@ -120,14 +121,14 @@ pub fn explain(
     let some: Vec<usize> = (0..cohort.len()).step_by(cohort.len().div_ceil(settings.scans.max(2)).max(1)).collect();
     let exact = head.kind != HeadKind::Attention && head.pooling.needs_readout();
     let (found, shuffled) = if exact {
-        let weights = mean_weights(&head, &members);
+        let weights = mean_weights(&head, &members, class);
         let features = features(&frozen, cohort, head.pooling, &some, observer)?;
         let pairs = pairs(head.pooling, frozen.contract.roi_names.len());
         let take_apart = |weights: &[f64]| exact_parts(&features, weights, &pairs, frozen.contract.roi_names.len());
         let shuffled = (0..settings.shuffles as u64).map(|k| take_apart(&shuffled(&weights, settings.seed, k)));
         (take_apart(&weights), shuffled.collect::<Vec<_>>())
     } else {
-        let follow = Gradients::new(&frozen, &head, &members, settings.steps)?;
+        let follow = Gradients::new(&frozen, &head, &members, class, settings.steps)?;
         let scans = usable(&frozen, cohort, &some)?;
         let found = follow.through(&scans, &follow.weights, settings.seed, observer)?;
         // A few scans are enough to see whether a map follows the weights.
@@ -139,7 +140,21 @@ pub fn explain(
     if found.parts.len() < 2 {
         return Err(EvalError::TooFew { what: "explanation", expected: 2, found: found.parts.len() });
     }
-    Ok(described(&head, exact, &frozen, cohort, &found, &shuffled))
+    let found = described(&head, exact, &frozen, cohort, &found, &shuffled);
+    Ok(Explanation { class: settings.class.clone(), ..found })
+}
+
+/// The output that is explained: the only one, or that of the named class.
+fn class_of(task: &TargetKind, named: Option<&str>) -> Result<usize, EvalError> {
+    let refuse = |expected: String, found: &str| Err(EvalError::setting("class", &expected, found));
+    match (task, named) {
+        (TargetKind::Classification { classes }, named) if classes.len() > 2 => {
+            let place = named.and_then(|name| classes.iter().position(|class| class == name));
+            place.map_or_else(|| refuse(format!("one of {}", classes.join(", ")), named.unwrap_or("none")), Ok)
+        }
+        (_, None) => Ok(0),
+        (_, Some(name)) => refuse("none, since the head has one output".to_owned(), name),
+    }
 }
 
 fn described(
@@ -174,6 +189,7 @@ fn described(
     let alike: Vec<f64> = shuffled.iter().map(|other| rank_correlation(&importance, &importances(other))).collect();
     Explanation {
         target: head.target.clone(),
+        class: None,
         method: if exact { "exact" } else { "integrated gradients" }.to_owned(),
         pooling: head.pooling,
         scans: found.parts.len(),
@@ -225,10 +241,10 @@ fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Weights on features before any transform, in units of what the head says (logits for classes), mean over members.
-fn mean_weights(head: &FittedHead, members: &[&Member]) -> Vec<f64> {
+fn mean_weights(head: &FittedHead, members: &[&Member], class: usize) -> Vec<f64> {
     let mut mean = vec![0.0; head.width];
     for member in members {
-        let weights = head.feature_weights(member);
+        let weights = head.feature_weights(member, class);
         mean.iter_mut().zip(weights).for_each(|(m, w)| *m += w / members.len() as f64);
     }
     mean
@@ -305,15 +321,21 @@ struct Gradients {
 }
 
 impl Gradients {
-    fn new(frozen: &FrozenModel, head: &FittedHead, members: &[&Member], steps: usize) -> Result<Self, EvalError> {
+    fn new(
+        frozen: &FrozenModel,
+        head: &FittedHead,
+        members: &[&Member],
+        class: usize,
+        steps: usize,
+    ) -> Result<Self, EvalError> {
         let (pooling, weights) = match (head.kind, head.pooling) {
             (HeadKind::Attention, _) => {
-                let numbers: Vec<f64> = members[0].parameters.iter().map(|x| f64::from(*x)).collect();
-                let (weights, query) = (&numbers[..head.width], &numbers[head.width + 1..]);
-                (None, [weights, query].concat())
+                let numbers = &members[0].parameters;
+                let query = numbers[numbers.len() - head.width..].iter().map(|x| f64::from(*x));
+                (None, head.feature_weights(members[0], class).into_iter().chain(query).collect())
             }
             (_, pooling @ (Pooling::Mean | Pooling::MeanStd | Pooling::Covariance)) => {
-                (Some(pooling), mean_weights(head, members))
+                (Some(pooling), mean_weights(head, members, class))
             }
             (_, other) => {
                 return Err(EvalError::Setting {

@@ -1,6 +1,7 @@
 //! Training a head on frozen inputs: Adam, batches, a cosine from the learning rate to the least one.
 
 use crate::head::Head;
+use crate::logistic::class_probabilities;
 use bdo_data::random::{shuffle, stream};
 use bdo_train::schedule::half_cosine;
 use serde::{Deserialize, Serialize};
@@ -37,35 +38,57 @@ impl ProbePoint {
     }
 }
 
-/// What the output is compared with.
+/// What outputs are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Squared error.
+    /// Squared error of one output.
     SquaredError,
-    /// Binary cross-entropy of the logistic function of the output.
+    /// Binary cross-entropy of the logistic function of one output.
     CrossEntropy,
+    /// Cross-entropy of the softmax of this many outputs, one for each class.
+    Softmax(usize),
 }
 
 impl Loss {
-    /// Derivative by the output.
-    pub fn slope(self, output: f64, label: f64) -> f64 {
+    /// Outputs it needs.
+    pub fn outputs(self) -> usize {
         match self {
-            Self::SquaredError => 2.0 * (output - label),
-            Self::CrossEntropy => logistic(output) - label,
+            Self::SquaredError | Self::CrossEntropy => 1,
+            Self::Softmax(classes) => classes,
         }
     }
 
-    /// What a person sees of an output: the number itself, or a probability.
-    pub fn prediction(self, output: f64) -> f64 {
+    /// Derivatives by the outputs; the label of a class is its position.
+    pub fn slopes(self, outputs: &[f64], label: f64) -> Vec<f64> {
         match self {
-            Self::SquaredError => output,
-            Self::CrossEntropy => logistic(output),
+            Self::SquaredError => vec![2.0 * (outputs[0] - label)],
+            Self::CrossEntropy => vec![self.says(outputs)[1] - label],
+            Self::Softmax(_) => {
+                let mut slopes = self.says(outputs);
+                slopes[label as usize] -= 1.0;
+                slopes
+            }
         }
     }
-}
 
-fn logistic(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
+    /// What a person sees of outputs: the number itself, or the probabilities of all classes.
+    pub fn says(self, outputs: &[f64]) -> Vec<f64> {
+        match self {
+            Self::SquaredError => vec![outputs[0]],
+            Self::CrossEntropy => class_probabilities(outputs, 2),
+            Self::Softmax(classes) => class_probabilities(outputs, classes),
+        }
+    }
+
+    /// Labels as rows of one value an output: a class of many is a row with a single 1.
+    pub fn label_rows(self, labels: &[f32]) -> Vec<f32> {
+        let Self::Softmax(classes) = self else { return labels.to_vec() };
+        let row = |label: &f32| {
+            let class = *label as usize;
+            (0..classes).map(move |k| f32::from(u8::from(k == class)))
+        };
+        labels.iter().flat_map(row).collect()
+    }
 }
 
 /// Scans with labels, in the units of the loss.
@@ -122,8 +145,12 @@ pub fn fit_in_order<H: Head>(
         for batch in order(epoch).chunks(plan.point.batch_size) {
             gradient.fill(0.0);
             for &i in batch {
-                let slope = |output| plan.loss.slope(output, examples.labels[i]) / batch.len() as f64;
-                head.add_gradient(&parameters, examples.inputs[i], &slope, &mut gradient);
+                let slopes = |outputs: &[f64]| {
+                    let mut slopes = plan.loss.slopes(outputs, examples.labels[i]);
+                    slopes.iter_mut().for_each(|slope| *slope /= batch.len() as f64);
+                    slopes
+                };
+                head.add_gradient(&parameters, examples.inputs[i], &slopes, &mut gradient);
             }
             let rate = plan.point.rate(step, total);
             step += 1;

@@ -4,7 +4,6 @@
 use crate::closed_form::FittedProbe;
 use crate::error::EvalError;
 use crate::features::Features;
-use crate::fit::Loss;
 use crate::head::{AttentionHead, Head, LinearHead};
 use crate::select::{loss_of, widened};
 use crate::transform::FittedTransform;
@@ -185,9 +184,9 @@ impl FittedHead {
             return Err(EvalError::refused(&path, FORMAT, &head.format));
         }
         if let TargetKind::Classification { classes } = &head.task
-            && (classes.len() < 2 || (classes.len() > 2 && head.kind != HeadKind::Ridge))
+            && classes.len() < 2
         {
-            return Err(EvalError::refused(&path, "two classes", classes.len()));
+            return Err(EvalError::refused(&path, "at least two classes", classes.len()));
         }
         if head.members.is_empty() {
             return Err(EvalError::refused(&path, "at least one member", "none"));
@@ -221,31 +220,35 @@ impl FittedHead {
     /// What a member says of one scan: the label, or the probabilities of all classes.
     pub fn say(&self, member: &Member, encoded: &Encoded<'_>) -> Vec<f64> {
         let parameters = widened(&member.parameters);
-        let output = match self.kind {
+        let outputs = match self.kind {
             HeadKind::Linear => {
                 let feature = member.transform.apply(&self.pooling.apply(encoded));
-                LinearHead { width: self.width }.output(&parameters, &feature)
+                self.linear().outputs(&parameters, &feature)
             }
-            HeadKind::Attention => AttentionHead { width: self.width }.output(&parameters, &encoded.control),
+            HeadKind::Attention => AttentionHead { linear: self.linear() }.outputs(&parameters, &encoded.control),
             HeadKind::Ridge => {
                 let fit = member.closed_form.as_ref().expect("a closed-form head is read with its fits");
                 return closed_form_says(fit, &self.pooling.apply(encoded));
             }
         };
-        match loss_of(&self.task) {
-            Loss::SquaredError => vec![member.units().to_label(output)],
-            loss @ Loss::CrossEntropy => vec![1.0 - loss.prediction(output), loss.prediction(output)],
-        }
+        member.units().said(loss_of(&self.task).says(&outputs))
     }
 
-    /// Weights of a linear head on features as they are, in units of what it says: the label, or the logit of the second class.
-    pub(crate) fn feature_weights(&self, member: &Member) -> Vec<f64> {
+    fn linear(&self) -> LinearHead {
+        LinearHead { width: self.width, outputs: loss_of(&self.task).outputs() }
+    }
+
+    /// Weights of a linear head on features as they are, in units of what it says: the label, the logit of the second of two
+    /// classes, or the logit of one of many above the mean of all.
+    pub(crate) fn feature_weights(&self, member: &Member, class: usize) -> Vec<f64> {
         if let Some(fit) = &member.closed_form {
-            return fit.feature_weights();
+            return fit.feature_weights(class);
         }
         let spread = if self.task == TargetKind::Regression { member.label_spread } else { 1.0 };
         let scale = |j: usize| member.transform.scale.as_ref().map_or(1.0, |scale| f64::from(scale[j]));
-        (0..self.width).map(|j| spread * f64::from(member.parameters[j]) / scale(j)).collect()
+        let rows = widened(&member.parameters[..self.width * self.linear().outputs]);
+        let weights = contrast(&rows, self.width, class);
+        weights.iter().enumerate().map(|(j, w)| spread * w / scale(j)).collect()
     }
 
     /// Names and shapes of a member's numbers, in the order of its parameters.
@@ -256,7 +259,8 @@ impl FittedHead {
             start: Start::Zeros,
             trainable: false,
         };
-        let mut layout = vec![spec("weight", self.width), spec("bias", 1)];
+        let outputs = self.linear().outputs;
+        let mut layout = vec![spec("weight", outputs * self.width), spec("bias", outputs)];
         if self.kind == HeadKind::Attention {
             layout.push(spec("query", self.width));
         }
@@ -269,8 +273,9 @@ impl FittedHead {
     }
 
     fn pieces(&self, member: &Member) -> Vec<Vec<f32>> {
-        let (weight, rest) = member.parameters.split_at(self.width);
-        let (bias, query) = rest.split_at(1);
+        let outputs = self.linear().outputs;
+        let (weight, rest) = member.parameters.split_at(outputs * self.width);
+        let (bias, query) = rest.split_at(outputs);
         let mut pieces = vec![weight.to_vec(), bias.to_vec()];
         if self.kind == HeadKind::Attention {
             pieces.push(query.to_vec());
@@ -284,6 +289,16 @@ impl FittedHead {
     }
 }
 
+/// The row of one output; of many classes, what the row of one has above the mean of all, since softmax knows no more.
+pub(crate) fn contrast(rows: &[f64], width: usize, class: usize) -> Vec<f64> {
+    let outputs = rows.len() / width.max(1);
+    if outputs < 2 {
+        return rows.to_vec();
+    }
+    let mean = |j: usize| rows.iter().skip(j).step_by(width).sum::<f64>() / outputs as f64;
+    (0..width).map(|j| rows[class * width + j] - mean(j)).collect()
+}
+
 /// What a closed-form fit says of one feature: the label, or the probabilities of all classes.
 pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> Vec<f64> {
     let values = feature.iter().map(|x| f64::from(*x)).collect();
@@ -292,7 +307,7 @@ pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> Vec<f64> {
 }
 
 /// The mean of rows of one length.
-pub(crate) fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
+pub fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
     let n = rows.len() as f64;
     let mut mean = vec![0.0; rows.first().map_or(0, Vec::len)];
     rows.iter().for_each(|row| mean.iter_mut().zip(row).for_each(|(m, x)| *m += x / n));

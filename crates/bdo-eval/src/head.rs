@@ -5,7 +5,7 @@ use bdo_data::random::stream;
 use bdo_model::control::ControlSequence;
 use rand_chacha::rand_core::Rng;
 
-/// A head that can be trained: one output a scan.
+/// A head that can be trained: one output a scan, or one for each class.
 pub trait Head: Sync {
     /// What it reads of a scan.
     type Input: ?Sized + Sync;
@@ -13,67 +13,84 @@ pub trait Head: Sync {
     fn parameters(&self) -> usize;
     /// Fresh parameters, a function of the seed.
     fn start(&self, seed: u64) -> Vec<f64>;
-    /// The output for one scan.
-    fn output(&self, parameters: &[f64], input: &Self::Input) -> f64;
-    /// Adds `slope(output)` times the gradient of the output to `gradient`; returns the output.
+    /// The outputs for one scan.
+    fn outputs(&self, parameters: &[f64], input: &Self::Input) -> Vec<f64>;
+    /// Adds the gradient of the outputs, weighted by `slopes(outputs)`, to `gradient`; returns the outputs.
     fn add_gradient(
         &self,
         parameters: &[f64],
         input: &Self::Input,
-        slope: &dyn Fn(f64) -> f64,
+        slopes: &dyn Fn(&[f64]) -> Vec<f64>,
         gradient: &mut [f64],
-    ) -> f64;
+    ) -> Vec<f64>;
 }
 
-/// `w . x + b`; parameters are w, then b.
+/// `W x + b`; parameters are the rows of W, then b.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearHead {
     /// Length of x.
     pub width: usize,
+    /// Length of b.
+    pub outputs: usize,
+}
+
+impl LinearHead {
+    fn weights(self, parameters: &[f64]) -> impl Iterator<Item = (&[f64], f64)> {
+        let (rows, rest) = parameters.split_at(self.outputs * self.width);
+        rows.chunks_exact(self.width).zip(rest.iter().copied())
+    }
 }
 
 impl Head for LinearHead {
     type Input = [f32];
 
     fn parameters(&self) -> usize {
-        self.width + 1
+        self.outputs * (self.width + 1)
     }
 
     fn start(&self, seed: u64) -> Vec<f64> {
-        uniform(self.width + 1, 1.0 / (self.width as f64).sqrt(), seed)
+        uniform(self.parameters(), 1.0 / (self.width as f64).sqrt(), seed)
     }
 
-    fn output(&self, parameters: &[f64], input: &[f32]) -> f64 {
-        dot(&parameters[..self.width], input) + parameters[self.width]
+    fn outputs(&self, parameters: &[f64], input: &[f32]) -> Vec<f64> {
+        self.weights(parameters).map(|(row, bias)| dot(row, input) + bias).collect()
     }
 
-    fn add_gradient(&self, parameters: &[f64], input: &[f32], slope: &dyn Fn(f64) -> f64, gradient: &mut [f64]) -> f64 {
-        let output = self.output(parameters, input);
-        let slope = slope(output);
-        add_scaled(&mut gradient[..self.width], slope, input);
-        gradient[self.width] += slope;
-        output
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        input: &[f32],
+        slopes: &dyn Fn(&[f64]) -> Vec<f64>,
+        gradient: &mut [f64],
+    ) -> Vec<f64> {
+        let outputs = self.outputs(parameters, input);
+        let (rows, biases) = gradient.split_at_mut(self.outputs * self.width);
+        for ((row, bias), slope) in rows.chunks_exact_mut(self.width).zip(biases).zip(slopes(&outputs)) {
+            add_scaled(row, slope, input);
+            *bias += slope;
+        }
+        outputs
     }
 }
 
-/// `w . sum_t softmax_t(q . a_t / sqrt(d)) a_t + b`; parameters are w, then b, then q. With q = 0, where it starts, the
-/// pooled vector is the mean over time.
+/// `W sum_t softmax_t(q . a_t / sqrt(d)) a_t + b`; parameters are the rows of W, then b, then q. With q = 0, where it starts,
+/// the pooled vector is the mean over time.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionHead {
-    /// Latent width, d.
-    pub width: usize,
+    /// What stands on the pooled vector; its width is the latent width, d.
+    pub linear: LinearHead,
 }
 
 struct Attended {
     weights: Vec<f64>,
     pooled: Vec<f64>,
-    output: f64,
+    outputs: Vec<f64>,
 }
 
 impl AttentionHead {
     fn attend(self, parameters: &[f64], input: &ControlSequence) -> Attended {
-        let d = self.width;
-        let query = &parameters[d + 1..];
+        let d = self.linear.width;
+        let query = &parameters[self.linear.parameters()..];
         let scale = 1.0 / (d as f64).sqrt();
         let mut weights: Vec<f64> = input.rows().map(|row| dot(query, row) * scale).collect();
         let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -84,8 +101,9 @@ impl AttentionHead {
         for (row, &weight) in input.rows().zip(&weights) {
             add_scaled(&mut pooled, weight, row);
         }
-        let output = pooled.iter().zip(&parameters[..d]).map(|(x, w)| x * w).sum::<f64>() + parameters[d];
-        Attended { weights, pooled, output }
+        let output = |(row, bias): (&[f64], f64)| pooled.iter().zip(row).map(|(x, w)| x * w).sum::<f64>() + bias;
+        let outputs = self.linear.weights(parameters).map(output).collect();
+        Attended { weights, pooled, outputs }
     }
 }
 
@@ -93,41 +111,45 @@ impl Head for AttentionHead {
     type Input = ControlSequence;
 
     fn parameters(&self) -> usize {
-        2 * self.width + 1
+        self.linear.parameters() + self.linear.width
     }
 
     fn start(&self, seed: u64) -> Vec<f64> {
-        let mut start = LinearHead { width: self.width }.start(seed);
+        let mut start = self.linear.start(seed);
         start.resize(self.parameters(), 0.0);
         start
     }
 
-    fn output(&self, parameters: &[f64], input: &ControlSequence) -> f64 {
-        self.attend(parameters, input).output
+    fn outputs(&self, parameters: &[f64], input: &ControlSequence) -> Vec<f64> {
+        self.attend(parameters, input).outputs
     }
 
     fn add_gradient(
         &self,
         parameters: &[f64],
         input: &ControlSequence,
-        slope: &dyn Fn(f64) -> f64,
+        slopes: &dyn Fn(&[f64]) -> Vec<f64>,
         gradient: &mut [f64],
-    ) -> f64 {
-        let d = self.width;
+    ) -> Vec<f64> {
+        let d = self.linear.width;
         let attended = self.attend(parameters, input);
-        let slope = slope(attended.output);
-        let (linear, query) = gradient.split_at_mut(d + 1);
-        for (g, x) in linear.iter_mut().zip(&attended.pooled) {
-            *g += slope * x;
+        let (linear, query) = gradient.split_at_mut(self.linear.parameters());
+        let (rows, biases) = linear.split_at_mut(self.linear.outputs * d);
+        // By the pooled vector, and what the pooled vector itself has along that direction.
+        let (mut by_pooled, mut along) = (vec![0.0; d], 0.0);
+        let parts = self.linear.weights(parameters).zip(slopes(&attended.outputs)).zip(&attended.outputs);
+        for ((((row, bias), slope), output), (g, b)) in parts.zip(rows.chunks_exact_mut(d).zip(biases)) {
+            g.iter_mut().zip(&attended.pooled).for_each(|(g, x)| *g += slope * x);
+            *b += slope;
+            by_pooled.iter_mut().zip(row).for_each(|(p, w)| *p += slope * w);
+            along += slope * (output - bias);
         }
-        linear[d] += slope;
         // Through the softmax: weight times what the frame says more than the pooled vector does.
-        let pooled = attended.output - parameters[d];
-        let scale = slope / (d as f64).sqrt();
+        let scale = 1.0 / (d as f64).sqrt();
         for (row, weight) in input.rows().zip(&attended.weights) {
-            add_scaled(query, scale * weight * (dot(&parameters[..d], row) - pooled), row);
+            add_scaled(query, scale * weight * (dot(&by_pooled, row) - along), row);
         }
-        attended.output
+        attended.outputs
     }
 }
 
@@ -164,30 +186,56 @@ mod tests {
     /// Central differences of step h have an error of order h^2 (third derivatives here are of order 1) plus rounding
     /// of 1e-16 / h: at h = 1e-5 both are below 1e-9.
     #[test]
-    fn the_gradient_of_attention_is_that_of_its_output() {
-        let head = AttentionHead { width: 3 };
+    fn gradients_of_heads_are_those_of_their_losses() {
+        use crate::fit::Loss;
         let input = ControlSequence { width: 3, values: vec![0.3, -1.0, 0.5, 1.5, 0.2, -0.7, -0.4, 0.9, 1.1] };
-        let parameters = [0.7, -0.2, 0.4, 0.1, 1.3, -0.8, 0.6];
-        let mut gradient = vec![0.0; 7];
-        let output = head.add_gradient(&parameters, &input, &|_| 1.0, &mut gradient);
-        assert_eq!(output, head.output(&parameters, &input));
-        for i in 0..7 {
-            let moved = |by: f64| {
-                let mut p = parameters;
-                p[i] += by;
-                head.output(&p, &input)
+        let mut draw = noise();
+        for (loss, label) in [(Loss::SquaredError, 0.4), (Loss::CrossEntropy, 1.0), (Loss::Softmax(3), 2.0)] {
+            let linear = LinearHead { width: 3, outputs: loss.outputs() };
+            let head = AttentionHead { linear };
+            let parameters: Vec<f64> = (0..head.parameters()).map(|_| draw()).collect();
+            let mut gradient = vec![0.0; parameters.len()];
+            let found = head.add_gradient(&parameters, &input, &|outputs| loss.slopes(outputs, label), &mut gradient);
+            assert_eq!(found, head.outputs(&parameters, &input));
+            let cost = |outputs: Vec<f64>| match loss {
+                Loss::SquaredError => (outputs[0] - label).powi(2),
+                _ => -loss.says(&outputs)[label as usize].ln(),
             };
-            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-            assert!((slope - gradient[i]).abs() < 1e-9, "{i}: {slope} {}", gradient[i]);
+            let slope_at = |outputs: &dyn Fn(&[f64]) -> Vec<f64>, parameters: &[f64], i: usize| {
+                let moved = |by: f64| {
+                    let mut p = parameters.to_vec();
+                    p[i] += by;
+                    cost(outputs(&p))
+                };
+                (moved(1e-5) - moved(-1e-5)) / 2e-5
+            };
+            for (i, found) in gradient.iter().enumerate() {
+                let slope = slope_at(&|p| head.outputs(p, &input), &parameters, i);
+                assert!((slope - found).abs() < 1e-9, "{loss:?} {i}: {slope} {found}");
+            }
+            let (parameters, feature) = (&parameters[..linear.parameters()], [0.3f32, -1.0, 0.5]);
+            let mut gradient = vec![0.0; parameters.len()];
+            linear.add_gradient(parameters, &feature, &|outputs| loss.slopes(outputs, label), &mut gradient);
+            for (i, found) in gradient.iter().enumerate() {
+                let slope = slope_at(&|p| linear.outputs(p, &feature), parameters, i);
+                assert!((slope - found).abs() < 1e-9, "linear {loss:?} {i}: {slope} {found}");
+            }
         }
+    }
+
+    fn noise() -> impl FnMut() -> f64 {
+        let mut values = uniform(64, 1.0, 7).into_iter();
+        move || values.next().unwrap_or(0.5)
     }
 
     #[test]
     fn attention_starts_as_the_mean() {
-        let head = AttentionHead { width: 2 };
+        let linear = LinearHead { width: 2, outputs: 3 };
+        let head = AttentionHead { linear };
         let input = ControlSequence { width: 2, values: vec![1.0, 2.0, 3.0, -4.0] };
         let start = head.start(3);
-        let linear = LinearHead { width: 2 }.output(&start[..3], &[2.0, -1.0]);
-        assert!((head.output(&start, &input) - linear).abs() < 1e-15);
+        let mean = linear.outputs(&start[..9], &[2.0, -1.0]);
+        let found = head.outputs(&start, &input);
+        assert!(found.iter().zip(&mean).all(|(a, b)| (a - b).abs() < 1e-15), "{found:?} {mean:?}");
     }
 }

@@ -86,8 +86,8 @@ pub enum MethodError {
     #[error(transparent)]
     Design(#[from] DesignError),
     /// Nobody to fit on, or nobody to test.
-    #[error("{method} on {target}: expected people {what}, found none with features and a value")]
-    Nobody { method: String, target: String, what: &'static str },
+    #[error("expected people {what}, found none with features and a value")]
+    Nobody { what: &'static str },
     #[error(transparent)]
     Combat(#[from] crate::combat::CombatError),
     #[error(transparent)]

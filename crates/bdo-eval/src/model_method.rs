@@ -2,7 +2,7 @@
 
 use crate::error::EvalError;
 use crate::features::FeatureTable;
-use crate::finetune::tuned::{count, head_table, tuned_table};
+use crate::finetune::tuned::{HeadShape, count, head_table, tuned_table};
 use crate::finetune::{TuneObserver, TuneSettings, TuneWork, asked};
 use crate::folder::WorkFolder;
 use crate::method::{Method, MethodError, Outcome, Task};
@@ -41,7 +41,6 @@ impl Method for GridProbe {
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        task.target.has_one_output().map_err(|error| other(error.into()))?;
         let (found, member) = probe_features(&self.table, task.target, task.split, &self.settings).map_err(other)?;
         let fitted_on = format!("{} {}", self.table.origin_blake3(), task.split.blake3);
         let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
@@ -82,7 +81,6 @@ impl FineTuning {
 
     fn tune(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let frozen = FrozenModel::read(&self.model)?;
-        task.target.has_one_output()?;
         let work = TuneWork::new(&frozen, task.cohort, task.target, &self.settings, &self.table)?;
         // Several labels may share a division of the people.
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();
@@ -91,7 +89,8 @@ impl FineTuning {
         let (found, _) = work.tune(&folder, task.split, &Alone, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
         let config = frozen.model.config();
-        let trained = count(&tuned_table(config)) + count(&head_table(self.settings.head, config.width));
+        let head = HeadShape::of(self.settings.head, config.width, &task.target.kind);
+        let trained = count(&tuned_table(config)) + count(&head_table(head));
         let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(found, trained, hash))
     }

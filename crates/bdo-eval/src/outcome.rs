@@ -7,7 +7,7 @@ use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::part::Parts;
 use crate::predict::{PeopleScore, Trusting};
-use crate::score::{Summary, score_rows, summarise};
+use crate::score::{FEW_PEOPLE, Summary, score_rows, summarise};
 use bdo_data::division::Split;
 use bdo_data::durable;
 use bdo_data::target::{LabelScale, TargetKind};
@@ -156,36 +156,13 @@ impl HeadResult {
 
     /// Writes `predictions.tsv`, `table.md`, those of further people, and `result.json` last.
     pub(crate) fn write(&self, folder: &WorkFolder) -> Result<(), EvalError> {
-        durable::write(&folder.join("predictions.tsv"), self.predictions_tsv().as_bytes())?;
+        let seeds = self.seeds.iter().map(|seed| (seed.seed, seed.predictions.as_slice()));
+        durable::write(&folder.join("predictions.tsv"), predictions_tsv(&self.task, seeds).as_bytes())?;
         if let Some(further) = &self.test_data {
             durable::write(&folder.join("test_data_predictions.tsv"), further.tsv.as_bytes())?;
         }
         durable::write(&folder.join("table.md"), self.table().as_bytes())?;
         folder.write_json("result.json", self)
-    }
-
-    fn predictions_tsv(&self) -> String {
-        let mut out = match &self.task {
-            TargetKind::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
-            TargetKind::Classification { classes } => {
-                let named = if classes.len() == 2 { &classes[1..] } else { classes.as_slice() };
-                let columns = named.iter().map(|class| format!("\tprobability_{}", class.replace('\t', " ")));
-                format!("seed\tsubject\ttruth{}\n", columns.collect::<String>())
-            }
-        };
-        for seed in &self.seeds {
-            for person in &seed.predictions {
-                let truth = match &self.task {
-                    TargetKind::Regression => person.truth.to_string(),
-                    TargetKind::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
-                };
-                out.push_str(&format!("{}\t{}\t{truth}", seed.seed, person.subject));
-                let said = if person.predicted.len() > 2 { person.predicted.clone() } else { vec![person.said()] };
-                said.iter().for_each(|x| out.push_str(&format!("\t{x}")));
-                out.push('\n');
-            }
-        }
-        out
     }
 
     /// A Markdown table: scores of the test people, and of further people where there are any.
@@ -207,6 +184,11 @@ impl HeadResult {
             "\nTest people per seed: {}. Mean and population spread over seeds.\n",
             counts.join(", ")
         ));
+        if let Some(few) = self.seeds.iter().map(|s| s.people[2]).min().filter(|n| *n < FEW_PEOPLE) {
+            out.push_str(&format!(
+                "Only {few} people were tested in a split: the score of others may be quite another one.\n"
+            ));
+        }
         if self.pretrained_test_people > 0 {
             out.push_str(&format!(
                 "{} test people were in the pre-training of the model (without labels).\n",
@@ -225,9 +207,35 @@ impl HeadResult {
     }
 }
 
+/// Predictions of test people, one line each: the number, the probability of the second class, or of more classes that of each.
+pub fn predictions_tsv<'a>(task: &TargetKind, seeds: impl Iterator<Item = (u64, &'a [Prediction])>) -> String {
+    let mut out = match task {
+        TargetKind::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
+        TargetKind::Classification { classes } => {
+            let named = if classes.len() == 2 { &classes[1..] } else { classes.as_slice() };
+            let columns = named.iter().map(|class| format!("\tprobability_{}", class.replace('\t', " ")));
+            format!("seed\tsubject\ttruth{}\n", columns.collect::<String>())
+        }
+    };
+    for (seed, people) in seeds {
+        for person in people {
+            let truth = match task {
+                TargetKind::Regression => person.truth.to_string(),
+                TargetKind::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
+            };
+            out.push_str(&format!("{seed}\t{}\t{truth}", person.subject));
+            let said = if person.predicted.len() > 2 { person.predicted.clone() } else { vec![person.said()] };
+            said.iter().for_each(|x| out.push_str(&format!("\t{x}")));
+            out.push('\n');
+        }
+    }
+    out
+}
+
 impl Summary {
     fn shown(&self) -> String {
-        format!("{} +- {}", shown(self.mean), shown(self.spread))
+        let spread = self.spread.map_or_else(String::new, |spread| format!(" +- {spread:.4}"));
+        format!("{}{spread}", shown(self.mean))
     }
 }
 

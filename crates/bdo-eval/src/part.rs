@@ -3,10 +3,11 @@
 use crate::error::EvalError;
 use crate::features::ScanRow;
 use crate::fit::{Examples, Loss};
+use crate::fitted::mean_of;
 use crate::head::Head;
 use crate::method::Prediction;
 use crate::metric::Metrics;
-use crate::score::score;
+use crate::score::score_rows;
 use bdo_data::division::Split;
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 pub struct Part<'a, I: ?Sized> {
     /// Who.
     pub people: Vec<String>,
-    /// Numbers in units of the label, or 0 and 1; one a person.
+    /// Numbers in units of the label, or positions of classes; one a person.
     pub labels: Vec<f64>,
     /// The scans of each person.
     pub scans: Vec<Vec<&'a I>>,
@@ -45,6 +46,20 @@ impl<'a, I: ?Sized> Parts<'a, I> {
             validation: part("validation", &|s| split.validation.contains(s))?,
             test: part("test", &|s| split.test.contains(s))?,
         })
+    }
+}
+
+impl Parts<'_, ()> {
+    /// The same refusals as far as labels say it, before anything is computed of the scans.
+    pub fn check_people(target: &Target, split: &Split) -> Result<(), EvalError> {
+        let check = |name, subjects: &[String]| {
+            let people: Vec<String> = subjects.iter().filter(|s| target.value(s).is_some()).cloned().collect();
+            let labels = people.iter().filter_map(|person| target.value(person)).collect();
+            Part::<()> { people, labels, scans: Vec::new() }.check(target, split.seed(), name)
+        };
+        check("training", split.train.subjects())?;
+        check("validation", split.validation.subjects())?;
+        check("test", split.test.subjects())
     }
 }
 
@@ -92,10 +107,18 @@ impl<'a, I: ?Sized> Part<'a, I> {
         examples
     }
 
-    /// One prediction a person, the mean over scans: in units of the loss, or a probability.
-    pub fn predict<H: Head<Input = I>>(&self, head: &H, parameters: &[f64], loss: Loss) -> Vec<f64> {
-        let one = |input: &&I| loss.prediction(head.output(parameters, input));
-        self.scans.iter().map(|scans| scans.iter().map(one).sum::<f64>() / scans.len() as f64).collect()
+    /// What a head says of each person, the mean over scans: a number in units of the label, or the probabilities of all
+    /// classes.
+    pub fn predict<H: Head<Input = I>>(
+        &self,
+        head: &H,
+        parameters: &[f64],
+        loss: Loss,
+        units: LabelScale,
+    ) -> Vec<Vec<f64>> {
+        let one = |input: &&I| units.said(loss.says(&head.outputs(parameters, input)));
+        let mean = |scans: &Vec<&I>| mean_of(&scans.iter().map(one).collect::<Vec<_>>());
+        self.scans.iter().map(mean).collect()
     }
 
     /// What is said of each person: numbers in units of the label, or probabilities of all classes.
@@ -108,9 +131,8 @@ impl<'a, I: ?Sized> Part<'a, I> {
         self.people.iter().zip(&self.labels).zip(said).map(one).collect()
     }
 
-    /// Scores predictions in units of the loss.
-    pub fn score(&self, task: &TargetKind, predictions: &[f64], units: LabelScale) -> Metrics {
-        let predictions: Vec<f64> = predictions.iter().map(|p| units.to_label(*p)).collect();
-        score(task, &predictions, &self.labels, units)
+    /// Scores what is said of each person.
+    pub fn score(&self, task: &TargetKind, said: &[Vec<f64>], units: LabelScale) -> Metrics {
+        score_rows(task, said, &self.labels, units)
     }
 }

@@ -225,7 +225,7 @@ impl Predictions {
                 }
             }
             if let Some(conformal) = conformal {
-                out.push_str(&bounds(conformal, &head.task, scan.said()));
+                out.push_str(&bounds(conformal, &head.task, &mean));
             }
             let seen = match (scan.seen_by_head, scan.seen_by_model) {
                 (false, false) => "no",
@@ -317,19 +317,18 @@ impl Predictions {
 }
 
 /// The cells of a calibrated prediction.
-fn bounds(conformal: &Conformal, task: &TargetKind, mean: f64) -> String {
+fn bounds(conformal: &Conformal, task: &TargetKind, mean: &[f64]) -> String {
     match task {
         TargetKind::Regression => {
-            let [low, high] = conformal.interval(mean);
+            let [low, high] = conformal.interval(mean[0]);
             let cell = |x: f64| if x.is_finite() { x.to_string() } else { "n/a".to_owned() };
             format!("\t{}\t{}", cell(low), cell(high))
         }
         TargetKind::Classification { classes } => {
             let set = conformal.set(mean);
-            let held: Vec<String> =
-                (0..2).filter(|i| set.holds(*i == 1)).map(|i| classes[i].replace(['\t', ','], " ")).collect();
-            let held = if held.is_empty() { "n/a".to_owned() } else { held.join(",") };
-            format!("\t{held}\t{}", if set.is_decided() { "no" } else { "yes" })
+            let held: Vec<String> = set.iter().map(|i| classes[*i].replace(['\t', ','], " ")).collect();
+            let named = if held.is_empty() { "n/a".to_owned() } else { held.join(",") };
+            format!("\t{named}\t{}", if held.len() == 1 { "no" } else { "yes" })
         }
     }
 }

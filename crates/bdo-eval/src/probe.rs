@@ -11,7 +11,7 @@ use crate::head::{AttentionHead, Head, LinearHead};
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, TestData, check_seeds};
 use crate::part::{Part, Parts};
 use crate::predict::{Trusting, predict};
-use crate::score::{rows_of_one_output, score_rows};
+use crate::score::score_rows;
 use crate::select::{Search, loss_of, widened};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
@@ -83,10 +83,6 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
     frozen.able_to(settings.pooling)?;
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of(cohort.participants(), &settings.target)?;
-    if settings.head != HeadKind::Ridge {
-        // More classes have an output each, which the closed form has.
-        target.has_one_output()?;
-    }
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let asked = serde_json::json!({
         "verb": "probe", "settings": settings, "model_blake3": frozen.blake3, "readout_blake3": frozen.readout_blake3(settings.pooling),
@@ -107,7 +103,8 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
         HeadKind::Attention => {
             let (rows, controls) = sequences(&frozen, &cohort, observer)?;
             let inputs: Vec<&ControlSequence> = controls.iter().collect();
-            let head = AttentionHead { width: frozen.model.config().width };
+            let linear = LinearHead { width: frozen.model.config().width, outputs: loss_of(&target.kind).outputs() };
+            let head = AttentionHead { linear };
             let one = |split: &Split| {
                 probe_split(&head, &rows, &inputs, &target, split, settings, FittedTransform::default())
             };
@@ -197,7 +194,8 @@ pub fn probe_features(
     let transform = FittedTransform::fit(&training, settings.pooling == Pooling::Tangent, settings.standardise);
     let rows: Vec<Vec<f32>> = features.iter().map(|feature| transform.apply(feature)).collect();
     let inputs: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-    probe_split(&LinearHead { width: table.features.width() }, &table.rows, &inputs, target, split, settings, transform)
+    let head = LinearHead { width: table.features.width(), outputs: loss_of(&target.kind).outputs() };
+    probe_split(&head, &table.rows, &inputs, target, split, settings, transform)
 }
 
 fn probe_split<H: Head>(
@@ -215,20 +213,12 @@ fn probe_split<H: Head>(
     let search = Search { task: &target.kind, units, grid: &settings.grid, epochs: settings.epochs, seed };
     let selected = search.run(head, &parts.train, &parts.validation);
     // From here on nothing is chosen any more.
-    let said = parts.test.predict(head, &widened(&selected.parameters), loss_of(&target.kind));
+    let said = parts.test.predict(head, &widened(&selected.parameters), loss_of(&target.kind), units);
     let chosen = selected.tried[selected.chosen].clone();
-    let labels: Vec<f64> = said.iter().map(|said| units.to_label(*said)).collect();
     let outcome = SeedOutcome {
         chosen: serde_json::json!(chosen),
         tried: serde_json::json!(selected.tried),
-        ..SeedOutcome::of(
-            split,
-            &parts,
-            chosen.validation,
-            &target.kind,
-            &rows_of_one_output(&target.kind, &labels),
-            units,
-        )
+        ..SeedOutcome::of(split, &parts, chosen.validation, &target.kind, &said, units)
     };
     let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
     Ok((outcome, Member { transform, parameters: selected.parameters, ..member }))

@@ -25,8 +25,8 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    pub(crate) fn of(method: &str, task: &'a Task<'a>, rows: &'a [ScanRow]) -> Result<Self, MethodError> {
-        let nobody = |what| MethodError::Nobody { method: method.to_owned(), target: task.target.name.clone(), what };
+    pub(crate) fn of(task: &'a Task<'a>, rows: &'a [ScanRow]) -> Result<Self, MethodError> {
+        let nobody = |what| MethodError::Nobody { what };
         let subjects: Vec<&str> = rows.iter().map(|row| row.subject.as_str()).collect();
         let known = |i: &usize| task.target.value(subjects[*i]).is_some();
         let fitted: Vec<usize> = (0..rows.len()).filter(|i| task.fits(subjects[*i]) && known(i)).collect();

@@ -76,9 +76,9 @@ impl Method for ClosedForm {
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
         match &self.harmonise {
-            None => fitted_form(&self.name, task, &self.table, self.pretrained),
+            None => fitted_form(task, &self.table, self.pretrained),
             Some((nuisance, unseen)) => {
-                fitted_form(&self.name, task, &self.harmonised_table(nuisance, *unseen, task)?, self.pretrained)
+                fitted_form(task, &self.harmonised_table(nuisance, *unseen, task)?, self.pretrained)
             }
         }
     }
@@ -134,7 +134,7 @@ impl Method for NoBrain {
             NoBrainKind::Majority => return majority(task),
         };
         match table {
-            Some(table) => closed_form(self.name(), task, &table),
+            Some(table) => closed_form(task, &table),
             // The row is always there; what it could not know is said.
             None => majority(task).map(|outcome| Outcome { flags: vec![absent.to_owned()], ..outcome }),
         }
@@ -142,13 +142,13 @@ impl Method for NoBrain {
 }
 
 /// Ridge or logistic regression on a table: fitted on the task's people, the mean over scans predicted for each test person.
-pub fn closed_form(method: &str, task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, MethodError> {
-    fitted_form(method, task, table, false)
+pub fn closed_form(task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, MethodError> {
+    fitted_form(task, table, false)
 }
 
 /// The same; features of an encoder let validation people choose the penalty, whom it has not seen as it has the others.
-fn fitted_form(method: &str, task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, MethodError> {
-    let problem = Problem::of(method, task, &table.rows)?;
+fn fitted_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, MethodError> {
+    let problem = Problem::of(task, &table.rows)?;
     let probe = fitted_probe(&problem, task, table, pretrained)?;
     let (predictions, flags) = problem.answer(&probe.predict(&table.features, &problem.tested));
     Ok(Outcome {
@@ -161,12 +161,8 @@ fn fitted_form(method: &str, task: &Task<'_>, table: &FeatureTable, pretrained: 
 }
 
 /// The probe of features of an encoder, alone.
-pub(crate) fn probe_of_pretrained(
-    method: &str,
-    task: &Task<'_>,
-    table: &FeatureTable,
-) -> Result<FittedProbe, MethodError> {
-    fitted_probe(&Problem::of(method, task, &table.rows)?, task, table, true)
+pub(crate) fn probe_of_pretrained(task: &Task<'_>, table: &FeatureTable) -> Result<FittedProbe, MethodError> {
+    fitted_probe(&Problem::of(task, &table.rows)?, task, table, true)
 }
 
 fn fitted_probe(
@@ -191,8 +187,7 @@ fn majority(task: &Task<'_>) -> Result<Outcome, MethodError> {
     }
     fitted.retain(|s| task.target.value(s).is_some());
     if fitted.is_empty() {
-        let target = task.target.name.clone();
-        return Err(MethodError::Nobody { method: "majority".into(), target, what: "to fit on" });
+        return Err(MethodError::Nobody { what: "to fit on" });
     }
     let n = fitted.len() as f64;
     let said: Vec<f64> = match task.target.classes() {

@@ -6,39 +6,19 @@ use crate::supervised::select::Score;
 use bdo_data::target::{LabelScale, TargetKind};
 use serde::{Deserialize, Serialize};
 
-/// Scores predictions (numbers in units of the label, or probabilities of the second class) against labels (numbers, or 0
-/// and 1) of at least one person.
-pub fn score(task: &TargetKind, predictions: &[f64], labels: &[f64], units: LabelScale) -> Metrics {
-    const SOMEBODY: &str = "parts without people were refused";
-    match task {
-        TargetKind::Regression => Metrics::Regression(regression(labels, predictions, units.spread).expect(SOMEBODY)),
-        TargetKind::Classification { .. } => {
-            let codes: Vec<usize> = labels.iter().map(|y| usize::from(*y > 0.5)).collect();
-            let probabilities: Vec<f64> = predictions.iter().flat_map(|p| [1.0 - p, *p]).collect();
-            Metrics::Classification(classification(&codes, &probabilities, 2).expect(SOMEBODY))
-        }
-    }
-}
+/// Under so many tested people a score says little of others, and resampling them too.
+pub(crate) const FEW_PEOPLE: usize = 20;
 
-/// What one output says of each person, as rows: a number, or the probabilities of both classes.
-pub fn rows_of_one_output(task: &TargetKind, said: &[f64]) -> Vec<Vec<f64>> {
-    let row = |&said: &f64| if *task == TargetKind::Regression { vec![said] } else { vec![1.0 - said, said] };
-    said.iter().map(row).collect()
-}
-
-/// Scores what is said of people: a number in units of the label, or the probabilities of all classes.
+/// Scores what is said of at least one person: a number in units of the label, or the probabilities of all classes.
 pub fn score_rows(task: &TargetKind, said: &[Vec<f64>], labels: &[f64], units: LabelScale) -> Metrics {
-    match task {
-        TargetKind::Regression => {
-            let numbers: Vec<f64> = said.iter().map(|row| row[0]).collect();
-            score(task, &numbers, labels, units)
-        }
+    let found = match task {
+        TargetKind::Regression => regression(labels, &said.concat(), units.spread).map(Metrics::Regression),
         TargetKind::Classification { classes } => {
             let codes: Vec<usize> = labels.iter().map(|y| *y as usize).collect();
-            let found = classification(&codes, &said.concat(), classes.len());
-            Metrics::Classification(found.expect("parts without people were refused"))
+            classification(&codes, &said.concat(), classes.len()).map(Metrics::Classification)
         }
-    }
+    };
+    found.expect("parts without people were refused")
 }
 
 /// Whether the first is the better one to choose: lower squared error; or higher accuracy, then macro-F1, then lower loss.
@@ -46,7 +26,7 @@ pub fn beats(first: &Metrics, second: &Metrics) -> bool {
     Score::from(first).beats(&Score::from(second), Selection::Protocol)
 }
 
-/// Mean and population spread of each score over seeds; none where a seed has none.
+/// Mean and population spread of each score over seeds; none where a seed has none, and no spread of a single seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the score.
@@ -64,7 +44,10 @@ pub fn summarise(scores: &[Metrics]) -> Vec<Summary> {
     let one = |name: &'static str| {
         let values: Option<Vec<f64>> = scores.iter().map(|s| s.get(name)).collect();
         let mean = values.as_ref().map(|v| v.iter().sum::<f64>() / n);
-        let spread = values.zip(mean).map(|(v, m)| (v.iter().map(|x| (x - m).powi(2)).sum::<f64>() / n).sqrt());
+        let spread = values
+            .zip(mean)
+            .filter(|_| scores.len() > 1)
+            .map(|(v, m)| (v.iter().map(|x| (x - m).powi(2)).sum::<f64>() / n).sqrt());
         Summary { name: name.to_owned(), mean, spread }
     };
     names.into_iter().map(|(name, _)| one(name)).collect()

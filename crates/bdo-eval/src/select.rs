@@ -59,7 +59,7 @@ impl Search<'_> {
                 let mut best: Option<(PointOutcome, Vec<f32>)> = None;
                 fit(head, &examples, &plan, head.start(self.seed), |epoch, parameters| {
                     let rounded: Vec<f32> = parameters.iter().map(|p| *p as f32).collect();
-                    let said = validation.predict(head, &widened(&rounded), loss);
+                    let said = validation.predict(head, &widened(&rounded), loss, self.units);
                     let score = validation.score(self.task, &said, self.units);
                     if best.as_ref().is_none_or(|(outcome, _)| beats(&score, &outcome.validation)) {
                         best = Some((PointOutcome { point, epoch, validation: score }, rounded));
@@ -81,7 +81,8 @@ impl Search<'_> {
 pub fn loss_of(task: &TargetKind) -> Loss {
     match task {
         TargetKind::Regression => Loss::SquaredError,
-        TargetKind::Classification { .. } => Loss::CrossEntropy,
+        TargetKind::Classification { classes } if classes.len() == 2 => Loss::CrossEntropy,
+        TargetKind::Classification { classes } => Loss::Softmax(classes.len()),
     }
 }
 

@@ -108,7 +108,7 @@ impl Method for Stack {
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        let problem = Problem::of(&self.name, task, &self.rows)?;
+        let problem = Problem::of(task, &self.rows)?;
         let all: Vec<usize> = [&problem.fitted[..], &problem.choosing, &problem.tested].concat();
         let kernels: Vec<Arc<Mat<f64>>> = (self.members.iter().zip(&self.places))
             .map(|(member, places)| {

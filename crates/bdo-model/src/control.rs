@@ -88,7 +88,7 @@ impl Bdo {
         let mask = region_mask(&batch.region_valid, grid.batch, (&batch.series.device(), batch.series.dtype()));
         let (series, _) = self.unit_sized(batch.series.clone() * mask, &grid, &batch.region_valid);
         let nothing = Tensor::zeros([grid.batch, grid.context_slots, self.config().width], &series.device());
-        let (part, _) = self.with_fingerprint(nothing, &series, &grid);
+        let part = self.with_fingerprint(nothing, &series, &grid);
         Ok(part.narrow(1, 0, 1).squeeze_dim(1)) // [B, d]
     }
 }

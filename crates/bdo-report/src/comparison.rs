@@ -105,7 +105,13 @@ fn task(page: &mut Page, summary: &Summary, rows: &[&Row], results: &[TaskResult
             .flat_map(|r| r.outcome.predictions.iter().map(|prediction| (r.seed, prediction.clone())));
         Predicted { method: row.method.clone(), classes: row.classes.clone(), people: people.collect() }
     };
-    let said: Vec<Predicted> = best.iter().filter(|r| r.interval.is_some()).take(MOST_METHODS).map(of_row).collect();
+    // The harmonised twin of a row is nearly the same picture, and a row without an interval says the same of everybody.
+    let is_twin = |row: &Row| {
+        let plain = row.method.strip_suffix("-combat");
+        plain.is_some_and(|plain| rows.iter().any(|other| other.method == plain && other.interval.is_some()))
+    };
+    let shown = best.iter().filter(|row| row.interval.is_some() && !is_twin(row));
+    let said: Vec<Predicted> = shown.take(MOST_METHODS).map(of_row).collect();
     let name = if random { first.target.clone() } else { format!("{} ({scheme})", first.target) };
     let missing = "The predictions behind this table are not in the folder.";
     page.figures(&prediction_figures(&name, &said), missing, "bdo compare");
@@ -226,8 +232,9 @@ fn further(row: &Row) -> Cell {
 
 /// Mean and spread of a score of a row.
 fn shown(row: &Row, metric: &str) -> Cell {
-    match row.cell(metric).and_then(|c| Some((c.mean?, c.spread?))) {
-        Some((mean, spread)) => Cell::Shown(mean, format!("{mean:.3} \u{b1} {spread:.3}")),
+    match row.cell(metric).and_then(|c| Some((c.mean?, c.spread))) {
+        Some((mean, None)) => Cell::Shown(mean, format!("{mean:.3}")),
+        Some((mean, Some(spread))) => Cell::Shown(mean, format!("{mean:.3} \u{b1} {spread:.3}")),
         None => Cell::Empty,
     }
 }

@@ -47,23 +47,29 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
 
 /// The score on people the head has not seen.
 fn verdict(page: &mut Page, target: &str, result: &serde_json::Value) {
-    let summary = result["summary"].as_array().map_or(&[][..], Vec::as_slice);
+    // A list of named scores, or of a baseline one entry for each score.
+    let summary = &result["summary"];
+    let named = |name: &str| summary.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == name));
     let find = |name: &str| {
-        let row = summary.iter().find(|row| row["name"] == name)?;
-        Some((row["mean"].as_f64()?, row["spread"].as_f64().unwrap_or(f64::NAN)))
+        let row = named(name).or_else(|| summary.get(name))?;
+        let spread = row["spread"].as_f64().map_or_else(String::new, |s| format!(" \u{b1} {s:.3}"));
+        Some((row["mean"].as_f64()?, spread))
     };
-    let scored = ["auc", "rho", "balanced_accuracy", "accuracy"].into_iter().find_map(|name| Some((name, find(name)?)));
+    let names = ["auc", "rho", "balanced_accuracy", "accuracy", "accuracy_percent"];
+    let scored = names.into_iter().find_map(|name| Some((name, find(name)?)));
     let seeds = result["seeds"].as_array().map_or(0, Vec::len);
     let tested = result["seeds"][0]["people"][2].as_u64().or(result["seeds"][0]["test_people"].as_u64());
     let headline = match scored {
         Some((name, (mean, spread))) => format!(
-            "{} of {mean:.3} \u{b1} {spread:.3} on people it has not seen, over {seeds} splits.",
+            "{} of {mean:.3}{spread} on people it has not seen, over {seeds} split{}.",
             match name {
                 "auc" => "Area under the curve (chance 0.5)",
                 "rho" => "Correlation of predicted and true (chance 0)",
                 "balanced_accuracy" => "Balanced accuracy",
+                "accuracy_percent" => "Accuracy in percent",
                 _ => "Accuracy",
-            }
+            },
+            if seeds == 1 { "" } else { "s" }
         ),
         None => "No score on people it has not seen.".to_owned(),
     };

@@ -123,13 +123,20 @@ fn bands(example: &Value) -> Option<Figure> {
     for (i, name) in example["regions"].as_array()?.iter().enumerate() {
         let [truth, mean, sd] = ["truth", "mean", "sd"].map(|key| numbers(&example[key][i]));
         let at = |values: &[f64]| -> Vec<Point> { times.iter().zip(values).map(|(t, x)| Point::at(*t, *x)).collect() };
+        // Folders of earlier versions do not say which rows the model was shown.
+        let was_shown = |row: usize| example["shown"][row].as_bool().unwrap_or(true);
+        let part = |shown: bool| -> Vec<Point> {
+            let rows = at(&truth).into_iter().enumerate();
+            rows.filter(|(row, _)| was_shown(*row) == shown).map(|(_, point)| point).collect()
+        };
         let band = times.iter().zip(mean.iter().zip(&sd));
         let band = band.map(|(t, (m, s))| Point::at(*t, *m).between((m - reach * s, m + reach * s)));
         charts.push(
             Chart::new(name.as_str().unwrap_or("a region"), Axis::linear("time (s)"), Axis::linear("signal"))
                 .with("band of 95 %", Colour::Kind(1), Marks::Band, band.collect())
                 .with("mean", Colour::Kind(0), Marks::Line, at(&mean))
-                .with("measured", Colour::Kind(3), Marks::Dots, at(&truth))
+                .with("measured, shown to the model", Colour::Kind(3), Marks::Dots, part(true))
+                .with("measured, hidden from it", Colour::Kind(2), Marks::Dots, part(false))
                 .sized(900.0, 220.0),
         );
     }
@@ -138,7 +145,9 @@ fn bands(example: &Value) -> Option<Figure> {
         Figure::of_charts(
             "bands",
             "Bands over what was measured",
-            format!("{scan}: three regions; what the model was not shown has no measured value, or lies outside the dots it was given."),
+            format!(
+                "{scan}: three regions. Where nothing was measured, or it was hidden, the band is all the model knows."
+            ),
             &charts,
             1,
         )

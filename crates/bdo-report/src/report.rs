@@ -30,7 +30,7 @@ pub fn add_paths(page: &mut Page, paths: &[(PathBuf, Kind)]) -> Result<(), Cohor
         let runs: Vec<RunFolder> = runs.into_iter().map(|path| RunFolder::read(path)).collect();
         runs::show(&runs, page);
     }
-    paths.iter().try_for_each(|(path, kind)| kind.show(path, page))
+    paths.iter().try_for_each(|(path, kind)| kind.show(path, page.of_folder(&source::name(path))))
 }
 
 /// Adds the distribution of labels over the splits of a comparison or a probe; needs the cohort of the people.

@@ -194,6 +194,8 @@ struct Run<'a, L: Learner> {
     timer: Timer,
     /// Decisions on the length that an earlier process took at steps to come.
     decided: VecDeque<PlanEntry>,
+    /// Steps that earlier processes took, those that were lost among them: until then nothing else is decided.
+    taken_before: u64,
     saved_at: Instant,
     loss: Option<f64>,
     progress: Progress,
@@ -234,6 +236,7 @@ impl<'a, L: Learner> Run<'a, L> {
             log: None,
             timer: Timer::new(course.started),
             decided: VecDeque::new(),
+            taken_before: 0,
             saved_at: Instant::now(),
             loss: None,
             progress: Progress::default(),
@@ -371,7 +374,8 @@ impl<'a, L: Learner> Run<'a, L> {
     /// up from a checkpoint repeats the steps that were lost.
     fn take_up_decisions(&mut self) -> Result<(), L::Error> {
         let Keep::Run { folder, record } = &self.keep else { return Ok(()) };
-        let decisions = Log::decisions(folder).map_err(FitError::File)?;
+        let (decisions, taken) = Log::decisions(folder).map_err(FitError::File)?;
+        self.taken_before = taken;
         if decisions.is_empty() {
             self.progress.plan = record.plan;
             return Ok(());
@@ -406,17 +410,25 @@ impl<'a, L: Learner> Run<'a, L> {
         let (length, step) = (&self.course.length, self.progress.step);
         let between = self.data.steps_per_epoch().max(self.course.validation_steps);
         let now = self.timer.seconds();
+        if step < self.taken_before {
+            return None;
+        }
         match self.progress.plan {
             None if self.timer.knows(length) => {
                 Some((self.timer.plan(length, self.data.steps_per_epoch(), between, step), now))
             }
-            Some(plan) if step < plan.total_steps && self.timer.is_due(length, now) => {
+            Some(plan) if self.timer.is_due(length, now) && step < plan.total_steps || self.ends_early(&plan, now) => {
                 self.timer.looked = now;
                 let revised = self.timer.revised(&plan, length, now, between, step);
                 (revised.total_steps != plan.total_steps).then_some((revised, now))
             }
             _ => None,
         }
+    }
+
+    /// Whether the plan ends here or after one more step, with time left.
+    fn ends_early(&self, plan: &Plan, now: f64) -> bool {
+        self.progress.step + 1 >= plan.total_steps && self.timer.is_early(&self.course.length, now)
     }
 
     /// Takes a decision on the length, and writes it down if it is a new one.
@@ -502,6 +514,7 @@ impl<'a, L: Learner> Run<'a, L> {
         ));
         self.open_log()?;
         self.decided.clear();
+        self.taken_before = 0;
         if let (Some(plan), true) = (plan, self.course.length.minutes > 0.0) {
             self.decide(plan, Some(self.timer.seconds()))?;
         }

@@ -13,9 +13,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// What was decided on the length of a run so far.
-    pub(crate) fn decisions(folder: &RunFolder) -> Result<Vec<PlanEntry>, FileError> {
-        Ok(JournalText::read(&folder.join("journal.jsonl"))?.plans)
+    /// What was decided on the length of a run so far, and how many steps were taken under it.
+    pub(crate) fn decisions(folder: &RunFolder) -> Result<(Vec<PlanEntry>, u64), FileError> {
+        let journal = JournalText::read(&folder.join("journal.jsonl"))?;
+        let taken = journal.steps_taken();
+        Ok((journal.plans, taken))
     }
 
     /// Opens the logs to go on at a step.

@@ -17,6 +17,10 @@ const RESERVE: f64 = 0.03;
 const LOOK_SHARE: f64 = 0.02;
 /// Share of the time whose steps say what the next ones take.
 const RECENT_SHARE: f64 = 0.05;
+/// Steps that say it at least, the longest of them left aside: a single one may have waited for another program.
+const RECENT_STEPS: usize = 10;
+/// Share of the time before which no run ends, unless its epochs are over.
+const EARLY_SHARE: f64 = 0.95;
 
 /// How long a run is asked to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,17 +92,23 @@ impl Timer {
         limit > 0.0 && !self.steps.is_empty() && (now > limit || now >= self.looked + LOOK_SHARE * limit)
     }
 
+    /// Whether a run whose last step comes would end too early, since its steps became cheaper than they were.
+    pub fn is_early(&self, length: &Length, now: f64) -> bool {
+        !self.steps.is_empty() && now < EARLY_SHARE * 60.0 * length.minutes
+    }
+
     /// The plan with as many more steps as fit into what is left after `now` seconds, judged by the last steps.
     pub fn revised(&self, plan: &Plan, length: &Length, now: f64, between: u64, step: u64) -> Plan {
         let enough = RECENT_SHARE * 60.0 * length.minutes;
-        let (mut count, mut recent) = (0usize, 0.0);
+        let (mut count, mut recent, mut longest) = (0usize, 0.0, 0.0f64);
         for seconds in self.steps.iter().rev() {
-            if count >= FEWEST_TIMED && recent >= enough {
+            if count >= RECENT_STEPS && recent - longest >= enough {
                 break;
             }
-            (count, recent) = (count + 1, recent + seconds);
+            (count, recent, longest) = (count + 1, recent + seconds, longest.max(*seconds));
         }
-        let cost = recent / count as f64 + self.validation / between as f64;
+        let usual = if count >= RECENT_STEPS { (recent - longest) / (count - 1) as f64 } else { recent / count as f64 };
+        let cost = usual + self.validation / between as f64;
         let total_steps = self.fitting(length, cost, plan.steps_per_epoch, now, step);
         plan.ending_at(total_steps, step)
     }
@@ -169,7 +179,10 @@ mod tests {
                     timer.before = now - timer.seconds();
                     (plan, timer.looked) = (Some(timer.plan(&length, 8, 8, step)), now);
                 }
-                Some(fixed) if timer.is_due(&length, now) => {
+                Some(fixed)
+                    if timer.is_due(&length, now)
+                        || (step + 1 >= fixed.total_steps && timer.is_early(&length, now)) =>
+                {
                     (plan, timer.looked) = (Some(timer.revised(&fixed, &length, now, 8, step)), now);
                 }
                 _ => {}
@@ -185,8 +198,11 @@ mod tests {
         let busy_at_the_end = |share: f64| if share < 0.95 { 0.1 } else { 0.2 };
         let long_steps = |share: f64| if share < 0.5 { 4.0 } else { 7.0 };
         let comes_and_goes = |share: f64| if ((share * 10.0) as u64).is_multiple_of(2) { 0.1 } else { 0.4 };
-        let costs: [&dyn Fn(f64) -> f64; 5] =
-            [&busy_later, &busy_first, &busy_at_the_end, &long_steps, &comes_and_goes];
+        // One step in a while waits for seconds, the others do not.
+        let hiccups = |share: f64| if (share * 1000.0) as u64 % 100 == 33 { 10.0 } else { 0.1 };
+        let one_long_wait = |share: f64| if (0.3..0.3001).contains(&share) { 120.0 } else { 0.05 };
+        let costs: [&dyn Fn(f64) -> f64; 7] =
+            [&busy_later, &busy_first, &busy_at_the_end, &long_steps, &comes_and_goes, &hiccups, &one_long_wait];
         for (number, cost) in costs.into_iter().enumerate() {
             let (ended, rate) = trained(cost);
             assert!((0.95..=1.05).contains(&ended), "case {number} ended at {ended}");

@@ -6,7 +6,7 @@ use bdo_baselines::brainlm::BrainLmConfig;
 use bdo_baselines::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use bdo_baselines::brainnettf::{BrainNetTf, BrainNetTfConfig};
 use bdo_baselines::connectivity::{Connectome, StandardSeries};
-use bdo_baselines::head::{Feature, LinearHead, probe_recipes};
+use bdo_baselines::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
@@ -80,7 +80,7 @@ fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Part
     fit_network::<N, _>(&request, &Unobserved).unwrap()
 }
 
-fn predict<N: Network>(fitted: &FittedNetwork<N>, examples: &[Example<Arc<N::Input>>]) -> Vec<f32> {
+fn predict<N: Network>(fitted: &FittedNetwork<N>, examples: &[Example<Arc<N::Input>>]) -> Vec<Vec<f64>> {
     fitted.predict(&InMemory::<N::Input>::new(), examples).unwrap()
 }
 
@@ -102,17 +102,23 @@ impl RunObserver for StopAfter {
 
 /// Eight scans with labels that have nothing to do with them: only a network that can be trained learns them by heart.
 /// (Coupled regions, or shrinkage would leave nothing of some scans' matrices and make them equal.)
-fn overfits<N: Network<Input = Connectome>>(config: &N::Config, edges: bool, rate: f64, epochs: usize) {
+fn overfits<N: Network<Input = Connectome>>(
+    config: impl Fn(usize) -> N::Config,
+    edges: bool,
+    rate: f64,
+    epochs: usize,
+) {
     let eight = |label: fn(usize) -> f32| people(0..8, edges, label, |_| 1.2);
     for (loss, examples) in [
         (Loss::CrossEntropy, eight(|i| (i * 5 / 3 % 2) as f32)),
+        (Loss::Softmax(3), eight(|i| (i * 5 / 3 % 3) as f32)),
         (Loss::SquaredError, eight(|i| [0.3, -1.4, 1.2, -0.2, 0.9, -0.8, 1.1, -1.1][i])),
     ] {
         let parts = Parts { train: examples.clone(), validation: examples.clone(), test: vec![] };
-        let fitted = run::<N>(config, &quick(Recipe::brain_gnn(), epochs, rate), loss, &parts);
+        let fitted = run::<N>(&config(loss.outputs()), &quick(Recipe::brain_gnn(), epochs, rate), loss, &parts);
         let score = Score::of(loss, &examples, &predict(&fitted, &examples));
         match loss {
-            Loss::CrossEntropy => assert_eq!(score.accuracy, Some(1.0), "{score:?}"),
+            Loss::CrossEntropy | Loss::Softmax(_) => assert_eq!(score.accuracy, Some(1.0), "{loss:?} {score:?}"),
             Loss::SquaredError => assert!(score.loss < 0.05, "{score:?}"),
         }
     }
@@ -120,19 +126,20 @@ fn overfits<N: Network<Input = Connectome>>(config: &N::Config, edges: bool, rat
 
 #[test]
 fn brainnetcnn_overfits_eight_scans() {
-    overfits::<BrainNetCnn>(&BrainNetCnnConfig { dropout: 0.0, ..BrainNetCnnConfig::new(REGIONS) }, false, 1e-3, 150);
+    let config = |outputs| BrainNetCnnConfig { outputs, dropout: 0.0, ..BrainNetCnnConfig::new(REGIONS) };
+    overfits::<BrainNetCnn>(config, false, 1e-3, 150);
 }
 
 #[test]
 fn braingnn_overfits_eight_scans() {
-    let config = BrainGnnConfig { dropout: 0.0, ..BrainGnnConfig::new(REGIONS) };
-    overfits::<BrainGnn>(&config, true, 2e-3, 300);
+    let config = |outputs| BrainGnnConfig { outputs, dropout: 0.0, ..BrainGnnConfig::new(REGIONS) };
+    overfits::<BrainGnn>(config, true, 2e-3, 300);
 }
 
 #[test]
 fn brainnettf_overfits_eight_scans() {
-    let config = BrainNetTfConfig { dropout: 0.0, ffn: 32, ..BrainNetTfConfig::new(REGIONS) };
-    overfits::<BrainNetTf>(&config, false, 1e-3, 150);
+    let config = |outputs| BrainNetTfConfig { outputs, dropout: 0.0, ffn: 32, ..BrainNetTfConfig::new(REGIONS) };
+    overfits::<BrainNetTf>(config, false, 1e-3, 150);
 }
 
 /// A planted effect is found in people not trained on; shuffled labels are not.
@@ -268,7 +275,7 @@ fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &Toke
     let last = losses[losses.len() - 10..].iter().sum::<f64>() / 10.0;
     assert!(last < share * losses[0], "from {} to {last}", losses[0]);
     let rows = standardised(features(&learner.model, &scans, 3));
-    let width = rows[0].len();
+    let shape = HeadShape { width: rows[0].len(), outputs: 1 };
     let example = |(i, row): (usize, Vec<f32>)| Example {
         scan: Arc::new(Feature(row)),
         label: (i * 5 / 3 % 2) as f32,
@@ -276,7 +283,7 @@ fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &Toke
     };
     let examples: Vec<Example<Arc<Feature>>> = rows.into_iter().enumerate().map(example).collect();
     let parts = Parts { train: examples.clone(), validation: examples, test: vec![] };
-    let fitted = run::<LinearHead>(&width, &quick(probe_recipes()[0].clone(), 2000, 5e-2), Loss::CrossEntropy, &parts);
+    let fitted = run::<LinearHead>(&shape, &quick(probe_recipes()[0].clone(), 2000, 5e-2), Loss::CrossEntropy, &parts);
     assert_eq!(fitted.score.accuracy, Some(1.0), "{:?}", fitted.score);
 }
 

@@ -3,7 +3,7 @@
 
 use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS};
 use bdo_baselines::brainlm::{BrainLm, BrainLmConfig};
-use bdo_baselines::head::{Feature, LinearHead, probe_recipes};
+use bdo_baselines::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, feature_patches, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
@@ -134,7 +134,13 @@ fn probed<M: TokenModel>(what: &str, learner: &M, scans: &[TokenScan]) {
     let scans: Vec<&TokenScan> = scans.iter().collect();
     let rows = standardised(features(learner, &scans, 16));
     let recipe = Recipe { epochs: 200, rate: Rate::Cosine { from: 5e-2, to: 5e-3 }, ..probe_recipes()[0].clone() };
-    let score = |label| accuracy::<LinearHead>(&TRUNK.width, &recipe, &parts(|i| Feature(rows[i].clone()), label));
+    let score = |label| {
+        accuracy::<LinearHead>(
+            &HeadShape { width: TRUNK.width, outputs: 1 },
+            &recipe,
+            &parts(|i| Feature(rows[i].clone()), label),
+        )
+    };
     check(what, score(planted), score(shuffled));
 }
 
@@ -152,7 +158,7 @@ fn brainlm_finds_a_planted_effect_only() {
     probed("probe", &learner, &scans);
     let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
     let values = Arc::new(learner.parameters().remove(0));
-    tuned::<Tuned<BrainLm>>("fine-tuned", &TuneStart { config, places: None, values }, &patches);
+    tuned::<Tuned<BrainLm>>("fine-tuned", &TuneStart { config, outputs: 1, places: None, values }, &patches);
 }
 
 #[test]
@@ -168,7 +174,7 @@ fn brain_jepa_finds_a_planted_effect_only() {
     probed("probe", &learner, &scans);
     let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
     let values = Arc::new(learner.parameters().remove(1));
-    tuned::<Tuned<SlowJepa>>("fine-tuned", &TuneStart { config, places: Some(places), values }, &patches);
+    tuned::<Tuned<SlowJepa>>("fine-tuned", &TuneStart { config, outputs: 1, places: Some(places), values }, &patches);
 }
 
 /// The loss of a batch does not depend on how many scans are held at once, also where the last piece is smaller: pieces count

@@ -28,8 +28,10 @@ fn number(x: f64, factor: f64) -> String {
 }
 
 fn mean_and_spread(cell: Option<&Cell>, factor: f64, sign: &str) -> String {
-    match cell.and_then(|c| Some((c.mean?, c.spread?))) {
-        Some((mean, spread)) => format!("{} {sign} {}", number(mean, factor), number(spread, factor)),
+    match cell.and_then(|c| Some((c.mean?, c.spread))) {
+        // One repetition has no spread.
+        Some((mean, None)) => number(mean, factor),
+        Some((mean, Some(spread))) => format!("{} {sign} {}", number(mean, factor), number(spread, factor)),
         None => NOTHING.to_owned(),
     }
 }

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::result::{TaskResult, score};
 use crate::interval::normal_half_width;
 use crate::resample::{Comparison, Interval, bootstrap, corrected_comparison, false_discovery, permutation_p};
-
-/// Under so many tested people, resampling them says too little.
-const FEW_PEOPLE: usize = 20;
+use crate::score::FEW_PEOPLE;
 
 /// How much resampling there is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,7 +75,7 @@ pub struct Cell {
     pub metric: String,
     /// Mean over the repetitions in which it is defined; none where it never is.
     pub mean: Option<f64>,
-    /// Population spread over them.
+    /// Population spread over them; none of a single one.
     pub spread: Option<f64>,
     /// One value a repetition.
     pub values: Vec<Option<f64>>,
@@ -341,7 +339,8 @@ fn cell(results: &[&TaskResult], name: &str) -> Cell {
     let known: Vec<f64> = values.iter().copied().flatten().collect();
     let n = known.len() as f64;
     let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / n);
-    let spread = mean.map(|m| (known.iter().map(|v| (v - m).powi(2)).sum::<f64>() / n).sqrt());
+    let spread =
+        mean.filter(|_| known.len() > 1).map(|m| (known.iter().map(|v| (v - m).powi(2)).sum::<f64>() / n).sqrt());
     Cell { metric: name.to_owned(), mean, spread, values }
 }
 

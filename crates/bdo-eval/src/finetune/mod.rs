@@ -10,7 +10,7 @@ pub use seed::TuneOutcome;
 use crate::cache::cached_features;
 use crate::error::EvalError;
 use crate::features::FeatureTable;
-use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member};
+use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, mean_of};
 use crate::folder::WorkFolder;
 use crate::method::{FitOn, Task};
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds};
@@ -18,7 +18,6 @@ use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
 use crate::probe::{remember_people, score_further};
 use crate::reference::probe_of_pretrained;
-use crate::score::rows_of_one_output;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
 use bdo_data::target::{LabelScale, Target};
@@ -32,7 +31,7 @@ use seed::{CohortScans, SeedTuning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tuned::{TuneStart, head_of_probe, head_parameters, without_head};
+use tuned::{HeadShape, TuneStart, head_of_probe, head_parameters, without_head};
 
 /// What decides a fine-tuning, besides model and data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,7 +69,7 @@ pub fn finetune(
     check(settings)?;
     let frozen = request.trusting.applied(FrozenModel::read(&request.model)?);
     let cohort = Cohort::open(&request.data)?;
-    let target = Target::of_one_output(cohort.participants(), &settings.target)?;
+    let target = Target::of(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
     let asked = asked(&frozen, &cohort, &target, settings)?;
     ranks.agree_on_request(&asked, &cohort.content_blake3()?, 0)?;
@@ -182,13 +181,13 @@ impl<'a> TuneWork<'a> {
         let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
         let units = LabelScale::fit(&target.kind, &parts.train.labels);
         let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
-        let probe = probe_of_pretrained("the probe of the frozen model", &task, self.table).map_err(Box::new)?;
+        let probe = probe_of_pretrained(&task, self.table).map_err(Box::new)?;
         let tuning = SeedTuning {
             settings: self.settings,
             scans: CohortScans { cohort: self.cohort, intake: &self.intake, windows: self.frozen.windows },
             start: TuneStart {
                 config: config.clone(),
-                kind: self.settings.head,
+                head: HeadShape::of(self.settings.head, config.width, &target.kind),
                 parameters: self.parameters.clone(),
                 head_values: head_of_probe(self.settings.head, &probe, units),
             },
@@ -204,7 +203,7 @@ impl<'a> TuneWork<'a> {
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
         let model = format!("seed{seed}/model");
         let mut member = Member::new(&model, split, &parts.train.people, units, chosen_point);
-        member.parameters = head_parameters(&parameters, self.settings.head, config.width);
+        member.parameters = head_parameters(&parameters, tuning.start.head);
         // With the notes of the pre-training, which say how scans are cut.
         let tuned = ModelDirectory {
             config: config.clone(),
@@ -228,14 +227,7 @@ impl<'a> TuneWork<'a> {
         let outcome = SeedOutcome {
             chosen: member.chosen.clone(),
             tried: serde_json::json!(tried),
-            ..SeedOutcome::of(
-                split,
-                &parts,
-                tried[chosen].validation,
-                &target.kind,
-                &rows_of_one_output(&target.kind, &said),
-                units,
-            )
+            ..SeedOutcome::of(split, &parts, tried[chosen].validation, &target.kind, &said, units)
         };
         Ok((outcome, member))
     }
@@ -247,17 +239,17 @@ impl<'a> TuneWork<'a> {
         member: &Member,
         test: &Part<'_, usize>,
         observer: &dyn Observer,
-    ) -> Result<Vec<f64>, EvalError> {
+    ) -> Result<Vec<Vec<f64>>, EvalError> {
         let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
         let frozen = FrozenModel::read(&folder.join(&member.model))?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
-        let said: BTreeMap<usize, f64> =
+        let said: BTreeMap<usize, Vec<f64>> =
             predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?
                 .said
                 .into_iter()
-                .map(|(i, values)| (i, values[0].last().copied().unwrap_or(f64::NAN)))
+                .map(|(i, values)| (i, mean_of(&values)))
                 .collect();
-        let mean = |scans: &Vec<&usize>| scans.iter().map(|i| said[*i]).sum::<f64>() / scans.len() as f64;
+        let mean = |scans: &Vec<&usize>| mean_of(&scans.iter().map(|i| said[*i].clone()).collect::<Vec<_>>());
         Ok(test.scans.iter().map(mean).collect())
     }
 }

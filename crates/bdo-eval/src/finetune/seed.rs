@@ -118,8 +118,9 @@ impl SeedTuning<'_> {
     }
 
     /// Of predictions of the validation scans.
-    fn score(&self, parts: &Parts<usize>, said: &[f32]) -> Metrics {
-        let people: Vec<f64> = by_person(&parts.validation, said).into_values().map(|(_, said)| said).collect();
+    fn score(&self, parts: &Parts<usize>, said: &[Vec<f64>]) -> Metrics {
+        let people: Vec<Vec<f64>> =
+            by_person(&parts.validation, said).into_values().map(|(_, said)| self.units.said(said)).collect();
         self.validation.score(self.task, &people, self.units)
     }
 }

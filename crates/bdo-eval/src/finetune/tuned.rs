@@ -3,8 +3,9 @@
 
 use crate::closed_form::FittedProbe;
 use crate::fitted::HeadKind;
+use crate::select::loss_of;
 use crate::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
-use bdo_data::target::LabelScale;
+use bdo_data::target::{LabelScale, TargetKind};
 use bdo_model::batch::BatchError;
 use bdo_model::config::ModelConfig;
 use bdo_model::control::ScanBatch;
@@ -17,12 +18,30 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
 
-/// The head: one output a scan.
+/// What decides the shape of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadShape {
+    /// How frames are pooled.
+    pub kind: HeadKind,
+    /// Of the latents.
+    pub width: usize,
+    /// One, or one for each class.
+    pub outputs: usize,
+}
+
+impl HeadShape {
+    /// For a label.
+    pub fn of(kind: HeadKind, width: usize, task: &TargetKind) -> Self {
+        Self { kind, width, outputs: loss_of(task).outputs() }
+    }
+}
+
+/// The head: one output a scan, or one for each class.
 #[derive(Module, Debug)]
 pub struct TunedHead {
-    /// [1, d].
+    /// [outputs, d].
     pub weight: Param<Tensor<2>>,
-    /// [1].
+    /// [outputs].
     pub bias: Param<Tensor<1>>,
     /// [1, d], where frames are pooled by attention.
     pub query: Option<Param<Tensor<2>>>,
@@ -38,18 +57,18 @@ pub struct Tuned {
 }
 
 /// Names and shapes of a head's parameters.
-pub fn head_table(kind: HeadKind, width: usize) -> Vec<ParameterSpec> {
-    Source::list(|source| TunedHead::take(kind, width, source))
+pub fn head_table(shape: HeadShape) -> Vec<ParameterSpec> {
+    Source::list(|source| TunedHead::take(shape, source))
 }
 
 impl TunedHead {
     /// Where it starts is decided by [`head_of_probe`].
-    fn take(kind: HeadKind, width: usize, source: &mut Source) -> Result<Self, ParameterError> {
-        let query = kind == HeadKind::Attention;
+    fn take(shape: HeadShape, source: &mut Source) -> Result<Self, ParameterError> {
+        let (HeadShape { width, outputs, .. }, query) = (shape, shape.kind == HeadKind::Attention);
         source.under("head", |source| {
             Ok(Self {
-                weight: source.take("weight", [1, width], Start::Zeros)?,
-                bias: source.take("bias", [1], Start::Zeros)?,
+                weight: source.take("weight", [outputs, width], Start::Zeros)?,
+                bias: source.take("bias", [outputs], Start::Zeros)?,
                 query: if query { Some(source.take("query", [1, width], Start::Zeros)?) } else { None },
             })
         })
@@ -76,19 +95,20 @@ pub fn count(table: &[ParameterSpec]) -> usize {
 
 /// Parameters of a head that says of the mean control what the closed form says; frames weigh the same under a query of 0.
 pub fn head_of_probe(kind: HeadKind, probe: &FittedProbe, units: LabelScale) -> Vec<f32> {
-    let (weights, intercept) = probe.on_features();
+    let (weights, intercepts) = probe.on_features();
+    let width = weights.len() / intercepts.len().max(1);
     let mut head: Vec<f32> = weights.iter().map(|w| (w / units.spread) as f32).collect();
-    head.push(units.to_loss(intercept) as f32);
+    head.extend(intercepts.iter().map(|intercept| units.to_loss(*intercept) as f32));
     if kind == HeadKind::Attention {
-        head.resize(2 * weights.len() + 1, 0.0);
+        head.resize(head.len() + width, 0.0);
     }
     head
 }
 
 /// The head's parameters in the order a fitted head keeps them.
-pub fn head_parameters(parameters: &Parameters, kind: HeadKind, width: usize) -> Vec<f32> {
+pub fn head_parameters(parameters: &Parameters, shape: HeadShape) -> Vec<f32> {
     let values = |spec: ParameterSpec| parameters.0.get(&spec.name).map(|array| array.values.clone());
-    head_table(kind, width).into_iter().filter_map(values).flatten().collect()
+    head_table(shape).into_iter().filter_map(values).flatten().collect()
 }
 
 /// The model's parameters without the head's.
@@ -103,7 +123,7 @@ pub struct TuneStart {
     /// Its shape.
     pub config: ModelConfig,
     /// The head put on top of it.
-    pub kind: HeadKind,
+    pub head: HeadShape,
     /// Its values.
     pub parameters: Arc<Parameters>,
     /// Those of the head: weights, bias, and the query of attention.
@@ -128,7 +148,7 @@ impl Network for Tuned {
         let named = |(name, array): (&String, &Array)| (format!("bdo.{name}"), array.clone());
         let mut parameters = Parameters(start.parameters.0.iter().map(named).collect());
         let mut rest = start.head_values.iter().copied();
-        for spec in head_table(start.kind, start.config.width) {
+        for spec in head_table(start.head) {
             let values = rest.by_ref().take(spec.shape.iter().product()).collect();
             parameters.0.insert(spec.name, Array { shape: spec.shape, values });
         }
@@ -137,7 +157,7 @@ impl Network for Tuned {
 
     fn build(start: &TuneStart, source: &mut Source) -> Result<Self, ParameterError> {
         let bdo = source.under("bdo", |source| Bdo::take(&start.config, source))?;
-        Ok(Self { bdo, head: TunedHead::take(start.kind, start.config.width, source)? })
+        Ok(Self { bdo, head: TunedHead::take(start.head, source)? })
     }
 
     fn pass(&self, batch: &ScanBatch, _: Option<&Training>) -> Pass {
@@ -157,7 +177,7 @@ impl Tuned {
         Parameters(parameters.0.into_iter().map(named).collect())
     }
 
-    /// One output a scan: [B, 1].
+    /// The outputs of each scan: [B, outputs].
     pub fn output(&self, batch: &ScanBatch) -> Result<Tensor<2>, BatchError> {
         let pooled = match &self.head.query {
             None => self.bdo.mean_control_of(batch)?,
@@ -174,8 +194,11 @@ impl Tuned {
                 (controls.control * weights).sum_dim(1).squeeze_dim(1) // [B, d]
             }
         };
-        let output = (pooled * self.head.weight.val()).sum_dim(1); // [B, 1]
-        Ok(output + self.head.bias.val().reshape([1, 1]))
+        let weight = self.head.weight.val();
+        let ([batch, width], [outputs, _]) = (pooled.dims(), weight.dims());
+        let terms = pooled.reshape([batch, 1, width]) * weight.reshape([1, outputs, width]); // [B, outputs, d]
+        let output: Tensor<2> = terms.sum_dim(2).squeeze_dim(2); // [B, outputs]
+        Ok(output + self.head.bias.val().reshape([1, outputs]))
     }
 }
 
@@ -186,7 +209,8 @@ mod tests {
     #[test]
     fn layers_are_counted_from_the_head_down() {
         let config = ModelConfig { blocks: 12, ..ModelConfig::default() };
-        let start = TuneStart { config, kind: HeadKind::Linear, parameters: Arc::default(), head_values: vec![] };
+        let head = HeadShape { kind: HeadKind::Linear, width: config.width, outputs: 1 };
+        let start = TuneStart { config, head, parameters: Arc::default(), head_values: vec![] };
         let depth = |name: &str| Tuned::depth(&start, name);
         assert_eq!(depth("bdo.encoder.embed.linear1.weight"), 13);
         assert_eq!(depth("bdo.encoder.blocks.0.norm1.weight"), 12);

@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub struct Example<H> {
     /// The scan.
     pub scan: H,
-    /// 0 or 1 for a class, the z-scored value for a number.
+    /// Position of a class, the z-scored value for a number.
     pub label: f32,
     /// Whose scan it is: predictions of one person are averaged.
     pub person: usize,
@@ -183,22 +183,22 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
 }
 
 impl<N: Network> FittedNetwork<N> {
-    /// Probabilities of class 1, or z-scored numbers, one per scan.
+    /// Probabilities of all classes, or the z-scored number, of each scan.
     pub fn predict<S: Scans<Input = N::Input>>(
         &self,
         scans: &S,
         examples: &[Example<S::Handle>],
-    ) -> Result<Vec<f32>, CohortError> {
+    ) -> Result<Vec<Vec<f64>>, CohortError> {
         predict(&self.network, self.loss, scans, examples, self.batch_size)
     }
 }
 
-/// What a network says before its first step: probabilities of class 1, or z-scored numbers, one per scan.
+/// What a network says before its first step: probabilities of all classes, or the z-scored number, of each scan.
 pub fn predict_untrained<N: Network, S: Scans<Input = N::Input>>(
     request: &Request<N, S>,
     parameters: Parameters,
     examples: &[Example<S::Handle>],
-) -> Result<Vec<f32>, SupervisedError> {
+) -> Result<Vec<Vec<f64>>, SupervisedError> {
     let network = N::from_parameters(request.config, parameters, request.kernels, &Device::flex())?;
     Ok(predict(&network, request.loss, request.scans, examples, request.recipe.batch_size)?)
 }
@@ -209,7 +209,7 @@ fn predict<N: Network, S: Scans<Input = N::Input>>(
     scans: &S,
     examples: &[Example<S::Handle>],
     batch_size: usize,
-) -> Result<Vec<f32>, CohortError> {
+) -> Result<Vec<Vec<f64>>, CohortError> {
     let mut found = Vec::with_capacity(examples.len());
     for chunk in examples.chunks(batch_size.clamp(1, N::SCANS_AT_ONCE)) {
         let inputs = chunk.par_iter().map(|example| scans.whole(&example.scan)).collect::<Result<Vec<_>, _>>()?;
@@ -287,6 +287,7 @@ struct Supervised<'a, N: Network, S> {
 /// Some scans of a step with all that is random about them.
 struct Piece<I> {
     inputs: Vec<Arc<I>>,
+    /// One row an input, of one value an output.
     labels: Vec<f32>,
     mix: Option<Mix>,
     training: Training,
@@ -343,9 +344,10 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         let scans = batch.scans;
         let piece = |number: usize, (inputs, labels): Examples<N::Input>| {
             let mix = self.recipe.mixup.then(|| mix(labels.len(), at));
-            let labels = mix.as_ref().map_or_else(|| labels.clone(), |mix| mix.blend(&labels, 1));
-            let unmixed = self.loss == Loss::CrossEntropy && mix.is_none();
-            let classes = if unmixed { classes(&labels) } else { None };
+            let unmixed = self.loss != Loss::SquaredError && mix.is_none();
+            let classes = unmixed.then(|| labels.iter().map(|label| *label as usize).collect());
+            let rows = self.loss.label_rows(&labels);
+            let labels = mix.as_ref().map_or_else(|| rows.clone(), |mix| mix.blend(&rows, self.loss.outputs()));
             let share = match self.recipe.reduction {
                 Reduction::Mean => inputs.len() as f64 / scans as f64,
                 Reduction::Sum => 1.0,
@@ -410,12 +412,6 @@ fn mix(samples: usize, at: &At) -> Mix {
     Mix { share, partner }
 }
 
-/// Labels as classes, where all of them are.
-fn classes(labels: &[f32]) -> Option<Vec<usize>> {
-    let class = |label: &f32| (*label == 0.0 || *label == 1.0).then_some(*label as usize);
-    labels.iter().map(class).collect()
-}
-
 /// Key of the dropout masks of a piece of a step's batch.
 fn dropout_key(at: &At, piece: usize) -> [u8; 32] {
     let place = [at.seed, at.step, piece as u64];
@@ -440,11 +436,5 @@ mod tests {
         // Rows of three equal values stay equal, whatever the share and the partners.
         let wide: Vec<f32> = labels.iter().flat_map(|x| [*x; 3]).collect();
         assert_eq!(mix(9, &at).blend(&wide, 3), mixed.iter().flat_map(|x| [*x; 3]).collect::<Vec<f32>>());
-    }
-
-    #[test]
-    fn classes_are_only_whole_labels() {
-        assert_eq!(classes(&[0.0, 1.0]), Some(vec![0, 1]));
-        assert_eq!(classes(&[0.0, 0.4]), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::learner::Example;
 use super::recipe::Selection;
 use crate::fit::Loss;
+use crate::fitted::mean_of;
 use crate::metric::{Metrics, classification, regression};
 use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ pub struct Score {
     pub loss: f64,
     /// Share of people whose class is right; none for numbers.
     pub accuracy: Option<f64>,
-    /// Mean of the F1 of both classes; none for numbers.
+    /// Mean of the F1 of all classes; none for numbers.
     pub macro_f1: Option<f64>,
     /// Pearson correlation; none for classes, or where nothing varies.
     pub rho: Option<f64>,
@@ -23,17 +24,16 @@ pub struct Score {
 
 impl Score {
     /// Scores predictions of scans, averaged over the scans of a person.
-    pub fn of<H>(loss: Loss, examples: &[Example<H>], predictions: &[f32]) -> Self {
-        let (truth, said): (Vec<f64>, Vec<f64>) = by_person(examples, predictions).into_values().unzip();
-        let zero = (loss == Loss::CrossEntropy).then_some(0.0);
+    pub fn of<H>(loss: Loss, examples: &[Example<H>], predictions: &[Vec<f64>]) -> Self {
+        let (truth, said): (Vec<f64>, Vec<Vec<f64>>) = by_person(examples, predictions).into_values().unzip();
+        let zero = (loss != Loss::SquaredError).then_some(0.0);
         let nobody = Self { loss: 0.0, accuracy: zero, macro_f1: zero, rho: None };
         let found = match loss {
             // Labels are z-scored already, so their standard deviation is one.
-            Loss::SquaredError => regression(&truth, &said, 1.0).map(Metrics::Regression),
-            Loss::CrossEntropy => {
-                let classes: Vec<usize> = truth.iter().map(|y| usize::from(*y >= 0.5)).collect();
-                let probabilities: Vec<f64> = said.iter().flat_map(|p| [1.0 - p, *p]).collect();
-                classification(&classes, &probabilities, 2).map(Metrics::Classification)
+            Loss::SquaredError => regression(&truth, &said.concat(), 1.0).map(Metrics::Regression),
+            Loss::CrossEntropy | Loss::Softmax(_) => {
+                let codes: Vec<usize> = truth.iter().map(|y| *y as usize).collect();
+                classification(&codes, &said.concat(), loss.outputs().max(2)).map(Metrics::Classification)
             }
         };
         found.map_or(nobody, |metrics| Self::from(&metrics))
@@ -78,14 +78,12 @@ impl From<&Metrics> for Score {
 }
 
 /// Label and mean prediction of each person, by number.
-pub fn by_person<H>(examples: &[Example<H>], predictions: &[f32]) -> BTreeMap<usize, (f64, f64)> {
-    let mut sums: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
-    for (example, prediction) in examples.iter().zip(predictions) {
-        let entry = sums.entry(example.person).or_insert((f64::from(example.label), 0.0, 0.0));
-        entry.1 += f64::from(*prediction);
-        entry.2 += 1.0;
+pub fn by_person<H>(examples: &[Example<H>], predictions: &[Vec<f64>]) -> BTreeMap<usize, (f64, Vec<f64>)> {
+    let mut people: BTreeMap<usize, (f64, Vec<Vec<f64>>)> = BTreeMap::new();
+    for (example, said) in examples.iter().zip(predictions) {
+        people.entry(example.person).or_insert((f64::from(example.label), vec![])).1.push(said.clone());
     }
-    sums.into_iter().map(|(person, (label, sum, count))| (person, (label, sum / count))).collect()
+    people.into_iter().map(|(person, (label, said))| (person, (label, mean_of(&said)))).collect()
 }
 
 #[cfg(test)]
@@ -96,7 +94,8 @@ mod tests {
     fn people_count_once_and_ties_go_by_f1_then_loss() {
         let example = |label: f32, person: usize| Example { scan: (), label, person };
         let examples = [example(1.0, 0), example(1.0, 0), example(0.0, 1), example(0.0, 2)];
-        let score = Score::of(Loss::CrossEntropy, &examples, &[0.2, 0.9, 0.1, 0.7]);
+        let said = [0.2, 0.9, 0.1, 0.7].map(|p| vec![1.0 - p, p]);
+        let score = Score::of(Loss::CrossEntropy, &examples, &said);
         assert!((score.accuracy.unwrap_or(0.0) - 2.0 / 3.0).abs() < 1e-12, "{score:?}");
         // One of two said positive is: F1 2/3; one of two negatives found and no other said: 2/3.
         assert!((score.macro_f1.unwrap_or(0.0) - 2.0 / 3.0).abs() < 1e-12, "{score:?}");

@@ -44,13 +44,20 @@ fn every_epoch_ends_where_pytorch_ends() {
         };
         let mut epochs = 0;
         let order = |epoch: usize| case.orders[epoch].clone();
-        fit_in_order(&LinearHead { width: case.width }, &examples, &plan, case.start, order, |epoch, found| {
-            // Sums in another order: some 1e-15 a step, and Adam divides by a root that is not small here.
-            for (found, expected) in found.iter().zip(&case.after[epoch - 1]) {
-                assert!((found - expected).abs() < 1e-11, "epoch {epoch}: {found} {expected}");
-            }
-            epochs = epoch;
-        });
+        fit_in_order(
+            &LinearHead { width: case.width, outputs: 1 },
+            &examples,
+            &plan,
+            case.start,
+            order,
+            |epoch, found| {
+                // Sums in another order: some 1e-15 a step, and Adam divides by a root that is not small here.
+                for (found, expected) in found.iter().zip(&case.after[epoch - 1]) {
+                    assert!((found - expected).abs() < 1e-11, "epoch {epoch}: {found} {expected}");
+                }
+                epochs = epoch;
+            },
+        );
         assert_eq!(epochs, case.epochs);
     }
 }

@@ -92,7 +92,8 @@ fn verdict(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
     said.push(if labels.is_empty() {
         "There are no labels: bdo can pre-train and embed, and predict once a participants table is given.".to_owned()
     } else {
-        format!("Labels: {}.", labels.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", "))
+        let more = if labels.len() > 12 { format!(" and {} more", labels.len() - 12) } else { String::new() };
+        format!("Labels: {}{more}.", labels.iter().take(12).map(String::as_str).collect::<Vec<_>>().join(", "))
     });
     page.verdict("Cohort", &headline, &said);
     Ok(())

@@ -1,6 +1,6 @@
 //! Labels of people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bdo_data::cohort::Cohort;
 use bdo_data::participants::Label;
@@ -14,15 +14,26 @@ use crate::scale::{ends, number};
 const BINS: usize = 16;
 /// Columns with more levels, such as identifiers, are not drawn.
 const MOST_LEVELS: usize = 24;
+/// Columns under the names that `bdo ingest` gives them.
+const GIVEN: [&str; 5] = ["age", "sex", "diagnosis", "site", "mean_fd"];
 /// Most columns that are drawn.
 const MOST_COLUMNS: usize = 12;
 
 pub(super) fn show(cohort: &Cohort, page: &mut Page) {
     page.section("People");
-    let (mut drawn, mut left_out) = (0, vec![]);
-    for column in cohort.participants().columns() {
+    let (mut left_out, mut untold) = (vec![], vec![]);
+    let mut drawn: Vec<(&String, Label)> = vec![];
+    // Names that ingest gives come first: of a code and its name the name is drawn.
+    let mut columns: Vec<&String> = cohort.participants().columns().iter().collect();
+    columns.sort_by_key(|column| GIVEN.iter().position(|given| given == column).unwrap_or(GIVEN.len()));
+    for column in columns {
         let name = format!("people-{column}");
-        let figure = match cohort.participants().label(column) {
+        let label = cohort.participants().label(column);
+        if let Some(reason) = label.as_ref().and_then(|label| tells_nothing(label, &drawn)) {
+            untold.push(format!("{column} ({reason})"));
+            continue;
+        }
+        let figure = match &label {
             Some(Label::Number(values)) => {
                 let values: Vec<f64> = values.iter().map(|v| v.unwrap_or(f64::NAN)).collect();
                 histogram(&name, column, column, "people", &values)
@@ -35,13 +46,16 @@ pub(super) fn show(cohort: &Cohort, page: &mut Page) {
             }
             None => None,
         };
-        match figure.filter(|_| drawn < MOST_COLUMNS) {
+        match figure.filter(|_| drawn.len() < MOST_COLUMNS) {
             Some(figure) => {
-                drawn += 1;
+                drawn.extend(label.map(|label| (column, label)));
                 page.figure(&figure);
             }
             None => left_out.push(column.clone()),
         }
+    }
+    if !untold.is_empty() {
+        page.paragraph(&format!("Not drawn, since they tell nothing more: {}.", untold.join(", ")));
     }
     if cohort.participants().columns().is_empty() {
         page.missing(
@@ -51,6 +65,34 @@ pub(super) fn show(cohort: &Cohort, page: &mut Page) {
     } else if !left_out.is_empty() {
         page.paragraph(&format!("Not drawn, since there are too many values or columns: {}.", left_out.join(", ")));
     }
+}
+
+/// Why a figure of a column would tell nothing that those before it do not: everybody has one value, or it is another column in
+/// other words, as a code beside the name it stands for.
+fn tells_nothing(label: &Label, drawn: &[(&String, Label)]) -> Option<String> {
+    let texts = |label: &Label| -> Vec<Option<String>> {
+        match label {
+            Label::Number(values) => values.iter().map(|v| v.map(|x| x.to_string())).collect(),
+            Label::Category(values) => values.clone(),
+        }
+    };
+    let own = texts(label);
+    let different: BTreeSet<&String> = own.iter().flatten().collect();
+    if let (1, Some(value)) = (different.len(), different.first().filter(|_| own.iter().all(Option::is_some))) {
+        return Some(format!("{value} for everybody"));
+    }
+    let repeats = |(_, other): &&(&String, Label)| {
+        let other = texts(other);
+        let pairs: BTreeSet<_> = own.iter().zip(&other).collect();
+        let others: BTreeSet<_> = other.iter().flatten().collect();
+        // One value for each of the other's; where nobody shares a value, only equal numbers are the same.
+        let nobody_missing_alone = own.iter().zip(&other).all(|(a, b)| a.is_some() == b.is_some());
+        nobody_missing_alone
+            && different.len() == others.len()
+            && pairs.iter().filter(|(a, _)| a.is_some()).count() == different.len()
+            && (own == other || different.len() * 2 < own.len())
+    };
+    drawn.iter().find(repeats).map(|(name, _)| format!("the same as {name}"))
 }
 
 /// A histogram in equal bins; `what` is counted.
@@ -93,6 +135,22 @@ fn figure_of(name: &str, title: &str, chart: Chart, known: usize, missing: usize
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn twins_and_constants_are_not_drawn() {
+        let words = |values: &[&str]| Label::Category(values.iter().map(|v| Some((*v).to_owned())).collect());
+        let numbers = |values: &[f64]| Label::Number(values.iter().map(|v| Some(*v)).collect());
+        let sex = ("sex".to_owned(), words(&["F", "M", "F", "F", "M"]));
+        let age = ("age".to_owned(), numbers(&[20.5, 31.0, 22.0, 40.0, 8.0]));
+        let drawn = [(&sex.0, sex.1.clone()), (&age.0, age.1.clone())];
+        let says = |label: Label| tells_nothing(&label, &drawn);
+        assert_eq!(says(numbers(&[2.0, 1.0, 2.0, 2.0, 1.0])), Some("the same as sex".into()));
+        assert_eq!(says(age.1.clone()), Some("the same as age".into()));
+        assert_eq!(says(numbers(&[2.0; 5])), Some("2 for everybody".into()));
+        assert_eq!(says(numbers(&[1.0, 2.0, 3.0, 4.0, 5.0])), None, "other numbers, each once as those of age");
+        assert_eq!(says(words(&["F", "M", "F", "M", "M"])), None, "one person is another");
+        assert_eq!(says(Label::Number(vec![Some(2.0), Some(1.0), Some(2.0), None, Some(1.0)])), None);
+    }
 
     #[test]
     fn every_value_is_counted_once() {

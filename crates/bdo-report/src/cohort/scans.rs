@@ -11,6 +11,7 @@ use crate::heatmap::HeatMap;
 use crate::network::Order;
 use crate::page::Page;
 use crate::palette::ColourScale;
+use crate::scale::{ends, number};
 use crate::table::Table;
 
 /// Rows of each table.
@@ -21,6 +22,7 @@ const MOST_COLUMNS: usize = 1200;
 pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page) -> Result<(), CohortError> {
     page.section("Scans");
     let of = |value: &dyn Fn(&IndexEntry) -> f64| cohort.index().iter().map(value).collect::<Vec<f64>>();
+    let mut same: Vec<String> = vec![];
     let tsnr: Vec<f64> = quality.tsnr.iter().map(|x| x.unwrap_or(f64::NAN)).collect();
     for (name, title, label, values) in [
         ("frames", "Frames kept", "frames", of(&|e| e.frames as f64)),
@@ -34,9 +36,15 @@ pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page) -> Resul
         ),
         ("tsnr", "Temporal signal-to-noise ratio", "mean / standard deviation, median region", tsnr),
     ] {
-        if let Some(figure) = histogram(name, title, label, "scans", &values) {
+        let (low, high) = ends(values.iter().copied().filter(|x| x.is_finite()));
+        if low == high && values.iter().all(|x| x.is_finite()) {
+            same.push(format!("{label} {}", number(low)));
+        } else if let Some(figure) = histogram(name, title, label, "scans", &values) {
             page.figure(&figure);
         }
+    }
+    if !same.is_empty() {
+        page.paragraph(&format!("The same in every scan: {}.", same.join(", ")));
     }
     let order = Order::of(cohort.regions());
     for (why, i) in chosen(cohort) {

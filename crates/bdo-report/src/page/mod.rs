@@ -5,6 +5,7 @@ mod methods;
 pub use methods::Citation;
 use methods::Methods;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use base64::Engine;
@@ -26,6 +27,9 @@ pub struct Page {
     /// What a reader came for, shown before the contents.
     verdicts: String,
     contents: String,
+    titles: BTreeSet<String>,
+    /// Name of the folder that is being shown.
+    folder: String,
     body: String,
     sections: usize,
     figures: usize,
@@ -53,10 +57,21 @@ impl Page {
         self
     }
 
+    /// Says which folder the sections to come are of.
+    pub fn of_folder(&mut self, name: &str) -> &mut Self {
+        name.clone_into(&mut self.folder);
+        self
+    }
+
     /// Starts a section and lists it in the contents.
     pub fn section(&mut self, title: &str) -> &mut Self {
         self.sections += 1;
-        let (n, title) = (self.sections, escape::html(title));
+        // A second folder of a kind has sections of the same names: its own name tells them apart.
+        let again = self.titles.contains(title);
+        self.titles.insert(title.to_owned());
+        let title =
+            if again && !self.folder.is_empty() { format!("{title}: {}", self.folder) } else { title.to_owned() };
+        let (n, title) = (self.sections, escape::html(&title));
         let _ = write!(self.contents, "<li><a href=\"#s{n}\">{title}</a></li>");
         self.add(&format!("<h2 id=\"s{n}\">{title}</h2>"));
         self

@@ -247,7 +247,7 @@ fn the_result_comes_first_and_tables_fit_their_page() {
             r"const bad = [];
             for (const table of document.querySelectorAll('.fits')) {
                 const outer = table.closest('.scroll');
-                if (outer.scrollWidth > outer.clientWidth + 1) bad.push(table.caption.textContent + ': scrolls');
+                if (outer.scrollWidth > outer.clientWidth + 1 || outer.scrollHeight > outer.clientHeight + 1) bad.push(table.caption.textContent + ': scrolls');
                 for (const cell of table.querySelectorAll('td')) {
                     const r = cell.getBoundingClientRect();
                     if (r.width === 0 || r.left < 0 || r.right > innerWidth) bad.push(table.caption.textContent + ': ' + cell.textContent);
@@ -257,6 +257,22 @@ fn the_result_comes_first_and_tables_fit_their_page() {
         );
         assert_eq!(hidden, json!([true, true, []]), "{width}");
     }
+    // A card is no wider than what is drawn in it, but for its padding.
+    set_width(&browser, 1280);
+    let empty = browser.run(
+        r"const bad = [];
+        for (const figure of document.querySelectorAll('figure')) {
+            const card = figure.getBoundingClientRect(), drawn = figure.querySelector('.scroll > svg').getBoundingClientRect();
+            if (drawn.width < card.width - 40) bad.push([figure.dataset.name, card.width, drawn.width]);
+        }
+        return bad;",
+    );
+    assert_eq!(empty, json!([]));
+    // Entries of the contents can be told apart.
+    let entries = browser.run("return [...document.querySelectorAll('nav a')].map((a) => a.textContent)");
+    let entries: Vec<&str> = entries.as_array().unwrap().iter().map(|e| e.as_str().unwrap()).collect();
+    let different: std::collections::BTreeSet<&&str> = entries.iter().collect();
+    assert_eq!(different.len(), entries.len(), "{entries:?}");
     let headings =
         browser.run("return [...document.querySelector('.fits').querySelectorAll('th')].map((h) => h.textContent)");
     let names: Vec<&str> = headings.as_array().unwrap().iter().map(|h| h.as_str().unwrap()).collect();

@@ -135,7 +135,7 @@ fn bf16_trains_as_well_as_f32() {
     let steps = if full_torture() { 300 } else { 40 };
     let (first, full) = Run::new(Kernels::Fused(Precision::F32)).train(steps);
     let (_, half) = Run::new(Kernels::Fused(Precision::Bf16)).train(steps);
-    println!("{steps} steps: loss {first:.4} to {full:.4} in f32, to {half:.4} in bf16");
+    println!("COUNTED: {steps} steps: loss {first:.4} to {full:.4} in f32, to {half:.4} in bf16");
     assert!(full < 0.95 * first, "f32 did not learn: {first} to {full}");
     assert!((half / full - 1.0).abs() < 0.01, "f32 ended at {full}, bf16 at {half}");
 }

@@ -23,6 +23,9 @@ const SHOWN: usize = 10;
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     from: HeadAndData,
+    /// The class whose logit is explained, for a label of more than two classes
+    #[arg(long, value_name = "NAME", help_heading = "Input")]
+    class: Option<String>,
     /// Scans looked at, evenly over the cohort
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..), help_heading = "How much")]
     scans: u64,
@@ -41,13 +44,14 @@ pub(crate) fn run(args: &ExplainArgs, common: &Common) -> anyhow::Result<Answer>
     bdo_kernels::allocator::tune_allocator();
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let settings = ExplainSettings {
+        class: args.class.clone(),
         scans: args.scans as usize,
         steps: args.steps as usize,
         shuffles: args.shuffles,
         seed: common.seed,
     };
     let progress = Progress::start("explain", cohort.len().min(settings.scans), common)?;
-    let found = explain(&args.from.head, &cohort, args.from.same.trusting(), settings, &progress);
+    let found = explain(&args.from.head, &cohort, args.from.same.trusting(), &settings, &progress);
     progress.finish();
     let found = found?;
     durable::create_folder(&args.out)?;
@@ -76,9 +80,10 @@ fn table(used: &[Used]) -> String {
 
 fn text(args: &ExplainArgs, found: &Explanation) -> String {
     let mut text = format!(
-        "{}: what the head of {} uses, over {} scans ({})\n",
+        "{}: what the head of {}{} uses, over {} scans ({})\n",
         args.out.display(),
         found.target,
+        found.class.as_ref().map_or_else(String::new, |class| format!(" = {class}")),
         found.scans,
         found.method
     );

@@ -1,7 +1,6 @@
 //! `bdo pretrain`: a cohort into a model.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use bdo_data::division::Split;
 use bdo_data::record::{RunRecord, is_run};

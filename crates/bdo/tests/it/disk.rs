@@ -1,32 +1,6 @@
 //! A full disk stops with a sentence, publishes nothing, and the same command goes on once there is room.
 
-use std::process::Command;
-
-use crate::program::{names, run};
-
-/// A small file system of its own, where the machine lets us mount one.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(kibibytes: usize) -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let size = format!("size={kibibytes}k");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output().ok()?;
-        mounted.status.success().then_some(Self(dir))
-    }
-
-    fn grow(&self, kibibytes: usize) {
-        let size = format!("remount,size={kibibytes}k");
-        assert!(Command::new("mount").args(["-o", &size]).arg(self.0.path()).status().unwrap().success());
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
+use crate::program::{SmallDisk, names, run};
 
 #[test]
 fn a_full_disk_is_said_and_nothing_is_lost() {
@@ -35,7 +9,7 @@ fn a_full_disk_is_said_and_nothing_is_lost() {
             println!("SKIPPED: this machine does not let us mount a small disk, the full-disk test did not run");
             return;
         };
-        let folder = disk.0.path();
+        let folder = disk.path();
         let arguments = "simulate c --subjects 100 --regions 60 --frames 120 --part-mib 1 --quiet";
         let output = run(folder, arguments);
         let error = String::from_utf8_lossy(&output.stderr);

@@ -39,7 +39,9 @@ fn a_killed_write_goes_on_to_the_same_bytes() {
         assert!(kill < 20 * kills as u64, "only {landed} of {kill} kills landed before the end");
     }
     assert_eq!(names(dir.path()), ["whole"], "nothing else is left behind");
-    println!("{landed} kills landed in the middle, {continued} of them had finished parts to go on from");
+    println!(
+        "COUNTED: {landed} kills of a write landed in the middle, {continued} of them with finished parts to go on from"
+    );
 }
 
 #[test]

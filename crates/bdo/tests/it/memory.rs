@@ -28,7 +28,11 @@ fn two_thousand_whole_brains_fit_in_a_gibibyte() {
     let dir = tempfile::tempdir().unwrap();
     let started = Instant::now();
     let made = run_json(dir.path(), "simulate c --subjects 2000 --regions 450 --frames 490");
-    println!("2000 x 450 x 490 in {:.0} s, peak {} MiB", started.elapsed().as_secs_f64(), made["peak_rss_mib"]);
+    println!(
+        "COUNTED: 2000 x 450 x 490 in {:.0} s, peak {} MiB",
+        started.elapsed().as_secs_f64(),
+        made["peak_rss_mib"]
+    );
     assert!(made["peak_rss_mib"].as_f64().unwrap() < 1024.0);
 }
 
@@ -46,6 +50,6 @@ fn a_cohort_of_many_scans_opens_at_once() {
         opened
     };
     let opened = (0..5).map(|_| open()).min().unwrap();
-    println!("{scans} scans of 100 x 100 open in {:.0} ms", opened.as_secs_f64() * 1e3);
+    println!("COUNTED: {scans} scans of 100 x 100 open in {:.0} ms", opened.as_secs_f64() * 1e3);
     assert!(opened.as_secs_f64() < 1.0, "{opened:?}");
 }

@@ -104,3 +104,38 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// A small file system of its own, where the machine lets us mount one.
+pub(crate) struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    pub(crate) fn mount(kibibytes: usize) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let size = format!("size={kibibytes}k");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output().ok()?;
+        mounted.status.success().then_some(Self(dir))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn grow(&self, kibibytes: usize) {
+        let size = format!("remount,size={kibibytes}k");
+        assert!(Command::new("mount").args(["-o", &size]).arg(self.path()).status().unwrap().success());
+    }
+
+    /// Leaves no room.
+    pub(crate) fn fill(&self) {
+        let mut file = std::fs::File::create(self.path().join("filler")).unwrap();
+        let block = vec![0u8; 4096];
+        while std::io::Write::write_all(&mut file, &block).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}

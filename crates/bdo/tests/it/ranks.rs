@@ -276,7 +276,11 @@ fn a_killed_rank_ends_the_job_which_resumes_on_another_number_of_ranks() {
             assert!(outcome(&dir.path().join(&name)) == expected, "{name}: {ranks} ranks killed, then {other}");
             std::fs::remove_dir_all(dir.path().join(&name)).unwrap();
         }
-        println!("{}: {landed} kills, the slowest job ended after {:.1} s", launcher.0, slowest.as_secs_f64());
+        println!(
+            "COUNTED: {}: {landed} kills of a rank, the slowest job ended after {:.1} s",
+            launcher.0,
+            slowest.as_secs_f64()
+        );
     }
 }
 

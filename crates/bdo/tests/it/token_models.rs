@@ -51,6 +51,7 @@ fn a_token_run_killed_at_random_moments_ends_with_the_same_bytes() {
             assert!(outcome(&dir.path().join(&name)) == expected, "{kind}: after {landed} kills the bytes differ");
             round += 1;
         }
+        println!("COUNTED: {landed} kills of {kind} landed in {round} runs, all with the same bytes");
         let steps = std::fs::read_to_string(dir.path().join(name).join("journal.jsonl")).unwrap();
         let steps: Vec<serde_json::Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(steps.iter().enumerate().all(|(i, line)| line["step"] == i), "{steps:?}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 
-use crate::program::{bytes, ended_before_kill, interrupted, names, run, run_json, torture, transcript};
+use crate::program::{bytes, ended_before_kill, full_torture, interrupted, names, run, run_json, torture, transcript};
 
 const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
                      --set mask.frames=24 --set train.epochs=8 --set train.batch_size=4 --set train.micro_batch_size=3 \
@@ -53,7 +53,7 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bytes() {
     run_json(dir.path(), &format!("pretrain --data c --out whole {SMALL}"));
     let whole_micros = started.elapsed().as_micros() as u64;
     let expected = outcome(&dir.path().join("whole"));
-    let (kills, mut landed, mut round) = (torture(200, 20), 0, 0);
+    let (kills, mut landed, mut round) = (if full_torture() { 1000 } else { 20 }, 0, 0);
     while landed < kills {
         let name = format!("killed-{round}");
         loop {
@@ -73,7 +73,93 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bytes() {
         assert!(outcome(&dir.path().join(&name)) == expected, "after {landed} kills the bytes differ");
         round += 1;
     }
-    println!("{landed} kills landed in {round} runs");
+    println!("COUNTED: {landed} kills of training landed in {round} runs, all with the same bytes");
+}
+
+/// The lines of a journal that say what was done: steps and decisions on the length, without what a clock measured.
+fn done(run: &Path) -> (Vec<String>, Vec<String>) {
+    let text = std::fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+    let (mut steps, mut plans) = (vec![], vec![]);
+    // A kill may cut the last line off.
+    for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        match line["kind"].as_str().unwrap() {
+            "plan" => plans.push(line.to_string()),
+            "step" => steps
+                .push(format!("{} {} {} {}", line["step"], line["loss"], line["learning_rate"], line["gradient_norm"])),
+            _ => {}
+        }
+    }
+    (steps, plans)
+}
+
+#[test]
+fn a_timed_run_killed_and_resumed_repeats_what_it_did_and_ends_annealed_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    // Checkpoints are rare, so that a kill loses steps and decisions, which must come again.
+    let timed = SMALL
+        .replace("--set train.epochs=8", "--max-minutes 0.1")
+        .replace("checkpoint_steps=3", "checkpoint_steps=150");
+    let (kills, mut landed, mut round) = (torture(20, 2), 0, 0u64);
+    let (mut lost_steps, mut lost_plans) = (0, 0);
+    while landed < kills {
+        let out = format!("timed-{round}");
+        let arguments = format!("pretrain --data c --out {out} {timed} --resume");
+        let moment = Duration::from_millis(1500 + below(&mut stream("timed kill", &[round]), 4000));
+        round += 1;
+        assert!(round < 20 * kills as u64, "only {landed} of {round} kills landed before the end");
+        let folder = dir.path().join(&out);
+        if ended_before_kill(dir.path(), &arguments, moment).is_some() || done(&folder).1.is_empty() {
+            continue;
+        }
+        landed += 1;
+        let (steps, plans) = done(&folder);
+        let checkpoints = folder.join("checkpoints");
+        let saved = if checkpoints.is_dir() { names(&checkpoints) } else { vec![] };
+        let saved = saved.into_iter().rfind(|name| name.starts_with("step-"));
+        let from: usize = saved.map_or(0, |name| name.rsplit('-').next().unwrap().parse().unwrap());
+        let summary = run_json(dir.path(), &arguments);
+        let (again, decided) = done(&folder);
+        assert!(again.starts_with(&steps), "a step before the kill is another one after it");
+        assert!(decided.starts_with(&plans), "a decision before the kill is another one after it");
+        lost_steps += steps.len().saturating_sub(from);
+        lost_plans += plans.iter().filter(|plan| plan_step(plan) > from as u64).count();
+        assert_eq!(Some(again.len() as u64), summary["steps"].as_u64(), "{summary}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    assert!(lost_steps > 0, "no kill cost a step");
+    println!(
+        "COUNTED: {landed} kills of timed runs, {lost_steps} steps and {lost_plans} decisions taken again as they were"
+    );
+
+    let summary =
+        run_json(dir.path(), &format!("pretrain --data c --out whole {timed}").replace("minutes 0.1", "minutes 0.2"));
+    let whole = dir.path().join("whole");
+    let seconds = summary["seconds"].as_f64().unwrap();
+    assert!((0.95..=1.05).contains(&(seconds / 12.0)), "{seconds} of 12 seconds");
+    let (steps, plans) = done(&whole);
+    let rates: Vec<f64> = steps.iter().map(|line| line.split(' ').nth_back(1).unwrap().parse().unwrap()).collect();
+    let (largest, last) = (rates.iter().copied().fold(0.0, f64::max), rates[rates.len() - 1]);
+    assert!(last < 0.15 * largest, "the learning rate ends at {last} after {largest}");
+    assert!(plans.len() > 1, "the length was looked at once only");
+    // With all decisions in its journal, a run that lost every checkpoint ends in the same bytes.
+    let weights = |run: &Path| -> Vec<(String, Vec<u8>)> {
+        outcome(run).into_iter().filter(|(name, _)| name.ends_with("safetensors") || name == "model").collect()
+    };
+    let expected = weights(&whole);
+    assert!(expected.len() > 2);
+    std::fs::remove_dir_all(whole.join("checkpoints")).unwrap();
+    run_json(
+        dir.path(),
+        &format!("pretrain --data c --out whole {timed} --resume").replace("minutes 0.1", "minutes 0.2"),
+    );
+    assert!(weights(&whole) == expected, "replayed from its journal, a timed run is another one");
+    assert_eq!(done(&whole), (steps, plans));
+}
+
+fn plan_step(plan: &str) -> u64 {
+    serde_json::from_str::<serde_json::Value>(plan).unwrap()["step"].as_u64().unwrap()
 }
 
 #[test]

@@ -17,7 +17,8 @@ use bdo_data::durable;
 use bdo_data::random::stream;
 use bdo_data::record::ValidationEntry;
 use bdo_data::target::{Target, TargetKind};
-use bdo_eval::fit::Loss;
+use bdo_eval::method::Prediction;
+use bdo_eval::outcome::predictions_tsv;
 use bdo_eval::select::loss_of;
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::Score;
@@ -50,7 +51,7 @@ pub(crate) struct BaselineArgs {
     name: Baseline,
     #[command(flatten)]
     cohort: Data,
-    /// The label to predict: a number or two classes
+    /// The label to predict: a number or classes
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     target: String,
     /// Folder for the result and the predictions; one that is there is continued
@@ -122,8 +123,8 @@ struct SeedResult {
     #[serde(default)]
     test_people_pretrained_on: usize,
     seconds: f64,
-    /// Person, true value, predicted value (in units of the label, or the probability of the second class).
-    predictions: Vec<(String, f64, f64)>,
+    /// In units of the label, or as probabilities of all classes.
+    predictions: Vec<Prediction>,
 }
 
 pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer> {
@@ -134,7 +135,7 @@ pub(crate) fn run(args: &BaselineArgs, common: &Common) -> anyhow::Result<Answer
 fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
     let plan = Plan::of(args)?;
     let cohort = Cohort::open(&args.cohort.data)?;
-    let labels = Target::of_one_output(cohort.participants(), &args.target)?;
+    let labels = Target::of(cohort.participants(), &args.target)?;
     let splits = Division::of(&cohort)?.random(&args.target, &args.repetitions.list())?;
     let identity = json!({
         "plan": plan, "target": args.target, "seed": common.seed, "cohort": splits.cohort_blake3,
@@ -170,14 +171,14 @@ fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     let work = Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set, progress, ranks };
     let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
     progress.finish();
-    let summary = summary(&results, loss_of(&labels.kind));
+    let (loss, summary) = (loss_of(&labels.kind), summary(&results, &labels.kind));
     let (task, classes) = match &labels.kind {
         TargetKind::Regression => ("number", &[][..]),
         TargetKind::Classification { classes } => ("class", classes.as_slice()),
     };
     let json = json!({
         "method": plan.name(), "target": args.target, "task": task, "classes": classes,
-        "data": args.cohort.data, "regions": regions, "parameters": plan.parameter_count(regions)?,
+        "data": args.cohort.data, "regions": regions, "parameters": plan.parameter_count(regions, loss.outputs())?,
         "plan": plan, "splits_blake3": splits.blake3, "summary": summary,
         "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
         "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
@@ -185,7 +186,8 @@ fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     if !ranks.is_first() {
         return Ok(Answer::nothing());
     }
-    durable::write(&args.out.join("predictions.tsv"), predictions(&results).as_bytes())?;
+    let seeds = results.iter().map(|result| (result.seed, result.predictions.as_slice()));
+    durable::write(&args.out.join("predictions.tsv"), predictions_tsv(&labels.kind, seeds).as_bytes())?;
     durable::write_json(&args.out.join("result.json"), &json)?;
     let text = text(plan.name(), args, &results, &summary);
     Ok(Answer::new(json, text))
@@ -273,9 +275,9 @@ impl Work<'_> {
                 (found.outcome, found.people)
             }
         };
-        let person = |(person, predicted): (&usize, &f64)| {
-            let name = &people[*person];
-            Some((name.clone(), self.labels.value(name)?, scale.to_label(*predicted)))
+        let person = |(person, said): (&usize, &Vec<f64>)| {
+            let (subject, predicted) = (people[*person].clone(), scale.said(said.clone()));
+            Some(Prediction { truth: self.labels.value(&subject)?, subject, predicted })
         };
         let predictions: Vec<_> = outcome.said.iter().filter_map(person).collect();
         let result = SeedResult {
@@ -407,40 +409,31 @@ fn without_predictions(result: &SeedResult) -> serde_json::Value {
 }
 
 /// Mean and population spread of each test metric over the seeds.
-fn summary(results: &[SeedResult], loss: Loss) -> serde_json::Value {
+fn summary(results: &[SeedResult], task: &TargetKind) -> serde_json::Value {
     let over = |pick: &dyn Fn(&Score) -> Option<f64>| {
         let found: Option<Vec<f64>> = results.iter().map(|r| pick(&r.test)).collect();
         found.map(|values| {
             let n = values.len() as f64;
             let mean = values.iter().sum::<f64>() / n;
             let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
-            json!({"mean": mean, "spread": spread})
+            json!({"mean": mean, "spread": (values.len() > 1).then_some(spread)})
         })
     };
-    match loss {
-        Loss::CrossEntropy => json!({
+    match task {
+        TargetKind::Classification { .. } => json!({
             "accuracy_percent": over(&|s| s.accuracy.map(|x| 100.0 * x)),
             "macro_f1_percent": over(&|s| s.macro_f1.map(|x| 100.0 * x)),
         }),
-        Loss::SquaredError => json!({"mse": over(&|s| Some(s.loss)), "rho": over(&|s| s.rho)}),
+        TargetKind::Regression => json!({"mse": over(&|s| Some(s.loss)), "rho": over(&|s| s.rho)}),
     }
-}
-
-fn predictions(results: &[SeedResult]) -> String {
-    let mut table = String::from("seed\tparticipant_id\ttruth\tpredicted\n");
-    for result in results {
-        for (subject, truth, predicted) in &result.predictions {
-            table.push_str(&format!("{}\t{subject}\t{truth}\t{predicted}\n", result.seed));
-        }
-    }
-    table
 }
 
 fn text(method: &str, args: &BaselineArgs, results: &[SeedResult], summary: &serde_json::Value) -> String {
     let mut text = format!("{method} on {}, {} splits, test people:", args.target, results.len());
     for (name, found) in summary.as_object().into_iter().flatten() {
-        if let (Some(mean), Some(spread)) = (found["mean"].as_f64(), found["spread"].as_f64()) {
-            text.push_str(&format!("\n  {name:<18} {mean:.4} +- {spread:.4}"));
+        if let Some(mean) = found["mean"].as_f64() {
+            let spread = found["spread"].as_f64().map_or_else(String::new, |spread| format!(" +- {spread:.4}"));
+            text.push_str(&format!("\n  {name:<18} {mean:.4}{spread}"));
         }
     }
     text

@@ -101,9 +101,9 @@ impl Plan {
         }
     }
 
-    pub(super) fn parameter_count(&self, regions: usize) -> anyhow::Result<usize> {
+    pub(super) fn parameter_count(&self, regions: usize, outputs: usize) -> anyhow::Result<usize> {
         Ok(match self {
-            Self::Connectivity { method, model, .. } => method.parameter_count(regions, model)?,
+            Self::Connectivity { method, model, .. } => method.parameter_count(regions, outputs, model)?,
             Self::Foundation { method, pretraining: Pretraining::Own(settings), .. } => {
                 method.parameter_count(regions, settings.method.size.width())
             }

@@ -180,7 +180,6 @@ impl Method for BaselineRow {
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        task.target.has_one_output().map_err(other)?;
         let scale = task.target.scale(&task.split.train);
         let label = |subject: &str| task.target.value(subject).map(|y| scale.to_loss(y) as f32);
         let seed = stream("baseline run", &[0, task.seed]).next_u64();
@@ -193,19 +192,15 @@ impl Method for BaselineRow {
                 let outcome = method.run(set.regions(), &keys, &parts, &run, &Unobserved).map_err(other)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();
-                let parameters = method.parameter_count(set.regions(), &keys).map_err(other)?;
+                let parameters = method.parameter_count(set.regions(), loss.outputs(), &keys).map_err(other)?;
                 Found { outcome, people: set.people().to_vec(), flags, parameters }
             }
             Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label)?,
         };
-        let said = found.outcome.said.iter().filter_map(|(&person, &predicted)| {
+        let said = found.outcome.said.iter().filter_map(|(&person, said)| {
             let subject = found.people[person].clone();
             let truth = task.target.value(&subject)?;
-            let predicted = match loss {
-                Loss::CrossEntropy => vec![1.0 - predicted, predicted],
-                Loss::SquaredError => vec![scale.to_label(predicted)],
-            };
-            Some(Prediction { subject, truth, predicted })
+            Some(Prediction { subject, truth, predicted: scale.said(said.clone()) })
         });
         let fitted_on = format!("{} {}", self.fingerprint(), task.split.blake3);
         Ok(Outcome {

@@ -36,6 +36,7 @@ use bdo_eval::comparison::{
 use bdo_eval::confound::Nuisance;
 use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{Method, Task};
+use bdo_eval::part::Parts;
 use bdo_eval::reference::{ClosedForm, NoBrain};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{ModelDirectory, TrainingPeople};
@@ -155,7 +156,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     }
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let rows = with_possible_twins(rows, args, pretrained.as_ref(), &cohort, common);
-    let impossible = impossible(&rows, &targets, common);
+    let impossible = impossible(&rows, &targets, &splits.splits, args, common);
     let flags = guarded(&splits.splits, &division, pretrained.as_ref().map(|model| &model.people))?;
 
     let nuisance = Arc::new(Nuisance::of(&cohort));
@@ -215,8 +216,8 @@ struct Field<'a> {
     /// By split, what a table must say about pre-training.
     flags: RefCell<BTreeMap<String, Vec<String>>>,
     targets: &'a [Target],
-    /// Rows that cannot predict a label, with the reason: known before work begins.
-    impossible: Vec<(String, String, String)>,
+    /// Known before work begins.
+    impossible: Vec<Impossible>,
 }
 
 impl Field<'_> {
@@ -228,9 +229,10 @@ impl Field<'_> {
             for split in splits {
                 let flags = all_flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
                 for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
-                    let impossible =
-                        |(row, of, _): &&(String, String, String)| row == method.name() && *of == target.name;
-                    if let Some((_, _, reason)) = self.impossible.iter().find(impossible) {
+                    let impossible = |it: &&Impossible| {
+                        it.row == method.name() && it.target == target.name && it.split_blake3 == split.blake3
+                    };
+                    if let Some(Impossible { reason, .. }) = self.impossible.iter().find(impossible) {
                         done.leave_out(method.name(), target, split, reason.clone(), self.common);
                         continue;
                     }
@@ -402,19 +404,39 @@ fn footnotes(rows: &[Asked]) -> Vec<Footnote> {
     if methods.is_empty() { vec![] } else { vec![Footnote { methods, text: text.to_owned() }] }
 }
 
-/// Every row with every label, before anything is trained: what cannot be done is said now and is a dash in the table.
-fn impossible(rows: &[Asked], targets: &[Target], common: &Common) -> Vec<(String, String, String)> {
+/// A row that has no result for a label under a split, and why.
+struct Impossible {
+    row: String,
+    target: String,
+    split_blake3: String,
+    reason: String,
+}
+
+/// Every row with every label under every split, before anything is trained: what cannot be done is said now and is a dash in
+/// the table.
+fn impossible(
+    rows: &[Asked],
+    targets: &[Target],
+    splits: &[Split],
+    args: &CompareArgs,
+    common: &Common,
+) -> Vec<Impossible> {
     let mut found = vec![];
-    for row in rows.iter().filter(|row| row.members().iter().any(|row| row.has_one_output())) {
-        for target in targets {
-            if let Err(error) = target.has_one_output() {
-                found.push((row.name(), target.name.clone(), error.to_string()));
+    for row in rows.iter().filter(|row| row.members().iter().any(|row| row.is_chosen_by_validation())) {
+        for (target, split) in targets.iter().flat_map(|target| splits.iter().map(move |split| (target, split))) {
+            if let (true, Err(error)) = (is_of(args, split, target), Parts::check_people(target, split)) {
+                found.push(Impossible {
+                    row: row.name(),
+                    target: target.name.clone(),
+                    split_blake3: split.blake3.clone(),
+                    reason: error.to_string(),
+                });
             }
         }
     }
-    if let Some((row, target, reason)) = found.first() {
+    if let Some(Impossible { row, target, reason, .. }) = found.first() {
         let more = if found.len() > 1 { format!(" (and {} more)", found.len() - 1) } else { String::new() };
-        note(common, &format!("{row} cannot predict {target}, its cell will be a dash: {reason}{more}"));
+        note(common, &format!("{row} cannot predict {target} under every split: {reason}{more}"));
     }
     found
 }
@@ -443,7 +465,12 @@ fn splits(args: &CompareArgs, division: &Division<'_>) -> Result<SplitManifest, 
 /// train for long are not trained five times more for it.
 fn is_asked(args: &CompareArgs, method: &dyn Method, split: &Split, target: &Target) -> bool {
     let left_out = method.trains_for_long() && matches!(split.scheme(), Scheme::LeaveSiteOut { .. });
-    !left_out && (args.people.stratify_by.is_some() || Some(target.name.as_str()) == split.target())
+    !left_out && is_of(args, split, target)
+}
+
+/// Whether people were divided for this label.
+fn is_of(args: &CompareArgs, split: &Split, target: &Target) -> bool {
+    args.people.stratify_by.is_some() || Some(target.name.as_str()) == split.target()
 }
 
 /// One division for all targets leaves nobody out, so nobody may lack a value.

@@ -108,9 +108,9 @@ impl Row {
         }
     }
 
-    /// Whether it predicts a number or the second of two classes, and nothing else.
-    pub(crate) fn has_one_output(self) -> bool {
-        self.is_baseline() || matches!(self, Self::Bdo(BdoRow::Probe { .. } | BdoRow::Finetune))
+    /// Whether it is chosen by the scores of validation people, which two classes need both of.
+    pub(crate) fn is_chosen_by_validation(self) -> bool {
+        matches!(self, Self::Bdo(BdoRow::Probe { .. } | BdoRow::Finetune))
     }
 
     /// Epochs its authors train it for: with labels for the networks over connectomes, before them for token models.

@@ -152,17 +152,17 @@ fn answer(
         let scan = setup.cohort.scan(i)?;
         // Tables begin with the first answer: a scan that cannot be looked at leaves none.
         let mut tables: Option<ScanTables> = None;
-        let answered =
-            answerer.answer(&scan, &setup.intake, &plan(&scan)?, [common.seed, i as u64], |block, unseen| {
-                rows_written += block.times_seconds.len();
-                filled += unseen;
-                table.add(&scan.id, &block)?;
-                example.get_or_insert_with(|| Example::of(setup, &scan)).add(&scan, &block, regions);
-                if tables.is_none() && !asked.no_bids {
-                    tables = Some(ScanTables::create(setup, &scan, description)?);
-                }
-                Ok::<(), anyhow::Error>(tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))?)
-            })?;
+        let plan = plan(&scan)?;
+        let answered = answerer.answer(&scan, &setup.intake, &plan, [common.seed, i as u64], |block, unseen| {
+            rows_written += block.times_seconds.len();
+            filled += unseen;
+            table.add(&scan.id, &block)?;
+            example.get_or_insert_with(|| Example::of(setup, &scan)).add(&scan, &plan, &block, regions);
+            if tables.is_none() && !asked.no_bids {
+                tables = Some(ScanTables::create(setup, &scan, description)?);
+            }
+            Ok::<(), anyhow::Error>(tables.as_mut().map_or(Ok(()), |tables| tables.add(&block, regions))?)
+        })?;
         if !answered {
             passed_over.push(scan.id.to_string());
             continue;
@@ -205,6 +205,25 @@ fn answer(
     Ok(Answer::new(facts, text).rejected(!passed_over.is_empty()))
 }
 
+/// Leaves an example of a scan of which frames were hidden, for the page of scores: bands over what was not shown.
+pub(super) fn keep_example(setup: &Setup, number: usize, hidden: Vec<bool>, common: &Common) -> anyhow::Result<()> {
+    let (scan, regions) = (setup.cohort.scan(number)?, setup.intake.regions());
+    let answerer = Answerer {
+        engine: setup.engine(),
+        calibration: setup.calibration.as_ref(),
+        uncertainty: setup.uncertainty,
+        keep_observed: false,
+    };
+    let plan = ScanPlan { hidden, ..ScanPlan::whole(&scan, regions) };
+    let mut example = Example::of(setup, &scan);
+    let seed = [common.seed, number as u64];
+    let answered = answerer.answer(&scan, &setup.intake, &plan, seed, |block, _| {
+        example.add(&scan, &plan, &block, regions);
+        Ok::<(), EvalError>(())
+    })?;
+    if answered { Ok(setup.folder.write_json("example.json", &example)?) } else { Ok(()) }
+}
+
 /// A few regions of the first scan with their bands, for the page of the folder.
 #[derive(serde::Serialize)]
 struct Example {
@@ -217,6 +236,8 @@ struct Example {
     truth: Vec<Vec<f64>>,
     mean: Vec<Vec<f64>>,
     sd: Vec<Vec<f64>>,
+    /// Whether the model was shown the row.
+    shown: Vec<bool>,
     #[serde(skip)]
     picked: Vec<usize>,
     #[serde(skip)]
@@ -237,13 +258,14 @@ impl Example {
             truth: vec![vec![]; picked.len()],
             mean: vec![vec![]; picked.len()],
             sd: vec![vec![]; picked.len()],
+            shown: vec![],
             columns: picked.iter().map(|r| setup.intake.columns()[*r]).collect(),
             picked,
         }
     }
 
     /// Adds rows of the scan it is of; those of others are passed over.
-    fn add(&mut self, scan: &Scan, block: &Block, regions: usize) {
+    fn add(&mut self, scan: &Scan, plan: &ScanPlan, block: &Block, regions: usize) {
         if scan.id.to_string() != self.scan {
             return;
         }
@@ -252,6 +274,7 @@ impl Example {
             let close = |t: &f64| (t - first - time).abs() < 1e-6 * scan.tr_seconds;
             let frame = scan.frame_times_seconds.iter().position(close);
             self.times_seconds.push(*time);
+            self.shown.push(frame.is_some_and(|frame| !plan.hidden[frame]));
             for (i, region) in self.picked.iter().enumerate() {
                 let measured = frame.map_or(f32::NAN, |frame| scan.series[frame * columns + self.columns[i]]);
                 self.truth[i].push(f64::from(measured));

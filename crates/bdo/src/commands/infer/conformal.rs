@@ -10,7 +10,7 @@ use bdo_data::durable;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::target::{Target, TargetKind};
 use bdo_eval::conformal::Conformal;
-use bdo_eval::fitted::FittedHead;
+use bdo_eval::fitted::{FittedHead, mean_of};
 use bdo_eval::predict::predict;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -55,11 +55,6 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
         bail!("--level: expected a chance above 0 and below 1, found {}", args.level);
     }
     let head = FittedHead::read(&args.from.head)?;
-    if let TargetKind::Classification { classes } = &head.task
-        && classes.len() > 2
-    {
-        bail!("{}: expected a head for a number or two classes, found {}", args.from.head.display(), classes.len());
-    }
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
     let progress = Progress::start("predict", cohort.len(), common)?;
@@ -69,18 +64,14 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
     note_namesakes(predictions.namesakes, common);
     // Names of the head's splits mean nothing in another study.
     let used = if predictions.same_study { used_people(&args.from.head) } else { Vec::new() };
-    let mut people: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut people: BTreeMap<&str, Vec<Vec<f64>>> = BTreeMap::new();
     for scan in predictions.scans.iter().filter(|s| !s.seen_by_head) {
         let subject = scan.row.subject.as_str();
         if target.value(subject).is_some() && !used.iter().any(|u| u == subject) {
-            people.entry(subject).or_default().push(scan.said());
+            people.entry(subject).or_default().push(scan.mean());
         }
     }
-    let (mut said, mut truths) = (Vec::new(), Vec::new());
-    for (subject, values) in &people {
-        said.push(values.iter().sum::<f64>() / values.len() as f64);
-        truths.push(target.values[*subject]);
-    }
+    let said: Vec<Said> = people.iter().map(|(subject, scans)| (mean_of(scans), target.values[*subject])).collect();
     let least = (1.0 / (1.0 - args.level)).ceil() as usize;
     if said.len() < least {
         bail!(
@@ -91,7 +82,7 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
         );
     }
     let all: Vec<usize> = (0..said.len()).collect();
-    let conformal = calibrate(&head.task, args.level, &said, &truths, &all);
+    let conformal = calibrate(args.level, &said, &all);
     let file = CalibratedHead {
         format: FORMAT.to_owned(),
         target: head.target.clone(),
@@ -100,7 +91,7 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
         conformal,
     };
     durable::write(&args.out, (serde_json::to_string_pretty(&file)? + "\n").as_bytes())?;
-    let checked = halvings(&head.task, args, &said, &truths, common.seed);
+    let checked = halvings(args, &said, common.seed);
     let wide = match &head.task {
         TargetKind::Regression => format!("intervals reach {:.3} to either side", file.conformal.threshold),
         TargetKind::Classification { .. } => {
@@ -130,15 +121,11 @@ fn used_people(head: &Path) -> Vec<String> {
     splits.iter().flat_map(|s| s.validation.subjects().iter().chain(s.train.subjects()).cloned()).collect()
 }
 
-fn calibrate(task: &TargetKind, level: f64, said: &[f64], truths: &[f64], people: &[usize]) -> Conformal {
-    let pick = |values: &[f64]| -> Vec<f64> { people.iter().map(|&i| values[i]).collect() };
-    match task {
-        TargetKind::Regression => Conformal::of_numbers(level, &pick(said), &pick(truths)),
-        TargetKind::Classification { .. } => {
-            let second: Vec<bool> = people.iter().map(|&i| truths[i] > 0.5).collect();
-            Conformal::of_classes(level, &pick(said), &second)
-        }
-    }
+/// What is said of a person, and what is true.
+type Said = (Vec<f64>, f64);
+
+fn calibrate(level: f64, said: &[Said], people: &[usize]) -> Conformal {
+    Conformal::of_people(level, people.iter().map(|&i| (said[i].0.as_slice(), said[i].1)))
 }
 
 #[derive(Serialize)]
@@ -149,7 +136,7 @@ struct Halvings {
 }
 
 /// Calibrates on random halves and looks at the others.
-fn halvings(task: &TargetKind, args: &ConformalArgs, said: &[f64], truths: &[f64], seed: u64) -> Option<Halvings> {
+fn halvings(args: &ConformalArgs, said: &[Said], seed: u64) -> Option<Halvings> {
     let half = said.len() / 2;
     if half < 2 || args.splits == 0 {
         return None;
@@ -158,21 +145,13 @@ fn halvings(task: &TargetKind, args: &ConformalArgs, said: &[f64], truths: &[f64
     for split in 0..args.splits {
         let mut order: Vec<usize> = (0..said.len()).collect();
         shuffle(&mut order, &mut stream("conformal halves", &[seed, split]));
-        let conformal = calibrate(task, args.level, said, truths, &order[..half]);
-        for &i in &order[half..] {
+        let conformal = calibrate(args.level, said, &order[..half]);
+        for (said, truth) in order[half..].iter().map(|&i| &said[i]) {
             count += 1;
-            match task {
-                TargetKind::Regression => {
-                    let [low, high] = conformal.interval(said[i]);
-                    inside += usize::from(low <= truths[i] && truths[i] <= high);
-                    decided += usize::from(conformal.threshold.is_finite());
-                }
-                TargetKind::Classification { .. } => {
-                    let set = conformal.set(said[i]);
-                    inside += usize::from(set.holds(truths[i] > 0.5));
-                    decided += usize::from(set.is_decided());
-                }
-            }
+            inside += usize::from(conformal.holds(said, *truth));
+            let is_decided =
+                if said.len() == 1 { conformal.threshold.is_finite() } else { conformal.set(said).len() == 1 };
+            decided += usize::from(is_decided);
         }
     }
     let n = count as f64;

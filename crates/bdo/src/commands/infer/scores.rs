@@ -2,12 +2,14 @@
 
 use anyhow::bail;
 use bdo_data::durable;
+use bdo_data::random::{shuffle, stream};
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
 use bdo_eval::infer::score::FillScore;
 use serde_json::json;
 
 use super::super::evaluate::{People, scans_of};
+use super::answer::keep_example;
 use super::calibrate::coverage_table;
 use super::{ForecastArgs, ImputeArgs, Setup};
 use crate::answer::{Answer, note};
@@ -38,6 +40,12 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
     });
     setup.folder.write_json("scores.json", &facts)?;
     setup.folder.write_json("inference.json", &json!({"verb": "impute", "scored": true}))?;
+    // The example hides the middle one of the shares that were asked for.
+    let (share, frames) = (args.missing[args.missing.len() / 2], setup.cohort.index()[scans[0]].frames);
+    let mut order: Vec<usize> = (0..frames).collect();
+    shuffle(&mut order, &mut stream("example of an imputation", &[common.seed]));
+    let away = &order[..(share * frames as f64) as usize];
+    keep_example(&setup, scans[0], (0..frames).map(|frame| away.contains(&frame)).collect(), common)?;
     let text = coverage_table(&scores);
     durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
     Ok(Answer::new(facts, text))
@@ -84,6 +92,12 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
     });
     setup.folder.write_json("scores.json", &facts)?;
     setup.folder.write_json("inference.json", &json!({"verb": "forecast", "scored": true}))?;
+    let long = scans.iter().find(|i| setup.cohort.index()[**i].frames > args.horizon as usize + 10);
+    if let Some(&number) = long {
+        let frames = setup.cohort.index()[number].frames;
+        let hidden = (0..frames).map(|frame| frame + args.horizon as usize >= frames).collect();
+        keep_example(&setup, number, hidden, common)?;
+    }
     durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
     Ok(Answer::new(facts, text))
 }
