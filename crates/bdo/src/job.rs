@@ -14,7 +14,7 @@ use bdo_mpi::library::LIBRARY_VARIABLE;
 use bdo_mpi::world::World;
 use bdo_train::bdo::RunError;
 use bdo_train::fit::FitError;
-use bdo_train::ranks::{Alone, Ranks};
+use bdo_train::ranks::{Alone, Ranks, RanksError};
 
 use clap::Args;
 use serde::Serialize;
@@ -113,13 +113,20 @@ impl Job {
 
 /// Whether all ranks come to this end together.
 fn is_agreed(error: &anyhow::Error) -> bool {
-    let fit = |error: &FitError| matches!(error, FitError::Interrupted { .. } | FitError::Diverged);
+    // Where ranks differ, all of them have found it.
+    let fit = |error: &FitError| {
+        matches!(
+            error,
+            FitError::Interrupted { .. } | FitError::Diverged | FitError::Ranks(RanksError::Different { .. })
+        )
+    };
     let labelled = |error: &SupervisedError| match error {
         SupervisedError::Interrupted { .. } => true,
         SupervisedError::Fit(error) => fit(error),
         _ => false,
     };
     error.is::<Stopped>()
+        || matches!(error.downcast_ref(), Some(RanksError::Different { .. }))
         || matches!(error.downcast_ref(), Some(RunError::Fit(error)) if fit(error))
         || matches!(error.downcast_ref(), Some(TokenRunError::Fit(error)) if fit(error))
         || matches!(error.downcast_ref(), Some(EvalError::Interrupted))
