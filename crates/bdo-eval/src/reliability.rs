@@ -49,20 +49,14 @@ pub fn reliability(first: &[f32], second: &[f32], width: usize) -> Option<Reliab
         |values: &[f32], c: usize| -> Vec<f64> { (0..people).map(|p| f64::from(values[p * width + c])).collect() };
     let mut icc: Vec<f64> = (0..width).map(|c| icc_of_pairs(&column(first, c), &column(second, c))).collect();
     icc.sort_by(f64::total_cmp);
-    // Features have very different means; a correlation over raw features would be that of the means.
-    let standard = |values: &[f32]| {
-        let mut out = vec![0.0; people * width];
-        for c in 0..width {
-            let both = [column(first, c), column(second, c)].concat();
-            let mean = both.iter().sum::<f64>() / both.len() as f64;
-            let sd = (both.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / both.len() as f64).sqrt();
-            for p in 0..people {
-                out[p * width + c] = if sd > 0.0 { (f64::from(values[p * width + c]) - mean) / sd } else { 0.0 };
-            }
-        }
-        out
+    // Features have very different means; a correlation over raw features would be that of the means. Their scales stay: how far
+    // to trust a number is part of a feature.
+    let mean = |c: usize| [column(first, c), column(second, c)].concat().iter().sum::<f64>() / (2 * people) as f64;
+    let means: Vec<f64> = (0..width).map(mean).collect();
+    let centred = |values: &[f32]| -> Vec<f64> {
+        values.iter().enumerate().map(|(k, x)| f64::from(*x) - means[k % width]).collect()
     };
-    let (first, second) = (standard(first), standard(second));
+    let (first, second) = (centred(first), centred(second));
     let row = |values: &[f64], p: usize| values[p * width..(p + 1) * width].to_vec();
     let (mut identified, mut same, mut different) = (0usize, 0.0, 0.0);
     for p in 0..people {

@@ -79,7 +79,7 @@ fn tune() -> bool {
 mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn freed_buffers_are_kept_until_they_are_handed_back() {
+    fn freed_buffers_are_handed_back() {
         let resident = || -> usize {
             let text = std::fs::read_to_string("/proc/self/statm").unwrap();
             text.split(' ').nth(1).unwrap().parse().unwrap()
@@ -87,9 +87,8 @@ mod tests {
         assert!(super::tune_allocator());
         let before = resident();
         drop(std::hint::black_box(vec![1u8; 256 << 20]));
-        // Pages of 4 KiB; other tests of this process allocate meanwhile.
-        assert!(resident() > before + (200 << 8), "kept");
         super::release_freed();
+        // Pages of 4 KiB; other tests of this process allocate meanwhile.
         assert!(resident() < before + (100 << 8), "handed back");
     }
 

@@ -399,10 +399,10 @@ mod tests {
         let (people, entries) = (60, 40);
         let mut stream = Stream::named(3, "weights");
         let mut normal = || stream.normal();
-        // Entry 0 belongs to the person, entry 1 to the half; both vary as much.
+        // Entry 0 belongs to the person, entry 1 to the half.
         let (mut scans, mut halves) = (vec![], vec![]);
         for _ in 0..people {
-            let own = 5.0 * normal();
+            let own = 15.0 * normal();
             let half = [0, 1].map(|_| {
                 let mut values: Vec<f32> = (0..entries).map(|_| 0.1 * normal() as f32).collect();
                 values[0] += own as f32;

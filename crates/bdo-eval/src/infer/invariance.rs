@@ -78,7 +78,7 @@ pub struct ChangeScore {
     pub change: Change,
     /// Scans compared.
     pub scans: usize,
-    /// Mean correlation of the two features of a scan, each feature centred and scaled over scans.
+    /// Mean correlation of the two features of a scan, each number centred over scans.
     pub similarity: f64,
     /// The same between different scans.
     pub between: f64,
@@ -120,18 +120,14 @@ pub fn invariance(
 
 fn compare(change: Change, whole: &[Vec<f32>], changed: &[Vec<f32>]) -> ChangeScore {
     let (n, width) = (whole.len(), whole[0].len());
-    // Scaled by the unchanged scans only, so that a shift common to all changed ones counts against the feature.
-    let mut scale = vec![(0.0f64, 0.0f64); width];
-    for (c, (mean, sd)) in scale.iter_mut().enumerate() {
-        *mean = whole.iter().map(|row| f64::from(row[c])).sum::<f64>() / n as f64;
-        *sd = (whole.iter().map(|row| (f64::from(row[c]) - *mean).powi(2)).sum::<f64>() / n as f64).sqrt();
-    }
-    let standard = |row: &Vec<f32>| -> Vec<f64> {
-        let z = |(x, (mean, sd)): (&f32, &(f64, f64))| if *sd > 0.0 { (f64::from(*x) - mean) / sd } else { 0.0 };
-        row.iter().zip(&scale).map(z).collect()
-    };
+    // Centred on the unchanged scans only, so that a shift common to all changed ones counts against the feature. Not scaled:
+    // how far to trust a coordinate is part of the feature.
+    let mean = |c: usize| whole.iter().map(|row| f64::from(row[c])).sum::<f64>() / n as f64;
+    let means: Vec<f64> = (0..width).map(mean).collect();
+    let centred =
+        |row: &Vec<f32>| -> Vec<f64> { row.iter().zip(&means).map(|(x, mean)| f64::from(*x) - mean).collect() };
     let (whole, changed): (Vec<_>, Vec<_>) =
-        (whole.iter().map(standard).collect(), changed.iter().map(standard).collect());
+        (whole.iter().map(centred).collect(), changed.iter().map(centred).collect());
     let (mut own, mut others, mut identified) = (0.0, 0.0, 0usize);
     for (i, row) in changed.iter().enumerate() {
         let alike: Vec<f64> = whole.iter().map(|other| correlation(row, other)).collect();
@@ -162,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_recognised_and_noise_is_not() {
-        let row = |i: usize| (0..8).map(|c| ((i * 37 + c * 101) % 17) as f32).collect::<Vec<_>>();
+        let row = |i: usize| (0..8).map(|c| ((i * i * 37 + c * c * 101 + i * c * 13) % 23) as f32).collect::<Vec<_>>();
         let whole: Vec<Vec<f32>> = (0..9).map(row).collect();
         let same = compare(Change::Jitter, &whole, &whole);
         assert!((same.similarity - 1.0).abs() < 1e-9 && same.identified == 1.0);

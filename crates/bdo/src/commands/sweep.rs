@@ -160,16 +160,15 @@ impl Bench<'_> {
             let scored = run_task(&method, &task, "", &[]).map(|result| result.metrics.get(metric));
             // One score that cannot be given is a dash, not the end of a sweep.
             let score = match scored {
-                Ok(score) => score.filter(|value| value.is_finite()),
-                Err(error) => {
-                    complain(common, &format!("warning: {}, split {seed}: {error}", target.name));
-                    None
-                }
+                Ok(score) => score
+                    .filter(|value| value.is_finite())
+                    .ok_or_else(|| format!("{metric} is undefined for {} people", split.test.subjects().len())),
+                Err(error) => Err(error.to_string()),
             };
-            if score.is_none() {
-                let tested = split.test.subjects().len();
-                complain(common, &format!("warning: {metric} of {} is undefined for {tested} people", target.name));
+            if let Err(reason) = &score {
+                complain(common, &format!("warning: {}, split {seed}: {reason}", target.name));
             }
+            let score = score.ok();
             found.insert(target.name.clone(), json!(score));
         }
         Ok(found)

@@ -118,10 +118,7 @@ fn labels_are_learned_to_the_same_bytes_by_any_number_of_ranks() {
     // Two micro-batches of eight visits in a step of fine-tuning; one in a step of the others, for whose statistics of a batch
     // there is no other way.
     let works = [
-        (
-            "finetune --model run/model --epochs 2 --budget 1 --frames 16 --seeds 0,1 --target sex".to_owned(),
-            vec![2, 3],
-        ),
+        ("finetune --model run/model --epochs 2 --budget 1 --seeds 0,1 --target sex".to_owned(), vec![2, 3]),
         ("baseline brainnetcnn --epochs 2 --seeds 0 --target sex".to_owned(), vec![2]),
         (
             format!(

@@ -145,12 +145,12 @@ fn rows_of_token_models_have_time_memory_and_parameters() {
         let rows = table["summary"]["rows"].as_array().unwrap();
         let row = rows.iter().find(|row| row["method"] == name).unwrap();
         assert!(row["wall_seconds"].as_f64().unwrap() > 0.0 && row["parameters"].as_u64().unwrap() > 0, "{row}");
-        assert!(row["peak_rss_mib"].as_f64().unwrap() > 1.0, "{row}");
+        assert!(row["own_mib"].as_f64().unwrap() >= 0.0, "{row}");
         let cut = row["flags"].as_array().unwrap().iter().any(|f| f.as_str().unwrap().contains("the public code"));
         assert_eq!(cut, name != "fc", "{row}");
     }
     let markdown = std::fs::read_to_string(dir.path().join("o/table.md")).unwrap();
-    assert!(markdown.contains("| parameters | seconds | MiB | flags |"), "{markdown}");
+    assert!(markdown.contains("| trained | frozen | seconds | MiB | flags |"), "{markdown}");
     // Every pre-training is one run folder a method and split, and none has seen a test person.
     assert_eq!(names(&dir.path().join("o/pretraining")).len(), 4);
 }
