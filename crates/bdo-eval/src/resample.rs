@@ -3,6 +3,7 @@
 use bdo_data::random;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::student::two_sided_p;
 
@@ -75,6 +76,46 @@ pub fn permutation_p(
         })
         .count();
     Some((1 + as_high) as f64 / (1 + permutations) as f64)
+}
+
+/// Errors of two predictors at the same scans, compared over people.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PairedErrors {
+    /// Mean over people of the first minus the second.
+    pub difference: f64,
+    /// 95 % interval of the difference, people drawn with replacement; none of fewer than two.
+    pub interval: Option<Interval>,
+    /// Share of people with a smaller error by the first.
+    pub lower: f64,
+}
+
+/// Compares the errors of scans, each with its person; a person with several scans counts once. None without scans.
+pub fn paired_errors(people: &[&str], first: &[f64], second: &[f64]) -> Option<PairedErrors> {
+    const RESAMPLES: usize = 2000;
+    let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (person, (a, b)) in people.iter().zip(first.iter().zip(second)) {
+        let (sum, count) = sums.entry(person).or_default();
+        *sum += a - b;
+        *count += 1.0;
+    }
+    let differences: Vec<f64> = sums.into_values().map(|(sum, count)| sum / count).collect();
+    let count = Some(differences.len() as f64).filter(|n| *n > 0.0)?;
+    let mean = |drawn: &[usize]| Some(drawn.iter().map(|&k| differences[k]).sum::<f64>() / count);
+    Some(PairedErrors {
+        difference: differences.iter().sum::<f64>() / count,
+        interval: (count > 1.0).then(|| bootstrap(differences.len(), RESAMPLES, 0.95, 0, mean)).flatten(),
+        lower: differences.iter().filter(|d| **d < 0.0).count() as f64 / count,
+    })
+}
+
+impl std::fmt::Display for PairedErrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:+.4}", self.difference)?;
+        if let Some(Interval { low, high }) = self.interval {
+            write!(f, " [{low:+.4}, {high:+.4}]")?;
+        }
+        write!(f, ", lower in {:.0} % of people", 100.0 * self.lower)
+    }
 }
 
 /// Two methods compared over the same repeated splits.
@@ -162,5 +203,23 @@ mod tests {
         assert_eq!(corrected_comparison(&[0.1], 0.3), None);
         assert_eq!(corrected_comparison(&[0.0, 0.0, 0.0], 0.3).unwrap().p, Some(1.0));
         assert_eq!(corrected_comparison(&[0.1, 0.1], 0.3).unwrap().p, None);
+    }
+
+    /// One person with three scans counts once; the interval is that of the mean over people.
+    #[test]
+    fn errors_are_compared_over_people() {
+        let people = ["a", "a", "a", "b", "c"];
+        let found = paired_errors(&people, &[1.0, 2.0, 3.0, 1.0, 5.0], &[4.0, 4.0, 4.0, 2.0, 4.0]).unwrap();
+        assert!((found.difference - (-2.0 - 1.0 + 1.0) / 3.0).abs() < 1e-12 && (found.lower - 2.0 / 3.0).abs() < 1e-12);
+        let interval = found.interval.unwrap();
+        assert!(interval.low < -1.5 && interval.high > 0.0, "{interval:?}");
+        let far: Vec<String> = (0..40).map(|k| k.to_string()).collect();
+        let names: Vec<&str> = far.iter().map(String::as_str).collect();
+        let second: Vec<f64> = (0..40).map(|k| 2.0 + 0.1 * f64::from(k % 5)).collect();
+        let told = paired_errors(&names, &[1.0; 40], &second).unwrap();
+        let interval = told.interval.unwrap();
+        assert!(interval.low < -1.2 && -1.2 < interval.high && interval.high - interval.low < 0.1, "{interval:?}");
+        assert_eq!(paired_errors(&["a"], &[1.0], &[2.0]).unwrap().interval, None);
+        assert_eq!(paired_errors(&[], &[], &[]), None);
     }
 }

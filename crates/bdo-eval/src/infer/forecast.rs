@@ -3,6 +3,7 @@
 use crate::error::EvalError;
 use crate::infer::score::Question;
 use crate::interval::{IntervalScore, IntervalTally};
+use crate::resample::{PairedErrors, paired_errors};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
 use bdo_data::scan::Scan;
@@ -31,6 +32,8 @@ pub struct HorizonScore {
     pub model: IntervalScore,
     /// Mean squared error of the simple forecasts.
     pub others: [f64; 5],
+    /// The model's errors less those of each simple forecast, as shares of the variance of each scan's visible frames.
+    pub against: [Option<PairedErrors>; 5],
 }
 
 /// `x' = A x` between neighbouring frames, one matrix for each repetition time, fitted on training people.
@@ -154,9 +157,10 @@ pub fn forecast_skill(
     let contract = &question.engine.frozen().contract;
     let intake = Intake::new(contract, question.cohort)?;
     let mut tallies = vec![IntervalTally::new(question.calibration.half_widths); horizon];
-    let mut errors = vec![[0.0f64; 5]; horizon];
-    let (mut seconds, mut counts) = (vec![0.0; horizon], vec![0usize; horizon]);
-    let mut scored = 0usize;
+    // By frames ahead, then by scan: those of the simple forecasts, then of the model.
+    let mut errors = vec![Vec::<[f64; 6]>::new(); horizon];
+    let mut seconds = vec![0.0; horizon];
+    let (mut people, mut sizes) = (vec![], vec![]);
     for (done, &i) in question.scans.iter().enumerate() {
         if observer.stop_requested() {
             return Err(EvalError::Interrupted);
@@ -165,24 +169,26 @@ pub fn forecast_skill(
         let scan = question.cohort.scan(i)?;
         let Some(masked) = tail_visit(&intake, &scan, horizon, most_frames) else { continue };
         let Some(matrix) = autoregression.matrix(scan.tr_seconds) else { continue };
-        scored += 1;
+        people.push(question.cohort.index()[i].id.subject.as_str());
+        sizes.push(masked.visible_mean_square().max(f64::MIN_POSITIVE));
         let regions = masked.region_valid.len();
+        let valid = masked.region_valid.iter().filter(|v| **v).count() as f64;
         let first_hidden = masked.context.len() - horizon;
+        let mut squares = vec![[0.0f64; 6]; horizon];
         question.each_hidden(&masked, i as u64, |row, mean, sd, truth| {
             tallies[row - first_hidden].add(mean, sd, truth);
+            squares[row - first_hidden][5] += (mean - truth).powi(2);
         })?;
         let last: Vec<f64> =
             masked.values[(first_hidden - 1) * regions..first_hidden * regions].iter().map(|x| f64::from(*x)).collect();
         let kriging = Predictor::Kriging.predict(&masked, regions, question.correlation);
         let mut state = last.clone();
-        for ahead in 0..horizon {
+        for (ahead, squares) in squares.iter_mut().enumerate() {
             state = autoregression.step(matrix, &state);
             let row = first_hidden + ahead;
             let since = masked.times_seconds[row] - masked.times_seconds[first_hidden - 1];
             let decay = question.correlation.at(scan.tr_seconds).clamp(0.0, 1.0).powf(since / scan.tr_seconds);
             seconds[ahead] += since;
-            counts[ahead] += 1;
-            let valid = masked.region_valid.iter().filter(|v| **v).count() as f64;
             for region in (0..regions).filter(|&r| masked.region_valid[r]) {
                 let truth = f64::from(masked.values[row * regions + region]);
                 let said = [
@@ -192,22 +198,25 @@ pub fn forecast_skill(
                     state[region],
                     f64::from(kriging[row * regions + region]),
                 ];
-                for (sum, x) in errors[ahead].iter_mut().zip(said) {
-                    *sum += (x - truth).powi(2) / valid;
-                }
+                squares.iter_mut().zip(said).for_each(|(sum, x)| *sum += (x - truth).powi(2));
             }
+            errors[ahead].push(squares.map(|sum| sum / valid));
         }
     }
+    let count = people.len();
     let score = |ahead: usize| {
-        let n = counts[ahead].max(1) as f64;
+        let of = |which: usize| errors[ahead].iter().map(move |scan| scan[which]);
+        let relative = |which: usize| of(which).zip(&sizes).map(|(error, size)| error / size).collect::<Vec<f64>>();
+        let against = |which: usize| paired_errors(&people, &relative(5), &relative(which));
         HorizonScore {
             frames_ahead: ahead + 1,
-            seconds_ahead: seconds[ahead] / n,
+            seconds_ahead: seconds[ahead] / count.max(1) as f64,
             model: tallies[ahead].score(),
-            others: errors[ahead].map(|sum| sum / n),
+            others: std::array::from_fn(|which| of(which).sum::<f64>() / count.max(1) as f64),
+            against: std::array::from_fn(against),
         }
     };
-    Ok(((0..horizon).map(score).collect(), scored))
+    Ok(((0..horizon).map(score).collect(), count))
 }
 
 #[cfg(test)]

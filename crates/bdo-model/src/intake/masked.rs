@@ -27,6 +27,19 @@ pub struct Units {
     pub scale: Vec<f64>,
 }
 
+impl Masked {
+    /// Mean square of the visible rows over valid regions: the size of the scan, as far as a predictor knows it.
+    pub fn visible_mean_square(&self) -> f64 {
+        let regions = self.region_valid.len();
+        let rows = self.values.chunks_exact(regions.max(1)).zip(&self.context).filter(|(_, seen)| **seen);
+        let (sum, count) = rows.fold((0.0, 0usize), |(sum, count), (row, _)| {
+            let valid = row.iter().zip(&self.region_valid).filter(|(_, valid)| **valid);
+            valid.fold((sum, count), |(sum, count), (x, _)| (sum + f64::from(x * x), count + 1))
+        });
+        sum / count.max(1) as f64
+    }
+}
+
 impl Intake {
     /// Draws a visit; `None` if no region is usable.
     pub fn draw<'a>(

@@ -46,8 +46,8 @@ pub struct Evaluation<'a> {
 pub struct RatioResult {
     /// Share of hidden frames.
     pub mask_ratio: f64,
-    /// Scans scored.
-    pub scans: usize,
+    /// Scans scored, in the order of `Score::relative`.
+    pub scans: Vec<usize>,
     /// Mean square of the hidden values around the visible mean.
     pub mean_square: f64,
     /// The terms of the training objective on the same visits, noise off; the latent target comes from the published
@@ -63,7 +63,7 @@ impl Evaluation<'_> {
         let intake = Intake::new(self.contract, self.cohort)?;
         let regions = intake.regions();
         let mut tallies: Vec<Tally> = (0..=Predictor::ALL.len()).map(|_| Tally::new(regions)).collect();
-        let (mut mean_square, mut scored) = (0.0, 0usize);
+        let (mut mean_square, mut scored) = (0.0, vec![]);
         let mut loss = Loss::default();
         let teacher = EmaEncoder::new(&self.model.encoder);
         for &i in self.scans {
@@ -78,14 +78,14 @@ impl Evaluation<'_> {
             for (predictor, tally) in Predictor::ALL.iter().zip(&mut tallies[1..]) {
                 tally.add(&predictor.predict(&masked, regions, self.autocorrelation), &masked);
             }
-            scored += 1;
+            scored.push(i);
         }
         let labels = std::iter::once("model").chain(Predictor::ALL.iter().map(|p| p.name()));
         Ok(RatioResult {
             mask_ratio: mask.ratio,
+            mean_square: mean_square / scored.len().max(1) as f64,
+            loss: loss.scaled(1.0 / scored.len().max(1) as f64),
             scans: scored,
-            mean_square: mean_square / scored.max(1) as f64,
-            loss: loss.scaled(1.0 / scored.max(1) as f64),
             scores: labels.zip(tallies.iter().map(Tally::score)).collect(),
         })
     }

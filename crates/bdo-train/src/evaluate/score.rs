@@ -12,18 +12,21 @@ pub struct Score {
     pub rho: f64,
     /// Pearson correlation over a scan's hidden frames, averaged over the scans where it is defined.
     pub rho_per_region: Vec<Option<f64>>,
+    /// Mean squared error of every scan as a share of the mean square of its visible frames: scans differ in size by factors of
+    /// hundreds, and the mean of errors as they are is that of the largest.
+    pub relative: Vec<f64>,
 }
 
 /// Sums over scans.
 pub(super) struct Tally {
-    scans: usize,
     mse: f64,
     rho: Vec<(f64, usize)>,
+    relative: Vec<f64>,
 }
 
 impl Tally {
     pub(super) fn new(regions: usize) -> Self {
-        Self { scans: 0, mse: 0.0, rho: vec![(0.0, 0); regions] }
+        Self { mse: 0.0, rho: vec![(0.0, 0); regions], relative: vec![] }
     }
 
     /// Adds a scan and returns the mean square of its hidden values.
@@ -44,8 +47,9 @@ impl Tally {
                 self.rho[region].1 += 1;
             }
         }
-        self.scans += 1;
-        self.mse += error / count.max(1) as f64;
+        let mse = error / count.max(1) as f64;
+        self.mse += mse;
+        self.relative.push(mse / masked.visible_mean_square().max(f64::MIN_POSITIVE));
         square / count.max(1) as f64
     }
 
@@ -54,9 +58,10 @@ impl Tally {
             self.rho.iter().map(|(sum, count)| (*count > 0).then(|| sum / *count as f64)).collect();
         let defined: Vec<f64> = rho_per_region.iter().flatten().copied().collect();
         Score {
-            mse: self.mse / self.scans.max(1) as f64,
+            mse: self.mse / self.relative.len().max(1) as f64,
             rho: defined.iter().sum::<f64>() / defined.len().max(1) as f64,
             rho_per_region,
+            relative: self.relative.clone(),
         }
     }
 }

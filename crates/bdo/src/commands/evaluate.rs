@@ -6,10 +6,11 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::shard::Shard;
+use bdo_eval::resample::{PairedErrors, paired_errors};
 use bdo_model::intake::{MaskSettings, Timing};
 use bdo_model::model::Bdo;
 use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople};
-use bdo_train::evaluate::{Evaluation, RatioResult};
+use bdo_train::evaluate::{Evaluation, Predictor, RatioResult};
 use bdo_train::settings::PrecisionName;
 use burn::tensor::Device;
 use clap::{Args, ValueEnum};
@@ -120,11 +121,12 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
         };
         for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
             let result = trained.score(&cohort, &scans, &mask, timing, common.seed)?;
-            write_text(&mut text, &result, timing)?;
+            let against = against_kriging(&result, &cohort);
+            write_text(&mut text, &result, timing, against)?;
             let scores: serde_json::Map<String, serde_json::Value> =
                 result.scores.iter().map(|(name, score)| ((*name).to_owned(), json!(score))).collect();
             results.push(json!({"mask_ratio": ratio, "timing": timing.name(), "frames": mask.frames,
-                                "stretch": mask.stretch, "scans": result.scans,
+                                "stretch": mask.stretch, "scans": result.scans.len(), "against_kriging": against,
                                 "mean_square": result.mean_square, "loss": result.loss, "scores": scores}));
         }
     }
@@ -198,8 +200,21 @@ pub(crate) fn scans_of(
     (0..cohort.len()).filter(|&i| index[i].frames >= 2 && is_wanted(&index[i].id.subject)).collect()
 }
 
-fn write_text(text: &mut String, result: &RatioResult, timing: Timing) -> std::fmt::Result {
+/// The model's errors less those of kriging, over the people of the scored scans.
+fn against_kriging(result: &RatioResult, cohort: &Cohort) -> Option<PairedErrors> {
+    let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| &score.relative);
+    let people: Vec<&str> = result.scans.iter().map(|&i| cohort.index()[i].id.subject.as_str()).collect();
+    paired_errors(&people, of("model")?, of(Predictor::Kriging.name())?)
+}
+
+fn write_text(
+    text: &mut String,
+    result: &RatioResult,
+    timing: Timing,
+    against_kriging: Option<PairedErrors>,
+) -> std::fmt::Result {
     let RatioResult { mask_ratio, scans, mean_square, loss, .. } = result;
+    let scans = scans.len();
     writeln!(text, "mask ratio {mask_ratio}, {}, {scans} scans, mean square {mean_square:.4}", timing.name())?;
     writeln!(
         text,
@@ -211,6 +226,9 @@ fn write_text(text: &mut String, result: &RatioResult, timing: Timing) -> std::f
     )?;
     for (name, score) in &result.scores {
         writeln!(text, "  {name:<14} mse {:.4}   rho {:.4}", score.mse, score.rho)?;
+    }
+    if let Some(found) = against_kriging {
+        writeln!(text, "  model less kriging, as a share of each scan's variance: {found}")?;
     }
     Ok(())
 }

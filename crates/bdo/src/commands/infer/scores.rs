@@ -86,6 +86,13 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
             100.0 * score.model.coverage[2]
         ));
     }
+    text.push_str("model less others, as a share of each scan's variance, with 95 % intervals over people\n");
+    for score in &scores {
+        for (name, against) in OTHERS.iter().zip(&score.against).skip(2) {
+            let found = against.map_or_else(|| "-".to_owned(), |found| found.to_string());
+            text.push_str(&format!("{:>5}  {name:<8} {found}\n", score.frames_ahead));
+        }
+    }
     let facts = json!({
         "verb": "forecast", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
         "scans": scored, "others": OTHERS, "scores": scores, "out": args.asked.out,
