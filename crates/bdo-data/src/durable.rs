@@ -15,14 +15,12 @@ use serde::Serialize;
 pub struct FileError {
     /// What was being done, as a verb phrase ("write", "read").
     pub action: &'static str,
-    /// The file or folder.
     pub path: PathBuf,
     /// What the system said. The message describes it, so it is no source of its own.
     pub system: io::Error,
 }
 
 impl FileError {
-    /// Ties a system error to the file it happened on.
     pub fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self { action, path: path.to_path_buf(), system: source }
     }
@@ -48,7 +46,6 @@ pub fn describe(action: &str, path: &Path, source: &io::Error) -> String {
 
 /// Attaches action and path to an `io::Result`.
 pub trait InFile<T> {
-    /// Names what was being done to which file.
     fn in_file(self, action: &'static str, path: &Path) -> Result<T, FileError>;
 }
 
@@ -58,12 +55,10 @@ impl<T> InFile<T> for io::Result<T> {
     }
 }
 
-/// Reads a whole file.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).in_file("read", path)
 }
 
-/// Creates a folder and its parents.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
     fs::create_dir_all(path).in_file("create", path)
 }

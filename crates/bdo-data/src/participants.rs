@@ -9,11 +9,9 @@ use crate::durable::{self, FileError};
 
 /// Why a participants table was refused.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum ParticipantsError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// The text is not a table.
     #[error("{path}: {problem}")]
     Malformed { path: String, problem: String },
 }
@@ -49,13 +47,10 @@ pub struct Participants {
 /// What `participants.json` says about a column.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnNote {
-    /// What the column holds.
     #[serde(rename = "Description", default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Units of a number.
     #[serde(rename = "Units", default, skip_serializing_if = "Option::is_none")]
     pub units: Option<String>,
-    /// Meaning of each category.
     #[serde(rename = "Levels", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub levels: BTreeMap<String, String>,
 }
@@ -100,12 +95,10 @@ impl Participants {
         self.descriptions.insert(name.to_owned(), note);
     }
 
-    /// Says what a column means, for `participants.json`.
     pub fn describe(&mut self, column: &str, note: ColumnNote) {
         self.descriptions.insert(column.to_owned(), note);
     }
 
-    /// Names of the label columns.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
@@ -115,12 +108,10 @@ impl Participants {
         self.rows.iter().map(|(s, _)| s.as_str())
     }
 
-    /// Number of people.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// True when there is nobody in the table.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -8,11 +8,8 @@ use crate::durable::FileError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: expected {expected}, found {found}")]
 pub struct Problem {
-    /// What was looked at.
     pub what: String,
-    /// What it should be.
     pub expected: String,
-    /// What it is.
     pub found: String,
 }
 
@@ -25,11 +22,9 @@ impl Problem {
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum ReadError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// The content is not what it should be.
     #[error("{}: {problem}", .path.display())]
     Content { path: PathBuf, problem: Problem },
     #[error(transparent)]

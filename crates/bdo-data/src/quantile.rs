@@ -57,12 +57,10 @@ impl QuantileSearch {
         if self.pass == 0 { 1 } else { self.quantiles.len() * 2 }
     }
 
-    /// An empty count for the current pass.
     pub fn counts(&self) -> Counts {
         Counts(vec![0; (self.columns * self.searches()) << PASS_BITS[self.pass]])
     }
 
-    /// Counts one value of one column.
     #[inline]
     pub fn count(&self, counts: &mut Counts, column: usize, value: f32) {
         let bits = PASS_BITS[self.pass];

@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct ScanId {
     /// The person, spelled as in the participants table.
     pub subject: String,
-    /// Session label, where a person has several.
     pub session: Option<String>,
     /// Task label (`rest`), where the source names one.
     pub task: Option<String>,
-    /// Run label, where a session has several.
     pub run: Option<String>,
 }
 
@@ -49,7 +47,6 @@ impl std::fmt::Display for ScanId {
     }
 }
 
-/// Where a scan came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Source {
     /// File name relative to the ingested folder, or how it was made.
@@ -63,11 +60,8 @@ pub struct Source {
 /// One scan in memory: cleaned, but neither centred nor scaled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
-    /// Person, session, task and run.
     pub id: ScanId,
-    /// Acquisition site, where known.
     pub site: Option<String>,
-    /// Nominal repetition time.
     pub tr_seconds: f64,
     /// True time of every kept frame since the first volume of the run; strictly increasing, gaps where frames were censored.
     pub frame_times_seconds: Vec<f64>,
@@ -77,7 +71,6 @@ pub struct Scan {
     pub framewise_displacement_mm: Option<Vec<f32>>,
     /// Share of each region's voxels inside the image, where known.
     pub coverage: Option<Vec<f32>>,
-    /// Provenance.
     pub source: Source,
 }
 
@@ -87,7 +80,6 @@ const MAX_LABEL_BYTES: usize = 200;
 /// Frames of a scan wherever they lie, so that what looks at values alone needs no copy of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeriesView<'a> {
-    /// Nominal repetition time.
     pub tr_seconds: f64,
     /// True time of every frame, as in [`Scan`].
     pub frame_times_seconds: &'a [f64],
@@ -102,7 +94,6 @@ impl<'a> From<&'a Scan> for SeriesView<'a> {
 }
 
 impl Scan {
-    /// Number of kept frames.
     pub fn frames(&self) -> usize {
         self.frame_times_seconds.len()
     }
@@ -134,7 +125,6 @@ impl Scan {
 }
 
 impl SeriesView<'_> {
-    /// Number of frames.
     pub fn frames(&self) -> usize {
         self.frame_times_seconds.len()
     }

@@ -11,7 +11,6 @@ use std::str::FromStr;
 pub struct Shard {
     /// Which part, from 1.
     pub part: usize,
-    /// How many there are.
     pub of: usize,
 }
 

@@ -16,9 +16,7 @@ const MOST_CLASSES: usize = 100;
 /// A label with the people who have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
-    /// The column.
     pub name: String,
-    /// Number or classes.
     pub kind: TargetKind,
     /// The number, or the position of the class, of everybody who has a value.
     pub values: BTreeMap<String, f64>,
@@ -28,7 +26,6 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
-    /// A number.
     Regression,
     /// One of some classes; the last of two is the one whose probability is scored.
     Classification {
@@ -39,12 +36,9 @@ pub enum TargetKind {
 
 /// Why a column cannot be predicted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum TargetError {
-    /// There is no such column.
     #[error("expected a label column {column:?}, found {}", .found.join(", "))]
     NoColumn { column: String, found: Vec<String> },
-    /// The column holds something else.
     #[error("label {column:?}: expected {expected}, found {found}")]
     Unfit { column: String, expected: String, found: String },
 }

@@ -10,7 +10,6 @@ use crate::palette::ColourScale;
 use crate::scale::{Scale, Span, number};
 use crate::svg;
 
-/// A matrix and its meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeatMap<'a> {
     pub(crate) title: String,

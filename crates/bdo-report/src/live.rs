@@ -43,7 +43,6 @@ impl LiveServer {
         Ok(Self { address: listener.local_addr()?, listener, run: run.to_path_buf(), version: version.to_owned() })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -95,7 +94,6 @@ impl LiveServer {
         answer.send(&mut stream, stop)
     }
 
-    /// The answer to the head of a request.
     fn respond(&self, head: &str) -> Answer {
         let Some(request) = Request::parse(head) else { return Answer::error(400, "expected a request of HTTP/1.1") };
         let allowed = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{}", self.address.port()));
@@ -162,7 +160,6 @@ fn after(query: &str) -> Option<usize> {
     }
 }
 
-/// The parts of a request that matter.
 struct Request {
     method: String,
     target: String,

@@ -11,7 +11,6 @@ use crate::scale::{ends, number};
 /// Regions sorted by network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// Indices of regions.
     pub(crate) rows: Vec<usize>,
     /// Networks with their number of regions.
     pub(crate) groups: Vec<(String, usize)>,
@@ -66,13 +65,9 @@ pub const NO_COORDINATES: &str = "The atlas of this cohort has no coordinates, s
 /// One value per region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RegionValues {
-    /// Name of files.
     pub name: String,
-    /// Heading.
     pub title: String,
-    /// Description.
     pub caption: String,
-    /// Units.
     pub unit: String,
     /// NaN where a value is not known.
     pub values: Vec<f64>,

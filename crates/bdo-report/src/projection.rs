@@ -21,11 +21,9 @@ const LABELS: [&str; 4] = ["age", "sex", "diagnosis", "site"];
 /// One feature vector per scan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureRows {
-    /// Names of the scans.
     pub scans: Vec<String>,
     /// The person of each scan.
     pub subjects: Vec<String>,
-    /// Length of a vector.
     pub width: usize,
     /// Row-major.
     pub values: Vec<f32>,

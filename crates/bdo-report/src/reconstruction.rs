@@ -24,13 +24,11 @@ const MOST_TRACES: usize = 8;
 /// One visit of a scan. Tables are row-major [frames, regions], in inter-quartile ranges of training people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReconstructedScan {
-    /// Name of the scan.
     pub name: String,
     /// Per drawn frame, its time since the first one and whether the model saw it.
     pub frames: Vec<(f64, bool)>,
     /// Which regions carry a signal.
     pub region_valid: Vec<bool>,
-    /// The data.
     pub original: Vec<f32>,
     /// What the model predicts from the visible frames.
     pub predicted: Vec<f32>,

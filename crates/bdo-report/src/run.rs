@@ -18,11 +18,8 @@ const RECENT: usize = 50;
 /// The folder of a run; files that are missing or cannot be read are `None`.
 #[derive(Debug, Clone, Default)]
 pub struct RunFolder {
-    /// Path of the folder.
     pub path: PathBuf,
-    /// `run.json`.
     pub record: Option<RunRecord>,
-    /// `journal.jsonl`.
     pub journal: Option<JournalText>,
 }
 
@@ -36,7 +33,6 @@ impl RunFolder {
         }
     }
 
-    /// A setting by its section and key.
     pub fn setting(&self, section: &str, key: &str) -> Option<&Value> {
         self.record.as_ref()?.identity.setting(section, key)
     }
@@ -205,7 +201,6 @@ impl RunFolder {
     }
 }
 
-/// Adds the folder of a run to a page.
 pub(crate) fn show(path: &Path, page: &mut Page) {
     let run = RunFolder::read(path);
     run.verdict(page);

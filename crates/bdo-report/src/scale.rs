@@ -1,12 +1,9 @@
 //! Positions of numbers along an axis, and its ticks.
 
-/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Scale {
-    /// Equal steps.
     #[default]
     Linear,
-    /// Equal factors.
     Log,
 }
 

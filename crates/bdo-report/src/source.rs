@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::table::{Cell, Table};
 
-/// A JSON file.
 pub(crate) fn json(path: &Path) -> Option<serde_json::Value> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }

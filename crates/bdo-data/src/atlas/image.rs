@@ -18,7 +18,6 @@ const LARGEST_LABEL: f32 = 16_777_216.0;
 /// A label image with names: which region every voxel belongs to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AtlasImage {
-    /// The image file.
     pub path: PathBuf,
     /// The space its name states.
     pub space: Option<String>,
@@ -28,15 +27,10 @@ pub struct AtlasImage {
     pub ids: Vec<u32>,
     /// Column of every voxel, counted from 1; 0 is no region. x fastest.
     pub columns: Vec<u16>,
-    /// Voxels of each region.
     pub voxels: Vec<u32>,
-    /// Where the voxels lie.
     pub grid: Grid,
-    /// Which part of the header the affine came from.
     pub affine_source: AffineSource,
-    /// BLAKE3 of the image file.
     pub blake3: String,
-    /// What was odd but harmless.
     pub warnings: Vec<String>,
 }
 
@@ -112,7 +106,6 @@ impl AtlasImage {
     }
 }
 
-/// Voxels and mean voxel of every region.
 fn centres(columns: &[u16], grid: &Grid, regions: usize) -> (Vec<u32>, Vec<Option<[f64; 3]>>) {
     let mut counts = vec![0_u32; regions];
     let mut sums = vec![[0.0_f64; 3]; regions];

@@ -11,16 +11,11 @@ use crate::row;
 /// Largest table read; real ones have some tens of KiB.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// One region of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelRow {
-    /// The label in the image.
     pub(super) id: u32,
-    /// The region's name.
     pub(super) name: String,
-    /// Its network, where the table has one.
     pub(super) network: Option<String>,
-    /// Its side, where the table has a column for it.
     pub(super) hemisphere: Option<Hemisphere>,
 }
 

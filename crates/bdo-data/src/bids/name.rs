@@ -1,6 +1,5 @@
 //! A BIDS file name: `key-value` entities, a suffix and an ending.
 
-/// A name taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BidsName {
     entities: Vec<(String, String)>,
@@ -24,17 +23,14 @@ impl BidsName {
         Some(Self { entities, suffix: suffix.to_owned(), ending: ending.to_owned() })
     }
 
-    /// The value of an entity.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.entities.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
-    /// Number of entities.
     pub fn len(&self) -> usize {
         self.entities.len()
     }
 
-    /// True for a name of nothing but a suffix.
     pub fn is_empty(&self) -> bool {
         self.entities.is_empty()
     }

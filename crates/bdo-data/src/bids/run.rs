@@ -8,23 +8,18 @@ use crate::pattern::Pattern;
 use crate::problem::Problem;
 use crate::scan::ScanId;
 
-/// What scans are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Preprocessed volumes.
     Images,
     /// CIFTI series of grayordinates or parcels.
     Surfaces,
-    /// Tables of region series.
     Tables,
 }
 
 /// A space, and perhaps a resolution, as fMRIPrep spells them: `MNI152NLin6Asym:res-2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpaceWish {
-    /// The template.
     pub space: String,
-    /// The `res-` entity.
     pub resolution: Option<String>,
 }
 
@@ -38,10 +33,8 @@ impl SpaceWish {
     }
 }
 
-/// Which scans are wanted.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// What to read.
     pub kind: Kind,
     /// People, with or without `sub-`; empty means all.
     pub participants: Vec<String>,
@@ -51,7 +44,6 @@ pub struct Wanted {
     pub tasks: Vec<String>,
     /// The space, where a scan is there in several.
     pub space: Option<SpaceWish>,
-    /// The parcellation of the tables.
     pub atlas: Option<String>,
     /// Whether the images must be those ICA-AROMA has cleaned.
     pub aroma: bool,
@@ -59,30 +51,21 @@ pub struct Wanted {
     pub desc: Option<String>,
     /// Whether surfaces are dense or parcellated.
     pub dense: bool,
-    /// Which files are meant at all.
     pub pattern: Option<Pattern>,
 }
 
 /// One scan and the files that belong to it.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Person, session, task, run.
     pub id: ScanId,
-    /// The series or image.
     pub file: BidsFile,
-    /// Its space, where the name says one.
     pub space: Option<String>,
-    /// The brain mask of the same space.
     pub mask: Option<PathBuf>,
-    /// fMRIPrep's confounds.
     pub confounds: Option<PathBuf>,
     /// XCP-D's table of censored frames.
     pub outliers: Option<PathBuf>,
-    /// XCP-D's table of coverage.
     pub coverage: Option<PathBuf>,
-    /// XCP-D's table of motion.
     pub motion: Option<PathBuf>,
-    /// Why it cannot be read: what was checked, expected and found.
     pub problem: Option<Problem>,
     /// Other versions of the scan that were passed over: the `desc-` that was taken, and the others.
     pub passed_over: Option<(String, Vec<String>)>,

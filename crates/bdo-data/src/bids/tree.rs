@@ -6,12 +6,9 @@ use std::path::{Path, PathBuf};
 use super::BidsName;
 use crate::durable::{self, FileError};
 
-/// A file with a BIDS name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BidsFile {
-    /// Where it is.
     pub path: PathBuf,
-    /// Its name, taken apart.
     pub name: BidsName,
 }
 
@@ -24,7 +21,6 @@ pub struct Tree {
     joins_runs: bool,
 }
 
-/// What sidecars say about a file.
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
 impl Tree {
@@ -59,12 +55,10 @@ impl Tree {
         })
     }
 
-    /// Every file.
     pub fn files(&self) -> &[BidsFile] {
         &self.files
     }
 
-    /// The folder everything lies below.
     pub fn root(&self) -> &Path {
         &self.root
     }

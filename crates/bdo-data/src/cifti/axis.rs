@@ -3,9 +3,7 @@
 /// One dimension of the matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
-    /// Time, or another series.
     Series {
-        /// Number of points.
         points: u64,
         /// Step in seconds; absent where the series is not over time.
         step_seconds: Option<f64>,
@@ -16,19 +14,15 @@ pub enum Axis {
     BrainModels {
         /// Surfaces and volume parts, in the order of their indices.
         models: Vec<BrainModel>,
-        /// The grid that voxels refer to, where there are any.
         volume: Option<VolumeGrid>,
     },
-    /// Named parcels.
     Parcels(Vec<String>),
-    /// Label maps.
     Labels(Vec<LabelMap>),
     /// Named maps of plain numbers.
     Scalars(u64),
 }
 
 impl Axis {
-    /// Number of indices along this axis.
     pub fn len(&self) -> u64 {
         match self {
             Self::Series { points, .. } => *points,
@@ -39,7 +33,6 @@ impl Axis {
         }
     }
 
-    /// True if the axis has no index.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -63,21 +56,16 @@ pub struct BrainModel {
     pub structure: String,
     /// Vertices of the whole surface, where it is one.
     pub surface_vertices: Option<u64>,
-    /// The points themselves.
     pub places: Places,
 }
 
-/// Points of a structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Places {
-    /// Vertices of its surface.
     Vertices(Vec<u32>),
-    /// Voxels of the volume.
     Voxels(Vec<[u32; 3]>),
 }
 
 impl Places {
-    /// Number of points.
     pub fn len(&self) -> usize {
         match self {
             Self::Vertices(v) => v.len(),
@@ -85,7 +73,6 @@ impl Places {
         }
     }
 
-    /// True if there is no point.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -94,7 +81,6 @@ impl Places {
 /// The grid voxels refer to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeGrid {
-    /// Sizes.
     pub shape: [u64; 3],
     /// Rows of the 4 x 4 matrix, in the unit the file states.
     pub matrix: [f64; 16],
@@ -102,10 +88,8 @@ pub struct VolumeGrid {
     pub meter_exponent: i32,
 }
 
-/// One map of labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelMap {
-    /// Its name.
     pub name: String,
     /// Key and name of every label, in the order of the table.
     pub labels: Vec<(i64, String)>,

@@ -40,12 +40,10 @@ impl CiftiFile {
         Ok(Self { axes, header, stream, rows_read: 0, raw: vec![] })
     }
 
-    /// The first and the second axis.
     pub fn axes(&self) -> &[Axis; 2] {
         &self.axes
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         self.stream.path()
     }
@@ -80,7 +78,6 @@ impl CiftiFile {
         Ok(self.stream.finish()?.0)
     }
 
-    /// Ties a problem to the file.
     pub(super) fn problem(&self, problem: Problem) -> ReadError {
         self.stream.problem(problem)
     }

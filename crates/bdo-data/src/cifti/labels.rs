@@ -16,23 +16,16 @@ const MOST_REGIONS: usize = 60_000;
 /// A `.dlabel.nii` atlas: which region every point of grey matter belongs to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiftiLabels {
-    /// The file.
     pub path: PathBuf,
-    /// The regions in the order of the label table.
     pub regions: Vec<Region>,
     /// The key of each region.
     pub ids: Vec<u32>,
-    /// Points of each region.
     pub points: Vec<u32>,
-    /// Structures the points belong to.
     pub models: Vec<BrainModel>,
-    /// The grid voxels refer to.
     pub volume: Option<VolumeGrid>,
     /// Column of every point, counted from 1; 0 is no region.
     pub columns: Vec<u16>,
-    /// BLAKE3 of the file.
     pub blake3: String,
-    /// What was odd but harmless.
     pub warnings: Vec<String>,
 }
 

@@ -10,12 +10,9 @@ use crate::parcellate::{MaskerOptions, NonFinite, RoiSeries};
 use crate::problem::{Problem, ReadError};
 use crate::region::{Region, repeated_name};
 
-/// Series of named regions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiftiSeries {
-    /// The columns.
     pub regions: Vec<Region>,
-    /// The values and what is known about them.
     pub series: RoiSeries,
 }
 

@@ -10,7 +10,6 @@ use crate::problem::Problem;
 /// Most nodes of the XML. Real files have a few per structure or parcel, a thousand in all.
 const MOST_NODES: u32 = 500_000;
 
-/// The axes along the first and the second matrix dimension.
 pub type Axes = [Axis; 2];
 
 /// Parses the XML of a two-dimensional matrix. The error names what was wrong, what was expected and what was found.

@@ -9,9 +9,7 @@ const ORDER: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Band {
-    /// Slower is removed.
     pub high_pass_hz: Option<f64>,
-    /// Faster is removed.
     pub low_pass_hz: Option<f64>,
 }
 
@@ -39,7 +37,6 @@ struct Section {
 }
 
 impl Filter {
-    /// Designs the filter for frames every `tr_seconds`.
     pub(super) fn design(band: Band, tr_seconds: f64) -> Result<Self, Problem> {
         let nyquist_hz = 0.5 / tr_seconds;
         // At or above the Nyquist frequency there is nothing to remove; nilearn moves such a limit just below it.

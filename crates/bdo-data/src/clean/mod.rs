@@ -20,17 +20,14 @@ pub use butterworth::Band;
 use crate::confound::Confounds;
 use crate::problem::Problem;
 
-/// What is done to a series.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cleaning {
-    /// Whether a straight line is taken out.
     pub detrend: bool,
     /// The frequencies that stay; off in the paper.
     pub band_pass: Option<Band>,
 }
 
-/// A cleaned series and the frames that are left of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CleanSeries {
     /// Row-major `[kept frames, regions]`.

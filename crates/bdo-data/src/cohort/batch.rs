@@ -34,7 +34,6 @@ pub(super) fn schema(regions: usize) -> SchemaRef {
     ]))
 }
 
-/// Packs a scan into a batch of one row.
 pub(super) fn encode(scan: &Scan, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let regions = scan.series.len() / scan.frames().max(1);
     let text = |value: Option<&str>| Arc::new(StringArray::from(vec![value])) as ArrayRef;

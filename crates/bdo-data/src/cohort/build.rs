@@ -28,7 +28,6 @@ use crate::scan::Scan;
 pub struct Plan {
     /// Everything that determines the result; a run continues another one only if these are equal.
     pub provenance: Provenance,
-    /// What the parcellation is called.
     pub atlas_name: String,
     /// The regions, in the order of the series' columns.
     pub regions: Vec<Region>,
@@ -41,7 +40,6 @@ pub struct Plan {
 /// What becomes of a scan whose series another scan has too.
 #[derive(Debug, Clone, Default)]
 pub enum Copies {
-    /// It is stored like any other.
     #[default]
     Stored,
     /// It is rejected; the contents known already are BLAKE3 of series with the names of their scans.
@@ -53,29 +51,22 @@ pub enum Copies {
 pub struct Rejection {
     /// The source file, or the scan where there is none.
     pub file: String,
-    /// What was checked.
     pub reason: String,
-    /// What it should have been.
     pub expected: String,
-    /// What it was.
     pub found: String,
 }
 
 impl Rejection {
-    /// The row of a file.
     pub fn of(file: &str, problem: Problem) -> Self {
         Self { file: file.to_owned(), reason: problem.what, expected: problem.expected, found: problem.found }
     }
 }
 
-/// A produced item.
 pub type Item = Result<Scan, Rejection>;
 
 /// Who watches a long build: a progress bar, a signal handler.
 pub trait Observer: Sync {
-    /// So many items are finished, so many of them rejected.
     fn advance(&self, _done: usize, _rejected: usize) {}
-    /// True when the build should stop at the next chance.
     fn stop_requested(&self) -> bool {
         false
     }
@@ -87,17 +78,14 @@ pub trait Observer: Sync {
     fn take_up(&self, _noticed: serde_json::Value) {}
 }
 
-/// What came of a build.
 #[derive(Debug, Clone, Default)]
 pub struct BuildReport {
     /// The stored scans, in the order they were stored.
     pub index: Vec<IndexEntry>,
-    /// The items that became no scan.
     pub rejected: Vec<Rejection>,
 }
 
 impl BuildReport {
-    /// The people with at least one stored scan, in order.
     pub fn subjects(&self) -> Vec<String> {
         self.index.iter().map(|e| e.id.subject.clone()).collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -106,7 +94,6 @@ impl BuildReport {
 /// What is written beside the scans once they are all there.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// The people and their labels.
     pub participants: Participants,
     /// Further files: path below the folder and content.
     pub extras: BTreeMap<String, Vec<u8>>,
@@ -197,7 +184,6 @@ pub struct Unpublished {
 }
 
 impl Unpublished {
-    /// Where it lies.
     pub(super) fn folder(&self) -> PathBuf {
         self.partial.join("cohort")
     }
@@ -251,7 +237,6 @@ pub fn lock_beside(out: &Path) -> Result<File, CohortError> {
     Ok(file)
 }
 
-/// Throws away what was built.
 pub fn discard(fresh: &Unpublished) -> Result<(), CohortError> {
     fs::remove_dir_all(&fresh.partial).in_file("remove", &fresh.partial)?;
     Ok(())

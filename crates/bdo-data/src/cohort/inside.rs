@@ -13,7 +13,6 @@ use crate::durable::{self, FileError, InFile};
 /// Holds files that count more than those of the same names outside.
 const READY_FOLDER: &str = ".ready";
 
-/// Reads a table of a cohort.
 pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>, FileError> {
     match fs::read(folder.join(READY_FOLDER).join(name)) {
         Ok(bytes) => Ok(bytes),

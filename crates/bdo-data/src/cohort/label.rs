@@ -13,7 +13,6 @@ use crate::participants::Participants;
 /// Folder of the tables that were there before.
 const HISTORY_FOLDER: &str = "labels";
 
-/// What a new table has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelReport {
     /// People with another value in some column.

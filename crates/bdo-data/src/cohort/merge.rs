@@ -60,7 +60,6 @@ pub(super) fn relabel(
     write(&joined, cohort.folder(), provenance, true, kept)
 }
 
-/// The parts, scans and people of several cohorts.
 struct Joined<'a> {
     first: &'a Cohort,
     /// Where each part is now, and what it will be.

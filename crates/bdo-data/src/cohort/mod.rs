@@ -45,34 +45,25 @@ use manifest::{
 
 /// Why a cohort cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum CohortError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// Not a cohort at all.
     #[error("{} is not a cohort: expected a folder with {COHORT_FILE}, found {found}", .path.display())]
     NotACohort { path: PathBuf, found: String },
-    /// Stored bytes differ from their checksum.
     #[error("{} is damaged: expected {expected}, found {found}{}", .path.display(), concerning(.scans))]
     Damaged { path: PathBuf, expected: String, found: String, scans: Vec<String> },
     #[error(transparent)]
     Participants(#[from] ParticipantsError),
-    /// A scan does not fit the cohort.
     #[error("scan {scan}: {source}")]
     Scan { scan: String, source: Problem },
-    /// The folder to write exists and holds something else.
     #[error("{} exists and {reason}; give another name, or remove it", .path.display())]
     Exists { path: PathBuf, reason: String },
-    /// Another process writes the same cohort.
     #[error("{} is being written by another process; wait for it to end", .path.display())]
     Busy { path: PathBuf },
-    /// Two cohorts do not go together.
     #[error("{}: expected {expected}, found {found}", .path.display())]
     Mismatch { path: PathBuf, expected: String, found: String },
-    /// Not one item became a scan.
     #[error("expected at least one scan, found none: {}", first_rejection(.rejected))]
     Empty { rejected: Vec<Rejection> },
-    /// Stopped by request before the end.
     #[error("interrupted after {done} of {total}; run the same command again to go on")]
     Interrupted { done: usize, total: usize },
 }
@@ -154,12 +145,10 @@ impl Cohort {
         Ok(Self { folder: folder.to_path_buf(), manifest, regions, index, participants })
     }
 
-    /// Where the cohort lies.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What the cohort says about itself.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -174,7 +163,6 @@ impl Cohort {
         &self.index
     }
 
-    /// The people and their labels.
     pub fn participants(&self) -> &Participants {
         &self.participants
     }
@@ -185,12 +173,10 @@ impl Cohort {
         sums.0.contains_key(name).then(|| checked(&self.folder, name, &sums)).transpose()
     }
 
-    /// Number of scans.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// True for a cohort without scans.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }

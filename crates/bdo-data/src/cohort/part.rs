@@ -96,7 +96,6 @@ impl PartWriter {
         })
     }
 
-    /// Bytes written so far.
     pub(super) fn bytes(&mut self) -> u64 {
         self.arrow.get_mut().written
     }

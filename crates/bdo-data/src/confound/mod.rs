@@ -45,7 +45,6 @@ impl Confounds {
     }
 }
 
-/// Selects a strategy's confounds from a table.
 pub fn load(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, ReadError> {
     let names = select::columns(table, strategy)?;
     let frames = table.frames();

@@ -9,9 +9,7 @@ use crate::problem::ReadError;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scrub {
-    /// Framewise displacement above this.
     pub fd_threshold_mm: f64,
-    /// Standardised DVARS above this.
     pub std_dvars_threshold: f64,
     /// Stretches between censored frames shorter than this go too; 0 keeps them.
     pub shortest_segment: usize,
@@ -24,7 +22,6 @@ impl Default for Scrub {
 }
 
 impl Scrub {
-    /// The frames to leave out, in order.
     pub(super) fn outliers(&self, table: &ConfoundTable) -> Result<Vec<usize>, ReadError> {
         let measure = |name: &str| table.column(name).ok_or_else(|| table.lacks(&format!("{name} (for scrubbing)")));
         let (fd, dvars) = (measure("framewise_displacement")?, measure("std_dvars")?);

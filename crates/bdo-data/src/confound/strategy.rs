@@ -8,11 +8,8 @@ use super::Scrub;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expansion {
-    /// The regressor alone.
     Basic,
-    /// And its square.
     Power2,
-    /// And its first difference.
     Derivatives,
     /// All of these and the square of the difference: 24 motion parameters.
     Full,
@@ -30,7 +27,6 @@ impl Expansion {
     }
 }
 
-/// Which `CompCor` components are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompCorKind {
@@ -38,11 +34,8 @@ pub enum CompCorKind {
     AnatCombined,
     /// Anatomical, from each mask.
     AnatSeparated,
-    /// Temporal.
     Temporal,
-    /// Temporal and anatomical of the joint mask.
     TemporalAnatCombined,
-    /// Temporal and anatomical of each mask.
     TemporalAnatSeparated,
 }
 
@@ -60,21 +53,16 @@ pub enum AromaKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strategy {
-    /// Head motion.
     pub motion: Option<Expansion>,
     /// Mean signals of white matter and fluid.
     pub wm_csf: Option<Expansion>,
-    /// Mean signal of the brain.
     pub global_signal: Option<Expansion>,
     /// Slow cosines, where the table has them.
     pub high_pass: bool,
-    /// `CompCor` components.
     pub compcor: Option<CompCorKind>,
     /// At most so many components a mask; `None` takes all.
     pub n_compcor: Option<usize>,
-    /// ICA-AROMA.
     pub ica_aroma: Option<AromaKind>,
-    /// Censoring of frames with high motion.
     pub scrub: Option<Scrub>,
     /// Whether the regressors are centred on the kept frames.
     pub demean: bool,
@@ -86,11 +74,9 @@ pub struct Strategy {
 /// What is asked for beyond a preset, or without one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Additions {
-    /// Terms of the mean signal of the brain.
     pub global_signal: Option<Expansion>,
     /// At most so many `CompCor` components per mask.
     pub n_compcor: Option<usize>,
-    /// Further columns by name.
     pub columns: Vec<String>,
 }
 
@@ -148,10 +134,8 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// Every preset.
     pub const ALL: [Self; 5] = [Self::Simple, Self::Scrubbing, Self::Compcor, Self::IcaAroma, Self::ThirtySix];
 
-    /// As typed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simple => "simple",
@@ -162,7 +146,6 @@ impl Preset {
         }
     }
 
-    /// What it stands for.
     pub fn strategy(self) -> Strategy {
         let with_cosines = Strategy { high_pass: true, ..Strategy::nothing() };
         let motion = Some(Expansion::Full);

@@ -18,7 +18,6 @@ pub struct ConfoundTable {
     by_name: HashMap<String, usize>,
     /// For each component described in the JSON, in its order: its name and the mask it was computed in.
     pub(super) components: Vec<(String, Option<String>)>,
-    /// BLAKE3 of the table's bytes.
     pub blake3: String,
 }
 
@@ -75,12 +74,10 @@ impl ConfoundTable {
         Ok(Self { path: path.to_owned(), names, columns, by_name, components, blake3 })
     }
 
-    /// Number of rows.
     pub fn frames(&self) -> usize {
         self.columns.first().map_or(0, Vec::len)
     }
 
-    /// The header.
     pub fn names(&self) -> &[String] {
         &self.names
     }

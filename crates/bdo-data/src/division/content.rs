@@ -9,9 +9,7 @@ use crate::cohort::{Cohort, CohortError};
 /// A scan by its content, whatever it is called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScanContent {
-    /// The person.
     pub subject: String,
-    /// The scan.
     pub scan: String,
     /// BLAKE3 of the series alone: names and times are left out, so that a renamed copy is still a copy.
     pub series_blake3: String,

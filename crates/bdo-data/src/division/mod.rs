@@ -121,7 +121,6 @@ impl<'a> Division<'a> {
         self.value(subject, self.family_column.as_deref()?)
     }
 
-    /// All scans by their content.
     pub fn contents(&self) -> &[ScanContent] {
         &self.contents
     }
@@ -131,7 +130,6 @@ impl<'a> Division<'a> {
         &self.copies
     }
 
-    /// BLAKE3 of the cohort.
     pub fn cohort_blake3(&self) -> &str {
         &self.cohort_blake3
     }

@@ -12,18 +12,13 @@ pub const SITE_GROUPS: usize = 5;
 
 /// Why people cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum SplitError {
-    /// No such label.
     #[error("expected a label column {column:?}, found {}", .found.join(", "))]
     NoColumn { column: String, found: Vec<String> },
-    /// Not enough people with the label.
     #[error("expected at least {expected} people with a value of {target:?}, found {found}")]
     TooFew { target: String, expected: usize, found: usize },
-    /// Not enough sites to leave one out.
     #[error("expected at least 2 sites to leave one out, found {found}")]
     TooFewSites { found: usize },
-    /// A fold that does not exist.
     #[error("expected a fold below {folds}, found {fold}")]
     NoSuchFold { fold: usize, folds: usize },
 }
@@ -35,15 +30,9 @@ pub enum Scheme {
     /// Six to two to two at random.
     Random,
     /// Another share of the people selects, and again is tested, than [`HELD_OUT_FRACTION`]: what pre-training uses.
-    HoldOut {
-        /// The share in percent.
-        percent: u32,
-    },
+    HoldOut { percent: u32 },
     /// Test on one of [`SITE_GROUPS`] groups of sites, train and select on the others.
-    LeaveSiteOut {
-        /// Which group is tested.
-        fold: usize,
-    },
+    LeaveSiteOut { fold: usize },
 }
 
 /// What decides a split, besides the people.
@@ -51,7 +40,6 @@ pub enum Scheme {
 pub(super) struct SplitSpec {
     /// The label that is stratified by and whose missing values exclude a person; none for pre-training.
     pub(super) target: Option<String>,
-    /// Column of families, whose members stay together.
     pub(super) family_column: Option<String>,
     pub(super) site_column: Option<String>,
     pub(super) scheme: Scheme,
@@ -82,7 +70,6 @@ macro_rules! people {
                 &self.0
             }
 
-            /// Whether a person is one of them.
             pub fn contains(&self, subject: &str) -> bool {
                 self.0.binary_search_by(|s| s.as_str().cmp(subject)).is_ok()
             }
@@ -95,11 +82,8 @@ people!(TrainPeople, ValidationPeople, TestPeople);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     spec: SplitSpec,
-    /// May be fitted on.
     pub train: TrainPeople,
-    /// Select.
     pub validation: ValidationPeople,
-    /// Scored once.
     pub test: TestPeople,
     /// In none of the three: no value of the target, or family of a tested person at another site.
     pub excluded: Vec<String>,
@@ -126,12 +110,10 @@ impl Split {
         self.spec.target.as_deref()
     }
 
-    /// How people were divided.
     pub fn scheme(&self) -> Scheme {
         self.spec.scheme
     }
 
-    /// Which of the repetitions.
     pub fn seed(&self) -> u64 {
         self.spec.seed
     }
@@ -151,7 +133,6 @@ impl Split {
 /// Splits of several targets and seeds over one cohort, shared by every method that is compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitManifest {
-    /// Hash of the cohort the people are of.
     pub cohort_blake3: String,
     /// One split per target, scheme and seed.
     pub splits: Vec<Split>,
@@ -160,7 +141,6 @@ pub struct SplitManifest {
 }
 
 impl SplitManifest {
-    /// Puts the splits of a cohort together.
     pub fn new(cohort_blake3: &str, splits: Vec<Split>) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(cohort_blake3.as_bytes());

@@ -31,7 +31,6 @@ impl Strata {
         }
     }
 
-    /// One stratum for everybody.
     pub fn single(people: usize) -> Self {
         Self(vec![Some(0); people])
     }

@@ -33,7 +33,6 @@ pub(super) fn is_scan(path: &Path) -> bool {
     files::ending(path) == "1d" && Named::of(path).is_some()
 }
 
-/// What a file name says.
 struct Named {
     /// As `FILE_ID` of the phenotypic table spells it: `Pitt_0050003`.
     file_id: String,

@@ -23,7 +23,6 @@ use crate::participants::Participants;
 use crate::problem::Problem;
 use crate::region::Region;
 
-/// Whether a source is a BIDS tree with something to read.
 pub(super) fn is_one(source: &Path, found: &[PathBuf]) -> bool {
     let tree = Tree::of(source, found);
     let described = found.iter().any(|f| files::name(f) == "dataset_description.json");

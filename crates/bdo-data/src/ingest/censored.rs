@@ -15,7 +15,6 @@ const CENSORED: [&str; 3] = ["interpolation", "framewise_displacement", "denoisi
 pub struct RunTables {
     /// Which frames are censored: one row a frame of the run, 1 where it is.
     pub outliers: Option<PathBuf>,
-    /// Motion per frame.
     pub motion: Option<PathBuf>,
 }
 

@@ -15,7 +15,6 @@ const MOST_FILES: usize = 5_000_000;
 /// A pointer to a file that was not fetched is shorter than this.
 const LONGEST_POINTER: u64 = 1024;
 
-/// What lies below a source.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// All files, sorted, also links that lead nowhere: they are named when they are asked for.
@@ -153,7 +152,6 @@ pub(super) fn relative(source: &Path, path: &Path) -> String {
     if below.as_os_str().is_empty() { name(path) } else { below.to_string_lossy().into_owned() }
 }
 
-/// The file name as text.
 pub(super) fn name(path: &Path) -> String {
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -25,12 +25,10 @@ pub enum Parcellation {
     Done,
     /// A label image; images without a mask share what is worked out for their grid.
     Volume(Arc<AtlasImage>, Arc<Mutex<Vec<Arc<LabelsMasker>>>>),
-    /// Labels of grey matter.
     Surface(Arc<CiftiLabels>),
 }
 
 impl Parcellation {
-    /// BLAKE3 of the atlas file.
     pub(super) fn blake3(&self) -> Option<&str> {
         match self {
             Self::Done => None,
@@ -40,16 +38,11 @@ impl Parcellation {
     }
 }
 
-/// Files beside an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageCompanions {
-    /// Brain mask.
     pub mask: Option<PathBuf>,
-    /// fMRIPrep's confounds.
     pub confounds: Option<PathBuf>,
-    /// The space the name states.
     pub space: Option<String>,
-    /// Censored frames and motion, where its maker has censored.
     pub run: RunTables,
 }
 

@@ -13,7 +13,6 @@ use crate::scan::ScanId;
 /// The columns; the first two must be there.
 const COLUMNS: [&str; 7] = ["path", "subject", "session", "task", "run", "tr", "site"];
 
-/// What the table says about a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Listed {
     pub(super) id: ScanId,

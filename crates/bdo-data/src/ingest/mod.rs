@@ -52,23 +52,19 @@ use crate::problem::{Problem, ReadError};
 use crate::shard::Shard;
 use sources::Sources;
 
-/// A layout of source files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// ABIDE or ADHD-200 region series of the Preprocessed Connectomes Project, with their phenotypic table.
     AbidePcp,
     /// Derivatives of fMRIPrep, XCP-D or `giga_connectome`.
     Bids,
-    /// CIFTI series, dense or parcellated.
     Cifti,
-    /// Volume images.
     Nifti,
     /// One table a scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat or .h5.
     Series,
 }
 
 impl Format {
-    /// As typed on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::AbidePcp => "abide-pcp",
@@ -83,7 +79,6 @@ impl Format {
 /// Volumes dropped from images and raw-length series unless the user says otherwise: the first ones are unsteady.
 const UNSTEADY_VOLUMES: usize = 10;
 
-/// What the user asked for.
 #[derive(Debug, Clone, Default)]
 pub struct IngestOptions {
     /// Layout; recognised when absent.
@@ -100,7 +95,6 @@ pub struct IngestOptions {
     pub manifest: Option<PathBuf>,
     /// Which files are meant, where a scan is there in several versions.
     pub pattern: Option<Pattern>,
-    /// The `desc-` entity of BIDS derivatives that is meant.
     pub desc: Option<String>,
     /// Repetition time; it has the last word.
     pub tr_seconds: Option<f64>,
@@ -112,9 +106,7 @@ pub struct IngestOptions {
     pub space: Option<String>,
     /// Only these people; empty means all.
     pub participant_labels: Vec<String>,
-    /// Only these sessions; empty means all.
     pub session_labels: Vec<String>,
-    /// Only these tasks; empty means all.
     pub task_ids: Vec<String>,
     /// Confounds, scrubbing, filtering, coverage.
     pub wishes: Wishes,
@@ -125,28 +117,16 @@ pub struct IngestOptions {
 /// Why nothing could be ingested.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// A file could not be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A table of people is malformed.
     #[error(transparent)]
     Participants(#[from] ParticipantsError),
-    /// The cohort could not be written.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// An atlas, image or series that everything else depends on cannot be used.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The source is not what was expected.
     #[error("{}: expected {expected}, found {found}", .path.display())]
-    Source {
-        /// File or folder.
-        path: PathBuf,
-        /// What should be there.
-        expected: String,
-        /// What is.
-        found: String,
-    },
+    Source { path: PathBuf, expected: String, found: String },
 }
 
 impl IngestError {

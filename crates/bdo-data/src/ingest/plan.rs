@@ -21,39 +21,31 @@ use crate::shard::Shard;
 /// One scan and how it is read.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
-    /// The file.
     pub path: PathBuf,
     /// Its path below the source, for messages and provenance.
     pub name: String,
     /// Whose scan it is.
     pub id: ScanId,
-    /// Where it was acquired.
     pub site: Option<String>,
     /// What is known of the repetition time, or why the scan cannot be read at all.
     pub tr_seconds: Result<RepetitionTime, Rejection>,
-    /// How it is read.
     pub reading: Reading,
 }
 
 /// How a file is read, with the files that belong to it.
 #[derive(Debug, Clone)]
 pub enum Reading {
-    /// A table of region series.
     Table(TableCompanions),
-    /// A volume image.
     Volume(ImageCompanions),
-    /// A CIFTI file.
     Surface(ImageCompanions),
 }
 
 /// All that is known before the first series is read.
 #[derive(Debug, Clone)]
 pub struct IngestPlan {
-    /// Layout of the source.
     pub format: Format,
     /// What the parcellation is called.
     pub atlas_name: String,
-    /// How images become region series.
     pub parcellation: Parcellation,
     /// The regions a scan must have.
     pub regions: Vec<Region>,
@@ -63,7 +55,6 @@ pub struct IngestPlan {
     pub participants: Participants,
     /// What is done to every series.
     pub recipe: Recipe,
-    /// Whether an image without an affine is taken as centred.
     pub assume_affine: bool,
     /// What the source says about itself, for provenance.
     pub source_dataset: Option<serde_json::Value>,
@@ -145,7 +136,6 @@ impl IngestPlan {
         })
     }
 
-    /// Keeps a remark about a scan.
     pub(super) fn remark(&self, remark: String, scan: &str) {
         self.remarks.add(remark, scan);
     }

@@ -5,19 +5,14 @@ use super::repetition::HeaderTime;
 /// Region series before cleaning, whatever file they came from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RawSeries {
-    /// Number of columns.
     pub(super) regions: usize,
     /// Row-major `[rows, regions]`.
     pub(super) values: Vec<f32>,
     /// The frame of the run each row is; increasing, with gaps where frames were censored before.
     pub(super) frame_numbers: Vec<usize>,
-    /// Head motion per row.
     pub(super) framewise_displacement_mm: Option<Vec<f32>>,
-    /// Share of each region inside the image.
     pub(super) coverage: Option<Vec<f32>>,
-    /// Repetition time from the file's header.
     pub(super) header_time: Option<HeaderTime>,
-    /// BLAKE3 of the file.
     pub(super) blake3: String,
 }
 
@@ -33,7 +28,6 @@ impl RawSeries {
         }
     }
 
-    /// Keeps these rows: values, numbers and motion.
     pub(super) fn keep(&mut self, rows: &[usize]) {
         self.values = rows.iter().flat_map(|r| self.row(*r).to_vec()).collect();
         self.keep_rows(rows);

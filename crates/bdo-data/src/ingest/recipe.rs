@@ -15,7 +15,6 @@ pub struct Recipe {
     pub drop_volumes: usize,
     /// What is regressed out and censored; `None` leaves the confounds alone.
     pub denoise: Option<Strategy>,
-    /// Detrending and band-pass.
     pub cleaning: Cleaning,
     /// Regions with a smaller share of their voxels in the image are missing.
     pub coverage_threshold: f64,
@@ -28,16 +27,12 @@ const LEAST_FREEDOM: usize = 10;
 /// Share of the regions that must have a signal unless the user says otherwise.
 const LEAST_REGIONS: f64 = 0.5;
 
-/// What the user asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wishes {
-    /// A preset of confounds.
     pub denoise: Option<Preset>,
-    /// Confounds beyond the preset.
     pub additions: Additions,
     /// Scrubbing, whatever the preset.
     pub scrub: Option<Scrub>,
-    /// A band-pass.
     pub band_pass: Option<Band>,
     /// Detrending; by default together with any of the others.
     pub detrend: Option<bool>,
@@ -65,7 +60,6 @@ impl Recipe {
         }
     }
 
-    /// Whether a confound table is needed.
     pub fn needs_confounds(&self) -> bool {
         self.denoise.is_some()
     }

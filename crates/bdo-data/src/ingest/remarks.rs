@@ -18,9 +18,7 @@ struct Kept {
 /// Degrees of freedom that regression and filter have left, over all scans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreedomLeft {
-    /// Of the scan with the fewest.
     pub least: usize,
-    /// Of the scan with the most.
     pub most: usize,
 }
 
@@ -52,7 +50,6 @@ impl Remarks {
         kept.freedom.extend(before.freedom);
     }
 
-    /// Degrees of freedom left, where anything was regressed or filtered.
     pub(super) fn freedom(&self) -> Option<FreedomLeft> {
         let kept = self.kept();
         let least = kept.freedom.values().min().copied()?;

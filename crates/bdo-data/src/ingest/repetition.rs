@@ -27,16 +27,13 @@ pub struct RepetitionTime {
 pub struct HeaderTime {
     /// The number, in seconds where it has a unit.
     pub value: f64,
-    /// Whether the header names a unit.
     pub has_unit: bool,
 }
 
 /// The time that is taken, and what the user should know about how it was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
-    /// The repetition time.
     pub seconds: f64,
-    /// Assumptions and overrides.
     pub remarks: Vec<String>,
 }
 
@@ -86,7 +83,6 @@ impl HeaderTime {
 }
 
 impl RepetitionTime {
-    /// A single statement.
     pub fn of(seconds: f64) -> Self {
         Self { stated: Some(seconds), ..Self::default() }
     }

@@ -15,17 +15,13 @@ const MOST_NPY_HEADER: usize = 4096;
 /// A table as read: perhaps with names, row-major `[frames, columns]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeriesTable {
-    /// The header's names, where there is a header.
     pub names: Option<Vec<String>>,
-    /// Number of rows.
     pub frames: usize,
-    /// Number of columns.
     pub columns: usize,
     /// The values; NaN for `n/a`.
     pub values: Vec<f32>,
     /// Time of every row, where a column of the file says it.
     pub times_seconds: Option<Vec<f64>>,
-    /// BLAKE3 of the file.
     pub blake3: String,
 }
 

@@ -20,7 +20,6 @@ const PART_BYTES: u64 = 16 << 20;
 /// What an ingest leaves beside the scans and the table of rejected files.
 const DESCRIPTION_FILE: &str = "dataset_description.json";
 
-/// What came of an ingest.
 #[derive(Debug, Clone, Default)]
 pub struct IngestReport {
     /// Scans in the cohort now.
@@ -254,7 +253,6 @@ fn existing(out: &Path, settings: &serde_json::Value) -> Result<Option<Cohort>, 
     Ok(Some(cohort))
 }
 
-/// The table of rejected files.
 fn rejected_tsv(rejected: &[Rejection]) -> String {
     let flat = |text: &str| text.replace(['\t', '\n', '\r'], " ");
     let row = |r: &Rejection| [&r.file, &r.reason, &r.expected, &r.found].map(|t| flat(t)).join("\t") + "\n";

@@ -13,10 +13,8 @@ use crate::region::Region;
 /// How far a time may be from a multiple of the step between frames.
 const UNEVEN: f64 = 0.01;
 
-/// Tables beside a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableCompanions {
-    /// Censored frames and motion.
     pub run: RunTables,
     /// Share of each region inside the image: one row, one column a region, or one row a region.
     pub coverage: Option<PathBuf>,

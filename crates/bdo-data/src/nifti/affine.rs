@@ -6,9 +6,7 @@ use crate::problem::Problem;
 /// Which part of the header an affine came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AffineSource {
-    /// The matrix.
     Sform,
-    /// The quaternion.
     Qform,
     /// Neither is given: the grid is centred on the origin with x flipped, which says nothing about a brain.
     Assumed,

@@ -5,14 +5,11 @@ use super::affine::Affine;
 /// A grid of voxels in the world.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grid {
-    /// Sizes along x, y and z.
     pub shape: [usize; 3],
-    /// From voxels to millimetres.
     pub affine: Affine,
 }
 
 impl Grid {
-    /// Number of voxels.
     pub fn voxels(&self) -> usize {
         self.shape.into_iter().product()
     }

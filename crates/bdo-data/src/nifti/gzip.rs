@@ -61,7 +61,6 @@ impl<R: Read> Gzip<R> {
         }
     }
 
-    /// What the bytes come from.
     pub(super) fn file(&self) -> &R {
         self.input.get_ref()
     }

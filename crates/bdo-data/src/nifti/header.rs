@@ -6,14 +6,11 @@ use crate::problem::Problem;
 /// The two versions of the format; they differ in the width and place of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// A header of 348 bytes.
     One,
-    /// A header of 540 bytes.
     Two,
 }
 
 impl Version {
-    /// Size of the header.
     pub fn header_bytes(self) -> usize {
         match self {
             Self::One => 348,
@@ -25,31 +22,24 @@ impl Version {
 /// The order of bytes in a number, which the header decides for the whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// Least significant byte first.
     Little,
-    /// Most significant byte first.
     Big,
 }
 
 /// What stored numbers have to go through to become values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
-    /// Factor.
     pub slope: f64,
-    /// Summand.
     pub intercept: f64,
 }
 
 /// A checked header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// Version of the format.
     pub version: Version,
-    /// Byte order of header and data.
     pub byte_order: ByteOrder,
     /// One to seven sizes, each at least 1.
     pub dims: Vec<u64>,
-    /// Type of the stored numbers.
     pub datatype: Datatype,
     /// Where the data starts in the (decompressed) file.
     pub data_offset: u64,
@@ -65,11 +55,8 @@ pub struct Header {
     pub sform_code: i32,
     /// Quaternion b, c and d.
     pub quaternion: [f64; 3],
-    /// Offset that goes with the quaternion.
     pub quaternion_offset: [f64; 3],
-    /// Rows of the affine matrix.
     pub sform: [[f64; 4]; 3],
-    /// What the data means, as a NIfTI code; CIFTI files have one each kind.
     pub intent_code: i32,
 }
 
@@ -197,7 +184,6 @@ impl Header {
         self.dims.iter().skip(3).product::<u64>() as usize
     }
 
-    /// Voxels of one volume.
     pub fn voxels(&self) -> usize {
         self.shape().into_iter().product()
     }
@@ -207,7 +193,6 @@ impl Header {
         self.dims.iter().product::<u64>() * self.datatype.bytes() as u64
     }
 
-    /// Whether the header names the unit of time.
     pub fn has_unit_of_time(&self) -> bool {
         self.xyzt_units & 0x38 != 0
     }

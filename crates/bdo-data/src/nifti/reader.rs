@@ -26,28 +26,20 @@ pub struct NiftiReader {
 /// What is only known once the whole file has been read and its checksums hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSummary {
-    /// BLAKE3 of the file.
     pub blake3: String,
     /// Voxels that were NaN or infinite, over all volumes.
     pub non_finite: u64,
-    /// Bytes after the data.
     pub trailing_bytes: u64,
 }
 
 /// A three-dimensional image in memory, x fastest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Volume {
-    /// Sizes along x, y and z.
     pub shape: [usize; 3],
-    /// From voxels to millimetres.
     pub affine: Affine,
-    /// Where the affine came from.
     pub affine_source: AffineSource,
-    /// The scaled values.
     pub values: Vec<f32>,
-    /// BLAKE3 of the file.
     pub blake3: String,
-    /// What was odd but harmless.
     pub warnings: Vec<String>,
 }
 
@@ -73,7 +65,6 @@ impl NiftiReader {
         Ok(Self { header, affine, affine_source, extensions, warnings, stream, volumes_read: 0, raw, non_finite: 0 })
     }
 
-    /// The checked header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -83,17 +74,14 @@ impl NiftiReader {
         self.affine
     }
 
-    /// Which part of the header the affine came from.
     pub fn affine_source(&self) -> AffineSource {
         self.affine_source
     }
 
-    /// Sizes along x, y and z.
     pub fn shape(&self) -> [usize; 3] {
         self.header.shape()
     }
 
-    /// Number of volumes.
     pub fn volumes(&self) -> usize {
         self.header.volumes()
     }
@@ -103,17 +91,14 @@ impl NiftiReader {
         self.header.tr_seconds()
     }
 
-    /// Extensions of the header.
     pub fn extensions(&self) -> &[Extension] {
         &self.extensions
     }
 
-    /// What is odd but harmless.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         self.stream.path()
     }

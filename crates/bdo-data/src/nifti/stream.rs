@@ -62,7 +62,6 @@ impl ByteStream {
         Ok(Self { path: path.to_path_buf(), bytes, file_bytes: metadata.len(), limits: *limits })
     }
 
-    /// The file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -119,7 +118,6 @@ impl ByteStream {
         Ok(())
     }
 
-    /// Passes over bytes.
     pub(crate) fn skip(&mut self, what: &str, mut count: u64) -> Result<(), ReadError> {
         let mut buffer = vec![0; SKIP_BYTES];
         while count > 0 {
@@ -152,7 +150,6 @@ impl ByteStream {
         Ok((hasher.finalize().to_hex().to_string(), trailing))
     }
 
-    /// Ties a problem to the file.
     pub(crate) fn problem(&self, problem: Problem) -> ReadError {
         ReadError::content(&self.path, problem)
     }

@@ -10,9 +10,7 @@ use crate::problem::{Problem, ReadError};
 /// Region series of one image, with what is known about them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoiSeries {
-    /// Number of volumes.
     pub frames: usize,
-    /// Number of columns.
     pub regions: usize,
     /// Row-major `[frames, regions]`; a region with too little coverage is NaN throughout.
     pub series: Vec<f32>,
@@ -21,13 +19,10 @@ pub struct RoiSeries {
     pub coverage: Option<Vec<f32>>,
     /// Time between volumes as the header states it.
     pub tr_seconds: Option<f64>,
-    /// Whether the header names the unit of that time.
     pub tr_has_unit: bool,
-    /// BLAKE3 of the image file.
     pub blake3: String,
     /// Voxels of regions that were NaN or infinite, over all volumes.
     pub non_finite: u64,
-    /// What the user should know.
     pub warnings: Vec<String>,
 }
 

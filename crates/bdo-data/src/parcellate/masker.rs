@@ -13,7 +13,6 @@ pub enum NonFinite {
     /// They count as zero, which is what nilearn does; they are reported.
     #[default]
     AsZero,
-    /// They are left out of the mean.
     LeftOut,
 }
 
@@ -26,7 +25,6 @@ pub struct MaskerOptions {
     pub least_mask_overlap: f64,
     /// Take an image whose header gives no affine as centred on the origin.
     pub assume_affine: bool,
-    /// Treatment of NaN and infinity.
     pub non_finite: NonFinite,
 }
 
@@ -144,12 +142,10 @@ impl LabelsMasker {
         &self.coverage
     }
 
-    /// Voxels of every region on this grid.
     pub fn voxels(&self) -> &[u32] {
         &self.voxels
     }
 
-    /// What the user should know about this grid and atlas.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

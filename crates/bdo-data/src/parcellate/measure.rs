@@ -23,9 +23,7 @@ pub struct SpeedMeasurement {
     pub masker_cpu_s: Option<f64>,
     /// Largest resident memory of this process so far; absent where the system does not say.
     pub peak_rss_mb: Option<f64>,
-    /// Volumes of the image.
     pub frames: usize,
-    /// Columns of the result.
     pub regions: usize,
 }
 

@@ -7,9 +7,7 @@ use crate::nifti::{Header, for_each_value};
 pub(super) struct Run {
     /// First voxel, counted from the start of the piece.
     pub(super) start: u32,
-    /// Number of voxels.
     pub(super) length: u32,
-    /// Column of the region.
     pub(super) region: u32,
 }
 
@@ -51,7 +49,6 @@ impl Sums {
         self.non_finite.fill(0);
     }
 
-    /// Adds the voxels of one piece.
     pub(super) fn add(&mut self, header: &Header, bytes: &[u8], runs: &[Run]) {
         let width = header.datatype.bytes();
         let is_float = header.datatype.is_float();

@@ -18,7 +18,6 @@ pub struct Terms(pub BTreeMap<String, f64>);
 /// A loss: what is minimised, and its terms with their weights.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// What training minimises.
     pub total: f64,
     /// Empty for a loss that is one number.
     pub terms: Terms,
@@ -28,15 +27,12 @@ pub struct Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skipped {
-    /// The loss is infinite or not a number.
     LossNotFinite,
-    /// A gradient is infinite or not a number.
     GradientNotFinite,
     /// The loss is far above its moving average.
     LossSpike,
 }
 
-/// One training step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StepEntry {
     /// Counted from 0.
@@ -45,7 +41,6 @@ pub struct StepEntry {
     pub epoch: u64,
     /// Mean over the scans of the batch.
     pub loss: Loss,
-    /// At this step.
     pub learning_rate: f64,
     /// Before clipping.
     pub gradient_norm: f64,
@@ -57,7 +52,6 @@ pub struct StepEntry {
     pub scans_per_second: f64,
     /// Share of the step spent waiting for data.
     pub waiting_share: f64,
-    /// Memory in use.
     pub memory_mib: f64,
     /// None for a step that was taken.
     pub skipped: Option<Skipped>,
@@ -80,7 +74,6 @@ pub struct Exchange {
     pub waited: f64,
 }
 
-/// One validation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ValidationEntry {
     /// Steps taken before it.
@@ -90,7 +83,6 @@ pub struct ValidationEntry {
     /// Scores (BDO: `mse`, `mean_square`, `explained_variance`, `spread_over_time`, `spread_over_scans`).
     #[serde(flatten)]
     pub measures: Terms,
-    /// Scans validated on.
     pub scans: usize,
 }
 
@@ -101,7 +93,6 @@ pub struct PlanEntry {
     pub step: u64,
     /// Seconds of training by then.
     pub seconds: f64,
-    /// What was decided.
     pub plan: Plan,
 }
 
@@ -109,11 +100,8 @@ pub struct PlanEntry {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
-    /// A training step.
     Step(StepEntry),
-    /// A validation.
     Validation(ValidationEntry),
-    /// A decision on the length of the run.
     Plan(PlanEntry),
 }
 
@@ -135,7 +123,6 @@ impl Terms {
         }
     }
 
-    /// Every number times a factor.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
         self.0.values_mut().for_each(|value| *value *= factor);
@@ -149,19 +136,16 @@ impl Loss {
         Self { total, terms: Terms::default() }
     }
 
-    /// Adds the total and the terms of another loss.
     pub fn add(&mut self, other: &Self) {
         self.total += other.total;
         self.terms.add(&other.terms);
     }
 
-    /// Total and terms times a factor.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { total: self.total * factor, terms: self.terms.scaled(factor) }
     }
 
-    /// A term by its name; NaN where there is none.
     pub fn term(&self, name: &str) -> f64 {
         self.terms.get(name)
     }
@@ -260,7 +244,6 @@ fn measures_of(line: &Value) -> Terms {
 }
 
 impl Entry {
-    /// The step an entry belongs to.
     pub fn step(&self) -> u64 {
         match self {
             Self::Step(entry) => entry.step,
@@ -273,9 +256,7 @@ impl Entry {
 /// What could be read of a journal, which may still be growing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JournalText {
-    /// Training steps in the order of the file.
     pub steps: Vec<StepEntry>,
-    /// Validations in the order of the file.
     pub validations: Vec<ValidationEntry>,
     /// Decisions on the length of the run that hold, by step.
     pub plans: Vec<PlanEntry>,
@@ -288,7 +269,6 @@ pub struct JournalText {
 }
 
 impl JournalText {
-    /// Reads the text of a journal.
     pub fn parse(text: &str) -> Self {
         let mut found = Self::default();
         for line in text.split_inclusive('\n') {
@@ -347,7 +327,6 @@ impl Journal {
         Ok(Self { file, path: path.to_path_buf() })
     }
 
-    /// Adds a line.
     pub fn add(&mut self, entry: &Entry) -> Result<(), FileError> {
         let line = serde_json::to_string(entry).expect("an entry holds only words and numbers") + "\n";
         self.file.write_all(line.as_bytes()).in_file("write", &self.path)

@@ -15,7 +15,6 @@ pub struct Constants {
     pub reference_rate_per_second: f64,
     /// Rate of the network drives, in network order.
     pub drive_rate_per_second: [f64; 8],
-    /// Rate of the global drive.
     pub global_rate_per_second: f64,
     /// How strongly a network's drive enters its regions, at a coupling score of zero.
     pub drive_gain: f64,

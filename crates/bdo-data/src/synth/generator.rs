@@ -28,9 +28,7 @@ pub struct SynthScan {
     pub subject: String,
     /// `ses-01`, ...; absent when everybody has one session.
     pub session: Option<String>,
-    /// The scanner's name.
     pub site: String,
-    /// Time between volumes as acquired.
     pub tr_seconds: f64,
     /// True time of each volume kept; irregular after censoring.
     pub frame_times_seconds: Vec<f64>,
@@ -43,19 +41,15 @@ pub struct SynthScan {
 /// What everybody in a synthetic cohort shares; enough, with [`PersonTruth`], to write down every equation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Truth {
-    /// The settings, effect sizes among them.
     pub spec: SynthSpec,
     /// The order of every array over networks.
     pub networks: [Network; 8],
-    /// The constants of the model.
     pub constants: Constants,
     /// Which label acts on which network.
     pub label_weights: LabelWeights,
-    /// The regions.
     pub regions: Vec<RegionTruth>,
     /// Mean coupling between network drives, (to, from), in units of the drive rate.
     pub between: [[f64; 8]; 8],
-    /// The scanners.
     pub sites: Vec<Site>,
 }
 
@@ -69,17 +63,14 @@ impl Generator {
         Ok(Generator { spec, layout, population, sites })
     }
 
-    /// The settings.
     pub fn spec(&self) -> &SynthSpec {
         &self.spec
     }
 
-    /// The regions, in column order.
     pub fn regions(&self) -> &[Region] {
         &self.layout.regions
     }
 
-    /// The scanners.
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
@@ -106,7 +97,6 @@ impl Generator {
         PersonTruth::new(&self.spec, subject)
     }
 
-    /// What everybody shares.
     pub fn truth(&self) -> Truth {
         Truth {
             spec: self.spec.clone(),

@@ -11,9 +11,7 @@ use crate::atlas::Network;
 /// Properties of one region that everybody shares.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegionTruth {
-    /// The region's name.
     pub name: String,
-    /// Its network.
     pub network: Network,
     /// Rate at which the region alone would relax, at a person's rate scale of one.
     pub rate_per_second: f64,

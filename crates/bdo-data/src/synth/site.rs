@@ -47,7 +47,6 @@ impl Site {
         }
     }
 
-    /// The gain at a place.
     pub(super) fn gain_at(&self, position_mm: [f64; 3]) -> f64 {
         let slope: f64 = self.gain_slope_per_100_mm.iter().zip(position_mm).map(|(s, x)| s * x / 100.0).sum();
         self.gain * (1.0 + slope)

@@ -7,7 +7,6 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SynthSpec {
-    /// People.
     pub subjects: usize,
     /// Regions; 450 is Schaefer-400 + Tian S3, fewer a balanced subset, more adds numbered regions.
     pub regions: usize,
@@ -138,36 +137,12 @@ impl Effects {
 /// Why a spec describes no cohort.
 #[derive(Debug, Error, PartialEq)]
 pub enum SynthError {
-    /// A count is too small.
     #[error("{name}: expected at least {least}, found {found}")]
-    TooFew {
-        /// The setting.
-        name: &'static str,
-        /// The smallest value that works.
-        least: usize,
-        /// The value given.
-        found: usize,
-    },
-    /// A number is outside its range, or not a number.
+    TooFew { name: &'static str, least: usize, found: usize },
     #[error("{name}: expected a number from {low} to {high}, found {found}")]
-    OutOfRange {
-        /// The setting.
-        name: &'static str,
-        /// The lowest value allowed.
-        low: f64,
-        /// The highest value allowed.
-        high: f64,
-        /// The value given.
-        found: f64,
-    },
-    /// The number of scans does not fit an index.
+    OutOfRange { name: &'static str, low: f64, high: f64, found: f64 },
     #[error("expected subjects x sessions to fit an index, found {subjects} x {sessions}")]
-    TooManyScans {
-        /// People.
-        subjects: usize,
-        /// Scans per person.
-        sessions: usize,
-    },
+    TooManyScans { subjects: usize, sessions: usize },
 }
 
 fn at_least(name: &'static str, least: usize, found: usize) -> Result<(), SynthError> {

@@ -39,7 +39,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page, made by this command.
     pub fn new(title: &str, command: &str) -> Self {
         Self { title: title.to_owned(), command: command.to_owned(), ..Self::default() }
     }
@@ -77,7 +76,6 @@ impl Page {
         self
     }
 
-    /// A paragraph of plain text.
     pub fn paragraph(&mut self, text: &str) -> &mut Self {
         self.add(&format!("<p>{}</p>", escape::html(text)));
         self
@@ -177,7 +175,6 @@ impl Page {
         self
     }
 
-    /// How many figures there are so far.
     pub fn figure_count(&self) -> usize {
         self.figures
     }
