@@ -112,15 +112,10 @@ pub fn bids_names(bytes: &[u8]) {
     for kind in [Kind::Images, Kind::Surfaces, Kind::Tables] {
         let wanted = Wanted {
             kind,
-            participants: vec![],
-            sessions: vec![],
-            tasks: vec![],
             space: text.lines().last().map(SpaceWish::parse),
             atlas: atlas.clone(),
-            aroma: false,
-            desc: None,
             dense: text.len().is_multiple_of(2),
-            pattern: None,
+            ..Wanted::default()
         };
         for run in bids::runs(&tree, &wanted) {
             let _ = tree.metadata(&run.file);

@@ -20,6 +20,16 @@ impl Problem {
     }
 }
 
+/// A problem unless `holds`; with `format_args!` nothing is formatted where it does.
+pub(crate) fn ensure(
+    holds: bool,
+    what: impl ToString,
+    expected: impl ToString,
+    found: impl ToString,
+) -> Result<(), Problem> {
+    if holds { Ok(()) } else { Err(Problem::new(what, expected, found)) }
+}
+
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -31,8 +41,18 @@ pub enum ReadError {
     Misfit(#[from] Problem),
 }
 
+/// Ties a problem to its file.
+pub(crate) trait InContent<T> {
+    fn in_content(self, path: &Path) -> Result<T, ReadError>;
+}
+
+impl<T> InContent<T> for Result<T, Problem> {
+    fn in_content(self, path: &Path) -> Result<T, ReadError> {
+        self.map_err(|problem| ReadError::content(path, problem))
+    }
+}
+
 impl ReadError {
-    /// Ties a problem to its file.
     pub(crate) fn content(path: &Path, problem: Problem) -> Self {
         Self::Content { path: path.to_path_buf(), problem }
     }

@@ -1,6 +1,6 @@
 //! One scan: region time series with true frame times.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Who and which run a scan is of. Ordered as cohorts are: person, session, task, run.
@@ -137,18 +137,25 @@ impl SeriesView<'_> {
     /// Checks sizes, times and values.
     pub fn validate(&self, regions: usize) -> Result<(), Problem> {
         let frames = self.frames();
-        if frames < 2 {
-            return Err(Problem::new("number of frames", "at least 2", frames));
-        }
-        if self.series.len() != frames * regions {
-            return Err(Problem::new("size of the series", format!("{frames} x {regions}"), self.series.len()));
-        }
-        if !(self.tr_seconds.is_finite() && self.tr_seconds > 0.0) {
-            return Err(Problem::new("repetition time", "a positive number of seconds", self.tr_seconds));
-        }
-        if !self.frame_times_seconds.iter().all(|t| t.is_finite() && *t >= 0.0) {
-            return Err(Problem::new("frame times", "finite and not negative", "others"));
-        }
+        ensure(frames >= 2, "number of frames", "at least 2", frames)?;
+        ensure(
+            self.series.len() == frames * regions,
+            "size of the series",
+            format_args!("{frames} x {regions}"),
+            self.series.len(),
+        )?;
+        ensure(
+            self.tr_seconds.is_finite() && self.tr_seconds > 0.0,
+            "repetition time",
+            "a positive number of seconds",
+            self.tr_seconds,
+        )?;
+        ensure(
+            self.frame_times_seconds.iter().all(|t| t.is_finite() && *t >= 0.0),
+            "frame times",
+            "finite and not negative",
+            "others",
+        )?;
         if let Some(i) = self.frame_times_seconds.windows(2).position(|w| w[0] >= w[1]) {
             let found =
                 format!("{} then {} at frame {}", self.frame_times_seconds[i], self.frame_times_seconds[i + 1], i + 1);

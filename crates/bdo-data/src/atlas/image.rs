@@ -7,7 +7,7 @@ use super::schaefer400_tian3;
 use super::side::{check_sides, side_of_name};
 use super::space::space_of_name;
 use crate::nifti::{AffineSource, Grid, Limits, NiftiReader, Volume};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 use crate::region::Region;
 
 /// Most regions of an atlas: columns are kept in sixteen bits.
@@ -60,10 +60,8 @@ impl AtlasImage {
             warnings.push("there is no table of names beside the atlas image: regions are named by their label".into());
             numbered(&labels)
         });
-        if rows.is_empty() || rows.len() > MOST_REGIONS {
-            let expected = format!("1 to {MOST_REGIONS} regions");
-            return Err(problem(Problem::new("label table", expected, rows.len())));
-        }
+        let expected = format_args!("1 to {MOST_REGIONS} regions");
+        ensure((1..=MOST_REGIONS).contains(&rows.len()), "label table", expected, rows.len()).in_content(path)?;
         let column_of: std::collections::HashMap<u32, u16> =
             rows.iter().enumerate().map(|(i, row)| (row.id, i as u16 + 1)).collect();
         let mut unnamed = std::collections::BTreeSet::new();

@@ -8,5 +8,5 @@ mod run;
 mod tree;
 
 pub use name::BidsName;
-pub use run::{Kind, Run, SpaceWish, Wanted, atlases, runs, scan_id};
+pub use run::{Companions, Kind, Run, SpaceWish, Wanted, atlases, runs, scan_id};
 pub use tree::{BidsFile, Metadata, Tree, parse_sidecar};

@@ -12,13 +12,21 @@ pub struct BidsFile {
     pub name: BidsName,
 }
 
+impl BidsFile {
+    pub(super) fn is_brain_mask(&self) -> bool {
+        let brain = self.name.get("desc") == Some("brain") || self.name.get("label") == Some("brain");
+        self.name.suffix == "mask" && brain && self.name.ending.starts_with(".nii")
+    }
+}
+
 /// All files with BIDS names below a folder.
 #[derive(Debug, Clone)]
 pub struct Tree {
     root: PathBuf,
     files: Vec<BidsFile>,
     by_folder: HashMap<PathBuf, Vec<usize>>,
-    joins_runs: bool,
+    /// Whether its maker may have left joined runs beside the runs, as XCP-D does.
+    pub(super) joins_runs: bool,
 }
 
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
@@ -41,18 +49,10 @@ impl Tree {
         Self { root: root.to_path_buf(), files, by_folder, joins_runs }
     }
 
-    /// Whether its maker may have left joined runs beside the runs, as XCP-D does.
-    pub(super) fn joins_runs(&self) -> bool {
-        self.joins_runs
-    }
-
     /// Whether images of a space have brain masks of their own in this tree.
     pub(super) fn has_masks(&self, space: Option<&str>) -> bool {
-        self.files.iter().any(|f| {
-            let brain = f.name.get("desc") == Some("brain") || f.name.get("label") == Some("brain");
-            let of_a_run = f.name.get("task").is_some() && f.name.get("space") == space;
-            f.name.suffix == "mask" && brain && of_a_run && f.name.ending.starts_with(".nii")
-        })
+        let of_a_run = |f: &BidsFile| f.name.get("task").is_some() && f.name.get("space") == space;
+        self.files.iter().any(|f| f.is_brain_mask() && of_a_run(f))
     }
 
     pub fn files(&self) -> &[BidsFile] {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::axis::Axis;
 use super::xml::{Axes, axes};
 use crate::nifti::{ByteStream, Header, Limits, for_each_value, open_header};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 
 /// The NIfTI extension code of CIFTI.
 const CIFTI_CODE: i32 = 32;
@@ -29,14 +29,17 @@ impl CiftiFile {
         let axes = axes(&xml.bytes).map_err(problem)?;
         let lengths = [axes[0].len(), axes[1].len()];
         let expected = [1, 1, 1, 1, lengths[0], lengths[1]];
-        if header.dims != expected {
-            let found = format!("{:?} in the header", header.dims);
-            return Err(problem(Problem::new("dimensions", format!("{expected:?} as in the XML"), found)));
-        }
+        let found = format_args!("{:?} in the header", header.dims);
+        ensure(header.dims == expected, "dimensions", format_args!("{expected:?} as in the XML"), found)
+            .in_content(path)?;
         let row_bytes = lengths[0].saturating_mul(8);
-        if row_bytes > limits.volume_bytes {
-            return Err(problem(Problem::new("size of a row", format!("at most {}", limits.volume_bytes), row_bytes)));
-        }
+        ensure(
+            row_bytes <= limits.volume_bytes,
+            "size of a row",
+            format_args!("at most {}", limits.volume_bytes),
+            row_bytes,
+        )
+        .in_content(path)?;
         Ok(Self { axes, header, stream, rows_read: 0, raw: vec![] })
     }
 

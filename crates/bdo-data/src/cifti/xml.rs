@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::axis::{Axis, BrainModel, LabelMap, Places, VolumeGrid};
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 /// Most nodes of the XML. Real files have a few per structure or parcel, a thousand in all.
 const MOST_NODES: u32 = 500_000;
@@ -36,9 +36,12 @@ pub(super) fn axes(xml: &[u8]) -> Result<Axes, Problem> {
             "1" => 1,
             other => return Err(Problem::new("matrix dimension", "0 or 1", format!("{other:?}"))),
         };
-        if found[slot].replace(axis(map)?).is_some() {
-            return Err(Problem::new("matrix dimension", "one map each", format!("{slot} twice")));
-        }
+        ensure(
+            found[slot].replace(axis(map)?).is_none(),
+            "matrix dimension",
+            "one map each",
+            format_args!("{slot} twice"),
+        )?;
     }
     match found {
         [Some(first), Some(second)] => Ok([first, second]),
@@ -66,9 +69,12 @@ fn axis(map: Node) -> Result<Axis, Problem> {
 fn series(map: Node) -> Result<Axis, Problem> {
     let exponent: i32 = number(map, "SeriesExponent")?;
     let step: f64 = number(map, "SeriesStep")?;
-    if !(-30..=30).contains(&exponent) || !step.is_finite() {
-        return Err(Problem::new("series step", "a finite number", format!("{step} x 10^{exponent}")));
-    }
+    ensure(
+        (-30..=30).contains(&exponent) && step.is_finite(),
+        "series step",
+        "a finite number",
+        format_args!("{step} x 10^{exponent}"),
+    )?;
     let step = step * 10_f64.powi(exponent);
     let over_time = attribute(map, "SeriesUnit")? == "SECOND";
     let step_seconds = (over_time && step > 0.0).then_some(step);
@@ -91,25 +97,19 @@ fn brain_models(map: Node) -> Result<Axis, Problem> {
             "CIFTI_MODEL_TYPE_VOXELS" => {
                 let flat = indices(child(node, "VoxelIndicesIJK")?)?;
                 let (voxels, rest) = flat.as_chunks::<3>();
-                if !rest.is_empty() {
-                    return Err(Problem::new(&structure, "three numbers a voxel", flat.len()));
-                }
+                ensure(rest.is_empty(), &structure, "three numbers a voxel", flat.len())?;
                 (Places::Voxels(voxels.to_vec()), None)
             }
             other => return Err(Problem::new("ModelType", "surface or voxels", format!("{other:?}"))),
         };
-        if places.len() as u64 != count {
-            return Err(Problem::new(&structure, format!("{count} points"), places.len()));
-        }
+        ensure(places.len() as u64 == count, &structure, format_args!("{count} points"), places.len())?;
         models.push((offset, BrainModel { structure, surface_vertices, places }));
     }
     check_places(models.iter().map(|(_, m)| m), volume.as_ref())?;
     models.sort_by_key(|(offset, _)| *offset);
     let mut next = 0;
     for (offset, model) in &models {
-        if *offset != next {
-            return Err(Problem::new(&model.structure, format!("an index offset of {next}"), offset));
-        }
+        ensure(*offset == next, &model.structure, format_args!("an index offset of {next}"), offset)?;
         next += model.places.len() as u64;
     }
     Ok(Axis::BrainModels { models: models.into_iter().map(|(_, m)| m).collect(), volume })

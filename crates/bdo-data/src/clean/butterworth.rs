@@ -1,6 +1,6 @@
 //! A Butterworth filter of fifth order, run forwards and backwards so that it shifts no phase.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use serde::{Deserialize, Serialize};
 
 const ORDER: usize = 5;
@@ -63,9 +63,7 @@ impl Filter {
     /// Filters both ways over an odd extension of the ends, starting in the steady state of the first value.
     pub(super) fn forwards_and_backwards(&self, x: &[f64]) -> Result<Vec<f64>, Problem> {
         let (n, edge) = (x.len(), self.edge);
-        if n <= edge {
-            return Err(Problem::new("length for the band-pass", format!("more than {edge} frames"), n));
-        }
+        ensure(n > edge, "length for the band-pass", format_args!("more than {edge} frames"), n)?;
         let mut extended = Vec::with_capacity(n + 2 * edge);
         extended.extend((1..=edge).rev().map(|i| 2.0 * x[0] - x[i]));
         extended.extend_from_slice(x);

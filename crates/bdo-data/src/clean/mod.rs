@@ -18,7 +18,7 @@ mod spline;
 pub use butterworth::Band;
 
 use crate::confound::Confounds;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,9 +51,7 @@ pub fn clean(
         return Err(Problem::new("confounds", format!("{frames} frames as in the series"), c.frames));
     }
     let kept: Vec<usize> = confounds.and_then(|c| c.kept.clone()).unwrap_or_else(|| (0..frames).collect());
-    if kept.len() < 2 {
-        return Err(Problem::new("frames left after censoring", "at least 2", format!("{} of {frames}", kept.len())));
-    }
+    ensure(kept.len() >= 2, "frames left after censoring", "at least 2", format_args!("{} of {frames}", kept.len()))?;
     let mut columns = columns_of(series, regions, frames);
     let mut nuisance = confounds.map(confound_columns).unwrap_or_default();
     let everything = columns.iter_mut().flatten().chain(nuisance.iter_mut());

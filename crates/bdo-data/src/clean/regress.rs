@@ -1,6 +1,6 @@
 //! Projection onto what the confounds cannot explain.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 /// Below this a direction is rounding, not a confound (nilearn: 100 times the machine precision).
 const SMALLEST_DIRECTION: f64 = f64::EPSILON * 100.0;
@@ -12,10 +12,8 @@ pub(super) fn project_out(
     frames: usize,
 ) -> Result<usize, Problem> {
     let basis = orthonormal(standardised(confounds));
-    if basis.len() + 2 > frames {
-        let expected = format!("more kept frames than the {} independent confounds, and a mean", basis.len());
-        return Err(Problem::new("degrees of freedom", expected, frames));
-    }
+    let expected = format_args!("more kept frames than the {} independent confounds, and a mean", basis.len());
+    ensure(basis.len() + 2 <= frames, "degrees of freedom", expected, frames)?;
     for column in columns.iter_mut().flatten() {
         // All inner products first, then one subtraction: the same as the product with Q Q'.
         let shares: Vec<f64> = basis.iter().map(|q| dot(q, column)).collect();

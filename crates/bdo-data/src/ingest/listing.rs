@@ -7,7 +7,7 @@ use super::repetition::implausible;
 use super::{IngestError, files};
 use crate::cohort::Rejection;
 use crate::durable;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use crate::scan::ScanId;
 
 /// The columns; the first two must be there.
@@ -95,9 +95,7 @@ impl Listing {
                 problem.unwrap_or_else(|| Problem::new("file", "a file that the manifest names", "none of that name"))
             );
         }
-        if self.files.contains_key(&path) {
-            return Err(Problem::new("manifest", "one row a file", "a second row"));
-        }
+        ensure(!self.files.contains_key(&path), "manifest", "one row a file", "a second row")?;
         if let Some(other) = self.of_scan.get(&id) {
             return Err(Problem::new(
                 "duplicate scan",

@@ -2,7 +2,6 @@
 
 mod abide_pcp;
 mod bids_tree;
-mod censored;
 mod cifti_folder;
 mod columns;
 mod files;
@@ -29,8 +28,7 @@ mod store;
 mod table_header;
 mod table_run;
 
-pub use censored::RunTables;
-pub use image_run::{ImageCompanions, Parcellation};
+pub use image_run::Parcellation;
 pub use labels::read_region_names;
 pub use plan::{IngestPlan, Reading, SourceFile};
 pub use recipe::{Recipe, Wishes};
@@ -38,13 +36,11 @@ pub use remarks::{FreedomLeft, Remarks};
 pub use repetition::{HeaderTime, PLAUSIBLE_TR_SECONDS, RepetitionTime, Resolved};
 pub use series_file::{SeriesTable, read_series};
 pub use store::{IngestReport, ingest};
-pub use table_run::TableCompanions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::cohort::CohortError;
-use crate::cohort::Rejection;
+use crate::cohort::{CohortError, Rejection};
 use crate::durable::FileError;
 use crate::participants::ParticipantsError;
 use crate::pattern::Pattern;
@@ -52,7 +48,7 @@ use crate::problem::{Problem, ReadError};
 use crate::shard::Shard;
 use sources::Sources;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// ABIDE or ADHD-200 region series of the Preprocessed Connectomes Project, with their phenotypic table.
     AbidePcp,
@@ -60,6 +56,7 @@ pub enum Format {
     Bids,
     Cifti,
     Nifti,
+    #[default]
     /// One table a scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat or .h5.
     Series,
 }
@@ -156,13 +153,15 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
         Format::Nifti => nifti_folder::plan(&sources, options)?,
         Format::Series => series_folder::plan(&sources, options)?,
     };
-    plan.tr_seconds = options.tr_seconds;
+    (plan.format, plan.tr_seconds, plan.assume_affine) = (format, options.tr_seconds, options.assume_affine);
     check_settings(&plan, source, options)?;
     check_people(&mut plan, source, options)?;
     note_padded_labels(&mut plan);
     plan.rejected.extend(sources.rejected.iter().cloned());
     plan.warnings.extend(sources.notes.iter().cloned());
     for file in &mut plan.files {
+        let in_table = || plan.participants.site_of(&file.id.subject).map(str::to_owned);
+        file.site = file.site.take().or_else(in_table);
         if let Some(listed) = sources.listed(&file.path) {
             file.site = listed.site.clone().or(file.site.take());
             if let (Ok(tr), Some(seconds)) = (&mut file.tr_seconds, listed.tr_seconds) {
@@ -180,9 +179,8 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
 
 /// A setting that does nothing, or cannot be meant, is a mistake that would go unnoticed.
 fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
-    let reads = |is: &dyn Fn(&Reading) -> bool| plan.files.iter().any(|f| is(&f.reading));
-    let volumes = reads(&|r| matches!(r, Reading::Volume(_)));
-    let tables = reads(&|r| matches!(r, Reading::Table(_)));
+    let reads = |reading: Reading| plan.files.iter().any(|f| f.reading == reading);
+    let (volumes, tables) = (reads(Reading::Volume), reads(Reading::Table));
     if plan.recipe.denoise.is_some() && tables {
         let expected = "images to denoise or scrub (--denoise, --scrub)";
         return Err(IngestError::source(source, expected, "tables of series, which come without confounds"));
@@ -279,23 +277,19 @@ fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) ->
 
 fn recognise(sources: &Sources) -> Result<Format, IngestError> {
     let (source, found) = (&sources.root, &sources.files);
-    let any = |is: &dyn Fn(&Path) -> bool| found.iter().any(|f| is(f));
-    if !sources.is_listed() {
-        if any(&abide_pcp::is_scan) {
-            return Ok(Format::AbidePcp);
-        }
-        if bids_tree::is_one(source, found) {
-            return Ok(Format::Bids);
-        }
+    let of_names: [(fn(&Path) -> bool, Format); 3] = [
+        (cifti_folder::is_scan, Format::Cifti),
+        (nifti_folder::is_scan, Format::Nifti),
+        (series_folder::is_scan, Format::Series),
+    ];
+    if !sources.is_listed() && found.iter().any(|f| abide_pcp::is_scan(f)) {
+        return Ok(Format::AbidePcp);
     }
-    if any(&cifti_folder::is_scan) {
-        return Ok(Format::Cifti);
+    if !sources.is_listed() && bids_tree::is_one(source, found) {
+        return Ok(Format::Bids);
     }
-    if any(&nifti_folder::is_scan) {
-        return Ok(Format::Nifti);
-    }
-    if any(&series_folder::is_scan) {
-        return Ok(Format::Series);
+    if let Some((_, format)) = of_names.into_iter().find(|(is_scan, _)| found.iter().any(|f| is_scan(f))) {
+        return Ok(format);
     }
     let mut seen = format!("{} files of other kinds", found.len());
     if let Some(first) = sources.rejected.first() {

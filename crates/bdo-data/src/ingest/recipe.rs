@@ -5,11 +5,11 @@ use serde::Serialize;
 use super::raw::RawSeries;
 use crate::clean::{Band, Cleaning, clean};
 use crate::confound::{Additions, Confounds, Preset, Scrub, Strategy};
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use crate::scan::valid_regions;
 
 /// The steps, in order: drop the first volumes, censor, detrend, band-pass, regress confounds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Recipe {
     /// Volumes dropped from the start; the others keep their true times.
     pub drop_volumes: usize,
@@ -60,10 +60,6 @@ impl Recipe {
         }
     }
 
-    pub fn needs_confounds(&self) -> bool {
-        self.denoise.is_some()
-    }
-
     /// Applies the steps to a series; also says how many degrees of freedom are left, where something takes them.
     pub(super) fn apply(
         &self,
@@ -80,18 +76,14 @@ impl Recipe {
             other => other.map(|c| c.without_first(self.drop_volumes)),
         };
         raw.drop_before(self.drop_volumes);
-        if raw.frame_numbers.len() < 2 {
-            let expected = format!("at least {} volumes ({} are dropped)", self.drop_volumes + 2, self.drop_volumes);
-            return Err(Problem::new("length", expected, total));
-        }
+        let expected = format_args!("at least {} volumes ({} are dropped)", self.drop_volumes + 2, self.drop_volumes);
+        ensure(raw.frame_numbers.len() >= 2, "length", expected, total)?;
         if confounds.is_none() && self.cleaning == Cleaning::default() {
             self.check_regions(&raw)?;
             return Ok((raw, None));
         }
-        if self.cleaning.band_pass.is_some() && !raw.is_contiguous() {
-            let found = "a series with censored frames already taken out";
-            return Err(Problem::new("band-pass", "evenly spaced frames", found));
-        }
+        let found = "a series with censored frames already taken out";
+        ensure(self.cleaning.band_pass.is_none() || raw.is_contiguous(), "band-pass", "evenly spaced frames", found)?;
         check_band(&self.cleaning, tr_seconds)?;
         let cleaned = clean(&raw.values, raw.regions, tr_seconds, confounds.as_ref(), &self.cleaning)?;
         raw.keep_rows(&cleaned.kept);

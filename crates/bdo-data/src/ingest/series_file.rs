@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{files, series_hdf5, series_mat, series_npz, series_text};
 use crate::durable::InFile;
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 
 /// Largest file read: a day of scanning at a thousand regions as text is still far below.
 const MOST_BYTES: u64 = 1 << 30;
@@ -29,9 +29,7 @@ pub struct SeriesTable {
 pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     let content = |problem: Problem| ReadError::content(path, problem);
-    if size > MOST_BYTES {
-        return Err(content(Problem::new("size", format!("at most {MOST_BYTES} bytes"), size)));
-    }
+    ensure(size <= MOST_BYTES, "size", format_args!("at most {MOST_BYTES} bytes"), size).in_content(path)?;
     let bytes = std::fs::read(path).in_file("read", path)?;
     let parsed = match files::ending(path).as_str() {
         "gz" => inflated(&bytes).and_then(|text| series_text::parse(&text)),
@@ -43,10 +41,8 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     };
     let mut table = parsed.map_err(content)?;
     table.blake3 = blake3::hash(&bytes).to_hex().to_string();
-    if table.frames == 0 || table.columns == 0 {
-        let found = format!("{} rows of {} columns", table.frames, table.columns);
-        return Err(content(Problem::new("table", "rows of numbers", found)));
-    }
+    let found = format_args!("{} rows of {} columns", table.frames, table.columns);
+    ensure(table.frames > 0 && table.columns > 0, "table", "rows of numbers", found).in_content(path)?;
     Ok(table)
 }
 
@@ -55,18 +51,14 @@ fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
     let mut text = vec![];
     let mut reader = flate2::read::MultiGzDecoder::new(bytes).take(MOST_BYTES + 1);
     reader.read_to_end(&mut text).map_err(|e| Problem::new("gzip", "a whole, undamaged file", e))?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(Problem::new("size", format!("at most {MOST_BYTES} bytes"), "more"));
-    }
+    ensure(text.len() as u64 <= MOST_BYTES, "size", format_args!("at most {MOST_BYTES} bytes"), "more")?;
     Ok(text)
 }
 
 /// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
 pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let truncated = || Problem::new("header", "a .npy file", "too few bytes");
-    if bytes.get(..6) != Some(b"\x93NUMPY") {
-        return Err(Problem::new("first bytes", "a .npy file", "others"));
-    }
+    ensure(bytes.starts_with(b"\x93NUMPY"), "first bytes", "a .npy file", "others")?;
     let (length, start) = match bytes.get(6).ok_or_else(truncated)? {
         1 => (u16::from_le_bytes(bytes.get(8..10).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 10),
         2 | 3 => {
@@ -74,9 +66,7 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
         }
         other => return Err(Problem::new("version", "1, 2 or 3", other)),
     };
-    if length > MOST_NPY_HEADER {
-        return Err(Problem::new("header", "at most 4096 bytes", length));
-    }
+    ensure(length <= MOST_NPY_HEADER, "header", "at most 4096 bytes", length)?;
     let header = bytes.get(start..start + length).ok_or_else(truncated)?;
     let header = std::str::from_utf8(header).map_err(|_| Problem::new("header", "text", "other bytes"))?;
     let value_of = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());

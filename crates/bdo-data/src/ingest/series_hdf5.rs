@@ -8,7 +8,7 @@ use hdf5_reader::{Dataset, Datatype, Hdf5File, OpenOptions};
 
 use super::series_file::SeriesTable;
 use super::series_mat::numbers;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 /// Groups of a file that are looked at, and how deep; real files have a handful.
 const MOST_GROUPS: usize = 1000;
@@ -61,9 +61,12 @@ fn matrices(
     if !seen.insert(group.address()) {
         return Ok(());
     }
-    if depth > DEEPEST || seen.len() > MOST_GROUPS {
-        return Err(Problem::new("groups", format!("at most {MOST_GROUPS}, {DEEPEST} deep"), "more"));
-    }
+    ensure(
+        depth <= DEEPEST && seen.len() <= MOST_GROUPS,
+        "groups",
+        format_args!("at most {MOST_GROUPS}, {DEEPEST} deep"),
+        "more",
+    )?;
     let (groups, datasets) = group.members().map_err(malformed)?;
     let named = |name: &str| {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
@@ -113,9 +116,12 @@ impl Matrix {
         let bytes = self.dataset.read_native_bytes().map_err(malformed)?;
         let values = numbers(self.kind, &bytes, cfg!(target_endian = "big")).unwrap_or_default();
         let (rows, columns) = (self.rows, self.columns);
-        if rows.checked_mul(columns) != Some(values.len()) {
-            return Err(Problem::new(&self.path, format!("{rows} x {columns} numbers"), values.len()));
-        }
+        ensure(
+            rows.checked_mul(columns) == Some(values.len()),
+            &self.path,
+            format_args!("{rows} x {columns} numbers"),
+            values.len(),
+        )?;
         if !turned {
             return Ok(SeriesTable { frames: rows, columns, values, ..SeriesTable::default() });
         }

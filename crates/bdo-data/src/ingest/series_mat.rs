@@ -4,7 +4,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::series_file::SeriesTable;
 use super::series_hdf5;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 /// Variables of a file that are looked at.
 const MOST_VARIABLES: usize = 1000;
@@ -115,15 +115,16 @@ fn matrix(content: &[u8], big_endian: bool) -> Result<Option<Matrix>, Problem> {
     if !(6..=15).contains(&(flags & 0xff)) || frames < 2 || columns < 2 {
         return Ok(None);
     }
-    if flags & COMPLEX_FLAG != 0 {
-        return Err(Problem::new(&name, "real numbers", "complex numbers"));
-    }
+    ensure(flags & COMPLEX_FLAG == 0, &name, "real numbers", "complex numbers")?;
     let (kind, values) = pieces.expect()?;
     let values =
         numbers(kind, values, big_endian).ok_or_else(|| Problem::new(&name, "numbers", format!("type {kind}")))?;
-    if frames.checked_mul(columns) != Some(values.len()) {
-        return Err(Problem::new(&name, format!("{frames} x {columns} numbers"), values.len()));
-    }
+    ensure(
+        frames.checked_mul(columns) == Some(values.len()),
+        &name,
+        format_args!("{frames} x {columns} numbers"),
+        values.len(),
+    )?;
     Ok(Some(Matrix { name, frames, columns, values }))
 }
 

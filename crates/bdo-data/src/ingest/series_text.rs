@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::region_rows;
 use super::series_file::SeriesTable;
 use super::table_header::{self, Above};
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use crate::row::{cells, delimiter_of};
 
 /// Names of a column that counts rows; it is left out if that is what it does.
@@ -59,9 +59,7 @@ fn text_of(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
-    if text.contains('\0') {
-        return Err(Problem::new("text", "UTF-8", "zero bytes, which UTF-16 and binary files have"));
-    }
+    ensure(!text.contains('\0'), "text", "UTF-8", "zero bytes, which UTF-16 and binary files have")?;
     let text = text.trim_start_matches('\u{feff}');
     Ok(if text.contains('\n') { text.into() } else { text.replace('\r', "\n").into() })
 }
@@ -168,9 +166,12 @@ impl Grid {
             }
             let found = values.len() - before;
             let expected = *columns.get_or_insert(found);
-            if found != expected {
-                return Err(Problem::new(format!("line {}", number_of_line + 1), format!("{expected} columns"), found));
-            }
+            ensure(
+                found == expected,
+                format_args!("line {}", number_of_line + 1),
+                format_args!("{expected} columns"),
+                found,
+            )?;
         }
         Ok(Self { names, columns: columns.unwrap_or(0), frames: body.len(), values })
     }

@@ -1,7 +1,7 @@
 //! The fixed part of a NIfTI file.
 
 use super::datatype::Datatype;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 /// The two versions of the format; they differ in the width and place of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,9 +131,12 @@ impl Header {
         byte_order: ByteOrder,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Problem> {
-        if bytes.len() < version.header_bytes() {
-            return Err(Problem::new("size of the file", format!("at least {}", version.header_bytes()), bytes.len()));
-        }
+        ensure(
+            bytes.len() >= version.header_bytes(),
+            "size of the file",
+            format_args!("at least {}", version.header_bytes()),
+            bytes.len(),
+        )?;
         let fields = Fields { bytes, order: byte_order };
         check_magic(bytes, version)?;
         let (at, one) =
@@ -146,14 +149,15 @@ impl Header {
             ))?;
         let datatype = Datatype::from_code(fields.i16(at(70, 12)))?;
         let bits = fields.i16(at(72, 14));
-        if usize::try_from(bits) != Ok(8 * datatype.bytes()) {
-            return Err(Problem::new("bitpix", format!("{} for {datatype:?}", 8 * datatype.bytes()), bits));
-        }
+        ensure(
+            usize::try_from(bits) == Ok(8 * datatype.bytes()),
+            "bitpix",
+            format_args!("{} for {datatype:?}", 8 * datatype.bytes()),
+            bits,
+        )?;
         let data_offset = if one { integer_offset(fields.f32(108))? } else { fields.i64(168) };
         let least = version.header_bytes() as i64 + 4;
-        if data_offset < least {
-            return Err(Problem::new("vox_offset", format!("at least {least}"), data_offset));
-        }
+        ensure(data_offset >= least, "vox_offset", format_args!("at least {least}"), data_offset)?;
         let [slope, intercept] = fields.floats(version, at(112, 176));
         let code = |one_at: usize, two_at: usize| if one { i32::from(fields.i16(one_at)) } else { fields.i32(two_at) };
         Ok(Self {
@@ -216,9 +220,7 @@ fn check_magic(bytes: &[u8], version: Version) -> Result<(), Problem> {
         Version::One => (&bytes[344..348], b"n+1\0", b"ni1\0"),
         Version::Two => (&bytes[4..12], b"n+2\0\r\n\x1a\n", b"ni2\0\r\n\x1a\n"),
     };
-    if found == pair {
-        return Err(Problem::new("layout", "one .nii file", "the header of an .hdr/.img pair: convert it to .nii.gz"));
-    }
+    ensure(found != pair, "layout", "one .nii file", "the header of an .hdr/.img pair: convert it to .nii.gz")?;
     if found != single {
         return Err(Problem::new("magic", single.escape_ascii(), found.escape_ascii()));
     }
@@ -251,9 +253,12 @@ fn scaling(slope: f64, intercept: f64, warnings: &mut Vec<String>) -> Result<Opt
         warnings.push(format!("scl_slope is {slope}: the stored numbers are taken as they are"));
         return Ok(None);
     }
-    if !intercept.is_finite() {
-        return Err(Problem::new("scl_inter", format!("a finite number, because scl_slope is {slope}"), intercept));
-    }
+    ensure(
+        intercept.is_finite(),
+        "scl_inter",
+        format_args!("a finite number, because scl_slope is {slope}"),
+        intercept,
+    )?;
     Ok((slope != 1.0 || intercept != 0.0).then_some(Scaling { slope, intercept }))
 }
 

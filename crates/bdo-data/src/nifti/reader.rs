@@ -8,7 +8,7 @@ use super::extension::{self, Extension};
 use super::header::{self, Header};
 use super::limits::Limits;
 use super::stream::ByteStream;
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, ReadError, ensure};
 
 /// An open image: its header has been checked against the file, its data has not been read yet.
 pub struct NiftiReader {
@@ -49,17 +49,16 @@ impl NiftiReader {
         let (header, extensions, stream, mut warnings) = open_header(path, limits)?;
         let problem = |p| ReadError::content(path, p);
         let volume_bytes = header.voxels() as u64 * header.datatype.bytes().max(4) as u64;
-        if volume_bytes > limits.volume_bytes {
-            return Err(problem(Problem::new(
-                "size of a volume",
-                format!("at most {} bytes", limits.volume_bytes),
-                volume_bytes,
-            )));
-        }
-        if header.dims.iter().skip(4).any(|d| *d > 1) {
-            let found = format!("sizes {:?}", header.dims);
-            return Err(problem(Problem::new("dimensions", "three of space and one of time", found)));
-        }
+        ensure(
+            volume_bytes <= limits.volume_bytes,
+            "size of a volume",
+            format_args!("at most {} bytes", limits.volume_bytes),
+            volume_bytes,
+        )
+        .in_content(path)?;
+        let found = format_args!("sizes {:?}", header.dims);
+        ensure(header.dims.iter().skip(4).all(|d| *d == 1), "dimensions", "three of space and one of time", found)
+            .in_content(path)?;
         let (affine, affine_source) = Affine::of_header(&header, &mut warnings).map_err(problem)?;
         let raw = vec![];
         Ok(Self { header, affine, affine_source, extensions, warnings, stream, volumes_read: 0, raw, non_finite: 0 })
@@ -109,9 +108,7 @@ impl NiftiReader {
             return Ok(false);
         }
         let voxels = self.header.voxels();
-        if out.len() != voxels {
-            return Err(self.stream.problem(Problem::new("room for a volume", voxels, out.len())));
-        }
+        ensure(out.len() == voxels, "room for a volume", voxels, out.len()).in_content(self.path())?;
         let mut raw = std::mem::take(&mut self.raw);
         raw.resize(voxels * self.header.datatype.bytes(), 0);
         self.next_bytes(&mut raw)?;
@@ -142,10 +139,8 @@ impl NiftiReader {
     /// Reads an image of a single volume, such as an atlas or a mask.
     pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ReadError> {
         let mut reader = Self::open(path, limits)?;
-        if reader.volumes() != 1 {
-            let found = format!("{} volumes", reader.volumes());
-            return Err(ReadError::content(path, Problem::new("image", "a single volume", found)));
-        }
+        let found = format_args!("{} volumes", reader.volumes());
+        ensure(reader.volumes() == 1, "image", "a single volume", found).in_content(path)?;
         let mut values = vec![0.0; reader.header.voxels()];
         reader.next_volume(&mut values)?;
         let (shape, affine, affine_source) = (reader.shape(), reader.affine, reader.affine_source);
@@ -172,10 +167,8 @@ pub(crate) fn open_header(
     let claimed = header.data_offset.checked_add(header.data_bytes());
     stream.check_claim(claimed.unwrap_or(u64::MAX))?;
     let between = header.data_offset - version.header_bytes() as u64;
-    if between > limits.extension_bytes {
-        let expected = format!("at most {} bytes of extensions", limits.extension_bytes);
-        return Err(problem(Problem::new("vox_offset", expected, between)));
-    }
+    let expected = format_args!("at most {} bytes of extensions", limits.extension_bytes);
+    ensure(between <= limits.extension_bytes, "vox_offset", expected, between).in_content(path)?;
     let mut flag = [0; 4];
     stream.read_exact("header", &mut flag)?;
     let extensions = if flag[0] == 0 {

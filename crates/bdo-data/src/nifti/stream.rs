@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::gzip::{Gzip, GzipError};
 use super::limits::Limits;
 use crate::durable::{FileError, InFile};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 
 /// Plain files are read in pieces of this size.
 const PLAIN_BUFFER_BYTES: usize = 256 << 10;
@@ -135,10 +135,8 @@ impl ByteStream {
         loop {
             let read = self.read(&mut buffer)? as u64;
             trailing += read;
-            if trailing > self.limits.trailing_bytes {
-                let expected = format!("at most {} bytes after the data", self.limits.trailing_bytes);
-                return Err(self.problem(Problem::new("size", expected, "more")));
-            }
+            let expected = format_args!("at most {} bytes after the data", self.limits.trailing_bytes);
+            ensure(trailing <= self.limits.trailing_bytes, "size", expected, "more").in_content(&self.path)?;
             if read < SKIP_BYTES as u64 {
                 break;
             }
