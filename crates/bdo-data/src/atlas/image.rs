@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::label_table::{LabelRow, find_table, read_table};
 use super::schaefer400_tian3;
+use super::side::space_of_name;
 use super::side::{check_sides, side_of_name};
-use super::space::space_of_name;
 use crate::nifti::{AffineSource, Grid, Limits, NiftiReader, Volume};
 use crate::problem::{InContent, Problem, ReadError, ensure};
 use crate::region::Region;

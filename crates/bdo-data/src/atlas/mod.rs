@@ -6,10 +6,8 @@
 pub mod image;
 mod label_table;
 mod side;
-mod space;
 
-pub use side::side_of_name;
-pub use space::{check_space, space_of_name};
+pub use side::{check_space, side_of_name, space_of_name};
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -67,16 +65,7 @@ impl Network {
     ];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Network::Vis => "Vis",
-            Network::SomMot => "SomMot",
-            Network::DorsAttn => "DorsAttn",
-            Network::SalVentAttn => "SalVentAttn",
-            Network::Limbic => "Limbic",
-            Network::Cont => "Cont",
-            Network::Default => "Default",
-            Network::Subcortical => "Subcortical",
-        }
+        ["Vis", "SomMot", "DorsAttn", "SalVentAttn", "Limbic", "Cont", "Default", "Subcortical"][self.index()]
     }
 
     pub fn from_name(name: &str) -> Option<Network> {

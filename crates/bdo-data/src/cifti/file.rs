@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::axis::Axis;
+use super::xml::Axis;
 use super::xml::{Axes, axes};
 use crate::nifti::{ByteStream, Header, Limits, for_each_value, open_header};
 use crate::problem::{InContent, Problem, ReadError, ensure};

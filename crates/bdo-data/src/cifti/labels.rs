@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::axis::{Axis, BrainModel, Places, VolumeGrid};
 use super::file::CiftiFile;
+use super::xml::{Axis, BrainModel, Places, VolumeGrid};
 use crate::atlas::{Hemisphere, schaefer400_tian3, side_of_name};
 use crate::nifti::Limits;
 use crate::problem::{InContent, Problem, ReadError, ensure};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::axis::Axis;
 use super::file::CiftiFile;
 use super::labels::CiftiLabels;
+use super::xml::Axis;
 use crate::nifti::Limits;
 use crate::parcellate::{MaskerOptions, NonFinite, RoiSeries};
 use crate::problem::{InContent, Problem, ReadError, ensure};

@@ -16,7 +16,7 @@ use super::manifest::{
     PARTICIPANTS_NOTES_FILE, Part, Provenance, REGIONS_FILE,
 };
 use super::part::PartWriter;
-use super::{Cohort, CohortError, batch};
+use super::{Cohort, CohortError, part};
 use crate::durable::{self, InFile};
 use crate::participants::Participants;
 use crate::problem::Problem;
@@ -128,19 +128,16 @@ pub(crate) fn at(out: &Path) -> Result<Option<Cohort>, CohortError> {
     if !out.exists() || is_vacant(out) {
         return Ok(None);
     }
-    let cohort = Cohort::open(out).map_err(|e| match e {
-        CohortError::NotACohort { .. } => {
-            CohortError::Exists { path: out.to_path_buf(), reason: "is not a cohort".into() }
-        }
-        other => other,
-    });
-    cohort.map(Some)
+    match Cohort::open(out) {
+        Err(CohortError::NotACohort { .. }) => Err(CohortError::exists(out, "is not a cohort")),
+        opened => opened.map(Some),
+    }
 }
 
 /// The cohort already at `out` if the same settings made it; an error if something else lies there.
 pub fn existing(out: &Path, provenance: &Provenance) -> Result<Option<Cohort>, CohortError> {
     let Some(cohort) = at(out)? else { return Ok(None) };
-    let exists = |reason: String| CohortError::Exists { path: out.to_path_buf(), reason };
+    let exists = |reason: String| CohortError::exists(out, reason);
     match cohort.manifest().provenance.last() {
         Some(p) if p.settings_blake3 == provenance.settings_blake3 && p.verb == provenance.verb => Ok(Some(cohort)),
         Some(p) if p.verb != provenance.verb => Err(exists(format!("is a cohort made by bdo {}", p.verb))),
@@ -169,7 +166,7 @@ pub fn build(
     observer: &dyn Observer,
 ) -> Result<BuildReport, CohortError> {
     if out.exists() && !is_vacant(out) {
-        return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
+        return Err(CohortError::exists(out, "would be overwritten"));
     }
     let (fresh, report) = build_beside(out, plan, &Copies::Stored, produce, tables, observer)?;
     publish(&fresh, out)?;
@@ -214,14 +211,15 @@ pub fn build_beside(
         let _ = fs::remove_dir_all(partial);
         return Err(CohortError::Empty { rejected: report.rejected });
     }
-    write_tables(&cohort, &manifest, plan, &report, tables(&report))?;
+    let Tables { participants, extras } = tables(&report);
+    write_tables(&cohort, &manifest, &plan.regions, &report.index, &participants, extras)?;
     Ok((Unpublished { partial: partial.clone(), _lock: lock }, report))
 }
 
 /// A link planted where the work goes on would send it elsewhere.
 pub(super) fn refuse_link(path: &Path) -> Result<(), CohortError> {
     if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) {
-        return Err(CohortError::Exists { path: path.to_path_buf(), reason: "is a link to another place".into() });
+        return Err(CohortError::exists(path, "is a link to another place"));
     }
     Ok(())
 }
@@ -321,6 +319,8 @@ struct Builder {
     scans: PathBuf,
     work: PathBuf,
     parts: Vec<Part>,
+    /// The part that is being written, with its scans.
+    open: Option<(PartWriter, Vec<IndexEntry>)>,
     report: BuildReport,
     seen: BTreeSet<crate::scan::ScanId>,
     contents: Option<BTreeMap<String, String>>,
@@ -342,7 +342,7 @@ impl Builder {
             Copies::Refused(known) => Some(known.clone()),
         };
         let (report, seen) = (BuildReport::default(), BTreeSet::new());
-        let mut builder = Self { scans, work, parts: vec![], report, seen, contents, next_item: 0 };
+        let mut builder = Self { scans, work, parts: vec![], open: None, report, seen, contents, next_item: 0 };
         while let Some(checkpoint) = builder.checkpoint() {
             for entry in &checkpoint.index {
                 builder.seen.insert(entry.id.clone());
@@ -383,7 +383,7 @@ impl Builder {
         produce: &(impl Fn(usize) -> Item + Sync),
         observer: &dyn Observer,
     ) -> Result<(), CohortError> {
-        let schema = batch::schema(plan.regions.len());
+        let schema = part::schema(plan.regions.len());
         let batch_items = 4 * rayon::current_num_threads();
         let make = |from: usize| -> Vec<Item> {
             let to = (from + batch_items).min(plan.items);
@@ -391,7 +391,6 @@ impl Builder {
         };
         let mut ready = make(self.next_item);
         let mut at = self.next_item;
-        let mut open: Option<(PartWriter, Vec<IndexEntry>)> = None;
         while at < plan.items {
             if observer.stop_requested() || ready.is_empty() {
                 return Err(CohortError::Interrupted { done: self.next_item, total: plan.items });
@@ -400,7 +399,7 @@ impl Builder {
             let (stored, next) = rayon::join(
                 || {
                     for (i, item) in std::mem::take(&mut ready).into_iter().enumerate() {
-                        self.store(at + i, item, plan, &schema, &mut open, observer)?;
+                        self.store(at + i, item, plan, &schema, observer)?;
                         observer.advance(at + i + 1, self.report.rejected.len());
                     }
                     Ok::<(), CohortError>(())
@@ -410,7 +409,7 @@ impl Builder {
             stored?;
             (ready, at) = (next, following);
         }
-        self.close_part(&mut open, plan.items, observer)
+        self.close_part(plan.items, observer)
     }
 
     fn store(
@@ -419,28 +418,24 @@ impl Builder {
         scan: Item,
         plan: &Plan,
         schema: &arrow_schema::SchemaRef,
-        open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
         observer: &dyn Observer,
     ) -> Result<(), CohortError> {
-        let accepted = scan.and_then(|scan| self.admit(scan, plan));
-        let scan = match accepted {
+        let scan = match scan.and_then(|scan| self.admit(scan, plan)) {
             Ok(scan) => scan,
             Err(rejection) => {
                 self.report.rejected.push(rejection);
                 return Ok(());
             }
         };
-        if open.is_none() {
-            let path = self.scans.join(part_name(self.parts.len()));
-            *open = Some((PartWriter::create(&path, schema.clone())?, vec![]));
-        }
-        if let Some((writer, entries)) = open {
-            entries.push(writer.push(&scan, self.parts.len())?);
-            if writer.bytes() >= plan.part_bytes {
-                self.close_part(open, item + 1, observer)?;
-            }
-        }
-        Ok(())
+        let part = self.parts.len();
+        let (mut writer, mut entries) = match self.open.take() {
+            Some(open) => open,
+            None => (PartWriter::create(&self.scans.join(part_name(part)), schema.clone())?, vec![]),
+        };
+        entries.push(writer.push(&scan, part)?);
+        let is_full = writer.bytes() >= plan.part_bytes;
+        self.open = Some((writer, entries));
+        if is_full { self.close_part(item + 1, observer) } else { Ok(()) }
     }
 
     /// A scan that breaks the rules, or repeats another one, is a rejection like any other.
@@ -463,13 +458,8 @@ impl Builder {
         Ok(scan)
     }
 
-    fn close_part(
-        &mut self,
-        open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
-        next_item: usize,
-        observer: &dyn Observer,
-    ) -> Result<(), CohortError> {
-        let Some((writer, index)) = open.take() else { return Ok(()) };
+    fn close_part(&mut self, next_item: usize, observer: &dyn Observer) -> Result<(), CohortError> {
+        let Some((writer, index)) = self.open.take() else { return Ok(()) };
         let number = self.parts.len();
         let part = writer.finish(format!("scans/{}", part_name(number)))?;
         let rejected = self.report.rejected.clone();
@@ -498,18 +488,7 @@ impl Builder {
 }
 
 /// Writes everything but the parts, the checksums last.
-fn write_tables(
-    cohort: &Path,
-    manifest: &Manifest,
-    plan: &Plan,
-    report: &BuildReport,
-    tables: Tables,
-) -> Result<(), CohortError> {
-    write_folder_tables(cohort, manifest, &plan.regions, &report.index, &tables.participants, tables.extras)
-}
-
-/// The tables of a cohort folder whose parts are in place.
-pub(super) fn write_folder_tables(
+pub(super) fn write_tables(
     cohort: &Path,
     manifest: &Manifest,
     regions: &[Region],

@@ -128,12 +128,8 @@ impl Checksums {
     /// Reads the file strictly: any other byte than the writer's is an error, since nothing else covers this file.
     pub(super) fn read(folder: &Path) -> Result<Self, CohortError> {
         let path = folder.join(CHECKSUMS_FILE);
-        let damaged = |found: String| CohortError::Damaged {
-            path: path.clone(),
-            expected: "lines of a BLAKE3 and a path, in order".into(),
-            found,
-            scans: vec![],
-        };
+        let damaged =
+            |found: String| CohortError::damaged(&path, "lines of a BLAKE3 and a path, in order", found, vec![]);
         let bytes = super::inside::read(folder, CHECKSUMS_FILE)?;
         let text = String::from_utf8(bytes).map_err(|_| damaged("bytes that are not text".into()))?;
         let mut sums = BTreeMap::new();

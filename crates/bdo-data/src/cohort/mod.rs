@@ -3,10 +3,8 @@
 //! Scans lie in `scans/part-*.arrow`, one record batch each, memory-mapped when read. `index.json` says where each scan is and
 //! what its bytes hash to; a scan is hashed whenever it is read, so a flipped bit never reaches a model.
 
-mod batch;
 mod build;
 mod inside;
-mod label;
 mod manifest;
 mod merge;
 mod part;
@@ -18,9 +16,8 @@ pub use build::{
     BuildReport, Copies, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside,
     discard, existing, lock_beside, publish, resumable, tidy_up,
 };
-pub use label::{LabelReport, label, table_blake3};
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
-pub use merge::{append, merge};
+pub use merge::{LabelReport, append, label, merge, table_blake3};
 pub use recipe::{Recipe, differing_recipes, recipe_of};
 pub use verify::{Damage, verify};
 
@@ -66,6 +63,20 @@ pub enum CohortError {
     Empty { rejected: Vec<Rejection> },
     #[error("interrupted after {done} of {total}; run the same command again to go on")]
     Interrupted { done: usize, total: usize },
+}
+
+impl CohortError {
+    fn exists(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Exists { path: path.to_path_buf(), reason: reason.into() }
+    }
+
+    fn mismatch(path: &Path, expected: impl ToString, found: impl ToString) -> Self {
+        Self::Mismatch { path: path.to_path_buf(), expected: expected.to_string(), found: found.to_string() }
+    }
+
+    fn damaged(path: &Path, expected: impl ToString, found: impl ToString, scans: Vec<String>) -> Self {
+        Self::Damaged { path: path.to_path_buf(), expected: expected.to_string(), found: found.to_string(), scans }
+    }
 }
 
 fn first_rejection(rejected: &[Rejection]) -> String {
@@ -121,8 +132,7 @@ impl Cohort {
     fn open_with(folder: &Path, sums: &Checksums) -> Result<Self, CohortError> {
         let manifest: Manifest = checked_json(folder, COHORT_FILE, sums)?;
         if manifest.format != FORMAT {
-            let path = folder.to_path_buf();
-            return Err(CohortError::Mismatch { path, expected: format!("format {FORMAT}"), found: manifest.format });
+            return Err(CohortError::mismatch(folder, format_args!("format {FORMAT}"), manifest.format));
         }
         let regions: Vec<Region> = checked_json(folder, REGIONS_FILE, sums)?;
         let index: Vec<IndexEntry> = checked_json(folder, INDEX_FILE, sums)?;
@@ -132,14 +142,14 @@ impl Cohort {
         for (number, part) in manifest.parts.iter().enumerate() {
             let path = folder.join(&part.file);
             if !manifest::is_below(&part.file) {
-                let (path, expected) = (folder.join(COHORT_FILE), "parts below the folder".to_owned());
-                return Err(CohortError::Damaged { path, expected, found: part.file.clone(), scans: vec![] });
+                let path = folder.join(COHORT_FILE);
+                return Err(CohortError::damaged(&path, "parts below the folder", &part.file, vec![]));
             }
             let found = std::fs::metadata(&path).in_file("read", &path)?.len();
             if found != part.bytes {
                 let scans = index.iter().filter(|e| e.part == number).map(|e| e.id.to_string()).collect();
-                let (expected, found) = (format!("{} bytes", part.bytes), format!("{found} bytes"));
-                return Err(CohortError::Damaged { path, expected, found, scans });
+                let (expected, found) = (format_args!("{} bytes", part.bytes), format_args!("{found} bytes"));
+                return Err(CohortError::damaged(&path, expected, found, scans));
             }
         }
         Ok(Self { folder: folder.to_path_buf(), manifest, regions, index, participants })
@@ -193,25 +203,21 @@ impl Cohort {
         let bytes = map(&path, entry.offset, entry.bytes)?;
         let found = blake3::hash(&bytes).to_hex();
         if found.as_str() != entry.blake3 {
-            let (expected, found) = (format!("BLAKE3 {}", entry.blake3), found.to_string());
-            return Err(CohortError::Damaged { path, expected, found, scans: vec![entry.id.to_string()] });
+            let expected = format_args!("BLAKE3 {}", entry.blake3);
+            return Err(CohortError::damaged(&path, expected, found, vec![entry.id.to_string()]));
         }
-        let refused = |what: &str| CohortError::Damaged {
-            path: path.clone(),
-            expected: "an Arrow record batch".into(),
-            found: what.to_owned(),
-            scans: vec![entry.id.to_string()],
-        };
+        let refused =
+            |found: &str| CohortError::damaged(&path, "an Arrow record batch", found, vec![entry.id.to_string()]);
         // An encapsulated message starts with a continuation marker and the size of its metadata.
         let size: [u8; 4] = bytes.get(4..8).and_then(|b| b.try_into().ok()).ok_or_else(|| refused("too few bytes"))?;
         let metadata_bytes = i32::from_le_bytes(size) + 8;
         let block = Block::new(0, metadata_bytes, entry.bytes as i64 - i64::from(metadata_bytes));
-        let decoder = FileDecoder::new(batch::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
+        let decoder = FileDecoder::new(part::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
         let batch = decoder.read_record_batch(&block, &bytes);
         let batch = batch.map_err(|e| refused(&e.to_string()))?.ok_or_else(|| refused("another message"))?;
         // The index has the last word on site and person: labels can be corrected, and people of a merged cohort may have got a
         // prefix; scans are never written again.
-        Ok(Scan { id: entry.id.clone(), site: entry.site.clone(), ..batch::decode(&batch) })
+        Ok(Scan { id: entry.id.clone(), site: entry.site.clone(), ..part::decode(&batch) })
     }
 }
 
@@ -256,17 +262,13 @@ fn checked(folder: &Path, name: &str, sums: &Checksums) -> Result<Vec<u8>, Cohor
         Some(expected) if *expected == found => Ok(bytes),
         expected => {
             let expected = expected.map_or_else(|| format!("a line in {CHECKSUMS_FILE}"), |e| format!("BLAKE3 {e}"));
-            Err(CohortError::Damaged { path, expected, found, scans: vec![] })
+            Err(CohortError::damaged(&path, expected, found, vec![]))
         }
     }
 }
 
 fn checked_json<T: DeserializeOwned>(folder: &Path, name: &str, sums: &Checksums) -> Result<T, CohortError> {
     let bytes = checked(folder, name, sums)?;
-    serde_json::from_slice(&bytes).map_err(|e| CohortError::Damaged {
-        path: folder.join(name),
-        expected: format!("the JSON of {FORMAT}"),
-        found: e.to_string(),
-        scans: vec![],
-    })
+    let expected = format_args!("the JSON of {FORMAT}");
+    serde_json::from_slice(&bytes).map_err(|e| CohortError::damaged(&folder.join(name), expected, e, vec![]))
 }

@@ -7,8 +7,6 @@ mod columns;
 mod files;
 mod identity;
 mod image_run;
-mod labels;
-mod listing;
 mod nifti_folder;
 mod plan;
 mod preference;
@@ -28,8 +26,8 @@ mod store;
 mod table_header;
 mod table_run;
 
+pub use columns::read_region_names;
 pub use image_run::Parcellation;
-pub use labels::read_region_names;
 pub use plan::{IngestPlan, Reading, SourceFile};
 pub use recipe::{Recipe, Wishes};
 pub use remarks::{FreedomLeft, Remarks};

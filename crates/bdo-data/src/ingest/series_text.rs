@@ -10,22 +10,7 @@ use crate::problem::{Problem, ensure};
 use crate::row::{cells, delimiter_of};
 
 /// Names of a column that counts rows; it is left out if that is what it does.
-const INDEX_NAMES: [&str; 14] = [
-    "",
-    "unnamed: 0",
-    "index",
-    "idx",
-    "row",
-    "frame",
-    "frames",
-    "volume",
-    "vol",
-    "timepoint",
-    "timepoints",
-    "tr",
-    "scan",
-    "sample",
-];
+const INDEX_NAMES: &str = ",unnamed: 0,index,idx,row,frame,frames,volume,vol,timepoint,timepoints,tr,scan,sample";
 /// Names of a column of frame times.
 const TIME_NAMES: [&str; 10] =
     ["time", "times", "t", "time_s", "time_sec", "time_seconds", "time (s)", "seconds", "time_ms", "time (ms)"];
@@ -231,7 +216,7 @@ impl Grid {
         }
         match &self.names {
             Some(names) => {
-                let named = |n: &String| INDEX_NAMES.contains(&n.to_lowercase().as_str());
+                let named = |n: &String| INDEX_NAMES.split(',').any(|name| name == n.to_lowercase());
                 let nameless = names[0].is_empty();
                 if named(&names[0]) && self.counts_rows(0) {
                     self.remove(0);

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::affine::{Affine, AffineSource};
 use super::datatype::for_each_value;
-use super::extension::{self, Extension};
-use super::header::{self, Header};
-use super::limits::Limits;
+use super::grid::{Affine, AffineSource};
+use super::header::{self, Extension, Header};
 use super::stream::ByteStream;
+use super::stream::Limits;
 use crate::problem::{InContent, ReadError, ensure};
 
 /// An open image: its header has been checked against the file, its data has not been read yet.
@@ -178,7 +177,7 @@ pub(crate) fn open_header(
         let mut bytes = flag.to_vec();
         bytes.resize(between as usize, 0);
         stream.read_exact("extensions", &mut bytes[4..])?;
-        extension::parse(&bytes, order).map_err(problem)?
+        header::extensions(&bytes, order).map_err(problem)?
     };
     Ok((header, extensions, stream, warnings))
 }

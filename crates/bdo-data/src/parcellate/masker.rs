@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::runs::{Run, runs_of};
+use super::extract::{Run, runs_of};
 use crate::atlas::image::AtlasImage;
 use crate::nifti::{AffineSource, Grid, NiftiReader, Volume, resample_nearest};
 use crate::problem::{Problem, ReadError};
