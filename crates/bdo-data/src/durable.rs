@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// A file operation that failed, with the file it failed on.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.action, .path, .system))]
 pub struct FileError {
@@ -44,7 +43,6 @@ pub fn describe(action: &str, path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// Attaches action and path to an `io::Result`.
 pub trait InFile<T> {
     fn in_file(self, action: &'static str, path: &Path) -> Result<T, FileError>;
 }
@@ -79,7 +77,6 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     publish_file(&temporary, path)
 }
 
-/// Writes a record of words and numbers as indented JSON.
 pub fn write_json(path: &Path, record: &impl Serialize) -> Result<(), FileError> {
     write(path, &pretty_json(record))
 }
@@ -91,7 +88,6 @@ pub fn pretty_json(record: &impl Serialize) -> Vec<u8> {
     text
 }
 
-/// Gives a finished, flushed temporary file its final name.
 pub fn publish_file(temporary: &Path, path: &Path) -> Result<(), FileError> {
     fs::rename(temporary, path).in_file("write", path)?;
     sync_folder(parent(path))
@@ -103,7 +99,6 @@ pub fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.tmp"))
 }
 
-/// Flushes a folder's own entries (names) to the disk.
 pub fn sync_folder(path: &Path) -> Result<(), FileError> {
     File::open(path).and_then(|f| f.sync_all()).in_file("flush", path)
 }

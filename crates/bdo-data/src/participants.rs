@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::durable::{self, FileError};
 
-/// Why a participants table was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ParticipantsError {
     #[error(transparent)]
@@ -53,7 +52,6 @@ pub enum Label {
 }
 
 impl Participants {
-    /// An empty table with these label columns.
     pub fn with_columns<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Self {
         Self { columns: columns.into_iter().map(Into::into).collect(), ..Self::default() }
     }
@@ -70,7 +68,6 @@ impl Participants {
         }
     }
 
-    /// Adds a column computed from each row.
     pub fn derive(&mut self, name: &str, note: ColumnNote, value: impl Fn(&Self, usize) -> Option<String>) {
         if self.columns.iter().any(|c| c == name) {
             return;
@@ -91,7 +88,6 @@ impl Participants {
         &self.columns
     }
 
-    /// The people, in table order.
     pub fn subjects(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|(s, _)| s.as_str())
     }
@@ -152,7 +148,6 @@ impl Participants {
         out
     }
 
-    /// A whole column, one value per person in table order.
     pub fn label(&self, column: &str) -> Option<Label> {
         let column = self.columns.iter().position(|c| c == column)?;
         let texts: Vec<Option<&str>> = self.rows.iter().map(|(_, labels)| labels[column].as_deref()).collect();
@@ -173,7 +168,6 @@ impl Participants {
         self.with_rows(subjects.iter().map(|subject| (subject.clone(), labels(subject))))
     }
 
-    /// The same table with other names for its people.
     #[must_use]
     pub fn renamed(&self, name: impl Fn(&str) -> String) -> Self {
         self.with_rows(self.rows.iter().map(|(subject, labels)| (name(subject), labels.clone())))

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::durable::FileError;
 
-/// A value that is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: expected {expected}, found {found}")]
 pub struct Problem {
@@ -14,7 +13,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Builds a problem from anything printable.
     pub fn new(what: impl ToString, expected: impl ToString, found: impl ToString) -> Self {
         Self { what: what.to_string(), expected: expected.to_string(), found: found.to_string() }
     }
@@ -30,7 +28,6 @@ pub(crate) fn ensure(
     if holds { Ok(()) } else { Err(Problem::new(what, expected, found)) }
 }
 
-/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]

@@ -28,7 +28,6 @@ pub struct QuantileSearch {
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// Adds what was counted elsewhere.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         for (a, b) in self.0.iter_mut().zip(&other.0) {
@@ -39,7 +38,6 @@ impl Counts {
 }
 
 impl QuantileSearch {
-    /// Looks for the given quantiles (each between 0 and 1) of every column.
     pub fn new(columns: usize, quantiles: &[f64]) -> Self {
         let ranks = columns * quantiles.len() * 2;
         Self {

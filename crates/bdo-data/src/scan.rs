@@ -20,7 +20,6 @@ impl ScanId {
         Self { subject: subject.into(), session: None, task: None, run: None }
     }
 
-    /// Checks its labels and that of the site.
     pub fn validate(&self, site: Option<&str>) -> Result<(), Problem> {
         let labels = [("subject", Some(self.subject.as_str())), ("session", self.session.as_deref())];
         let more = [("task", self.task.as_deref()), ("run", self.run.as_deref()), ("site", site)];
@@ -134,7 +133,6 @@ impl SeriesView<'_> {
         self.series.len().checked_div(self.frames()).unwrap_or(0)
     }
 
-    /// Checks sizes, times and values.
     pub fn validate(&self, regions: usize) -> Result<(), Problem> {
         let frames = self.frames();
         ensure(frames >= 2, "number of frames", "at least 2", frames)?;
@@ -179,7 +177,6 @@ impl SeriesView<'_> {
         Ok(())
     }
 
-    /// BLAKE3 of the values alone.
     pub fn blake3(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for x in self.series {

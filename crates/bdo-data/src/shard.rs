@@ -5,7 +5,6 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// One of several parts of a list of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {

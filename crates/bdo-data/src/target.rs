@@ -13,7 +13,6 @@ const MOST_CODES: usize = 10;
 /// More classes than this are names, not classes.
 const MOST_CLASSES: usize = 100;
 
-/// A label with the people who have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub name: String,
@@ -22,7 +21,6 @@ pub struct Target {
     pub values: BTreeMap<String, f64>,
 }
 
-/// Whether a label is a number or a class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
@@ -91,7 +89,6 @@ impl Target {
         self.values.get(subject).copied()
     }
 
-    /// The class of a person.
     pub fn code(&self, subject: &str) -> Option<usize> {
         self.classes().and(self.value(subject)).map(|code| code as usize)
     }
@@ -133,14 +130,12 @@ fn texts(people: &Participants, column: &str) -> Result<BTreeMap<String, String>
 /// Z-scores of a number by the training people; classes are left as they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelScale {
-    /// Mean of the training people.
     pub mean: f64,
     /// Population standard deviation of the training people; 1 where they are all alike.
     pub spread: f64,
 }
 
 impl LabelScale {
-    /// Fitted on the labels of training people.
     pub fn fit(kind: &TargetKind, labels: &[f64]) -> Self {
         if let TargetKind::Classification { .. } = kind {
             return Self { mean: 0.0, spread: 1.0 };

@@ -11,7 +11,6 @@ use crate::page::Page;
 use crate::source::json;
 use crate::table::Table;
 
-/// Regions in the table of the page.
 const ROWS: usize = 40;
 
 pub(crate) fn show(folder: &Path, page: &mut Page) {

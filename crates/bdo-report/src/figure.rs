@@ -16,7 +16,6 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Charts as one figure, `columns` side by side.
     pub fn of_charts(
         name: impl Into<String>,
         title: impl Into<String>,

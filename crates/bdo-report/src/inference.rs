@@ -40,7 +40,6 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     page.say("Bands are mean and standard deviation of the posterior with observation noise fitted on validation people; coverage is the share of hidden values inside them.", &[]);
 }
 
-/// One entry per share of missing frames or per horizon.
 fn rows(scores: &Value) -> &[Value] {
     scores["scores"].as_array().map_or(&[], Vec::as_slice)
 }

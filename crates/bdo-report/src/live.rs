@@ -23,10 +23,8 @@ const REQUEST_BYTES: usize = 8 << 10;
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Entries in one answer; a page that is far behind asks again.
 const MOST_ENTRIES: usize = 2000;
-/// How often the listener checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// A server of one run.
 #[derive(Debug)]
 pub struct LiveServer {
     listener: TcpListener,
@@ -193,7 +191,6 @@ impl Request {
     }
 }
 
-/// The result of reading a request.
 enum Head {
     Whole(String),
     /// Too slow, too long, or not UTF-8.

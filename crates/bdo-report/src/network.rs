@@ -8,15 +8,12 @@ use crate::figure::Figure;
 use crate::palette::{Colour, ColourScale};
 use crate::scale::{ends, number};
 
-/// Regions sorted by network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) rows: Vec<usize>,
-    /// Networks with their number of regions.
     pub(crate) groups: Vec<(String, usize)>,
 }
 
-/// The name of a region with its network.
 pub(crate) fn title_of(region: &Region) -> String {
     region.network.as_ref().map_or_else(|| region.name.clone(), |network| format!("{} ({network})", region.name))
 }
@@ -59,7 +56,6 @@ impl Order {
     }
 }
 
-/// Said where no glass brain can be drawn.
 pub const NO_COORDINATES: &str = "The atlas of this cohort has no coordinates, so no glass brain can be drawn; an atlas image with coordinates is given at ingest:";
 
 /// One value per region.

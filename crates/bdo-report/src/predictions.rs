@@ -13,7 +13,6 @@ use crate::palette::Colour;
 use crate::scale::{ends, number};
 use crate::svg::wrap;
 
-/// Most methods shown side by side; the others are in the table.
 pub(crate) const MOST_METHODS: usize = 6;
 const BINS: usize = 10;
 /// Smaller bins are not drawn.

@@ -30,7 +30,6 @@ pub struct ReconstructedScan {
     /// Which regions carry a signal.
     pub region_valid: Vec<bool>,
     pub original: Vec<f32>,
-    /// What the model predicts from the visible frames.
     pub predicted: Vec<f32>,
     /// Standard deviation of each prediction, where it was computed.
     pub deviation: Option<Vec<f32>>,
@@ -41,13 +40,11 @@ impl ReconstructedScan {
         self.region_valid.len()
     }
 
-    /// Original and predicted value of a region at a frame.
     fn pair(&self, t: usize, r: usize) -> (f64, f64) {
         let at = t * self.regions() + r;
         (f64::from(self.original[at]), f64::from(self.predicted[at]))
     }
 
-    /// Mean squared error and mean square at hidden frames.
     pub fn error(&self) -> (f64, f64) {
         let (mut error, mut square, mut count) = (0.0, 0.0, 0usize);
         for (t, _) in self.frames.iter().enumerate().filter(|(_, (_, seen))| !seen) {

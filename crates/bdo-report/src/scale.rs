@@ -7,7 +7,6 @@ pub(crate) enum Scale {
     Log,
 }
 
-/// A scale with its ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Span {
     scale: Scale,

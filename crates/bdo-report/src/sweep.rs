@@ -43,7 +43,6 @@ fn sweep_charts(record: &Value) -> Vec<Chart> {
     charts
 }
 
-/// The charts as an SVG file.
 pub fn sweep_drawing(record: &Value) -> String {
     standing_alone(&grid(&sweep_charts(record), 3))
 }

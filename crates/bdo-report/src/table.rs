@@ -10,7 +10,6 @@ pub enum Cell {
     Text(String),
     /// A number, shown rounded and sorted exactly.
     Number(f64),
-    /// A number shown as this text.
     Shown(f64, String),
     /// Nothing; sorted last.
     Empty,

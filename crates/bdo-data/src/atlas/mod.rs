@@ -7,6 +7,7 @@ pub mod image;
 mod label_table;
 mod side;
 
+pub(crate) use label_table::{coloured, lines_of};
 pub use side::{check_space, side_of_name, space_of_name};
 
 use std::fmt;

@@ -78,7 +78,6 @@ pub struct Tree {
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
 impl Tree {
-    /// Sorts out a listing of the files below `root`.
     pub fn of(root: &Path, found: &[PathBuf]) -> Self {
         let name = |path: &PathBuf| {
             let name = BidsName::parse(&path.file_name()?.to_string_lossy())?;
@@ -109,7 +108,6 @@ impl Tree {
         &self.root
     }
 
-    /// The files of the folder a file is in.
     pub fn beside(&self, file: &BidsFile) -> impl Iterator<Item = &BidsFile> {
         self.in_folder(durable::parent(&file.path))
     }

@@ -7,7 +7,6 @@ use super::xml::{Axes, axes};
 use crate::nifti::{ByteStream, Header, Limits, for_each_value, open_header};
 use crate::problem::{InContent, Problem, ReadError, ensure};
 
-/// The NIfTI extension code of CIFTI.
 const CIFTI_CODE: i32 = 32;
 
 /// A CIFTI-2 file whose XML and header agree. The data is read row by row, a row being one index of the second axis.
@@ -20,7 +19,6 @@ pub struct CiftiFile {
 }
 
 impl CiftiFile {
-    /// Opens a file and checks header and XML against each other.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let (header, extensions, stream, _) = open_header(path, limits)?;
         let problem = |p| ReadError::content(path, p);
@@ -51,7 +49,6 @@ impl CiftiFile {
         self.stream.path()
     }
 
-    /// Numbers along a row: the length of the first axis.
     pub fn row_len(&self) -> usize {
         self.axes[0].len() as usize
     }

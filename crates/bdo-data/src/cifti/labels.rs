@@ -18,7 +18,6 @@ const MOST_REGIONS: usize = 60_000;
 pub struct CiftiLabels {
     pub path: PathBuf,
     pub regions: Vec<Region>,
-    /// The key of each region.
     pub ids: Vec<u32>,
     pub points: Vec<u32>,
     pub models: Vec<BrainModel>,

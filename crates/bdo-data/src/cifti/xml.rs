@@ -6,7 +6,6 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::problem::{Problem, ensure};
 
-/// One dimension of the matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
     Series {

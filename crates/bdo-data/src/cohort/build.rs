@@ -64,17 +64,14 @@ impl Rejection {
 
 pub type Item = Result<Scan, Rejection>;
 
-/// Who watches a long build: a progress bar, a signal handler.
 pub trait Observer: Sync {
     fn advance(&self, _done: usize, _rejected: usize) {}
     fn stop_requested(&self) -> bool {
         false
     }
-    /// What was noticed so far, kept beside each finished part.
     fn noticed(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
-    /// What was noticed before an interruption.
     fn take_up(&self, _noticed: serde_json::Value) {}
 }
 
@@ -91,7 +88,6 @@ impl BuildReport {
     }
 }
 
-/// What is written beside the scans once they are all there.
 #[derive(Debug, Default)]
 pub struct Tables {
     pub participants: Participants,
@@ -305,7 +301,6 @@ pub fn publish(fresh: &Unpublished, out: &Path) -> Result<(), CohortError> {
     Ok(())
 }
 
-/// Holds an exclusive lock for as long as the file lives.
 fn lock(path: &Path) -> Result<File, CohortError> {
     let file = File::create(path).in_file("write", path)?;
     match file.try_lock() {

@@ -20,7 +20,6 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// The name of a file of a cohort, given its path below the folder.
 pub(super) fn name_of(below: &str) -> &str {
     below.strip_prefix(READY_FOLDER).and_then(|b| b.strip_prefix('/')).unwrap_or(below)
 }

@@ -30,7 +30,6 @@ pub struct Manifest {
     pub subjects: usize,
     pub regions: usize,
     pub atlas: Atlas,
-    /// What was done to make the cohort, oldest first.
     pub provenance: Vec<Provenance>,
     pub parts: Vec<Part>,
 }
@@ -45,7 +44,6 @@ pub struct Atlas {
 }
 
 impl Atlas {
-    /// Names an atlas after its regions' names in order.
     pub fn of_names<'a>(name: &str, regions: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for region in regions {
@@ -67,7 +65,6 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Records a verb of this program with the settings it ran under.
     pub fn of(verb: &str, settings: serde_json::Value) -> Self {
         let settings_blake3 = blake3::hash(settings.to_string().as_bytes()).to_hex().to_string();
         let version = env!("CARGO_PKG_VERSION").into();
@@ -75,7 +72,6 @@ impl Provenance {
     }
 }
 
-/// One Arrow file of scans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {

@@ -163,7 +163,6 @@ impl Cohort {
         &self.manifest
     }
 
-    /// The regions, in the order of the series' columns.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
@@ -253,7 +252,6 @@ fn bytes_of(map: memmap2::Mmap) -> Buffer {
     )
 }
 
-/// Reads a file of the folder and compares it with its line in the checksums.
 fn checked(folder: &Path, name: &str, sums: &Checksums) -> Result<Vec<u8>, CohortError> {
     let path = folder.join(name);
     let bytes = inside::read(folder, name)?;

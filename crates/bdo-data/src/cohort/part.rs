@@ -52,7 +52,6 @@ pub(super) struct PartWriter {
 }
 
 impl PartWriter {
-    /// Opens the temporary file; `path` is the final name.
     pub(super) fn create(path: &Path, schema: SchemaRef) -> Result<Self, CohortError> {
         let temporary = durable::temporary_name(path);
         let file = File::create(&temporary).in_file("write", &temporary)?;
@@ -71,7 +70,6 @@ impl PartWriter {
         Ok(Self { arrow, path: path.to_path_buf(), schema })
     }
 
-    /// Writes one scan; `part` is the number of this file in the manifest.
     pub(super) fn push(&mut self, scan: &Scan, part: usize) -> Result<IndexEntry, CohortError> {
         let path = self.path.clone();
         let batch = encode(scan, &self.schema).map_err(|e| arrow_error(&path, e))?;
@@ -105,7 +103,6 @@ impl PartWriter {
         self.arrow.get_mut().written
     }
 
-    /// Completes the file, flushes it and gives it its final name.
     pub(super) fn finish(mut self, name: String) -> Result<Part, CohortError> {
         self.arrow.finish().map_err(|e| arrow_error(&self.path, e))?;
         let sink = self.arrow.get_mut();

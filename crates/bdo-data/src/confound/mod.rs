@@ -23,7 +23,6 @@ use crate::problem::ReadError;
 /// What is to be regressed out of a scan and which of its frames stay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confounds {
-    /// Names of the regressors, sorted.
     pub names: Vec<String>,
     /// Number of frames of the run, censored ones included.
     pub frames: usize,

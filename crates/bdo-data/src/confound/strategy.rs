@@ -16,7 +16,6 @@ pub enum Expansion {
 }
 
 impl Expansion {
-    /// Endings of the column names, the bare one included.
     pub(super) fn suffixes(self) -> &'static [&'static str] {
         match self {
             Self::Basic => &[""],
@@ -49,7 +48,6 @@ pub enum AromaKind {
     Basic,
 }
 
-/// What to regress out and which frames to censor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strategy {
@@ -64,14 +62,12 @@ pub struct Strategy {
     pub n_compcor: Option<usize>,
     pub ica_aroma: Option<AromaKind>,
     pub scrub: Option<Scrub>,
-    /// Whether the regressors are centred on the kept frames.
     pub demean: bool,
     /// Columns by name, whatever else is asked for; `cosine*` stands for all whose names begin so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
 
-/// What is asked for beyond a preset, or without one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Additions {
     pub global_signal: Option<Expansion>,

@@ -22,7 +22,6 @@ pub struct ConfoundTable {
 }
 
 impl ConfoundTable {
-    /// Reads the table, and the JSON of the same name where there is one.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let size = std::fs::metadata(path).in_file("read", path)?.len();
         let name = path.display().to_string();
@@ -38,7 +37,6 @@ impl ConfoundTable {
         Self::parse(&name, &durable::read(path)?, json.as_deref())
     }
 
-    /// Parses the table and its JSON; `path` is for messages.
     pub fn parse(path: &str, tsv: &[u8], json: Option<&[u8]>) -> Result<Self, ReadError> {
         let text = std::str::from_utf8(tsv)
             .map_err(|e| content(path, "text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
@@ -82,7 +80,6 @@ impl ConfoundTable {
         &self.names
     }
 
-    /// A column as it stands, NaN where it has no number.
     pub fn column(&self, name: &str) -> Option<&[f64]> {
         self.by_name.get(name).map(|i| self.columns[*i].as_slice())
     }

@@ -10,22 +10,18 @@ use crate::random;
 /// Fewest people of a class, or of everything, that a split makes sense for: one in each part.
 const LEAST_PEOPLE: usize = 5;
 
-/// The parts, each sorted.
-pub(super) struct Assigned {
-    pub(super) train: Vec<String>,
-    pub(super) validation: Vec<String>,
-    pub(super) test: Vec<String>,
-    pub(super) excluded: Vec<String>,
-}
-
 /// People who stay together: a family, or a single person.
 struct Unit {
     members: Vec<String>,
     stratum: usize,
 }
 
-/// Divides the people of a table of labels; families and sites are those of the division.
-pub(super) fn assign(division: &Division<'_>, labels: &Participants, spec: &SplitSpec) -> Result<Assigned, SplitError> {
+/// Training, validation, test and excluded people of a table of labels, each sorted; families and sites are those of the division.
+pub(super) fn assign(
+    division: &Division<'_>,
+    labels: &Participants,
+    spec: &SplitSpec,
+) -> Result<[Vec<String>; 4], SplitError> {
     let mut persons = eligible(division, labels, spec)?;
     persons.sort();
     let everybody: BTreeSet<String> = labels.subjects().map(str::to_owned).collect();
@@ -61,7 +57,7 @@ pub(super) fn assign(division: &Division<'_>, labels: &Participants, spec: &Spli
     test.sort();
     let used: BTreeSet<&String> = train.iter().chain(&validation).chain(&test).collect();
     let excluded = everybody.iter().filter(|s| !used.contains(s)).cloned().collect();
-    Ok(Assigned { train, validation, test, excluded })
+    Ok([train, validation, test, excluded])
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

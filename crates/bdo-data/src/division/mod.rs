@@ -94,7 +94,6 @@ impl<'a> Division<'a> {
         Ok(Split::new(spec, assigned))
     }
 
-    /// Random splits by one target, one for each seed.
     pub fn random(&self, target: &str, seeds: &[u64]) -> Result<SplitManifest, SplitError> {
         let one = |seed: &u64| self.split(Some(target), Scheme::Random, *seed);
         Ok(self.manifest(seeds.iter().map(one).collect::<Result<_, _>>()?))
@@ -106,7 +105,6 @@ impl<'a> Division<'a> {
         folds.take_while(|split| !matches!(split, Err(SplitError::NoSuchFold { .. }))).collect()
     }
 
-    /// Splits of this division as they are kept in a file.
     pub fn manifest(&self, splits: Vec<Split>) -> SplitManifest {
         SplitManifest::new(&self.cohort_blake3, splits)
     }
@@ -125,7 +123,6 @@ impl<'a> Division<'a> {
         &self.contents
     }
 
-    /// Names of scans of different people that are copies of each other.
     pub fn copies(&self) -> &[(String, String)] {
         &self.copies
     }
@@ -193,7 +190,6 @@ pub struct ScanContent {
 }
 
 impl ScanContent {
-    /// The contents of all scans of a cohort, which reads each of them once.
     pub fn of_cohort(cohort: &Cohort) -> Result<Vec<Self>, CohortError> {
         (0..cohort.len())
             .into_par_iter()

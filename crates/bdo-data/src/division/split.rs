@@ -2,12 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::assign::Assigned;
-
 /// Share of the people that is tested, and again that selects.
 pub const HELD_OUT_FRACTION: f64 = 0.2;
 
-/// Groups of sites in leave-site-out.
 pub const SITE_GROUPS: usize = 5;
 
 /// Why people cannot be split.
@@ -23,7 +20,6 @@ pub enum SplitError {
     NoSuchFold { fold: usize, folds: usize },
 }
 
-/// How people are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {
@@ -65,7 +61,6 @@ pub struct TestPeople(Vec<String>);
 macro_rules! people {
     ($($name:ident),*) => {$(
         impl $name {
-            /// Their identifiers, sorted.
             pub fn subjects(&self) -> &[String] {
                 &self.0
             }
@@ -92,20 +87,19 @@ pub struct Split {
 }
 
 impl Split {
-    pub(super) fn new(spec: SplitSpec, assigned: Assigned) -> Self {
+    pub(super) fn new(spec: SplitSpec, [train, validation, test, excluded]: [Vec<String>; 4]) -> Self {
         let mut split = Self {
             spec,
-            train: TrainPeople(assigned.train),
-            validation: ValidationPeople(assigned.validation),
-            test: TestPeople(assigned.test),
-            excluded: assigned.excluded,
+            train: TrainPeople(train),
+            validation: ValidationPeople(validation),
+            test: TestPeople(test),
+            excluded,
             blake3: String::new(),
         };
         split.blake3 = split.content_blake3();
         split
     }
 
-    /// The label that was stratified by; none for pre-training.
     pub fn target(&self) -> Option<&str> {
         self.spec.target.as_deref()
     }
@@ -134,7 +128,6 @@ impl Split {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitManifest {
     pub cohort_blake3: String,
-    /// One split per target, scheme and seed.
     pub splits: Vec<Split>,
     /// BLAKE3 over the splits' hashes and the cohort's.
     pub blake3: String,

@@ -15,9 +15,7 @@ use crate::problem::Problem;
 use crate::region::Region;
 use crate::scan::ScanId;
 
-/// Spelling of a missing value in the phenotypic tables.
 const MISSING: [&str; 6] = ["-9999", "-9999.0", "-999", "-999.0", "no_filename", "pending"];
-/// Names of the phenotypic table.
 const TABLES: [&str; 5] = [
     "phenotypic.tsv",
     "phenotypic.csv",

@@ -238,7 +238,6 @@ fn stated(
     Ok((RepetitionTime { stated, given, assumed: None }, dropped))
 }
 
-/// The repetition time in the header of another derivative of the same run.
 fn time_in_headers(tree: &Tree, file: &BidsFile) -> Option<f64> {
     let same = |f: &&BidsFile| {
         f.name.ending.contains(".nii")
@@ -258,7 +257,6 @@ fn versions(runs: &[Run]) -> Vec<String> {
     said.into_iter().map(|(what, n)| format!("{n} scans are there in several versions: {what}")).collect()
 }
 
-/// The labels asked for, for a message that nothing has them.
 fn asked_for(options: &IngestOptions) -> String {
     let lists = [
         ("--participant-label", &options.participant_labels),

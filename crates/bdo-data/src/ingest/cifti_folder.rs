@@ -55,7 +55,6 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     Ok(plan)
 }
 
-/// The repetition time in the header of a CIFTI file or image, where it has a unit.
 pub(super) fn header_time(path: &Path) -> Option<f64> {
     let limits = Limits::default();
     if is_scan(path) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{IngestError, SeriesTable, files, read_series};
+use crate::atlas::{coloured, lines_of};
 use crate::durable;
 use crate::problem::ReadError;
 use crate::region::repeated_name;
@@ -77,8 +78,7 @@ pub(super) fn most_common<T>(
 pub fn read_region_names(path: &Path) -> Result<Vec<String>, IngestError> {
     let bytes = durable::read(path)?;
     let text = String::from_utf8(bytes).map_err(|_| IngestError::source(path, "UTF-8 text", "other bytes"))?;
-    let lines: Vec<&str> =
-        text.trim_start_matches('\u{feff}').lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect();
+    let lines = lines_of(&text);
     let names = table_column(&lines)
         .or_else(|| colour_pairs(&lines))
         .unwrap_or_else(|| lines.iter().map(|l| l.trim().to_owned()).collect());
@@ -101,11 +101,8 @@ fn table_column(lines: &[&str]) -> Option<Vec<String>> {
 }
 
 fn colour_pairs(lines: &[&str]) -> Option<Vec<String>> {
-    let is_colour = |line: &str| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        fields.len() == 5 && fields.iter().all(|f| f.parse::<u32>().is_ok())
-    };
-    let pairs = lines.chunks(2).all(|pair| pair.len() == 2 && !is_colour(pair[0]) && is_colour(pair[1]));
+    let pairs =
+        lines.chunks(2).all(|pair| pair.len() == 2 && coloured(pair[0]).is_none() && coloured(pair[1]).is_some());
     (pairs && !lines.is_empty()).then(|| lines.chunks(2).map(|pair| pair[0].trim().to_owned()).collect())
 }
 

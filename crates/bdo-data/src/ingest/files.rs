@@ -146,7 +146,6 @@ pub(super) fn unfetched(path: &Path) -> Option<Problem> {
     Some(Problem::new("not fetched", "the file itself", found))
 }
 
-/// The path below the source, for messages and provenance.
 pub(super) fn relative(source: &Path, path: &Path) -> String {
     let below = path.strip_prefix(source).unwrap_or(path);
     if below.as_os_str().is_empty() { name(path) } else { below.to_string_lossy().into_owned() }
@@ -186,7 +185,6 @@ pub(super) fn stem_of_image(path: &Path) -> String {
     kinds.iter().find_map(|k| stem.strip_suffix(k)).unwrap_or(stem).to_owned()
 }
 
-/// The name of a table or image without its endings.
 pub(super) fn stem_of_table(path: &Path) -> String {
     let image = stem_of_image(path);
     if image.len() + 4 <= name(path).len() && name(path).contains(".nii") {

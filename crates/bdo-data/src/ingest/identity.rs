@@ -59,7 +59,6 @@ fn person_and_visit(folder: &str) -> (String, Option<String>) {
     }
 }
 
-/// The folder of FSL's FEAT or MELODIC that a file is in.
 pub(super) fn feat_folder(path: &Path) -> Option<&Path> {
     path.parent().filter(|f| is_feat_folder(f))
 }

@@ -19,7 +19,6 @@ use crate::region::Region;
 /// How images become region series.
 #[derive(Debug, Clone, Default)]
 pub enum Parcellation {
-    /// The files hold region series already.
     #[default]
     Done,
     /// A label image; images without a mask share what is worked out for their grid.
@@ -37,7 +36,6 @@ impl Parcellation {
     }
 }
 
-/// Means of every region of the atlas over a volume image.
 pub(super) fn read_volume(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, Problem> {
     let Parcellation::Volume(atlas, maskers) = &plan.parcellation else {
         return Err(Problem::new("atlas", "a label image (--atlas)", "none"));
@@ -66,7 +64,6 @@ pub(super) fn read_volume(plan: &IngestPlan, file: &SourceFile) -> Result<RawSer
     plan.finish_image(file, masker.extract(image).map_err(ReadError::into_problem)?)
 }
 
-/// Parcels of a CIFTI series, or parcel means of a dense one.
 pub(super) fn read_surface(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, Problem> {
     let atlas = match &plan.parcellation {
         Parcellation::Surface(atlas) => Some(atlas.as_ref()),

@@ -88,10 +88,8 @@ pub struct IngestOptions {
     pub participants: Option<PathBuf>,
     /// A table that names the scans, in place of a search.
     pub manifest: Option<PathBuf>,
-    /// Which files are meant, where a scan is there in several versions.
     pub pattern: Option<Pattern>,
     pub desc: Option<String>,
-    /// Repetition time; it has the last word.
     pub tr_seconds: Option<f64>,
     /// Volumes to drop from the start; 10 for images and raw-length series, 0 for others when absent.
     pub drop_volumes: Option<usize>,

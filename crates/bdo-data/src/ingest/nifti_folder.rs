@@ -11,7 +11,6 @@ use crate::atlas::space_of_name;
 use crate::bids::Companions;
 use crate::nifti::Limits;
 
-/// Parts of the names of images that are no series.
 const NOT_SERIES: [&str; 9] =
     ["_mask", "_dseg", "_probseg", "_boldref", "_T1w", "_T2w", "_sbref", "anatomical", "_SBRef"];
 

@@ -23,13 +23,11 @@ use crate::region::Region;
 use crate::scan::{Scan, ScanId, Source};
 use crate::shard::Shard;
 
-/// One scan and how it is read.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
     pub path: PathBuf,
     /// Its path below the source, for messages and provenance.
     pub name: String,
-    /// Whose scan it is.
     pub id: ScanId,
     pub site: Option<String>,
     /// What is known of the repetition time, or why the scan cannot be read at all.
@@ -54,16 +52,13 @@ pub enum Reading {
 #[derive(Debug, Clone, Default)]
 pub struct IngestPlan {
     pub format: Format,
-    /// What the parcellation is called.
     pub atlas_name: String,
     pub parcellation: Parcellation,
     /// The regions a scan must have.
     pub regions: Vec<Region>,
-    /// The scans, in canonical order.
     pub files: Vec<SourceFile>,
     /// The people's table, as found.
     pub participants: Participants,
-    /// What is done to every series.
     pub recipe: Recipe,
     pub assume_affine: bool,
     /// What the source says about itself, for provenance.
@@ -72,9 +67,7 @@ pub struct IngestPlan {
     pub tr_seconds: Option<f64>,
     /// What could not even be looked at.
     pub rejected: Vec<Rejection>,
-    /// What the user should know but need not act on.
     pub warnings: Vec<String>,
-    /// What turns up while scans are read.
     pub remarks: Remarks,
 }
 
@@ -129,7 +122,6 @@ impl IngestPlan {
         Ok(())
     }
 
-    /// Keeps part `i` of `n`.
     pub(super) fn keep_shard(&mut self, shard: Option<Shard>) {
         if let Some(Shard { part, of }) = shard {
             let mut number = 0;

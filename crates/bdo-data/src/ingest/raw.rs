@@ -64,7 +64,6 @@ impl RawSeries {
         self.keep_rows(rows);
     }
 
-    /// Drops the frames before number `first`.
     pub(super) fn drop_before(&mut self, first: usize) {
         let rows: Vec<usize> = (0..self.frame_numbers.len()).filter(|r| self.frame_numbers[*r] >= first).collect();
         self.keep(&rows);
@@ -78,7 +77,6 @@ impl RawSeries {
         }
     }
 
-    /// Whether no frame is missing between the first and the last.
     pub(super) fn is_contiguous(&self) -> bool {
         self.frame_numbers.windows(2).all(|w| w[1] == w[0] + 1)
     }

@@ -24,14 +24,12 @@ pub struct Recipe {
 
 /// Degrees of freedom that regression and filter must leave: with fewer, what is stored is mostly rounding.
 const LEAST_FREEDOM: usize = 10;
-/// Share of the regions that must have a signal unless the user says otherwise.
 const LEAST_REGIONS: f64 = 0.5;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wishes {
     pub denoise: Option<Preset>,
     pub additions: Additions,
-    /// Scrubbing, whatever the preset.
     pub scrub: Option<Scrub>,
     pub band_pass: Option<Band>,
     /// Detrending; by default together with any of the others.
@@ -43,7 +41,6 @@ pub struct Wishes {
 }
 
 impl Recipe {
-    /// Resolves wishes and defaults.
     pub(super) fn of(drop_volumes: usize, wishes: &Wishes) -> Self {
         let mut denoise = Strategy::of(wishes.denoise, &wishes.additions);
         if let Some(scrub) = wishes.scrub {

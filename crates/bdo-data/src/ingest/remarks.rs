@@ -35,12 +35,10 @@ impl Remarks {
         self.kept().freedom.insert(scan.to_owned(), left);
     }
 
-    /// All of it, for a run that goes on later.
     pub(super) fn kept_so_far(&self) -> serde_json::Value {
         serde_json::to_value(&*self.kept()).unwrap_or_default()
     }
 
-    /// Adds what an earlier run has kept.
     pub(super) fn take_up(&self, before: serde_json::Value) {
         let Ok(before) = serde_json::from_value::<Kept>(before) else { return };
         let mut kept = self.kept();
@@ -56,7 +54,6 @@ impl Remarks {
         Some(FreedomLeft { least, most: kept.freedom.values().max().copied()? })
     }
 
-    /// One sentence for each remark.
     pub(super) fn sentences(&self) -> Vec<String> {
         let kept = self.kept();
         let sentence = |(remark, scans): (&String, &BTreeSet<String>)| {

@@ -22,7 +22,6 @@ pub struct RepetitionTime {
     pub assumed: Option<f64>,
 }
 
-/// What the header of a file says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeaderTime {
     /// The number, in seconds where it has a unit.
@@ -37,7 +36,6 @@ pub struct Resolved {
     pub remarks: Vec<String>,
 }
 
-/// True if two statements mean the same time.
 pub(super) fn agree(a: f64, b: f64) -> bool {
     (a - b).abs() <= TOLERANCE * a.abs()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{files, series_hdf5, series_mat, series_npz, series_text};
 use crate::durable::InFile;
+use crate::nifti::{ByteOrder, Datatype};
 use crate::problem::{InContent, Problem, ReadError, ensure};
 
 /// Largest file read: a day of scanning at a thousand regions as text is still far below.
@@ -78,53 +79,35 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let [frames, columns] = sizes.as_deref().unwrap_or_default() else {
         return Err(Problem::new("shape", "two sizes, frames and regions", format!("({shape})")));
     };
+    let unknown = || Problem::new("type of number", "f4, f8 or whole numbers of either byte order", kind);
     let (order, number) = kind.split_at_checked(1).unwrap_or((kind, ""));
-    let width = match number {
-        "f4" | "i4" | "u4" => 4,
-        "f8" | "i8" | "u8" => 8,
-        "i2" | "u2" => 2,
-        "i1" | "u1" => 1,
-        _ => 0,
+    let datatype = match number {
+        "f4" => Datatype::F32,
+        "f8" => Datatype::F64,
+        "i1" => Datatype::I8,
+        "u1" => Datatype::U8,
+        "i2" => Datatype::I16,
+        "u2" => Datatype::U16,
+        "i4" => Datatype::I32,
+        "u4" => Datatype::U32,
+        "i8" => Datatype::I64,
+        "u8" => Datatype::U64,
+        _ => return Err(unknown()),
     };
-    if width == 0 || !["<", ">", "|"].contains(&order) {
-        return Err(Problem::new("type of number", "f4, f8 or whole numbers of either byte order", kind));
-    }
-    let data = &bytes[start + length..];
-    let expected = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width));
-    if expected != Some(data.len()) {
-        return Err(Problem::new(
-            "size",
-            format!("{frames} x {columns} numbers of {width} bytes"),
-            format!("{} bytes", data.len()),
-        ));
-    }
-    let mut values: Vec<f32> = data.chunks_exact(width).map(|b| number_of(number, order == ">", b)).collect();
+    let byte_order = match order {
+        "<" | "|" => ByteOrder::Little,
+        ">" => ByteOrder::Big,
+        _ => return Err(unknown()),
+    };
+    let (data, width) = (&bytes[start + length..], datatype.bytes());
+    let whole = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width)) == Some(data.len());
+    let expected = format_args!("{frames} x {columns} numbers of {width} bytes");
+    ensure(whole, "size", expected, format_args!("{} bytes", data.len()))?;
+    let mut values = datatype.values(byte_order, data);
     if columns_first {
         values = (0..frames * columns).map(|i| values[i % columns * frames + i / columns]).collect();
     }
     Ok(SeriesTable { frames: *frames, columns: *columns, values, ..SeriesTable::default() })
-}
-
-/// One stored number; the caller has checked that the kind is known and the bytes are as many as it has.
-fn number_of(kind: &str, big_endian: bool, bytes: &[u8]) -> f32 {
-    let mut stored = [0; 8];
-    stored[..bytes.len()].copy_from_slice(bytes);
-    if big_endian {
-        stored[..bytes.len()].reverse();
-    }
-    let [a, b, c, d, ..] = stored;
-    match kind {
-        "f4" => f32::from_le_bytes([a, b, c, d]),
-        "f8" => f64::from_le_bytes(stored) as f32,
-        "i1" => f32::from(i8::from_le_bytes([a])),
-        "u1" => f32::from(a),
-        "i2" => f32::from(i16::from_le_bytes([a, b])),
-        "u2" => f32::from(u16::from_le_bytes([a, b])),
-        "i4" => i32::from_le_bytes([a, b, c, d]) as f32,
-        "u4" => u32::from_le_bytes([a, b, c, d]) as f32,
-        "u8" => u64::from_le_bytes(stored) as f32,
-        _ => i64::from_le_bytes(stored) as f32,
-    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,9 @@ use crate::participants::Participants;
 use crate::problem::Problem;
 use crate::region::{Region, repeated_name};
 
-/// Endings of series files.
 const ENDINGS: [&str; 9] = ["tsv", "csv", "1d", "txt", "npy", "npz", "mat", "h5", "hdf5"];
 /// Taken where a table has no repetition time anywhere: only the order of frames is known then.
 const ASSUMED_TR_SECONDS: f64 = 1.0;
-/// Files beside the scans that are tables of something else.
 const NOT_SCANS: [&str; 8] =
     ["participants", "phenotypic", "region_names", "labels", "readme", "rejected", "sessions", "dataset_description"];
 /// Names under which region names are found without being asked for.
@@ -132,7 +130,6 @@ pub(super) fn stated_time(path: &Path, name: &str, given: Option<f64>) -> Result
     Ok(RepetitionTime { stated, given, assumed: None })
 }
 
-/// A number, also one written as text.
 pub(super) fn as_number(value: &serde_json::Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
 }

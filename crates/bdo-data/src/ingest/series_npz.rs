@@ -55,7 +55,6 @@ struct Entry {
     header_at: usize,
 }
 
-/// The files in the order of the archive's directory.
 fn entries(bytes: &[u8]) -> Result<Vec<Entry>, Problem> {
     let malformed = || Problem::new("archive", "a zip directory", "other bytes");
     let earliest = bytes.len().saturating_sub(22 + LONGEST_COMMENT);

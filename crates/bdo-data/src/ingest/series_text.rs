@@ -11,7 +11,6 @@ use crate::row::{cells, delimiter_of};
 
 /// Names of a column that counts rows; it is left out if that is what it does.
 const INDEX_NAMES: &str = ",unnamed: 0,index,idx,row,frame,frames,volume,vol,timepoint,timepoints,tr,scan,sample";
-/// Names of a column of frame times.
 const TIME_NAMES: [&str; 10] =
     ["time", "times", "t", "time_s", "time_sec", "time_seconds", "time (s)", "seconds", "time_ms", "time (ms)"];
 /// A column without a name that counts at least this many rows is no region.
@@ -37,7 +36,6 @@ pub(super) fn parse(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     Ok(SeriesTable { names, frames, columns, values, times_seconds, blake3: String::new() })
 }
 
-/// The text of a file, each line ended by a line feed.
 fn text_of(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(Problem::new("text", "UTF-8", "UTF-16"));
@@ -100,7 +98,6 @@ fn above_and_body<'a>(lines: &'a [Line<'a>]) -> Result<Parts<'a>, Problem> {
     Ok((names, body, delimiter))
 }
 
-/// A name without the sign of a comment.
 pub(super) fn bare(cell: &str) -> String {
     let name = cell.trim_start_matches('#').trim().trim_matches('"').trim_start_matches('#').trim();
     // XCP-D may mark every column with a hash of its settings.

@@ -15,13 +15,11 @@ use crate::pattern::Pattern;
 use crate::problem::{Problem, ensure};
 use crate::scan::ScanId;
 
-/// What there is to read.
 #[derive(Debug)]
 pub(super) struct Sources {
     pub(super) root: PathBuf,
     /// All files, sorted.
     pub(super) files: Vec<PathBuf>,
-    /// What could not be looked at.
     pub(super) rejected: Vec<Rejection>,
     pub(super) notes: Vec<String>,
     listing: Option<Listing>,
@@ -48,7 +46,6 @@ impl Sources {
         self.listing.is_some()
     }
 
-    /// What the manifest says about a file.
     pub(super) fn listed(&self, path: &Path) -> Option<&Listed> {
         self.listing.as_ref()?.files.get(path)
     }
@@ -112,7 +109,6 @@ pub(super) struct Listed {
     pub(super) site: Option<String>,
 }
 
-/// A manifest: the files it names, in place of those that would be found.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) files: BTreeMap<PathBuf, Listed>,

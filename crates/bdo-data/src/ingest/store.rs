@@ -26,7 +26,6 @@ pub struct IngestReport {
     pub scans: usize,
     /// Of these, new in this run.
     pub added: usize,
-    /// Scans that were there already, from the same files.
     pub skipped: usize,
     /// Files that became no scan, and what could not be looked at.
     pub rejected: Vec<Rejection>,

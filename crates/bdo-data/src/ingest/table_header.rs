@@ -20,7 +20,6 @@ pub(super) enum Above {
     Nothing,
 }
 
-/// Whether every cell of a line is a number or missing.
 pub(super) fn is_numeric(line: &str, delimiter: Option<char>) -> bool {
     cells(line, delimiter).all(|c| number(c, 0).is_ok())
 }

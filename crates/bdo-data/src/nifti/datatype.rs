@@ -1,5 +1,6 @@
 //! The types of number a voxel can have.
 
+use super::header::ByteOrder;
 use crate::problem::Problem;
 
 /// A scalar type of voxel. Complex and colour images have no region mean and are refused.
@@ -18,7 +19,6 @@ pub enum Datatype {
 }
 
 impl Datatype {
-    /// Every type, in the order of their names.
     pub const ALL: [Datatype; 10] =
         [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::U64, Self::I64, Self::F32, Self::F64];
 
@@ -101,3 +101,10 @@ macro_rules! for_each_value {
     }};
 }
 pub(crate) use for_each_value;
+
+impl Datatype {
+    /// All numbers of these bytes, in single precision.
+    pub(crate) fn values(self, order: ByteOrder, bytes: &[u8]) -> Vec<f32> {
+        for_each_value!(self, order, bytes, |values| values.map(|x| x as f32).collect())
+    }
+}

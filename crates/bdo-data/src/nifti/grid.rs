@@ -3,7 +3,6 @@
 use super::header::{Header, Version};
 use crate::problem::Problem;
 
-/// Which part of the header an affine came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AffineSource {
     Sform,
@@ -77,7 +76,6 @@ impl Affine {
         })))
     }
 
-    /// World coordinates of a voxel.
     pub fn apply(&self, voxel: [f64; 3]) -> [f64; 3] {
         self.0.map(|[a, b, c, d]| a * voxel[0] + b * voxel[1] + c * voxel[2] + d)
     }

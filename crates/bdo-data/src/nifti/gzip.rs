@@ -10,7 +10,6 @@ use flate2::{Crc, Decompress, FlushDecompress, Status};
 /// Input is taken in pieces of this size: large enough that calls do not matter, small enough to stay in the cache.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Longest file name or comment in a member's header.
 const LONGEST_NAME_BYTES: usize = 64 << 10;
 
 /// Decompresses one or more gzip members, one after the other.

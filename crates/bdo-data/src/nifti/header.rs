@@ -3,7 +3,6 @@
 use super::datatype::Datatype;
 use crate::problem::{Problem, ensure};
 
-/// The two versions of the format; they differ in the width and place of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     One,
@@ -33,7 +32,6 @@ pub struct Scaling {
     pub intercept: f64,
 }
 
-/// A checked header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
     pub version: Version,
@@ -51,7 +49,6 @@ pub struct Header {
     pub xyzt_units: i32,
     /// Which space the quaternion leads to; 0 for none.
     pub qform_code: i32,
-    /// Which space the matrix leads to; 0 for none.
     pub sform_code: i32,
     /// Quaternion b, c and d.
     pub quaternion: [f64; 3],
@@ -60,7 +57,6 @@ pub struct Header {
     pub intent_code: i32,
 }
 
-/// Reads numbers at offsets of a header whose length has been checked.
 struct Fields<'a> {
     bytes: &'a [u8],
     order: ByteOrder,
@@ -183,7 +179,6 @@ impl Header {
         std::array::from_fn(|i| self.dims.get(i).map_or(1, |d| *d as usize))
     }
 
-    /// How many volumes there are: the product of all sizes beyond the third.
     pub fn volumes(&self) -> usize {
         self.dims.iter().skip(3).product::<u64>() as usize
     }
@@ -271,10 +266,8 @@ fn valid_code(what: &str, code: i32, warnings: &mut Vec<String>) -> i32 {
     0
 }
 
-/// One extension: a code that says what it is, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
-    /// Registered code; 32 is CIFTI.
     pub code: i32,
     /// Content, perhaps padded with zeros.
     pub bytes: Vec<u8>,

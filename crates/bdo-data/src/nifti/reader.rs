@@ -22,11 +22,9 @@ pub struct NiftiReader {
     non_finite: u64,
 }
 
-/// What is only known once the whole file has been read and its checksums hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSummary {
     pub blake3: String,
-    /// Voxels that were NaN or infinite, over all volumes.
     pub non_finite: u64,
     pub trailing_bytes: u64,
 }
@@ -43,7 +41,6 @@ pub struct Volume {
 }
 
 impl NiftiReader {
-    /// Opens an image and checks its header against the file and the limits.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let (header, extensions, stream, mut warnings) = open_header(path, limits)?;
         let problem = |p| ReadError::content(path, p);
@@ -84,7 +81,6 @@ impl NiftiReader {
         self.header.volumes()
     }
 
-    /// Time between volumes as the header states it; absent where it states none.
     pub fn tr_seconds(&self) -> Option<f64> {
         self.header.tr_seconds()
     }
@@ -117,7 +113,6 @@ impl NiftiReader {
         Ok(true)
     }
 
-    /// The next stored bytes of the data.
     pub(crate) fn next_bytes(&mut self, out: &mut [u8]) -> Result<(), ReadError> {
         self.stream.read_exact("image data", out)
     }
@@ -135,7 +130,6 @@ impl NiftiReader {
         Ok(ImageSummary { blake3, non_finite: self.non_finite, trailing_bytes })
     }
 
-    /// Reads an image of a single volume, such as an atlas or a mask.
     pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ReadError> {
         let mut reader = Self::open(path, limits)?;
         let found = format_args!("{} volumes", reader.volumes());
@@ -182,7 +176,6 @@ pub(crate) fn open_header(
     Ok((header, extensions, stream, warnings))
 }
 
-/// Scales stored numbers to values and counts those that are not finite.
 fn decode(header: &Header, raw: &[u8], out: &mut [f32]) -> u64 {
     let (slope, intercept) = header.scaling.map_or((1.0, 0.0), |s| (s.slope, s.intercept));
     for_each_value!(header.datatype, header.byte_order, raw, |values| {

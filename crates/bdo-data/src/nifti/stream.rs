@@ -39,12 +39,10 @@ impl Default for Limits {
     }
 }
 
-/// Plain files are read in pieces of this size.
 const PLAIN_BUFFER_BYTES: usize = 256 << 10;
 /// Bytes that nobody asked for are skipped in pieces of this size.
 const SKIP_BYTES: usize = 64 << 10;
 
-/// Bytes of a file, decompressed on the way if it is a gzip file.
 pub(crate) struct ByteStream {
     path: PathBuf,
     bytes: Bytes,
@@ -117,7 +115,6 @@ impl ByteStream {
         }
     }
 
-    /// Fills as much of `out` as there is.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, ReadError> {
         match &mut self.bytes {
             Bytes::Gzip(gzip) => gzip.read(out).map_err(|e| match e {

@@ -6,7 +6,6 @@ use super::masker::{LabelsMasker, NonFinite, listed};
 use crate::nifti::{Grid, Header, ImageSummary, NiftiReader, for_each_value};
 use crate::problem::{Problem, ReadError};
 
-/// Region series of one image, with what is known about them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoiSeries {
     pub frames: usize,
@@ -16,7 +15,6 @@ pub struct RoiSeries {
     /// Share of each region's points that lie inside mask and image and have a finite signal there; absent where the file came
     /// parcellated.
     pub coverage: Option<Vec<f32>>,
-    /// Time between volumes as the header states it.
     pub tr_seconds: Option<f64>,
     pub tr_has_unit: bool,
     pub blake3: String,
@@ -37,7 +35,6 @@ impl RoiSeries {
     }
 }
 
-/// Pieces that may wait between the two threads.
 const PIECES_IN_FLIGHT: usize = 4;
 
 impl LabelsMasker {
@@ -132,7 +129,6 @@ fn read_pieces(
     image.end()
 }
 
-/// The state of the summing thread.
 struct Summing<'a> {
     masker: &'a LabelsMasker,
     header: &'a Header,
@@ -249,9 +245,7 @@ pub(super) fn runs_of(columns: &[u16]) -> Vec<Vec<Run>> {
 /// What one volume adds up to, region by region.
 #[derive(Debug, Clone)]
 pub(super) struct Sums {
-    /// Sum of the stored numbers that are finite.
     pub(super) stored: Vec<f64>,
-    /// How many were not finite.
     pub(super) non_finite: Vec<u32>,
 }
 

@@ -16,7 +16,6 @@ pub enum NonFinite {
     LeftOut,
 }
 
-/// How strictly an image is held to the atlas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaskerOptions {
     /// A region with a smaller share of its voxels inside mask and field of view, with a finite signal, becomes NaN.
@@ -49,7 +48,6 @@ pub struct LabelsMasker {
 }
 
 impl LabelsMasker {
-    /// Brings an atlas to the grid of an image, within a brain mask if there is one.
     pub fn new(
         atlas: &AtlasImage,
         image: &NiftiReader,
@@ -127,7 +125,6 @@ impl LabelsMasker {
         Ok(())
     }
 
-    /// True if the image has the grid this masker was made for.
     pub fn fits(&self, image: &NiftiReader) -> bool {
         self.grid == Grid { shape: image.shape(), affine: image.affine() }
     }

@@ -10,7 +10,6 @@ use crate::atlas::image::AtlasImage;
 use crate::nifti::{Limits, NiftiReader};
 use crate::problem::ReadError;
 
-/// Times of one image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpeedMeasurement {
     /// Reading and decompressing alone, on one thread: by the clock.
@@ -21,7 +20,6 @@ pub struct SpeedMeasurement {
     pub masker_wall_s: f64,
     /// The same, processor time of all threads.
     pub masker_cpu_s: Option<f64>,
-    /// Largest resident memory of this process so far; absent where the system does not say.
     pub peak_rss_mb: Option<f64>,
     pub frames: usize,
     pub regions: usize,

@@ -23,13 +23,11 @@ pub struct Loss {
     pub terms: Terms,
 }
 
-/// Why a step was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skipped {
     LossNotFinite,
     GradientNotFinite,
-    /// The loss is far above its moving average.
     LossSpike,
 }
 
@@ -63,7 +61,6 @@ pub struct StepEntry {
 /// Communication of the first rank in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// Processes that took the step together.
     pub ranks: usize,
     /// Sent to others.
     pub bytes: u64,
@@ -96,7 +93,6 @@ pub struct PlanEntry {
     pub plan: Plan,
 }
 
-/// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
@@ -106,7 +102,6 @@ pub enum Entry {
 }
 
 impl Terms {
-    /// From names and numbers.
     pub fn of<const N: usize>(values: [(&str, f64); N]) -> Self {
         Self(values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
@@ -116,7 +111,6 @@ impl Terms {
         self.0.get(name).copied().unwrap_or(f64::NAN)
     }
 
-    /// Adds the numbers of another set to those of the same name.
     pub fn add(&mut self, other: &Self) {
         for (name, value) in &other.0 {
             *self.0.entry(name.clone()).or_default() += value;
@@ -131,7 +125,6 @@ impl Terms {
 }
 
 impl Loss {
-    /// A loss without terms of its own.
     pub fn plain(total: f64) -> Self {
         Self { total, terms: Terms::default() }
     }
@@ -225,20 +218,10 @@ fn loss_of(value: &Value) -> Loss {
 
 /// Every other number of a line.
 fn measures_of(line: &Value) -> Terms {
-    const FIELDS: [&str; 10] = [
-        "step",
-        "epoch",
-        "loss",
-        "learning_rate",
-        "gradient_norm",
-        "scans_per_second",
-        "waiting_share",
-        "memory_mib",
-        "scans",
-        "skipped",
-    ];
+    const FIELDS: &str =
+        "step epoch loss learning_rate gradient_norm scans_per_second waiting_share memory_mib scans skipped";
     let mut found = terms_of(line);
-    found.0.retain(|name, _| !FIELDS.contains(&name.as_str()));
+    found.0.retain(|name, _| !FIELDS.split(' ').any(|field| field == name));
     found.0.extend(terms_of(&line["spread"]).0.into_iter().map(|(name, value)| (format!("spread_{name}"), value)));
     found
 }
@@ -308,7 +291,6 @@ impl JournalText {
     }
 }
 
-/// The open journal of a run.
 #[derive(Debug)]
 pub struct Journal {
     file: File,

@@ -24,12 +24,10 @@ pub struct Identity {
     pub settings_blake3: String,
 }
 
-/// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     pub total_steps: u64,
-    /// Steps of one pass over the training scans.
     pub steps_per_epoch: u64,
     /// Steps taken before the length of a run limited in time was known; schedules treat them as step 0.
     pub calibration_steps: u64,
@@ -51,7 +49,6 @@ pub struct Anchor {
     pub scheduled: u64,
 }
 
-/// Contents of `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRecord {
@@ -118,7 +115,6 @@ impl Identity {
         blake3::hash(&json).to_hex().to_string()
     }
 
-    /// A setting by its section and key.
     pub fn setting(&self, section: &str, key: &str) -> Option<&Value> {
         self.settings.get(section)?.get(key).filter(|value| !value.is_null())
     }

@@ -21,10 +21,8 @@ pub(super) struct Brain {
     step_seconds: f64,
 }
 
-/// The eigenmodes of one network.
 struct NetworkModes {
     network: usize,
-    /// Region index of each column.
     members: Vec<usize>,
     /// Row-major; row m is mode m over the members.
     vectors: Vec<f64>,
@@ -104,7 +102,6 @@ impl Brain {
         }
     }
 
-    /// From modes to regions.
     fn project(&self, modes: &[f64], regions: &mut [f64]) {
         let mut rest = modes;
         let mut sums = Vec::new();

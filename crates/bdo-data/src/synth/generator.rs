@@ -42,7 +42,6 @@ pub struct Truth {
 }
 
 impl Generator {
-    /// Checks the spec and prepares what all scans share.
     pub fn new(spec: SynthSpec) -> Result<Self, Problem> {
         spec.validate()?;
         let layout = Layout::new(spec.regions);
@@ -137,14 +136,12 @@ impl Generator {
 /// Size in MiB at which a part of a synthetic cohort is closed by default; a kill costs at most this much work.
 pub const PART_MIB: u64 = 32;
 
-/// What decides a synthetic cohort.
 pub fn provenance(spec: &SynthSpec, part_mib: u64) -> Provenance {
     let mut settings = serde_json::to_value(spec).expect("a specification is plain data");
     settings["part_mib"] = part_mib.into();
     Provenance::of("simulate", settings)
 }
 
-/// Builds the cohort in `out`, or goes on with one that was interrupted.
 pub fn simulate(
     generator: &Generator,
     out: &Path,

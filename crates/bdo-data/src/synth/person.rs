@@ -27,7 +27,6 @@ pub struct Person {
     pub family: String,
 }
 
-/// A person's true labels and the parameters of the person's brain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PersonTruth {
     /// Age, also where the label is missing.
@@ -35,7 +34,6 @@ pub struct PersonTruth {
     pub sex: &'static str,
     pub diagnosis: &'static str,
     pub trait_score: f64,
-    /// Index of the scanner.
     pub site: usize,
     /// The first subject index of the family.
     pub family: usize,

@@ -96,7 +96,6 @@ pub enum Marks {
     UpAndDown,
 }
 
-/// Points with one name, colour and kind of marks.
 #[derive(Debug, Clone, PartialEq)]
 struct Series {
     name: String,
@@ -148,7 +147,6 @@ impl Chart {
         self
     }
 
-    /// Whether no point has a place.
     pub fn is_empty(&self) -> bool {
         !self.series.iter().any(|s| s.points.iter().any(Point::is_finite))
     }

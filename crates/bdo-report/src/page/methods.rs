@@ -18,7 +18,6 @@ pub enum Citation {
     Kriging,
 }
 
-/// The list of references, in the order of the citations.
 const WORKS: [&str; 14] = [
     "Park et al. A Foundational Brain Dynamics Model via Stochastic Optimal Control. 2025. arXiv:2502.04892.",
     "Park B, Lee H, Lee J. Amortized Control of Continuous State Space Feynman-Kac Model for Irregular Time Series. ICLR 2025. arXiv:2410.05602.",

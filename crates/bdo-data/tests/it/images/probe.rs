@@ -7,9 +7,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[allow(dead_code)]
-#[path = "../tests/it/images/builder.rs"]
+#[path = "builder.rs"]
 mod builder;
-#[path = "../tests/it/images/mutation.rs"]
+#[path = "mutation.rs"]
 mod mutation;
 
 use std::path::Path;
