@@ -89,13 +89,13 @@ pub fn atlases(tree: &Tree, kind: Kind) -> BTreeSet<&str> {
         Kind::Surfaces => is_surface(f, false),
         Kind::Tables => is_table(f),
     };
-    tree.files().iter().filter(holds).filter_map(|f| f.name.atlas()).collect()
+    tree.files.iter().filter(holds).filter_map(|f| f.name.atlas()).collect()
 }
 
 /// The scans of a tree, in canonical order, one file each. A scan that is there only in other spaces has a problem.
 pub fn runs(tree: &Tree, wanted: &Wanted) -> Vec<Run> {
     let mut candidates: BTreeMap<ScanId, Vec<&BidsFile>> = BTreeMap::new();
-    for file in tree.files().iter().filter(|f| is_wanted(tree, f, wanted)) {
+    for file in tree.files.iter().filter(|f| is_wanted(tree, f, wanted)) {
         if let Some(id) = scan_id(&|key| file.name.get(key).map(str::to_owned)) {
             candidates.entry(id).or_default().push(file);
         }
@@ -210,7 +210,7 @@ fn choose<'a>(files: &[&'a BidsFile], wish: Option<&SpaceWish>) -> (&'a BidsFile
 
 fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
     let name = &file.name;
-    let below = file.path.strip_prefix(tree.root()).unwrap_or(&file.path).to_string_lossy();
+    let below = file.path.strip_prefix(&tree.root).unwrap_or(&file.path).to_string_lossy();
     let is_meant = wanted.pattern.as_ref().is_none_or(|p| p.means(&below))
         && wanted.desc.as_deref().is_none_or(|d| name.get("desc") == Some(d));
     let of_atlas = || wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a));

@@ -68,8 +68,8 @@ impl BidsFile {
 /// All files with BIDS names below a folder.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    root: PathBuf,
-    files: Vec<BidsFile>,
+    pub root: PathBuf,
+    pub files: Vec<BidsFile>,
     by_folder: HashMap<PathBuf, Vec<usize>>,
     /// Whether its maker may have left joined runs beside the runs, as XCP-D does.
     pub(super) joins_runs: bool,
@@ -98,14 +98,6 @@ impl Tree {
     pub(super) fn has_masks(&self, space: Option<&str>) -> bool {
         let of_a_run = |f: &BidsFile| f.name.get("task").is_some() && f.name.get("space") == space;
         self.files.iter().any(|f| f.is_brain_mask() && of_a_run(f))
-    }
-
-    pub fn files(&self) -> &[BidsFile] {
-        &self.files
-    }
-
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 
     pub fn beside(&self, file: &BidsFile) -> impl Iterator<Item = &BidsFile> {

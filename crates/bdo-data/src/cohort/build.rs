@@ -37,15 +37,6 @@ pub struct Plan {
     pub part_bytes: u64,
 }
 
-/// What becomes of a scan whose series another scan has too.
-#[derive(Debug, Clone, Default)]
-pub enum Copies {
-    #[default]
-    Stored,
-    /// It is rejected; the contents known already are BLAKE3 of series with the names of their scans.
-    Refused(BTreeMap<String, String>),
-}
-
 /// Why an item did not become a scan: one row of `rejected.tsv`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
@@ -164,7 +155,7 @@ pub fn build(
     if out.exists() && !is_vacant(out) {
         return Err(CohortError::exists(out, "would be overwritten"));
     }
-    let (fresh, report) = build_beside(out, plan, &Copies::Stored, produce, tables, observer)?;
+    let (fresh, report) = build_beside(out, plan, None, produce, tables, observer)?;
     publish(&fresh, out)?;
     Ok(report)
 }
@@ -182,11 +173,12 @@ impl Unpublished {
     }
 }
 
-/// Everything but giving it its name: leaves a complete cohort beside `out`.
+/// Everything but giving it its name: leaves a complete cohort beside `out`. Where contents are known (BLAKE3 of series with the
+/// names of their scans), a scan with one of them, or with that of another scan, is rejected; without, copies are stored.
 pub fn build_beside(
     out: &Path,
     plan: &Plan,
-    copies: &Copies,
+    known: Option<BTreeMap<String, String>>,
     produce: impl Fn(usize) -> Item + Sync,
     tables: impl FnOnce(&BuildReport) -> Tables,
     observer: &dyn Observer,
@@ -199,7 +191,7 @@ pub fn build_beside(
     durable::create_folder(&cohort.join("scans"))?;
     durable::create_folder(&work)?;
     let lock = lock(&work.join("lock"))?;
-    let mut builder = Builder::resume(&cohort, &work, plan, copies, observer)?;
+    let mut builder = Builder::resume(&cohort, &work, plan, known, observer)?;
     builder.fill(plan, &produce, observer)?;
     let (manifest, report) = builder.into_manifest(plan);
     if report.index.is_empty() {
@@ -328,14 +320,10 @@ impl Builder {
         cohort: &Path,
         work: &Path,
         plan: &Plan,
-        copies: &Copies,
+        contents: Option<BTreeMap<String, String>>,
         observer: &dyn Observer,
     ) -> Result<Self, CohortError> {
         let (scans, work) = (cohort.join("scans"), work.to_path_buf());
-        let contents = match copies {
-            Copies::Stored => None,
-            Copies::Refused(known) => Some(known.clone()),
-        };
         let (report, seen) = (BuildReport::default(), BTreeSet::new());
         let mut builder = Self { scans, work, parts: vec![], open: None, report, seen, contents, next_item: 0 };
         while let Some(checkpoint) = builder.checkpoint() {

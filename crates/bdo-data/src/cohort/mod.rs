@@ -13,8 +13,8 @@ mod verify;
 
 pub(crate) use build::at;
 pub use build::{
-    BuildReport, Copies, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside,
-    discard, existing, lock_beside, publish, resumable, tidy_up,
+    BuildReport, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside, discard,
+    existing, lock_beside, publish, resumable, tidy_up,
 };
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
 pub use merge::{LabelReport, append, label, merge, table_blake3};

@@ -65,7 +65,7 @@ fn censored(table: &ConfoundTable, strategy: &Strategy) -> Result<Option<Vec<usi
     let frames = table.frames();
     let mut out = vec![false; frames];
     let mut any_column = false;
-    for name in table.names().iter().filter(|n| n.contains("non_steady_state")) {
+    for name in table.names.iter().filter(|n| n.contains("non_steady_state")) {
         any_column = true;
         for (out, x) in out.iter_mut().zip(table.column(name).unwrap_or_default()) {
             *out |= *x != 0.0 && !x.is_nan();
@@ -179,7 +179,7 @@ fn regressors(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>,
 /// The columns a wish stands for: one, or all whose names begin with what comes before `*`.
 fn own(table: &ConfoundTable, wish: &str) -> Result<Vec<String>, ReadError> {
     let Some(start) = wish.strip_suffix('*') else { return Ok(vec![wish.to_owned()]) };
-    let found: Vec<String> = table.names().iter().filter(|n| n.starts_with(start)).cloned().collect();
+    let found: Vec<String> = table.names.iter().filter(|n| n.starts_with(start)).cloned().collect();
     if found.is_empty() { Err(table.lacks(wish)) } else { Ok(found) }
 }
 
@@ -188,7 +188,7 @@ fn expanded(basic: &[&str], expansion: Expansion) -> Vec<String> {
 }
 
 fn containing<'a>(table: &'a ConfoundTable, keyword: &'a str) -> impl Iterator<Item = String> + 'a {
-    table.names().iter().filter(move |n| n.contains(keyword)).cloned()
+    table.names.iter().filter(move |n| n.contains(keyword)).cloned()
 }
 
 /// Components are numbered within their kind; the JSON says how many there are and which mask each one is of.

@@ -48,7 +48,7 @@ pub enum AromaKind {
     Basic,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strategy {
     pub motion: Option<Expansion>,
@@ -79,18 +79,7 @@ pub struct Additions {
 impl Strategy {
     /// Nothing but the censoring of unsteady frames.
     pub fn nothing() -> Self {
-        Self {
-            motion: None,
-            wm_csf: None,
-            global_signal: None,
-            high_pass: false,
-            compcor: None,
-            n_compcor: None,
-            ica_aroma: None,
-            scrub: None,
-            demean: true,
-            columns: vec![],
-        }
+        Self { demean: true, ..Self::default() }
     }
 
     /// A preset and what is added to it; `None` where neither asks for anything.

@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 256 << 20;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConfoundTable {
     path: String,
-    names: Vec<String>,
+    pub names: Vec<String>,
     columns: Vec<Vec<f64>>,
     by_name: HashMap<String, usize>,
     /// For each component described in the JSON, in its order: its name and the mask it was computed in.
@@ -74,10 +74,6 @@ impl ConfoundTable {
 
     pub fn frames(&self) -> usize {
         self.columns.first().map_or(0, Vec::len)
-    }
-
-    pub fn names(&self) -> &[String] {
-        &self.names
     }
 
     pub fn column(&self, name: &str) -> Option<&[f64]> {

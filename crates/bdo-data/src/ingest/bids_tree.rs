@@ -105,10 +105,10 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
     if !bids::atlases(tree, Kind::Tables).is_empty() {
         return Ok(Kind::Tables);
     }
-    if tree.files().iter().any(|f| f.name.ending == ".ptseries.nii") {
+    if tree.files.iter().any(|f| f.name.ending == ".ptseries.nii") {
         return Ok(Kind::Surfaces);
     }
-    Err(IngestError::source(tree.root(), "--atlas FILE to make region series of the images with", "none"))
+    Err(IngestError::source(&tree.root, "--atlas FILE to make region series of the images with", "none"))
 }
 
 /// What is done to the series. Who has denoised images has also left out the unsteady volumes, so that nothing is dropped by
@@ -151,7 +151,7 @@ fn take_columns(
     wanted.atlas = match &options.atlas {
         Some(name) => Some(name.to_string_lossy().into_owned()),
         None if known.len() > 1 => {
-            return Err(IngestError::source(tree.root(), "one parcellation, or --atlas NAME", known.join(", ")));
+            return Err(IngestError::source(&tree.root, "one parcellation, or --atlas NAME", known.join(", ")));
         }
         None => known.first().map(|a| (*a).to_owned()),
     };
@@ -160,9 +160,9 @@ fn take_columns(
     plan.atlas_name = wanted.atlas.clone().unwrap_or_default();
     if wanted.kind == Kind::Tables {
         let labels_only = IngestOptions { labels: options.labels.clone(), ..IngestOptions::default() };
-        plan.regions = series_folder::regions(tree.root(), &paths, &labels_only, &mut plan.warnings)?.1;
+        plan.regions = series_folder::regions(&tree.root, &paths, &labels_only, &mut plan.warnings)?.1;
     } else {
-        plan.regions = cifti_folder::regions_of_parcels(tree.root(), &paths)?;
+        plan.regions = cifti_folder::regions_of_parcels(&tree.root, &paths)?;
         if wanted.atlas.is_none() {
             plan.atlas_name = "parcels".into();
         }
@@ -180,7 +180,7 @@ fn people(source: &Path, options: &IngestOptions) -> Result<Participants, Ingest
 
 fn planned(tree: &Tree, run: Run, kind: Kind, options: &IngestOptions) -> SourceFile {
     let path = run.file.path.clone();
-    let name = path.strip_prefix(tree.root()).unwrap_or(&path).to_string_lossy().into_owned();
+    let name = path.strip_prefix(&tree.root).unwrap_or(&path).to_string_lossy().into_owned();
     let unmasked = run.beside.mask.is_none() && options.mask.is_some();
     let stated = match run.problem.filter(|p| !(unmasked && p.what == "brain mask")) {
         Some(problem) => Err(problem),

@@ -64,7 +64,7 @@ pub(super) fn header_time(path: &Path) -> Option<f64> {
         });
     }
     let image = NiftiReader::open(path, &limits).ok()?;
-    image.tr_seconds().filter(|_| image.header().has_unit_of_time())
+    image.header.tr_seconds().filter(|_| image.header.has_unit_of_time())
 }
 
 /// Volumes dropped unless the user says otherwise. Parcels were extracted elsewhere, where unsteady volumes are usually taken

@@ -43,8 +43,8 @@ pub(super) fn read_volume(plan: &IngestPlan, file: &SourceFile) -> Result<RawSer
     check_space(file.space.as_deref(), atlas.space.as_deref())?;
     let limits = Limits::default();
     let image = NiftiReader::open(&file.path, &limits).map_err(ReadError::into_problem)?;
-    let found = format_args!("sizes {:?}", image.header().dims);
-    ensure(image.volumes() >= 2, "dimensions", "three of space and one of time", found)?;
+    let found = format_args!("sizes {:?}", image.header.dims);
+    ensure(image.header.volumes() >= 2, "dimensions", "three of space and one of time", found)?;
     let options = masker_options(plan);
     let masker = if let Some(mask) = &file.beside.mask {
         let volume = NiftiReader::read_single(mask, &limits).map_err(|e| {

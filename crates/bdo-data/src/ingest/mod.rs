@@ -31,7 +31,7 @@ pub use image_run::Parcellation;
 pub use plan::{IngestPlan, Reading, SourceFile};
 pub use recipe::{Recipe, Wishes};
 pub use remarks::{FreedomLeft, Remarks};
-pub use repetition::{HeaderTime, PLAUSIBLE_TR_SECONDS, RepetitionTime, Resolved};
+pub use repetition::{HeaderTime, PLAUSIBLE_TR_SECONDS, RepetitionTime};
 pub use series_file::{SeriesTable, read_series};
 pub use store::{IngestReport, ingest};
 

@@ -163,9 +163,8 @@ impl IngestPlan {
             Reading::Surface => image_run::read_surface(self, file),
         };
         let mut raw = raw.map_err(rejected)?;
-        let resolved = repetition.resolve(raw.header_time).map_err(rejected)?;
-        resolved.remarks.into_iter().for_each(|remark| self.remark(remark, &file.name));
-        let tr_seconds = resolved.seconds;
+        let (tr_seconds, remarks) = repetition.resolve(raw.header_time).map_err(rejected)?;
+        remarks.into_iter().for_each(|remark| self.remark(remark, &file.name));
         let mut confounds = None;
         if file.reading != Reading::Table {
             let (found, motion) =

@@ -9,7 +9,7 @@ use super::remarks::{FreedomLeft, Remarks};
 use super::repetition::agree;
 use super::{IngestError, IngestPlan, SourceFile};
 use crate::cohort::{
-    self, Cohort, CohortError, Copies, Observer, Plan, Provenance, REJECTED_FILE, Rejection, Tables, table_blake3,
+    self, Cohort, CohortError, Observer, Plan, Provenance, REJECTED_FILE, Rejection, Tables, table_blake3,
 };
 use crate::durable;
 use crate::problem::Problem;
@@ -123,9 +123,9 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
             (DESCRIPTION_FILE.to_owned(), description(plan, &provenance)),
         ]),
     };
-    let copies = Copies::Refused(contents(present.as_ref())?);
+    let known = contents(present.as_ref())?;
     let observer = Noting { watcher: observer, remarks: &plan.remarks };
-    let built = cohort::build_beside(out, &build_plan, &copies, |i| plan.read(todo[i]), tables, &observer);
+    let built = cohort::build_beside(out, &build_plan, Some(known), |i| plan.read(todo[i]), tables, &observer);
     let (fresh, built) = match (built, &present) {
         (Ok(done), _) => done,
         // Nothing new was good, but the cohort is there: that is a run with rejects, not a failure.

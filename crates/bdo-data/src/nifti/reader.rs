@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::datatype::for_each_value;
-use super::grid::{Affine, AffineSource};
+use super::grid::{Affine, AffineSource, Grid};
 use super::header::{self, Extension, Header};
 use super::stream::ByteStream;
 use super::stream::Limits;
@@ -11,11 +11,13 @@ use crate::problem::{InContent, ReadError, ensure};
 
 /// An open image: its header has been checked against the file, its data has not been read yet.
 pub struct NiftiReader {
-    header: Header,
-    affine: Affine,
-    affine_source: AffineSource,
-    extensions: Vec<Extension>,
-    warnings: Vec<String>,
+    pub header: Header,
+    /// From voxels to millimetres, as nibabel computes it.
+    pub affine: Affine,
+    pub affine_source: AffineSource,
+    pub extensions: Vec<Extension>,
+    /// What is odd but harmless.
+    pub warnings: Vec<String>,
     stream: ByteStream,
     volumes_read: usize,
     raw: Vec<u8>,
@@ -60,37 +62,8 @@ impl NiftiReader {
         Ok(Self { header, affine, affine_source, extensions, warnings, stream, volumes_read: 0, raw, non_finite: 0 })
     }
 
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// From voxels to millimetres, as nibabel computes it.
-    pub fn affine(&self) -> Affine {
-        self.affine
-    }
-
-    pub fn affine_source(&self) -> AffineSource {
-        self.affine_source
-    }
-
-    pub fn shape(&self) -> [usize; 3] {
-        self.header.shape()
-    }
-
-    pub fn volumes(&self) -> usize {
-        self.header.volumes()
-    }
-
-    pub fn tr_seconds(&self) -> Option<f64> {
-        self.header.tr_seconds()
-    }
-
-    pub fn extensions(&self) -> &[Extension] {
-        &self.extensions
-    }
-
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    pub fn grid(&self) -> Grid {
+        Grid { shape: self.header.shape(), affine: self.affine }
     }
 
     pub fn path(&self) -> &Path {
@@ -119,7 +92,7 @@ impl NiftiReader {
 
     /// Reads what follows the data, so that checksums are verified. Values must not be used before this has succeeded.
     pub fn finish(mut self) -> Result<ImageSummary, ReadError> {
-        let mut skipped = vec![0.0; if self.volumes_read < self.volumes() { self.header.voxels() } else { 0 }];
+        let mut skipped = vec![0.0; if self.volumes_read < self.header.volumes() { self.header.voxels() } else { 0 }];
         while self.next_volume(&mut skipped)? {}
         self.end()
     }
@@ -132,11 +105,11 @@ impl NiftiReader {
 
     pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ReadError> {
         let mut reader = Self::open(path, limits)?;
-        let found = format_args!("{} volumes", reader.volumes());
-        ensure(reader.volumes() == 1, "image", "a single volume", found).in_content(path)?;
+        let found = format_args!("{} volumes", reader.header.volumes());
+        ensure(reader.header.volumes() == 1, "image", "a single volume", found).in_content(path)?;
         let mut values = vec![0.0; reader.header.voxels()];
         reader.next_volume(&mut values)?;
-        let (shape, affine, affine_source) = (reader.shape(), reader.affine, reader.affine_source);
+        let (shape, affine, affine_source) = (reader.header.shape(), reader.affine, reader.affine_source);
         let warnings = std::mem::take(&mut reader.warnings);
         let blake3 = reader.finish()?.blake3;
         Ok(Volume { shape, affine, affine_source, values, blake3, warnings })

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
 use super::masker::{LabelsMasker, NonFinite, listed};
-use crate::nifti::{Grid, Header, ImageSummary, NiftiReader, for_each_value};
+use crate::nifti::{Header, ImageSummary, NiftiReader, for_each_value};
 use crate::problem::{Problem, ReadError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +41,14 @@ impl LabelsMasker {
     /// Reads an image to its end, one thread decompressing and one summing, and returns the mean of every region.
     pub fn extract(&self, image: NiftiReader) -> Result<RoiSeries, ReadError> {
         if !self.fits(&image) {
-            let found = Grid { shape: image.shape(), affine: image.affine() };
+            let found = image.grid();
             let problem = Problem::new("grid", format!("{:?}", self.grid), format!("{found:?}"));
             return Err(ReadError::content(image.path(), problem));
         }
-        let header = image.header().clone();
-        let (frames, tr_seconds, tr_has_unit) = (image.volumes(), image.tr_seconds(), header.has_unit_of_time());
-        let mut warnings = [image.warnings(), self.warnings()].concat();
+        let header = image.header.clone();
+        let (frames, tr_seconds, tr_has_unit) =
+            (image.header.volumes(), image.header.tr_seconds(), header.has_unit_of_time());
+        let mut warnings = [&image.warnings[..], &self.warnings].concat();
         let mut summing = Summing::new(self, &header);
         let (filled_sender, filled) = sync_channel::<Vec<u8>>(PIECES_IN_FLIGHT);
         let (emptied, emptied_receiver) = channel::<Vec<u8>>();
@@ -112,8 +113,8 @@ fn read_pieces(
     filled: &SyncSender<Vec<u8>>,
     emptied: &Receiver<Vec<u8>>,
 ) -> Result<ImageSummary, ReadError> {
-    let (voxels, width) = (image.header().voxels(), image.header().datatype.bytes());
-    for _ in 0..image.volumes() {
+    let (voxels, width) = (image.header.voxels(), image.header.datatype.bytes());
+    for _ in 0..image.header.volumes() {
         let mut left = voxels;
         while left > 0 {
             let piece_voxels = left.min(PIECE_VOXELS);

@@ -38,13 +38,15 @@ impl Default for MaskerOptions {
 pub struct LabelsMasker {
     pub(super) grid: Grid,
     pub(super) pieces: Vec<Vec<Run>>,
-    pub(super) voxels: Vec<u32>,
-    pub(super) coverage: Vec<f32>,
+    /// Voxels of every region on this grid.
+    pub voxels: Vec<u32>,
+    /// Share of every region's atlas voxels inside mask and field of view.
+    pub coverage: Vec<f32>,
     pub(super) kept: Vec<bool>,
     pub(super) least_coverage: f64,
     pub(super) non_finite: NonFinite,
     pub(super) names: Vec<String>,
-    warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl LabelsMasker {
@@ -54,8 +56,8 @@ impl LabelsMasker {
         mask: Option<(&Path, &Volume)>,
         options: &MaskerOptions,
     ) -> Result<Self, ReadError> {
-        let grid = Grid { shape: image.shape(), affine: image.affine() };
-        check_affine(image.path(), &grid, image.affine_source(), options)?;
+        let grid = image.grid();
+        check_affine(image.path(), &grid, image.affine_source, options)?;
         check_affine(&atlas.path, &atlas.grid, atlas.affine_source, options)?;
         let mut columns =
             resample_nearest(&atlas.columns, &atlas.grid, &grid).ok_or_else(|| singular(&atlas.path, &atlas.grid))?;
@@ -126,25 +128,12 @@ impl LabelsMasker {
     }
 
     pub fn fits(&self, image: &NiftiReader) -> bool {
-        self.grid == Grid { shape: image.shape(), affine: image.affine() }
+        self.grid == image.grid()
     }
 
     /// Number of columns: the regions of the atlas, whatever the image covers.
     pub fn regions(&self) -> usize {
         self.voxels.len()
-    }
-
-    /// Share of every region's atlas voxels inside mask and field of view.
-    pub fn coverage(&self) -> &[f32] {
-        &self.coverage
-    }
-
-    pub fn voxels(&self) -> &[u32] {
-        &self.voxels
-    }
-
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
     }
 }
 

@@ -34,8 +34,8 @@ pub fn measure_speed(image: &Path, atlas: &AtlasImage, limits: &Limits) -> Resul
     })?;
     let (_, inflate_wall_s, inflate_cpu_s) = timed(|| {
         let mut reader = NiftiReader::open(image, limits)?;
-        let mut volume = vec![0; reader.header().voxels() * reader.header().datatype.bytes()];
-        for _ in 0..reader.volumes() {
+        let mut volume = vec![0; reader.header.voxels() * reader.header.datatype.bytes()];
+        for _ in 0..reader.header.volumes() {
             reader.next_bytes(&mut volume)?;
         }
         reader.end()
