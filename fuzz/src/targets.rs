@@ -43,7 +43,7 @@ pub fn nifti(bytes: &[u8]) {
     with_file(".nii", bytes, |path| {
         let limits = Limits { scan_bytes: 64 << 20, volume_bytes: 16 << 20, ..Limits::default() };
         let Ok(mut reader) = NiftiReader::open(path, &limits) else { return };
-        let mut volume = vec![0.0; reader.header().voxels()];
+        let mut volume = vec![0.0; reader.header.voxels()];
         while matches!(reader.next_volume(&mut volume), Ok(true)) {}
         let _ = reader.finish();
     });
@@ -87,7 +87,7 @@ pub fn confounds(bytes: &[u8]) {
     let additions = Additions {
         global_signal: Some(Expansion::Full),
         n_compcor: Some(2),
-        columns: table.names().iter().take(2).cloned().chain(["c*".to_owned()]).collect(),
+        columns: table.names.iter().take(2).cloned().chain(["c*".to_owned()]).collect(),
     };
     let aroma = Strategy { ica_aroma: Some(AromaKind::Basic), ..Strategy::nothing() };
     let presets = Preset::ALL.into_iter().map(Preset::strategy);
@@ -112,15 +112,10 @@ pub fn bids_names(bytes: &[u8]) {
     for kind in [Kind::Images, Kind::Surfaces, Kind::Tables] {
         let wanted = Wanted {
             kind,
-            participants: vec![],
-            sessions: vec![],
-            tasks: vec![],
             space: text.lines().last().map(SpaceWish::parse),
             atlas: atlas.clone(),
-            aroma: false,
-            desc: None,
             dense: text.len().is_multiple_of(2),
-            pattern: None,
+            ..Wanted::default()
         };
         for run in bids::runs(&tree, &wanted) {
             let _ = tree.metadata(&run.file);

@@ -9,20 +9,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// A file operation that failed, with the file it failed on.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", describe(.action, .path, .system))]
 pub struct FileError {
     /// What was being done, as a verb phrase ("write", "read").
     pub action: &'static str,
-    /// The file or folder.
     pub path: PathBuf,
     /// What the system said. The message describes it, so it is no source of its own.
     pub system: io::Error,
 }
 
 impl FileError {
-    /// Ties a system error to the file it happened on.
     pub fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self { action, path: path.to_path_buf(), system: source }
     }
@@ -46,9 +43,7 @@ pub fn describe(action: &str, path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// Attaches action and path to an `io::Result`.
 pub trait InFile<T> {
-    /// Names what was being done to which file.
     fn in_file(self, action: &'static str, path: &Path) -> Result<T, FileError>;
 }
 
@@ -58,12 +53,10 @@ impl<T> InFile<T> for io::Result<T> {
     }
 }
 
-/// Reads a whole file.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).in_file("read", path)
 }
 
-/// Creates a folder and its parents.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
     fs::create_dir_all(path).in_file("create", path)
 }
@@ -84,7 +77,6 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     publish_file(&temporary, path)
 }
 
-/// Writes a record of words and numbers as indented JSON.
 pub fn write_json(path: &Path, record: &impl Serialize) -> Result<(), FileError> {
     write(path, &pretty_json(record))
 }
@@ -96,7 +88,6 @@ pub fn pretty_json(record: &impl Serialize) -> Vec<u8> {
     text
 }
 
-/// Gives a finished, flushed temporary file its final name.
 pub fn publish_file(temporary: &Path, path: &Path) -> Result<(), FileError> {
     fs::rename(temporary, path).in_file("write", path)?;
     sync_folder(parent(path))
@@ -108,7 +99,6 @@ pub fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.tmp"))
 }
 
-/// Flushes a folder's own entries (names) to the disk.
 pub fn sync_folder(path: &Path) -> Result<(), FileError> {
     File::open(path).and_then(|f| f.sync_all()).in_file("flush", path)
 }

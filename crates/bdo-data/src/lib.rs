@@ -4,6 +4,8 @@
 //! [`participants`] at rest, a [`division`] says who may be trained on, a [`scaler`] fitted on those makes scans ready for a model.
 
 #![deny(unsafe_code)]
+// A field or function has a comment where its name and type do not say enough.
+#![allow(missing_docs)]
 
 pub mod nifti;
 pub mod atlas;

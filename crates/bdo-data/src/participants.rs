@@ -7,13 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::durable::{self, FileError};
 
-/// Why a participants table was refused.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum ParticipantsError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// The text is not a table.
     #[error("{path}: {problem}")]
     Malformed { path: String, problem: String },
 }
@@ -22,20 +19,8 @@ pub enum ParticipantsError {
 const MISSING: [&str; 9] = ["", "n/a", "N/A", "NA", "na", "nan", "NaN", "null", "NULL"];
 
 /// Headers under which tables give the person, most specific first.
-const ID_HEADERS: [&str; 12] = [
-    "participant_id",
-    "subject_id",
-    "src_subject_id",
-    "subject",
-    "sub_id",
-    "sub",
-    "subid",
-    "eid",
-    "scandir id",
-    "scandirid",
-    "scandir_id",
-    "id",
-];
+const ID_HEADERS: &str =
+    "participant_id,subject_id,src_subject_id,subject,sub_id,sub,subid,eid,scandir id,scandirid,scandir_id,id";
 
 /// One row a person, any number of label columns; a missing label is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,13 +34,10 @@ pub struct Participants {
 /// What `participants.json` says about a column.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnNote {
-    /// What the column holds.
     #[serde(rename = "Description", default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Units of a number.
     #[serde(rename = "Units", default, skip_serializing_if = "Option::is_none")]
     pub units: Option<String>,
-    /// Meaning of each category.
     #[serde(rename = "Levels", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub levels: BTreeMap<String, String>,
 }
@@ -70,7 +52,6 @@ pub enum Label {
 }
 
 impl Participants {
-    /// An empty table with these label columns.
     pub fn with_columns<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Self {
         Self { columns: columns.into_iter().map(Into::into).collect(), ..Self::default() }
     }
@@ -87,7 +68,6 @@ impl Participants {
         }
     }
 
-    /// Adds a column computed from each row.
     pub fn derive(&mut self, name: &str, note: ColumnNote, value: impl Fn(&Self, usize) -> Option<String>) {
         if self.columns.iter().any(|c| c == name) {
             return;
@@ -100,27 +80,22 @@ impl Participants {
         self.descriptions.insert(name.to_owned(), note);
     }
 
-    /// Says what a column means, for `participants.json`.
     pub fn describe(&mut self, column: &str, note: ColumnNote) {
         self.descriptions.insert(column.to_owned(), note);
     }
 
-    /// Names of the label columns.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// The people, in table order.
     pub fn subjects(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|(s, _)| s.as_str())
     }
 
-    /// Number of people.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// True when there is nobody in the table.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -150,23 +125,29 @@ impl Participants {
     /// This table with the rows of another in place of its own: where that table has a person and a column, its value counts, also
     /// where it is missing. People and columns it does not have stay as they are; people this table does not have are left out.
     pub fn corrected_by(&self, other: &Self) -> Self {
+        self.joined(other, self.subjects(), |subject, column| {
+            let corrected = other.row_of(subject).filter(|_| other.columns.contains(column));
+            corrected.map_or_else(|| self.get(self.row_of(subject)?, column), |row| other.get(row, column))
+        })
+    }
+
+    /// The columns and notes of both tables, with these people and values.
+    fn joined<'a>(
+        &'a self,
+        other: &'a Self,
+        subjects: impl Iterator<Item = &'a str>,
+        value: impl Fn(&str, &String) -> Option<&'a str>,
+    ) -> Self {
         let mut columns = self.columns.clone();
         columns.extend(other.columns.iter().filter(|c| !self.columns.contains(c)).cloned());
-        let mut out = Self::with_columns(columns.clone());
-        out.descriptions.clone_from(&self.descriptions);
+        let mut out = Self { descriptions: self.descriptions.clone(), ..Self::with_columns(columns.clone()) };
         out.descriptions.extend(other.descriptions.clone());
-        for (row, subject) in self.subjects().enumerate() {
-            let corrected = other.row_of(subject);
-            let value = |c: &String| match corrected.filter(|_| other.columns.contains(c)) {
-                Some(row) => other.get(row, c).map(str::to_owned),
-                None => self.get(row, c).map(str::to_owned),
-            };
-            out.insert(subject, columns.iter().map(value).collect());
+        for subject in subjects {
+            out.insert(subject, columns.iter().map(|c| value(subject, c).map(str::to_owned)).collect());
         }
         out
     }
 
-    /// A whole column, one value per person in table order.
     pub fn label(&self, column: &str) -> Option<Label> {
         let column = self.columns.iter().position(|c| c == column)?;
         let texts: Vec<Option<&str>> = self.rows.iter().map(|(_, labels)| labels[column].as_deref()).collect();
@@ -182,42 +163,30 @@ impl Participants {
 
     /// Keeps the people for whom `keep` holds, adding a row of missing labels for those of `subjects` without one.
     pub fn restricted_to(&self, subjects: &[String]) -> Self {
-        let mut out =
-            Self { columns: self.columns.clone(), descriptions: self.descriptions.clone(), ..Self::default() };
-        for subject in subjects {
-            let labels =
-                self.row_of(subject).map_or_else(|| vec![None; self.columns.len()], |row| self.rows[row].1.clone());
-            out.insert(subject.clone(), labels);
-        }
-        out
+        let nothing = || vec![None; self.columns.len()];
+        let labels = |subject: &String| self.row_of(subject).map_or_else(nothing, |row| self.rows[row].1.clone());
+        self.with_rows(subjects.iter().map(|subject| (subject.clone(), labels(subject))))
     }
 
-    /// The same table with other names for its people.
     #[must_use]
     pub fn renamed(&self, name: impl Fn(&str) -> String) -> Self {
+        self.with_rows(self.rows.iter().map(|(subject, labels)| (name(subject), labels.clone())))
+    }
+
+    fn with_rows(&self, rows: impl Iterator<Item = (String, Vec<Option<String>>)>) -> Self {
         let mut out =
             Self { columns: self.columns.clone(), descriptions: self.descriptions.clone(), ..Self::default() };
-        self.rows.iter().for_each(|(subject, labels)| out.insert(name(subject), labels.clone()));
+        rows.for_each(|(subject, labels)| out.insert(subject, labels));
         out
     }
 
     /// Joins two tables: columns of both, people of both; on conflict the other table wins where it has a value.
-    pub fn merged_with(&self, other: &Self) -> Self {
-        let mut columns = self.columns.clone();
-        columns.extend(other.columns.iter().filter(|c| !self.columns.contains(c)).cloned());
-        let mut out = Self::with_columns(columns.clone());
-        out.descriptions.clone_from(&self.descriptions);
-        out.descriptions.extend(other.descriptions.clone());
-        let mut subjects: Vec<&str> = self.subjects().collect();
-        subjects.extend(other.subjects().filter(|s| !self.by_subject.contains_key(*s)));
-        for subject in subjects {
-            let value = |c: &String| {
-                let of = |t: &Self| t.by_subject.get(subject).and_then(|row| t.get(*row, c)).map(str::to_owned);
-                of(other).or_else(|| of(self))
-            };
-            out.insert(subject, columns.iter().map(value).collect());
-        }
-        out
+    pub fn merged_with<'a>(&'a self, other: &'a Self) -> Self {
+        let added = other.subjects().filter(|s| !self.by_subject.contains_key(*s));
+        self.joined(other, self.subjects().chain(added), |subject, column| {
+            let of = |table: &'a Self| table.by_subject.get(subject).and_then(|row| table.get(*row, column));
+            of(other).or_else(|| of(self))
+        })
     }
 
     /// Reads a TSV or CSV table (decided by the header line), with `n/a`, empty and the given extra spellings as missing.
@@ -249,9 +218,9 @@ impl Participants {
             csv::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter == b',').from_reader(text.as_bytes());
         let headers: Vec<String> =
             reader.headers().map_err(|e| malformed(e.to_string()))?.iter().map(|h| h.trim().to_owned()).collect();
-        let id_column = ID_HEADERS.iter().find_map(|id| headers.iter().position(|h| h.eq_ignore_ascii_case(id)));
+        let id_column = ID_HEADERS.split(',').find_map(|id| headers.iter().position(|h| h.eq_ignore_ascii_case(id)));
         let id_column = id_column.ok_or_else(|| {
-            malformed(format!("expected a column named {}, found {}", ID_HEADERS[0], headers.join(", ")))
+            malformed(format!("expected a column named participant_id, found {}", headers.join(", ")))
         })?;
         if let Some(twice) = crate::region::repeated_name(headers.iter().map(String::as_str)) {
             return Err(malformed(format!("expected different column names, found {twice:?} twice")));

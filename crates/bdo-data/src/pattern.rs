@@ -5,7 +5,6 @@
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Takes a pattern as typed.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

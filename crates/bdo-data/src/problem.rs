@@ -4,40 +4,52 @@ use std::path::{Path, PathBuf};
 
 use crate::durable::FileError;
 
-/// A value that is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: expected {expected}, found {found}")]
 pub struct Problem {
-    /// What was looked at.
     pub what: String,
-    /// What it should be.
     pub expected: String,
-    /// What it is.
     pub found: String,
 }
 
 impl Problem {
-    /// Builds a problem from anything printable.
     pub fn new(what: impl ToString, expected: impl ToString, found: impl ToString) -> Self {
         Self { what: what.to_string(), expected: expected.to_string(), found: found.to_string() }
     }
 }
 
-/// Why a file cannot be used.
+/// A problem unless `holds`; with `format_args!` nothing is formatted where it does.
+pub(crate) fn ensure(
+    holds: bool,
+    what: impl ToString,
+    expected: impl ToString,
+    found: impl ToString,
+) -> Result<(), Problem> {
+    if holds { Ok(()) } else { Err(Problem::new(what, expected, found)) }
+}
+
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum ReadError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// The content is not what it should be.
     #[error("{}: {problem}", .path.display())]
     Content { path: PathBuf, problem: Problem },
     #[error(transparent)]
     Misfit(#[from] Problem),
 }
 
+/// Ties a problem to its file.
+pub(crate) trait InContent<T> {
+    fn in_content(self, path: &Path) -> Result<T, ReadError>;
+}
+
+impl<T> InContent<T> for Result<T, Problem> {
+    fn in_content(self, path: &Path) -> Result<T, ReadError> {
+        self.map_err(|problem| ReadError::content(path, problem))
+    }
+}
+
 impl ReadError {
-    /// Ties a problem to its file.
     pub(crate) fn content(path: &Path, problem: Problem) -> Self {
         Self::Content { path: path.to_path_buf(), problem }
     }

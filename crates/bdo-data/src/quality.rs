@@ -5,10 +5,8 @@ use crate::cohort::{Cohort, CohortError};
 /// Scans read for the measures that need the series; more would not change the picture.
 const MOST_SCANS_READ: usize = 400;
 
-/// What is measured over the scans that were read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quality {
-    /// Which scans of the index were read.
     pub read: Vec<usize>,
     /// Per region, the share of those scans in which it has a signal.
     pub valid_share: Vec<f64>,

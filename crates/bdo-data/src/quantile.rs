@@ -28,7 +28,6 @@ pub struct QuantileSearch {
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// Adds what was counted elsewhere.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         for (a, b) in self.0.iter_mut().zip(&other.0) {
@@ -39,7 +38,6 @@ impl Counts {
 }
 
 impl QuantileSearch {
-    /// Looks for the given quantiles (each between 0 and 1) of every column.
     pub fn new(columns: usize, quantiles: &[f64]) -> Self {
         let ranks = columns * quantiles.len() * 2;
         Self {
@@ -57,12 +55,10 @@ impl QuantileSearch {
         if self.pass == 0 { 1 } else { self.quantiles.len() * 2 }
     }
 
-    /// An empty count for the current pass.
     pub fn counts(&self) -> Counts {
         Counts(vec![0; (self.columns * self.searches()) << PASS_BITS[self.pass]])
     }
 
-    /// Counts one value of one column.
     #[inline]
     pub fn count(&self, counts: &mut Counts, column: usize, value: f32) {
         let bits = PASS_BITS[self.pass];

@@ -20,7 +20,6 @@ pub struct Region {
 }
 
 impl Region {
-    /// A region of which only the name is known.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), network: None, hemisphere: None, centroid_mm: None }
     }

@@ -33,7 +33,6 @@ pub struct FittedRobustScaler {
     medians: Vec<f32>,
     /// Inter-quartile range of each region; 0 marks a region that is missing.
     iqrs: Vec<f32>,
-    /// Number of scans fitted on.
     scans: usize,
     /// BLAKE3 of the names and content of those scans.
     scans_blake3: String,
@@ -105,27 +104,22 @@ impl FittedRobustScaler {
         }
     }
 
-    /// Names of the regions, in order.
     pub fn region_names(&self) -> &[String] {
         &self.region_names
     }
 
-    /// Median of each region.
     pub fn medians(&self) -> &[f32] {
         &self.medians
     }
 
-    /// Inter-quartile range of each region; 0 where it is missing.
     pub fn iqrs(&self) -> &[f32] {
         &self.iqrs
     }
 
-    /// Number of scans fitted on.
     pub fn scans(&self) -> usize {
         self.scans
     }
 
-    /// BLAKE3 of the names and content of the scans fitted on.
     pub fn scans_blake3(&self) -> &str {
         &self.scans_blake3
     }

@@ -1,6 +1,6 @@
 //! One scan: region time series with true frame times.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Who and which run a scan is of. Ordered as cohorts are: person, session, task, run.
@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct ScanId {
     /// The person, spelled as in the participants table.
     pub subject: String,
-    /// Session label, where a person has several.
     pub session: Option<String>,
     /// Task label (`rest`), where the source names one.
     pub task: Option<String>,
-    /// Run label, where a session has several.
     pub run: Option<String>,
 }
 
@@ -22,7 +20,6 @@ impl ScanId {
         Self { subject: subject.into(), session: None, task: None, run: None }
     }
 
-    /// Checks its labels and that of the site.
     pub fn validate(&self, site: Option<&str>) -> Result<(), Problem> {
         let labels = [("subject", Some(self.subject.as_str())), ("session", self.session.as_deref())];
         let more = [("task", self.task.as_deref()), ("run", self.run.as_deref()), ("site", site)];
@@ -49,7 +46,6 @@ impl std::fmt::Display for ScanId {
     }
 }
 
-/// Where a scan came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Source {
     /// File name relative to the ingested folder, or how it was made.
@@ -63,11 +59,8 @@ pub struct Source {
 /// One scan in memory: cleaned, but neither centred nor scaled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
-    /// Person, session, task and run.
     pub id: ScanId,
-    /// Acquisition site, where known.
     pub site: Option<String>,
-    /// Nominal repetition time.
     pub tr_seconds: f64,
     /// True time of every kept frame since the first volume of the run; strictly increasing, gaps where frames were censored.
     pub frame_times_seconds: Vec<f64>,
@@ -77,7 +70,6 @@ pub struct Scan {
     pub framewise_displacement_mm: Option<Vec<f32>>,
     /// Share of each region's voxels inside the image, where known.
     pub coverage: Option<Vec<f32>>,
-    /// Provenance.
     pub source: Source,
 }
 
@@ -87,7 +79,6 @@ const MAX_LABEL_BYTES: usize = 200;
 /// Frames of a scan wherever they lie, so that what looks at values alone needs no copy of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeriesView<'a> {
-    /// Nominal repetition time.
     pub tr_seconds: f64,
     /// True time of every frame, as in [`Scan`].
     pub frame_times_seconds: &'a [f64],
@@ -102,7 +93,6 @@ impl<'a> From<&'a Scan> for SeriesView<'a> {
 }
 
 impl Scan {
-    /// Number of kept frames.
     pub fn frames(&self) -> usize {
         self.frame_times_seconds.len()
     }
@@ -134,7 +124,6 @@ impl Scan {
 }
 
 impl SeriesView<'_> {
-    /// Number of frames.
     pub fn frames(&self) -> usize {
         self.frame_times_seconds.len()
     }
@@ -144,21 +133,27 @@ impl SeriesView<'_> {
         self.series.len().checked_div(self.frames()).unwrap_or(0)
     }
 
-    /// Checks sizes, times and values.
     pub fn validate(&self, regions: usize) -> Result<(), Problem> {
         let frames = self.frames();
-        if frames < 2 {
-            return Err(Problem::new("number of frames", "at least 2", frames));
-        }
-        if self.series.len() != frames * regions {
-            return Err(Problem::new("size of the series", format!("{frames} x {regions}"), self.series.len()));
-        }
-        if !(self.tr_seconds.is_finite() && self.tr_seconds > 0.0) {
-            return Err(Problem::new("repetition time", "a positive number of seconds", self.tr_seconds));
-        }
-        if !self.frame_times_seconds.iter().all(|t| t.is_finite() && *t >= 0.0) {
-            return Err(Problem::new("frame times", "finite and not negative", "others"));
-        }
+        ensure(frames >= 2, "number of frames", "at least 2", frames)?;
+        ensure(
+            self.series.len() == frames * regions,
+            "size of the series",
+            format_args!("{frames} x {regions}"),
+            self.series.len(),
+        )?;
+        ensure(
+            self.tr_seconds.is_finite() && self.tr_seconds > 0.0,
+            "repetition time",
+            "a positive number of seconds",
+            self.tr_seconds,
+        )?;
+        ensure(
+            self.frame_times_seconds.iter().all(|t| t.is_finite() && *t >= 0.0),
+            "frame times",
+            "finite and not negative",
+            "others",
+        )?;
         if let Some(i) = self.frame_times_seconds.windows(2).position(|w| w[0] >= w[1]) {
             let found =
                 format!("{} then {} at frame {}", self.frame_times_seconds[i], self.frame_times_seconds[i + 1], i + 1);
@@ -182,7 +177,6 @@ impl SeriesView<'_> {
         Ok(())
     }
 
-    /// BLAKE3 of the values alone.
     pub fn blake3(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for x in self.series {

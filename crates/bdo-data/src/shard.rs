@@ -5,13 +5,11 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// One of several parts of a list of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {
     /// Which part, from 1.
     pub part: usize,
-    /// How many there are.
     pub of: usize,
 }
 

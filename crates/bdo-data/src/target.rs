@@ -13,22 +13,17 @@ const MOST_CODES: usize = 10;
 /// More classes than this are names, not classes.
 const MOST_CLASSES: usize = 100;
 
-/// A label with the people who have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
-    /// The column.
     pub name: String,
-    /// Number or classes.
     pub kind: TargetKind,
     /// The number, or the position of the class, of everybody who has a value.
     pub values: BTreeMap<String, f64>,
 }
 
-/// Whether a label is a number or a class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
-    /// A number.
     Regression,
     /// One of some classes; the last of two is the one whose probability is scored.
     Classification {
@@ -39,12 +34,9 @@ pub enum TargetKind {
 
 /// Why a column cannot be predicted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum TargetError {
-    /// There is no such column.
     #[error("expected a label column {column:?}, found {}", .found.join(", "))]
     NoColumn { column: String, found: Vec<String> },
-    /// The column holds something else.
     #[error("label {column:?}: expected {expected}, found {found}")]
     Unfit { column: String, expected: String, found: String },
 }
@@ -97,7 +89,6 @@ impl Target {
         self.values.get(subject).copied()
     }
 
-    /// The class of a person.
     pub fn code(&self, subject: &str) -> Option<usize> {
         self.classes().and(self.value(subject)).map(|code| code as usize)
     }
@@ -139,14 +130,12 @@ fn texts(people: &Participants, column: &str) -> Result<BTreeMap<String, String>
 /// Z-scores of a number by the training people; classes are left as they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelScale {
-    /// Mean of the training people.
     pub mean: f64,
     /// Population standard deviation of the training people; 1 where they are all alike.
     pub spread: f64,
 }
 
 impl LabelScale {
-    /// Fitted on the labels of training people.
     pub fn fit(kind: &TargetKind, labels: &[f64]) -> Self {
         if let TargetKind::Classification { .. } = kind {
             return Self { mean: 0.0, spread: 1.0 };

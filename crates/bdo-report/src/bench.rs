@@ -13,7 +13,6 @@ use crate::source::{flat, plain, text};
 use crate::svg::standing_alone;
 use crate::table::{Cell, Table};
 
-/// Most columns of the table.
 const MOST_COLUMNS: usize = 24;
 
 /// The measurements in a file: one object, a list of them, or one per line.
@@ -74,7 +73,6 @@ fn efficiency_charts(record: &Value) -> Vec<Chart> {
     quantities.iter().map(chart).filter(|chart| !chart.is_empty()).collect()
 }
 
-/// The charts as an SVG file.
 pub fn efficiency_drawing(record: &Value) -> String {
     standing_alone(&grid(&efficiency_charts(record), 3))
 }

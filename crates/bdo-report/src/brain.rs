@@ -12,7 +12,6 @@ use crate::palette::ColourScale;
 use crate::scale::number;
 use crate::svg;
 
-/// Pixels per millimetre.
 const PIXELS: f64 = 1.55;
 const GAP: f64 = 26.0;
 const TOP: f64 = 46.0;
@@ -33,7 +32,6 @@ const SIDE: [f64; 36] = [
 const BEHIND: [f64; 18] =
     [0.0, 74.0, 16.0, 80.0, 40.0, 70.0, 58.0, 46.0, 68.0, 14.0, 66.0, -16.0, 54.0, -42.0, 28.0, -54.0, 0.0, -48.0];
 
-/// One of the three views.
 struct View {
     title: &'static str,
     /// Words at the left and the right edge.

@@ -75,7 +75,6 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     describe(page, &summary, !audited.is_empty());
 }
 
-/// One label under one scheme of splits.
 fn task(page: &mut Page, summary: &Summary, rows: &[&Row], results: &[TaskResult]) {
     let Some(first) = rows.first() else { return };
     let random = first.scheme == "random";
@@ -191,7 +190,6 @@ fn score_table(summary: &Summary, rows: &[&Row]) -> Table {
     table
 }
 
-/// Every score, and what a row costs.
 fn cost_table(rows: &[&Row]) -> Table {
     let scores: Vec<&str> = rows
         .iter()
@@ -230,7 +228,6 @@ fn further(row: &Row) -> Cell {
     row.further.iter().map(one).collect::<Vec<_>>().join("; ").into()
 }
 
-/// Mean and spread of a score of a row.
 fn shown(row: &Row, metric: &str) -> Cell {
     match row.cell(metric).and_then(|c| Some((c.mean?, c.spread))) {
         Some((mean, None)) => Cell::Shown(mean, format!("{mean:.3}")),
@@ -356,7 +353,6 @@ fn metric_name(metric: &str) -> String {
     }
 }
 
-/// Scores against the number of parameters, memory and time.
 fn efficiency(page: &mut Page, summary: &Summary) {
     let random: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == "random").collect();
     let mut targets: Vec<&str> = random.iter().map(|r| r.target.as_str()).collect();

@@ -15,7 +15,6 @@ pub(crate) struct Confusion<'a> {
 }
 
 impl<'a> Confusion<'a> {
-    /// Counts pairs of true and predicted classes.
     pub(crate) fn of(classes: &'a [String], pairs: impl Iterator<Item = (usize, usize)>) -> Self {
         let k = classes.len();
         let mut counts = vec![0; k * k];

@@ -11,10 +11,8 @@ use crate::page::Page;
 use crate::source::json;
 use crate::table::Table;
 
-/// Regions in the table of the page.
 const ROWS: usize = 40;
 
-/// Adds an explanation to a page.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let found: Option<Explanation> =
         json(&folder.join("explanation.json")).and_then(|value| serde_json::from_value(value).ok());
@@ -51,7 +49,6 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     );
 }
 
-/// Shares of regions by network and on a glass brain.
 fn brain(found: &Explanation) -> Vec<Figure> {
     let region = |used: &Used| Region {
         network: used.network.clone(),

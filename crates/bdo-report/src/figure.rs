@@ -2,25 +2,20 @@
 
 use crate::chart::{Chart, grid};
 
-/// What a page shows as a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// Name of downloaded files, without extension.
     pub name: String,
-    /// Heading.
     pub title: String,
     /// Description with units.
     pub caption: String,
-    /// The drawing.
     pub svg: String,
-    /// The numbers in it.
     pub csv: String,
     /// Whether it scrolls on a narrow screen instead of being shrunk, so that small letters stay readable.
     pub wide: bool,
 }
 
 impl Figure {
-    /// Charts as one figure, `columns` side by side.
     pub fn of_charts(
         name: impl Into<String>,
         title: impl Into<String>,

@@ -10,7 +10,6 @@ use crate::predictions::{Predicted, prediction_figures};
 use crate::source::{self, facts_table, json, lines, text};
 use crate::table::Cell;
 
-/// Adds a folder with a fitted head to a page.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let result = json(&folder.join("result.json")).unwrap_or_default();
     let head = json(&folder.join("head.json")).unwrap_or_default();

@@ -10,7 +10,6 @@ use crate::palette::ColourScale;
 use crate::scale::{Scale, Span, number};
 use crate::svg;
 
-/// A matrix and its meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeatMap<'a> {
     pub(crate) title: String,
@@ -71,7 +70,6 @@ impl HeatMap<'_> {
         }
     }
 
-    /// The picture as a URI that needs no file.
     fn data_uri(&self) -> String {
         let png = png(&self.values, self.columns, self.scale);
         format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode(png))
@@ -88,7 +86,6 @@ impl HeatMap<'_> {
         Figure { name, title, caption, svg, csv: self.to_csv(), wide: size.0 > size.1 }
     }
 
-    /// The numbers, one row of the matrix per line.
     fn to_csv(&self) -> String {
         let cell = |x: &f32| if x.is_finite() { format!("{x:.4}") } else { String::new() };
         let line = |row: &[f32]| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";

@@ -14,7 +14,6 @@ use crate::source::{self, facts_table, json};
 /// Shares of the bands whose coverage is scored.
 const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 
-/// Adds an inference folder to a page.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let facts = json(&folder.join("inference.json")).unwrap_or_default();
     let scores = json(&folder.join("scores.json")).unwrap_or_default();
@@ -41,7 +40,6 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     page.say("Bands are mean and standard deviation of the posterior with observation noise fitted on validation people; coverage is the share of hidden values inside them.", &[]);
 }
 
-/// One entry per share of missing frames or per horizon.
 fn rows(scores: &Value) -> &[Value] {
     scores["scores"].as_array().map_or(&[], Vec::as_slice)
 }
@@ -55,7 +53,6 @@ fn other(scores: &Value, row: &Value, name: &str) -> Option<f64> {
     }
 }
 
-/// Names of the simple predictors.
 fn others(scores: &Value) -> Vec<String> {
     let names = |list: &Value, of: fn(&Value) -> Option<&str>| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(of).map(str::to_owned).collect()

@@ -10,11 +10,9 @@ use crate::{bench, cohort, comparison, explanation, head, inference, model, run,
 /// What a folder or file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Scans.
     Cohort,
     /// Pre-training of any model.
     Run,
-    /// A model directory.
     Model,
     /// Methods by labels.
     Comparison,
@@ -59,7 +57,6 @@ impl Kind {
         }
     }
 
-    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cohort => "cohort",

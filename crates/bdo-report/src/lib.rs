@@ -2,6 +2,8 @@
 //! elsewhere and handed over as plain structs.
 
 #![forbid(unsafe_code)]
+// A field or function has a comment where its name and type do not say enough.
+#![allow(missing_docs)]
 
 mod escape;
 pub mod palette;

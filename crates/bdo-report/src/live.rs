@@ -23,10 +23,8 @@ const REQUEST_BYTES: usize = 8 << 10;
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Entries in one answer; a page that is far behind asks again.
 const MOST_ENTRIES: usize = 2000;
-/// How often the listener checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// A server of one run.
 #[derive(Debug)]
 pub struct LiveServer {
     listener: TcpListener,
@@ -43,7 +41,6 @@ impl LiveServer {
         Ok(Self { address: listener.local_addr()?, listener, run: run.to_path_buf(), version: version.to_owned() })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -95,7 +92,6 @@ impl LiveServer {
         answer.send(&mut stream, stop)
     }
 
-    /// The answer to the head of a request.
     fn respond(&self, head: &str) -> Answer {
         let Some(request) = Request::parse(head) else { return Answer::error(400, "expected a request of HTTP/1.1") };
         let allowed = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{}", self.address.port()));
@@ -162,7 +158,6 @@ fn after(query: &str) -> Option<usize> {
     }
 }
 
-/// The parts of a request that matter.
 struct Request {
     method: String,
     target: String,
@@ -196,7 +191,6 @@ impl Request {
     }
 }
 
-/// The result of reading a request.
 enum Head {
     Whole(String),
     /// Too slow, too long, or not UTF-8.

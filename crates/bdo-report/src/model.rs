@@ -10,7 +10,6 @@ use crate::page::{Citation, Page};
 use crate::palette::Colour;
 use crate::source::{json, lines, plain, text};
 
-/// Adds a model directory to a page.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let [config, contract, people, notes] =
         ["config.json", "preprocessor_config.json", "training_people.json", "training.json"]

@@ -8,16 +8,12 @@ use crate::figure::Figure;
 use crate::palette::{Colour, ColourScale};
 use crate::scale::{ends, number};
 
-/// Regions sorted by network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// Indices of regions.
     pub(crate) rows: Vec<usize>,
-    /// Networks with their number of regions.
     pub(crate) groups: Vec<(String, usize)>,
 }
 
-/// The name of a region with its network.
 pub(crate) fn title_of(region: &Region) -> String {
     region.network.as_ref().map_or_else(|| region.name.clone(), |network| format!("{} ({network})", region.name))
 }
@@ -60,19 +56,14 @@ impl Order {
     }
 }
 
-/// Said where no glass brain can be drawn.
 pub const NO_COORDINATES: &str = "The atlas of this cohort has no coordinates, so no glass brain can be drawn; an atlas image with coordinates is given at ingest:";
 
 /// One value per region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RegionValues {
-    /// Name of files.
     pub name: String,
-    /// Heading.
     pub title: String,
-    /// Description.
     pub caption: String,
-    /// Units.
     pub unit: String,
     /// NaN where a value is not known.
     pub values: Vec<f64>,

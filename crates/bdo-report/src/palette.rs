@@ -1,6 +1,5 @@
 //! Colours that stay apart for colour-blind eyes (Okabe and Ito 2008), and ramps that also print in grey.
 
-/// A colour of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Colour {
     /// One of a few kinds; kinds beyond the seventh repeat the colours with another marker.
@@ -26,7 +25,6 @@ const DIVERGING: [[f64; 3]; 5] =
 pub(crate) const MISSING: [u8; 3] = [160, 160, 160];
 
 impl Colour {
-    /// As CSS writes it.
     pub fn css(self) -> String {
         match self {
             Self::Kind(k) => KINDS[k % KINDS.len()].to_owned(),
@@ -54,7 +52,6 @@ pub enum ColourScale {
 }
 
 impl ColourScale {
-    /// The colour of a number.
     pub fn rgb(self, value: f64) -> [u8; 3] {
         if !value.is_finite() {
             return MISSING;
@@ -65,7 +62,6 @@ impl ColourScale {
         }
     }
 
-    /// The ends of the scale.
     pub fn ends(self) -> (f64, f64) {
         match self {
             Self::Around(limit) => (-limit, limit),
@@ -73,7 +69,6 @@ impl ColourScale {
         }
     }
 
-    /// The colour of a number as CSS writes it.
     pub fn css(self, value: f64) -> String {
         hex(self.rgb(value))
     }

@@ -5,7 +5,6 @@ use bdo_kernels::linalg::{leading_eigen, product};
 use faer::{Mat, MatRef};
 use rand_chacha::rand_core::Rng;
 
-/// Principal components of the rows of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pca {
     /// Row-major [rows, components].

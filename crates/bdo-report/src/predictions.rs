@@ -13,9 +13,7 @@ use crate::palette::Colour;
 use crate::scale::{ends, number};
 use crate::svg::wrap;
 
-/// Most methods shown side by side; the others are in the table.
 pub(crate) const MOST_METHODS: usize = 6;
-/// Bins of the calibration curve.
 const BINS: usize = 10;
 /// Smaller bins are not drawn.
 const LEAST_IN_BIN: usize = 5;
@@ -33,7 +31,6 @@ impl Predicted {
     }
 }
 
-/// Figures of several methods for one label.
 pub(crate) fn prediction_figures(target: &str, methods: &[Predicted]) -> Vec<Figure> {
     let shown: Vec<&Predicted> = methods.iter().filter(|m| !m.people.is_empty()).take(MOST_METHODS).collect();
     match shown.first().map(|first| first.classes.len()) {

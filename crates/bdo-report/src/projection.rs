@@ -11,21 +11,16 @@ use crate::umap::{UmapSettings, umap};
 
 /// Quantile groups of a numeric label, so that the legend can filter it.
 const GROUPS: usize = 5;
-/// Labels with more classes are not drawn.
 const MOST_CLASSES: usize = 28;
 /// Larger tables are thinned evenly.
 const MOST_SCANS: usize = 2000;
 /// Labels that colour the points, where the cohort has them.
 const LABELS: [&str; 4] = ["age", "sex", "diagnosis", "site"];
 
-/// One feature vector per scan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureRows {
-    /// Names of the scans.
     pub scans: Vec<String>,
-    /// The person of each scan.
     pub subjects: Vec<String>,
-    /// Length of a vector.
     pub width: usize,
     /// Row-major.
     pub values: Vec<f32>,
@@ -93,11 +88,9 @@ fn explained(shares: &[f64]) -> Figure {
     )
 }
 
-/// The scans by entry of the legend.
 struct Groups {
     names: Vec<String>,
     colours: Vec<Colour>,
-    /// The entry of each scan.
     of: Vec<usize>,
     shown: Vec<String>,
     /// Whether numbers were cut into groups.

@@ -24,15 +24,12 @@ const MOST_TRACES: usize = 8;
 /// One visit of a scan. Tables are row-major [frames, regions], in inter-quartile ranges of training people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReconstructedScan {
-    /// Name of the scan.
     pub name: String,
     /// Per drawn frame, its time since the first one and whether the model saw it.
     pub frames: Vec<(f64, bool)>,
     /// Which regions carry a signal.
     pub region_valid: Vec<bool>,
-    /// The data.
     pub original: Vec<f32>,
-    /// What the model predicts from the visible frames.
     pub predicted: Vec<f32>,
     /// Standard deviation of each prediction, where it was computed.
     pub deviation: Option<Vec<f32>>,
@@ -43,13 +40,11 @@ impl ReconstructedScan {
         self.region_valid.len()
     }
 
-    /// Original and predicted value of a region at a frame.
     fn pair(&self, t: usize, r: usize) -> (f64, f64) {
         let at = t * self.regions() + r;
         (f64::from(self.original[at]), f64::from(self.predicted[at]))
     }
 
-    /// Mean squared error and mean square at hidden frames.
     pub fn error(&self) -> (f64, f64) {
         let (mut error, mut square, mut count) = (0.0, 0.0, 0usize);
         for (t, _) in self.frames.iter().enumerate().filter(|(_, (_, seen))| !seen) {

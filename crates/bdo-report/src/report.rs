@@ -23,7 +23,6 @@ pub fn page_of(paths: &[(PathBuf, Kind)], command: &str) -> Result<Page, CohortE
     Ok(page)
 }
 
-/// Adds paths to a page.
 pub fn add_paths(page: &mut Page, paths: &[(PathBuf, Kind)]) -> Result<(), CohortError> {
     let runs: Vec<&PathBuf> = paths.iter().filter(|p| p.1 == Kind::Run).map(|p| &p.0).collect();
     if runs.len() > 1 {

@@ -12,22 +12,17 @@ use crate::source;
 use crate::table::Table;
 use crate::training::{names, training_figures, words};
 
-/// Steps over which the speed is averaged.
 const RECENT: usize = 50;
 
 /// The folder of a run; files that are missing or cannot be read are `None`.
 #[derive(Debug, Clone, Default)]
 pub struct RunFolder {
-    /// Path of the folder.
     pub path: PathBuf,
-    /// `run.json`.
     pub record: Option<RunRecord>,
-    /// `journal.jsonl`.
     pub journal: Option<JournalText>,
 }
 
 impl RunFolder {
-    /// Reads a folder; nothing in it is required.
     pub fn read(path: &Path) -> Self {
         Self {
             path: path.to_path_buf(),
@@ -36,7 +31,6 @@ impl RunFolder {
         }
     }
 
-    /// A setting by its section and key.
     pub fn setting(&self, section: &str, key: &str) -> Option<&Value> {
         self.record.as_ref()?.identity.setting(section, key)
     }
@@ -50,7 +44,6 @@ impl RunFolder {
         self.setting("model", "kind").and_then(Value::as_str).unwrap_or("bdo")
     }
 
-    /// The length of the run, once it is known.
     pub fn plan(&self) -> Option<Plan> {
         self.record.as_ref()?.plan.filter(|plan| plan.steps_per_epoch > 0)
     }
@@ -59,7 +52,6 @@ impl RunFolder {
         self.journal.as_ref().map_or(0, JournalText::steps_taken)
     }
 
-    /// Scans per second over the last steps.
     pub fn recent_speed(&self) -> Option<f64> {
         let steps = &self.journal.as_ref()?.steps;
         let recent = &steps[steps.len().saturating_sub(RECENT)..];
@@ -67,14 +59,12 @@ impl RunFolder {
         (seconds > 0.0).then(|| recent.len() as f64 / seconds)
     }
 
-    /// Time the remaining steps would take at the recent speed.
     pub fn seconds_left(&self) -> Option<f64> {
         let batch = self.setting("train", "batch_size")?.as_f64()?;
         let left = self.plan()?.total_steps.saturating_sub(self.steps_taken());
         Some(left as f64 * batch / self.recent_speed()?)
     }
 
-    /// The steps taken of those planned, in words.
     pub fn progress(&self) -> String {
         let taken = self.steps_taken();
         match self.plan().map(|plan| plan.total_steps) {
@@ -205,7 +195,6 @@ impl RunFolder {
     }
 }
 
-/// Adds the folder of a run to a page.
 pub(crate) fn show(path: &Path, page: &mut Page) {
     let run = RunFolder::read(path);
     run.verdict(page);

@@ -73,7 +73,6 @@ fn order(name: &str) -> f64 {
         .map_or_else(|| last.parse().unwrap_or(0.0), |place| place as f64 + 1.0)
 }
 
-/// One run per row.
 fn table(runs: &[RunFolder]) -> Table {
     let mut table = Table::new(
         "The runs; click a heading to sort",

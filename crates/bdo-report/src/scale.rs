@@ -1,16 +1,12 @@
 //! Positions of numbers along an axis, and its ticks.
 
-/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Scale {
-    /// Equal steps.
     #[default]
     Linear,
-    /// Equal factors.
     Log,
 }
 
-/// A scale with its ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Span {
     scale: Scale,

@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::table::{Cell, Table};
 
-/// A JSON file.
 pub(crate) fn json(path: &Path) -> Option<serde_json::Value> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// The last part of a path.
 pub(crate) fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
 }
@@ -42,7 +40,6 @@ pub(crate) fn plain(value: &serde_json::Value) -> String {
     }
 }
 
-/// A JSON object as a table of names and values.
 pub(crate) fn facts_table(caption: &str, value: &serde_json::Value, keep: impl Fn(&str, &Cell) -> bool) -> Table {
     let mut table = Table::new(caption, ["what", "value"]);
     for (name, text) in flat(value) {

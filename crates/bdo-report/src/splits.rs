@@ -12,7 +12,6 @@ use crate::scale::{ends, number};
 type Place<'a> = Box<dyn Fn(usize) -> Option<usize> + 'a>;
 
 const BINS: usize = 10;
-/// Labels with more classes are not drawn.
 const MOST_CLASSES: usize = 16;
 
 /// One figure per label with one chart per seed; labels that the table of people does not have are left out.

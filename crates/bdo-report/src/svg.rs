@@ -8,7 +8,6 @@ use crate::escape;
 /// Size of letters.
 pub(crate) const LETTER: f64 = 13.0;
 
-/// The outer element of a drawing.
 pub(crate) fn wrap(inside: &str, width: f64, height: f64, title: &str) -> String {
     format!(
         r##"<svg role="group" aria-label="{}" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" font-family="system-ui, sans-serif" font-size="{LETTER}"><rect class="paper" width="100%" height="100%" fill="#ffffff"/>{inside}</svg>"##,
@@ -27,7 +26,6 @@ pub(crate) fn text(svg: &mut String, (x, y): (f64, f64), more: &str, words: &str
     let _ = write!(svg, r##"<text class="ink" fill="#1b1b1f" x="{x:.1}" y="{y:.1}" {more}>{words}</text>"##);
 }
 
-/// Text in the lighter colour.
 pub(crate) fn soft_text(svg: &mut String, (x, y): (f64, f64), more: &str, words: &str) {
     let words = escape::html(words);
     let _ = write!(svg, r##"<text class="soft" fill="#55555c" x="{x:.1}" y="{y:.1}" {more}>{words}</text>"##);
@@ -42,7 +40,6 @@ pub(crate) fn turned_text(svg: &mut String, (x, y): (f64, f64), angle: f64, more
     );
 }
 
-/// A line of an axis, a border or a tick.
 pub(crate) fn axis(svg: &mut String, more: &str, path: &str) {
     let _ = write!(svg, r##"<path class="axis" fill="none" stroke="#77777f" {more} d="{path}"/>"##);
 }

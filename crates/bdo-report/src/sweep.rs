@@ -43,7 +43,6 @@ fn sweep_charts(record: &Value) -> Vec<Chart> {
     charts
 }
 
-/// The charts as an SVG file.
 pub fn sweep_drawing(record: &Value) -> String {
     standing_alone(&grid(&sweep_charts(record), 3))
 }
@@ -75,7 +74,6 @@ fn verdict(page: &mut Page, setting: &str, record: &Value) {
     page.verdict("Sweep", &headline, &said);
 }
 
-/// Adds a sweep to a page.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let record = source::json(&folder.join("table.json")).unwrap_or_default();
     let setting = record["vary"].as_str().unwrap_or("a setting");

@@ -5,14 +5,11 @@ use std::fmt::Write;
 use crate::escape;
 use crate::scale::number;
 
-/// The content of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Text.
     Text(String),
     /// A number, shown rounded and sorted exactly.
     Number(f64),
-    /// A number shown as this text.
     Shown(f64, String),
     /// Nothing; sorted last.
     Empty,
@@ -58,7 +55,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
     pub fn new(caption: impl Into<String>, headings: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let headings = headings.into_iter().map(Into::into).collect();
         Self { caption: caption.into(), headings, rows: vec![], fits: false }
@@ -71,17 +67,14 @@ impl Table {
         self
     }
 
-    /// Adds a row.
     pub fn row(&mut self, cells: impl Into<Vec<Cell>>) {
         self.rows.push(cells.into());
     }
 
-    /// Whether it has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// As HTML.
     pub fn to_html(&self) -> String {
         let caption = escape::html(&self.caption);
         let class = if self.fits { "sortable fits" } else { "sortable" };
@@ -109,7 +102,6 @@ impl Table {
         html + "</tbody></table></div>"
     }
 
-    /// As CSV.
     pub fn to_csv(&self) -> String {
         let cell = |cell: &Cell| match cell {
             Cell::Text(text) => escape::csv(text),

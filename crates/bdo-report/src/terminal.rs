@@ -40,7 +40,6 @@ pub fn text_chart(title: &str, points: &[(f64, f64)], columns: usize, rows: usiz
     out + &format!("{:margin$}{}{:between$}{}\n", "", ends[0], "", ends[1])
 }
 
-/// The character of two by four dots, in the order of Unicode.
 fn braille(dots: &[bool], wide: usize, x: usize, y: usize) -> char {
     const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
     let mut bits = 0;

@@ -79,12 +79,10 @@ pub(crate) fn training_figures(journal: &JournalText, clip_norm: Option<f64>, un
     figures
 }
 
-/// A name of the journal in words.
 pub fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// All names in several sets, sorted.
 pub(crate) fn names<'a>(sets: impl Iterator<Item = &'a Terms>) -> Vec<&'a str> {
     sets.flat_map(|terms| terms.0.keys().map(String::as_str)).collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -117,7 +115,6 @@ fn validation(journal: &JournalText, units: &str) -> Figure {
     Figure::of_charts("validation", title, caption, &[chart], 1)
 }
 
-/// One chart per measure of steps and validations, whatever their names.
 fn measures(journal: &JournalText, smoothed: &str) -> Option<Figure> {
     let (steps, validations) = (&journal.steps, &journal.validations);
     let all = steps.iter().map(|s| &s.measures).chain(validations.iter().map(|v| &v.measures));
@@ -136,7 +133,6 @@ fn measures(journal: &JournalText, smoothed: &str) -> Option<Figure> {
     (!charts.is_empty()).then(|| Figure::of_charts("measures", "Measures", caption, &charts, 3))
 }
 
-/// Adds a curve over steps; groups of steps where there are many.
 fn curve(chart: Chart, steps: &[StepEntry], name: &str, colour: Colour, of: impl Fn(&StepEntry) -> f64) -> Chart {
     let groups = grouped(steps, of, MOST_POINTS);
     // A term whose weight is zero has no place on a logarithmic axis.
@@ -150,7 +146,6 @@ fn curve(chart: Chart, steps: &[StepEntry], name: &str, colour: Colour, of: impl
     chart.with(name, colour, Marks::Line, points(false))
 }
 
-/// A group of steps: mean step, mean value, and the range of the values.
 type Group = (f64, f64, Option<(f64, f64)>);
 
 fn grouped(steps: &[StepEntry], of: impl Fn(&StepEntry) -> f64, most: usize) -> Vec<Group> {

@@ -43,7 +43,6 @@ pub(crate) fn umap(values: &[f32], width: usize, settings: UmapSettings) -> Opti
     Some(places)
 }
 
-/// An edge and its membership strength.
 struct Edge {
     from: usize,
     to: usize,

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::label_table::{LabelRow, find_table, read_table};
 use super::schaefer400_tian3;
+use super::side::space_of_name;
 use super::side::{check_sides, side_of_name};
-use super::space::space_of_name;
 use crate::nifti::{AffineSource, Grid, Limits, NiftiReader, Volume};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 use crate::region::Region;
 
 /// Most regions of an atlas: columns are kept in sixteen bits.
@@ -18,7 +18,6 @@ const LARGEST_LABEL: f32 = 16_777_216.0;
 /// A label image with names: which region every voxel belongs to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AtlasImage {
-    /// The image file.
     pub path: PathBuf,
     /// The space its name states.
     pub space: Option<String>,
@@ -28,15 +27,10 @@ pub struct AtlasImage {
     pub ids: Vec<u32>,
     /// Column of every voxel, counted from 1; 0 is no region. x fastest.
     pub columns: Vec<u16>,
-    /// Voxels of each region.
     pub voxels: Vec<u32>,
-    /// Where the voxels lie.
     pub grid: Grid,
-    /// Which part of the header the affine came from.
     pub affine_source: AffineSource,
-    /// BLAKE3 of the image file.
     pub blake3: String,
-    /// What was odd but harmless.
     pub warnings: Vec<String>,
 }
 
@@ -66,10 +60,8 @@ impl AtlasImage {
             warnings.push("there is no table of names beside the atlas image: regions are named by their label".into());
             numbered(&labels)
         });
-        if rows.is_empty() || rows.len() > MOST_REGIONS {
-            let expected = format!("1 to {MOST_REGIONS} regions");
-            return Err(problem(Problem::new("label table", expected, rows.len())));
-        }
+        let expected = format_args!("1 to {MOST_REGIONS} regions");
+        ensure((1..=MOST_REGIONS).contains(&rows.len()), "label table", expected, rows.len()).in_content(path)?;
         let column_of: std::collections::HashMap<u32, u16> =
             rows.iter().enumerate().map(|(i, row)| (row.id, i as u16 + 1)).collect();
         let mut unnamed = std::collections::BTreeSet::new();
@@ -112,7 +104,6 @@ impl AtlasImage {
     }
 }
 
-/// Voxels and mean voxel of every region.
 fn centres(columns: &[u16], grid: &Grid, regions: usize) -> (Vec<u32>, Vec<Option<[f64; 3]>>) {
     let mut counts = vec![0_u32; regions];
     let mut sums = vec![[0.0_f64; 3]; regions];

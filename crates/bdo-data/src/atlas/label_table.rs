@@ -11,16 +11,11 @@ use crate::row;
 /// Largest table read; real ones have some tens of KiB.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// One region of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelRow {
-    /// The label in the image.
     pub(super) id: u32,
-    /// The region's name.
     pub(super) name: String,
-    /// Its network, where the table has one.
     pub(super) network: Option<String>,
-    /// Its side, where the table has a column for it.
     pub(super) hemisphere: Option<Hemisphere>,
 }
 
@@ -35,8 +30,7 @@ pub(super) fn read_table(path: &Path) -> Result<Vec<LabelRow>, ReadError> {
     }
     let bytes = std::fs::read(path).in_file("read", path)?;
     let text = String::from_utf8(bytes).map_err(|_| problem("UTF-8 text", "other bytes".into()))?;
-    let lines: Vec<&str> =
-        text.trim_start_matches('\u{feff}').lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect();
+    let lines = lines_of(&text);
     let rows = columns(&lines).or_else(|| colour_pairs(&lines)).or_else(|| colour_lines(&lines));
     let mut rows =
         rows.ok_or_else(|| problem("columns index and name, or pairs of a name and `id r g b a`", "others".into()))?;
@@ -113,13 +107,18 @@ fn bare(id: u32, name: &str) -> LabelRow {
     LabelRow { id, name: name.trim().to_owned(), network: None, hemisphere: None }
 }
 
+pub(crate) fn lines_of(text: &str) -> Vec<&str> {
+    text.trim_start_matches('\u{feff}').lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect()
+}
+
+/// The label of a line `id r g b a`.
+pub(crate) fn coloured(line: &str) -> Option<u32> {
+    let numbers: Option<Vec<u32>> = line.split_whitespace().map(|f| f.parse().ok()).collect();
+    numbers.filter(|n| n.len() == 5).map(|n| n[0])
+}
+
 fn colour_pairs(lines: &[&str]) -> Option<Vec<LabelRow>> {
-    let numbers = |line: &str| line.split_whitespace().map(|f| f.parse::<u32>().ok()).collect::<Option<Vec<u32>>>();
-    let pair = |pair: &[&str]| {
-        let [name, colour] = pair else { return None };
-        let colour = numbers(colour).filter(|n| n.len() == 5)?;
-        Some(bare(colour[0], name))
-    };
+    let pair = |pair: &[&str]| if let [name, colour] = pair { Some(bare(coloured(colour)?, name)) } else { None };
     lines.chunks(2).map(pair).collect()
 }
 

@@ -6,10 +6,9 @@
 pub mod image;
 mod label_table;
 mod side;
-mod space;
 
-pub use side::side_of_name;
-pub use space::{check_space, space_of_name};
+pub(crate) use label_table::{coloured, lines_of};
+pub use side::{check_space, side_of_name, space_of_name};
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -30,14 +29,11 @@ pub fn schaefer400_tian3() -> &'static [Region] {
     &REGIONS
 }
 
-/// One region of an atlas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
-    /// The name in the atlas' own label table.
     pub name: String,
     /// The functional network, or the subcortex.
     pub network: Network,
-    /// The side of the brain.
     pub hemisphere: Hemisphere,
     /// The centre of mass of the label in `MNI152NLin6Asym` space; absent for regions no atlas defines.
     pub centroid_mm: Option<[f64; 3]>,
@@ -46,21 +42,13 @@ pub struct Region {
 /// The seven cortical networks of the Schaefer atlas, and the subcortex as an eighth group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Network {
-    /// Visual.
     Vis,
-    /// Somatomotor.
     SomMot,
-    /// Dorsal attention.
     DorsAttn,
-    /// Salience and ventral attention.
     SalVentAttn,
-    /// Limbic.
     Limbic,
-    /// Frontoparietal control.
     Cont,
-    /// Default mode.
     Default,
-    /// The Tian subcortex.
     Subcortical,
 }
 
@@ -77,26 +65,14 @@ impl Network {
         Network::Subcortical,
     ];
 
-    /// The name used in the atlas' region names.
     pub fn name(self) -> &'static str {
-        match self {
-            Network::Vis => "Vis",
-            Network::SomMot => "SomMot",
-            Network::DorsAttn => "DorsAttn",
-            Network::SalVentAttn => "SalVentAttn",
-            Network::Limbic => "Limbic",
-            Network::Cont => "Cont",
-            Network::Default => "Default",
-            Network::Subcortical => "Subcortical",
-        }
+        ["Vis", "SomMot", "DorsAttn", "SalVentAttn", "Limbic", "Cont", "Default", "Subcortical"][self.index()]
     }
 
-    /// The network of that name, if there is one.
     pub fn from_name(name: &str) -> Option<Network> {
         Network::ALL.into_iter().find(|network| network.name() == name)
     }
 
-    /// The position in [`Network::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }

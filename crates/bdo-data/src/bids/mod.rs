@@ -3,10 +3,8 @@
 //! Derivatives of fMRIPrep (images, surfaces and confounds), XCP-D and `giga_connectome` (tables) are known; so are both spellings
 //! of a parcellation in a name, `atlas-` and `seg-`.
 
-mod name;
 mod run;
 mod tree;
 
-pub use name::BidsName;
-pub use run::{Kind, Run, SpaceWish, Wanted, atlases, runs, scan_id};
-pub use tree::{BidsFile, Metadata, Tree, parse_sidecar};
+pub use run::{Companions, Kind, Run, SpaceWish, Wanted, atlases, runs, scan_id};
+pub use tree::{BidsFile, BidsName, Metadata, Tree, parse_sidecar};

@@ -8,23 +8,19 @@ use crate::pattern::Pattern;
 use crate::problem::Problem;
 use crate::scan::ScanId;
 
-/// What scans are read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
-    /// Preprocessed volumes.
+    #[default]
     Images,
     /// CIFTI series of grayordinates or parcels.
     Surfaces,
-    /// Tables of region series.
     Tables,
 }
 
 /// A space, and perhaps a resolution, as fMRIPrep spells them: `MNI152NLin6Asym:res-2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpaceWish {
-    /// The template.
     pub space: String,
-    /// The `res-` entity.
     pub resolution: Option<String>,
 }
 
@@ -38,10 +34,8 @@ impl SpaceWish {
     }
 }
 
-/// Which scans are wanted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// What to read.
     pub kind: Kind,
     /// People, with or without `sub-`; empty means all.
     pub participants: Vec<String>,
@@ -51,7 +45,6 @@ pub struct Wanted {
     pub tasks: Vec<String>,
     /// The space, where a scan is there in several.
     pub space: Option<SpaceWish>,
-    /// The parcellation of the tables.
     pub atlas: Option<String>,
     /// Whether the images must be those ICA-AROMA has cleaned.
     pub aroma: bool,
@@ -59,30 +52,28 @@ pub struct Wanted {
     pub desc: Option<String>,
     /// Whether surfaces are dense or parcellated.
     pub dense: bool,
-    /// Which files are meant at all.
     pub pattern: Option<Pattern>,
+}
+
+/// The files beside a scan that decide its content too.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Companions {
+    pub mask: Option<PathBuf>,
+    pub confounds: Option<PathBuf>,
+    /// XCP-D's table of censored frames: one row a frame of the run, 1 where it is.
+    pub outliers: Option<PathBuf>,
+    /// Share of each region inside the image: one row, one column a region, or one row a region.
+    pub coverage: Option<PathBuf>,
+    pub motion: Option<PathBuf>,
 }
 
 /// One scan and the files that belong to it.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Person, session, task, run.
     pub id: ScanId,
-    /// The series or image.
     pub file: BidsFile,
-    /// Its space, where the name says one.
     pub space: Option<String>,
-    /// The brain mask of the same space.
-    pub mask: Option<PathBuf>,
-    /// fMRIPrep's confounds.
-    pub confounds: Option<PathBuf>,
-    /// XCP-D's table of censored frames.
-    pub outliers: Option<PathBuf>,
-    /// XCP-D's table of coverage.
-    pub coverage: Option<PathBuf>,
-    /// XCP-D's table of motion.
-    pub motion: Option<PathBuf>,
-    /// Why it cannot be read: what was checked, expected and found.
+    pub beside: Companions,
     pub problem: Option<Problem>,
     /// Other versions of the scan that were passed over: the `desc-` that was taken, and the others.
     pub passed_over: Option<(String, Vec<String>)>,
@@ -98,18 +89,18 @@ pub fn atlases(tree: &Tree, kind: Kind) -> BTreeSet<&str> {
         Kind::Surfaces => is_surface(f, false),
         Kind::Tables => is_table(f),
     };
-    tree.files().iter().filter(holds).filter_map(|f| f.name.atlas()).collect()
+    tree.files.iter().filter(holds).filter_map(|f| f.name.atlas()).collect()
 }
 
 /// The scans of a tree, in canonical order, one file each. A scan that is there only in other spaces has a problem.
 pub fn runs(tree: &Tree, wanted: &Wanted) -> Vec<Run> {
     let mut candidates: BTreeMap<ScanId, Vec<&BidsFile>> = BTreeMap::new();
-    for file in tree.files().iter().filter(|f| is_wanted(tree, f, wanted)) {
+    for file in tree.files.iter().filter(|f| is_wanted(tree, f, wanted)) {
         if let Some(id) = scan_id(&|key| file.name.get(key).map(str::to_owned)) {
             candidates.entry(id).or_default().push(file);
         }
     }
-    if tree.joins_runs() {
+    if tree.joins_runs {
         // XCP-D leaves the runs of a task, joined and standardised, beside them under a name without run and direction.
         let runs: Vec<ScanId> = candidates.keys().filter(|id| id.run.is_some()).cloned().collect();
         let same = |a: &ScanId, b: &ScanId| (&a.subject, &a.session, &a.task) == (&b.subject, &b.session, &b.task);
@@ -126,11 +117,8 @@ fn run(tree: &Tree, id: ScanId, files: &[&BidsFile], wanted: &Wanted) -> Run {
         tree.beside(file).filter(fits).max_by_key(|f| f.name.len()).map(|f| f.path.clone())
     };
     let tsv = |f: &BidsFile| f.name.ending == ".tsv";
-    let is_mask = |f: &BidsFile| {
-        let brain = f.name.get("desc") == Some("brain") || f.name.get("label") == Some("brain");
-        let same = |key: &str| f.name.get(key) == file.name.get(key);
-        f.name.suffix == "mask" && brain && f.name.ending.starts_with(".nii") && same("space") && same("res")
-    };
+    let is_mask =
+        |f: &BidsFile| f.is_brain_mask() && ["space", "res"].iter().all(|key| f.name.get(key) == file.name.get(key));
     let is_confounds = |f: &BidsFile| {
         let suffix = ["timeseries", "regressors"].contains(&f.name.suffix.as_str());
         suffix && tsv(f) && f.name.get("desc") == Some("confounds")
@@ -145,13 +133,16 @@ fn run(tree: &Tree, id: ScanId, files: &[&BidsFile], wanted: &Wanted) -> Run {
         let expected = "a desc-brain_mask beside the image as other runs have, or --mask";
         masked.then(|| Problem::new("brain mask", expected, "none"))
     });
-    Run {
-        space: file.name.get("space").map(str::to_owned),
+    let beside = Companions {
         mask,
         confounds: beside(&is_confounds, &["desc", "hash"]),
         outliers: beside(&|f| f.name.suffix == "outliers" && tsv(f), &["desc", "hash"]),
         coverage: beside(&is_coverage, &["desc", "stat", "seg", "atlas", "hash"]),
         motion: beside(&|f| f.name.suffix == "motion" && tsv(f), &["desc", "hash"]),
+    };
+    Run {
+        space: file.name.get("space").map(str::to_owned),
+        beside,
         id,
         file: file.clone(),
         problem,
@@ -183,61 +174,46 @@ fn preferred<'a>(files: &[&'a BidsFile], wanted: &Wanted) -> Option<(Vec<&'a Bid
 
 /// One of the files of a scan: the wanted space and resolution, or the only one there is.
 fn choose<'a>(files: &[&'a BidsFile], wish: Option<&SpaceWish>) -> (&'a BidsFile, Option<Problem>) {
-    let space = |f: &BidsFile| f.name.get("space").unwrap_or("none").to_owned();
-    let resolution = |f: &BidsFile| f.name.get("res").unwrap_or("none").to_owned();
-    let listed = |of: &dyn Fn(&BidsFile) -> String, files: &[&BidsFile]| {
-        files.iter().map(|f| of(f)).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+    let listed = |key: &str, files: &[&BidsFile]| {
+        let values: BTreeSet<&str> = files.iter().map(|f| f.name.get(key).unwrap_or("none")).collect();
+        values.into_iter().collect::<Vec<_>>().join(", ")
     };
     let mut left: Vec<&BidsFile> = files.to_vec();
     if let Some(wish) = wish {
         left.retain(|f| f.name.get("space").is_none_or(|s| s.eq_ignore_ascii_case(&wish.space)));
         if left.is_empty() {
-            return (files[0], Some(Problem::new("space", &wish.space, listed(&space, files))));
+            return (files[0], Some(Problem::new("space", &wish.space, listed("space", files))));
         }
         if let Some(res) = &wish.resolution {
-            let before = left.clone();
+            let before = listed("res", &left);
             left.retain(|f| f.name.get("res") == Some(res));
             if left.is_empty() {
-                return (
-                    files[0],
-                    Some(Problem::new("resolution", format!("res-{res}"), listed(&resolution, &before))),
-                );
+                return (files[0], Some(Problem::new("resolution", format!("res-{res}"), before)));
             }
         }
     }
-    match left.as_slice() {
-        [one] => (one, None),
-        [first, ..] if left.iter().any(|f| f.name.get("space") != first.name.get("space")) => {
-            (first, Some(Problem::new("space", "one space, or --space NAME", listed(&space, &left))))
-        }
-        [first, ..] if left.iter().any(|f| f.name.get("res") != first.name.get("res")) => (
-            first,
-            Some(Problem::new("resolution", "one resolution, or --space NAME:res-R", listed(&resolution, &left))),
-        ),
-        [first, second, ..] => {
+    let first = left[0];
+    let differ = |key: &str| left.iter().any(|f| f.name.get(key) != first.name.get(key));
+    let problem = if differ("space") {
+        Some(Problem::new("space", "one space, or --space NAME", listed("space", &left)))
+    } else if differ("res") {
+        Some(Problem::new("resolution", "one resolution, or --space NAME:res-R", listed("res", &left)))
+    } else {
+        left.get(1).map(|second| {
             let name = |f: &BidsFile| f.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-            (
-                first,
-                Some(Problem::new(
-                    "duplicate scan",
-                    "one file a scan, or --desc or --pattern to choose",
-                    format!("{} and {}", name(first), name(second)),
-                )),
-            )
-        }
-        [] => (files[0], Some(Problem::new("file", "at least one", "none"))),
-    }
+            let expected = "one file a scan, or --desc or --pattern to choose";
+            Problem::new("duplicate scan", expected, format!("{} and {}", name(first), name(second)))
+        })
+    };
+    (first, problem)
 }
 
 fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
     let name = &file.name;
-    let below = file.path.strip_prefix(tree.root()).unwrap_or(&file.path).to_string_lossy();
-    if wanted.pattern.as_ref().is_some_and(|p| !p.means(&below)) {
-        return false;
-    }
-    if wanted.desc.as_deref().is_some_and(|d| name.get("desc") != Some(d)) {
-        return false;
-    }
+    let below = file.path.strip_prefix(&tree.root).unwrap_or(&file.path).to_string_lossy();
+    let is_meant = wanted.pattern.as_ref().is_none_or(|p| p.means(&below))
+        && wanted.desc.as_deref().is_none_or(|d| name.get("desc") == Some(d));
+    let of_atlas = || wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a));
     let listed = |list: &[String], prefix: &str, value: Option<&str>| {
         let bare = |label: &String| label.strip_prefix(prefix).unwrap_or(label).to_owned();
         list.is_empty() || value.is_some_and(|v| list.iter().any(|label| bare(label) == v))
@@ -252,12 +228,12 @@ fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
                 && [".nii", ".nii.gz"].contains(&name.ending.as_str())
                 && (wanted.desc.is_some() || name.get("desc").is_some_and(|d| known.contains(&d)))
         }
-        Kind::Surfaces => {
-            is_surface(file, wanted.dense) && wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a))
-        }
-        Kind::Tables => is_table(file) && wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a)),
+        Kind::Surfaces => is_surface(file, wanted.dense) && of_atlas(),
+        Kind::Tables => is_table(file) && of_atlas(),
     };
-    kind && listed(&wanted.participants, "sub-", name.get("sub"))
+    is_meant
+        && kind
+        && listed(&wanted.participants, "sub-", name.get("sub"))
         && listed(&wanted.sessions, "ses-", name.get("ses"))
         && listed(&wanted.tasks, "task-", name.get("task"))
 }

@@ -1,34 +1,83 @@
-//! The files of a tree, and what the sidecars say about each.
+//! The files of a tree, their names taken apart, and what the sidecars say about each.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::BidsName;
 use crate::durable::{self, FileError};
 
-/// A file with a BIDS name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BidsName {
+    entities: Vec<(String, String)>,
+    /// What kind of file it is: `bold`, `timeseries`.
+    pub suffix: String,
+    /// From the first dot on: `.nii.gz`.
+    pub ending: String,
+}
+
+impl BidsName {
+    /// Takes a file name apart; `None` for names of another form.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (stem, ending) = name.split_at(name.find('.')?);
+        let mut parts: Vec<&str> = stem.split('_').collect();
+        let suffix = parts.pop().filter(|s| !s.is_empty() && !s.contains('-'))?;
+        let entity = |part: &str| {
+            let (key, value) = part.split_once('-')?;
+            (!key.is_empty() && !value.is_empty()).then(|| (key.to_owned(), value.to_owned()))
+        };
+        let entities = parts.into_iter().map(entity).collect::<Option<Vec<_>>>()?;
+        Some(Self { entities, suffix: suffix.to_owned(), ending: ending.to_owned() })
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.entities.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    pub fn len(&self) -> usize {
+        self.entities.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entities.is_empty()
+    }
+
+    /// The parcellation, in either spelling.
+    pub fn atlas(&self) -> Option<&str> {
+        self.get("atlas").or_else(|| self.get("seg"))
+    }
+
+    /// Whether every entity of this name, but for those left out of the comparison, is one of the other's too.
+    pub fn applies_to(&self, other: &Self, leaving_out: &[&str]) -> bool {
+        let counted = |e: &&(String, String)| !leaving_out.contains(&e.0.as_str());
+        self.entities.iter().filter(counted).all(|e| other.entities.contains(e))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BidsFile {
-    /// Where it is.
     pub path: PathBuf,
-    /// Its name, taken apart.
     pub name: BidsName,
+}
+
+impl BidsFile {
+    pub(super) fn is_brain_mask(&self) -> bool {
+        let brain = self.name.get("desc") == Some("brain") || self.name.get("label") == Some("brain");
+        self.name.suffix == "mask" && brain && self.name.ending.starts_with(".nii")
+    }
 }
 
 /// All files with BIDS names below a folder.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    root: PathBuf,
-    files: Vec<BidsFile>,
+    pub root: PathBuf,
+    pub files: Vec<BidsFile>,
     by_folder: HashMap<PathBuf, Vec<usize>>,
-    joins_runs: bool,
+    /// Whether its maker may have left joined runs beside the runs, as XCP-D does.
+    pub(super) joins_runs: bool,
 }
 
-/// What sidecars say about a file.
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
 impl Tree {
-    /// Sorts out a listing of the files below `root`.
     pub fn of(root: &Path, found: &[PathBuf]) -> Self {
         let name = |path: &PathBuf| {
             let name = BidsName::parse(&path.file_name()?.to_string_lossy())?;
@@ -45,31 +94,12 @@ impl Tree {
         Self { root: root.to_path_buf(), files, by_folder, joins_runs }
     }
 
-    /// Whether its maker may have left joined runs beside the runs, as XCP-D does.
-    pub(super) fn joins_runs(&self) -> bool {
-        self.joins_runs
-    }
-
     /// Whether images of a space have brain masks of their own in this tree.
     pub(super) fn has_masks(&self, space: Option<&str>) -> bool {
-        self.files.iter().any(|f| {
-            let brain = f.name.get("desc") == Some("brain") || f.name.get("label") == Some("brain");
-            let of_a_run = f.name.get("task").is_some() && f.name.get("space") == space;
-            f.name.suffix == "mask" && brain && of_a_run && f.name.ending.starts_with(".nii")
-        })
+        let of_a_run = |f: &BidsFile| f.name.get("task").is_some() && f.name.get("space") == space;
+        self.files.iter().any(|f| f.is_brain_mask() && of_a_run(f))
     }
 
-    /// Every file.
-    pub fn files(&self) -> &[BidsFile] {
-        &self.files
-    }
-
-    /// The folder everything lies below.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// The files of the folder a file is in.
     pub fn beside(&self, file: &BidsFile) -> impl Iterator<Item = &BidsFile> {
         self.in_folder(durable::parent(&file.path))
     }
@@ -144,5 +174,22 @@ mod tests {
         let read = parse_sidecar(text).unwrap();
         assert!(read["a"].is_null() && read["b"][1].is_null());
         assert_eq!(read["c"], "NaN \" NaN");
+    }
+}
+
+#[cfg(test)]
+mod name_tests {
+    use super::*;
+
+    #[test]
+    fn names_come_apart() {
+        let name = BidsName::parse("sub-01_ses-a_task-rest_space-MNI_desc-preproc_bold.nii.gz").unwrap();
+        assert_eq!((name.get("sub"), name.get("desc"), name.get("run")), (Some("01"), Some("preproc"), None));
+        assert_eq!((name.suffix.as_str(), name.ending.as_str()), ("bold", ".nii.gz"));
+        assert!(BidsName::parse("task-rest_bold.json").unwrap().applies_to(&name, &[]));
+        assert!(!BidsName::parse("task-nback_bold.json").unwrap().applies_to(&name, &[]));
+        for other in ["rfMRI_REST1_LR.nii", "sub-01", "sub-_bold.nii", "bold", "sub-01_task-rest.nii"] {
+            assert_eq!(BidsName::parse(other), None, "{other}");
+        }
     }
 }

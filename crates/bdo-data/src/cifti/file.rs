@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::axis::Axis;
+use super::xml::Axis;
 use super::xml::{Axes, axes};
 use crate::nifti::{ByteStream, Header, Limits, for_each_value, open_header};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 
-/// The NIfTI extension code of CIFTI.
 const CIFTI_CODE: i32 = 32;
 
 /// A CIFTI-2 file whose XML and header agree. The data is read row by row, a row being one index of the second axis.
@@ -20,7 +19,6 @@ pub struct CiftiFile {
 }
 
 impl CiftiFile {
-    /// Opens a file and checks header and XML against each other.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let (header, extensions, stream, _) = open_header(path, limits)?;
         let problem = |p| ReadError::content(path, p);
@@ -29,28 +27,28 @@ impl CiftiFile {
         let axes = axes(&xml.bytes).map_err(problem)?;
         let lengths = [axes[0].len(), axes[1].len()];
         let expected = [1, 1, 1, 1, lengths[0], lengths[1]];
-        if header.dims != expected {
-            let found = format!("{:?} in the header", header.dims);
-            return Err(problem(Problem::new("dimensions", format!("{expected:?} as in the XML"), found)));
-        }
+        let found = format_args!("{:?} in the header", header.dims);
+        ensure(header.dims == expected, "dimensions", format_args!("{expected:?} as in the XML"), found)
+            .in_content(path)?;
         let row_bytes = lengths[0].saturating_mul(8);
-        if row_bytes > limits.volume_bytes {
-            return Err(problem(Problem::new("size of a row", format!("at most {}", limits.volume_bytes), row_bytes)));
-        }
+        ensure(
+            row_bytes <= limits.volume_bytes,
+            "size of a row",
+            format_args!("at most {}", limits.volume_bytes),
+            row_bytes,
+        )
+        .in_content(path)?;
         Ok(Self { axes, header, stream, rows_read: 0, raw: vec![] })
     }
 
-    /// The first and the second axis.
     pub fn axes(&self) -> &[Axis; 2] {
         &self.axes
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         self.stream.path()
     }
 
-    /// Numbers along a row: the length of the first axis.
     pub fn row_len(&self) -> usize {
         self.axes[0].len() as usize
     }
@@ -80,7 +78,6 @@ impl CiftiFile {
         Ok(self.stream.finish()?.0)
     }
 
-    /// Ties a problem to the file.
     pub(super) fn problem(&self, problem: Problem) -> ReadError {
         self.stream.problem(problem)
     }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::axis::{Axis, BrainModel, Places, VolumeGrid};
 use super::file::CiftiFile;
+use super::xml::{Axis, BrainModel, Places, VolumeGrid};
 use crate::atlas::{Hemisphere, schaefer400_tian3, side_of_name};
 use crate::nifti::Limits;
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 use crate::region::{Region, repeated_name};
 
 /// Most regions: columns are kept in sixteen bits.
@@ -16,23 +16,15 @@ const MOST_REGIONS: usize = 60_000;
 /// A `.dlabel.nii` atlas: which region every point of grey matter belongs to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiftiLabels {
-    /// The file.
     pub path: PathBuf,
-    /// The regions in the order of the label table.
     pub regions: Vec<Region>,
-    /// The key of each region.
     pub ids: Vec<u32>,
-    /// Points of each region.
     pub points: Vec<u32>,
-    /// Structures the points belong to.
     pub models: Vec<BrainModel>,
-    /// The grid voxels refer to.
     pub volume: Option<VolumeGrid>,
     /// Column of every point, counted from 1; 0 is no region.
     pub columns: Vec<u16>,
-    /// BLAKE3 of the file.
     pub blake3: String,
-    /// What was odd but harmless.
     pub warnings: Vec<String>,
 }
 
@@ -55,9 +47,8 @@ impl CiftiLabels {
         let mut row = vec![];
         while file.next_row(&mut row)? {
             let key = row[0];
-            if !(key.is_finite() && key.fract() == 0.0 && key.abs() < 1e9) {
-                return Err(file.problem(Problem::new("label", "whole numbers", key)));
-            }
+            ensure(key.is_finite() && key.fract() == 0.0 && key.abs() < 1e9, "label", "whole numbers", key)
+                .in_content(path)?;
             keys.push(key as i64);
         }
         let used: std::collections::HashSet<i64> = keys.iter().copied().collect();
@@ -74,15 +65,11 @@ impl CiftiLabels {
         if let Some(twice) = repeated_name(names.iter().copied()) {
             return Err(file.problem(Problem::new("label table", "different names", format!("{twice:?} twice"))));
         }
-        if present.is_empty() || present.len() > MOST_REGIONS {
-            let expected = format!("1 to {MOST_REGIONS} regions");
-            return Err(file.problem(Problem::new("label table", expected, present.len())));
-        }
+        let expected = format_args!("1 to {MOST_REGIONS} regions");
+        ensure((1..=MOST_REGIONS).contains(&present.len()), "label table", expected, present.len()).in_content(path)?;
         let column_of: HashMap<i64, u16> =
             present.iter().enumerate().map(|(i, (key, _))| (*key, i as u16 + 1)).collect();
-        if column_of.len() != present.len() {
-            return Err(file.problem(Problem::new("label table", "different keys", "a key twice")));
-        }
+        ensure(column_of.len() == present.len(), "label table", "different keys", "a key twice").in_content(path)?;
         let columns: Vec<u16> = keys.iter().map(|key| column_of.get(key).copied().unwrap_or(0)).collect();
         check_structures(&models, &columns, &names).map_err(|p| file.problem(p))?;
         let mut points = vec![0; present.len()];

@@ -3,14 +3,12 @@
 //! A CIFTI file is a NIfTI-2 file whose XML extension says what the rows and columns of its matrix are. Both are checked
 //! against each other before the data is read, and the data is read row by row.
 
-mod axis;
 mod file;
 mod labels;
 mod series;
 mod xml;
 
-pub use axis::{Axis, BrainModel, LabelMap, Places, VolumeGrid};
 pub use file::CiftiFile;
 pub use labels::CiftiLabels;
 pub use series::{CiftiSeries, read_series};
-pub use xml::{Axes, parse_axes};
+pub use xml::{Axes, Axis, BrainModel, LabelMap, Places, VolumeGrid, parse_axes};

@@ -2,20 +2,17 @@
 
 use std::path::Path;
 
-use super::axis::Axis;
 use super::file::CiftiFile;
 use super::labels::CiftiLabels;
+use super::xml::Axis;
 use crate::nifti::Limits;
 use crate::parcellate::{MaskerOptions, NonFinite, RoiSeries};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 use crate::region::{Region, repeated_name};
 
-/// Series of named regions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiftiSeries {
-    /// The columns.
     pub regions: Vec<Region>,
-    /// The values and what is known about them.
     pub series: RoiSeries,
 }
 
@@ -53,10 +50,8 @@ pub fn read_series(
         _ => return Err(file.problem(Problem::new("axes", "a series and brain models or parcels", kinds))),
     };
     let wanted = (frames as u64).saturating_mul(regions.len() as u64).saturating_mul(8);
-    if wanted > limits.volume_bytes {
-        let expected = format!("at most {} bytes of region series", limits.volume_bytes);
-        return Err(file.problem(Problem::new("size", expected, wanted)));
-    }
+    let expected = format_args!("at most {} bytes of region series", limits.volume_bytes);
+    ensure(wanted <= limits.volume_bytes, "size", expected, wanted).in_content(path)?;
     let mut sums = Sums::new(frames, regions.len());
     let blake3 = sums.read(file, &columns, time_first)?;
     let mut series = sums.means(blake3, step, total.as_deref(), &regions, options);

@@ -1,16 +1,108 @@
-//! The XML extension of a CIFTI-2 file.
+//! The XML extension of a CIFTI-2 file: what the rows and columns of its matrix stand for.
 
 use std::collections::HashSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::axis::{Axis, BrainModel, LabelMap, Places, VolumeGrid};
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Axis {
+    Series {
+        points: u64,
+        /// Step in seconds; absent where the series is not over time.
+        step_seconds: Option<f64>,
+        /// Where the first point lies, in the unit of the series.
+        start: f64,
+    },
+    /// Points of grey matter.
+    BrainModels {
+        /// Surfaces and volume parts, in the order of their indices.
+        models: Vec<BrainModel>,
+        volume: Option<VolumeGrid>,
+    },
+    Parcels(Vec<String>),
+    Labels(Vec<LabelMap>),
+    /// Named maps of plain numbers.
+    Scalars(u64),
+}
+
+impl Axis {
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Series { points, .. } => *points,
+            Self::BrainModels { models, .. } => models.iter().map(|m| m.places.len() as u64).sum(),
+            Self::Parcels(names) => names.len() as u64,
+            Self::Labels(maps) => maps.len() as u64,
+            Self::Scalars(count) => *count,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What messages call it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Series { .. } => "a series",
+            Self::BrainModels { .. } => "brain models",
+            Self::Parcels(_) => "parcels",
+            Self::Labels(_) => "labels",
+            Self::Scalars(_) => "scalars",
+        }
+    }
+}
+
+/// The points of one structure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrainModel {
+    /// `CIFTI_STRUCTURE_...`.
+    pub structure: String,
+    /// Vertices of the whole surface, where it is one.
+    pub surface_vertices: Option<u64>,
+    pub places: Places,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Places {
+    Vertices(Vec<u32>),
+    Voxels(Vec<[u32; 3]>),
+}
+
+impl Places {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Vertices(v) => v.len(),
+            Self::Voxels(v) => v.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The grid voxels refer to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VolumeGrid {
+    pub shape: [u64; 3],
+    /// Rows of the 4 x 4 matrix, in the unit the file states.
+    pub matrix: [f64; 16],
+    /// Power of ten of a metre that unit is; -3 for millimetres.
+    pub meter_exponent: i32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelMap {
+    pub name: String,
+    /// Key and name of every label, in the order of the table.
+    pub labels: Vec<(i64, String)>,
+}
 
 /// Most nodes of the XML. Real files have a few per structure or parcel, a thousand in all.
 const MOST_NODES: u32 = 500_000;
 
-/// The axes along the first and the second matrix dimension.
 pub type Axes = [Axis; 2];
 
 /// Parses the XML of a two-dimensional matrix. The error names what was wrong, what was expected and what was found.
@@ -37,9 +129,12 @@ pub(super) fn axes(xml: &[u8]) -> Result<Axes, Problem> {
             "1" => 1,
             other => return Err(Problem::new("matrix dimension", "0 or 1", format!("{other:?}"))),
         };
-        if found[slot].replace(axis(map)?).is_some() {
-            return Err(Problem::new("matrix dimension", "one map each", format!("{slot} twice")));
-        }
+        ensure(
+            found[slot].replace(axis(map)?).is_none(),
+            "matrix dimension",
+            "one map each",
+            format_args!("{slot} twice"),
+        )?;
     }
     match found {
         [Some(first), Some(second)] => Ok([first, second]),
@@ -67,9 +162,12 @@ fn axis(map: Node) -> Result<Axis, Problem> {
 fn series(map: Node) -> Result<Axis, Problem> {
     let exponent: i32 = number(map, "SeriesExponent")?;
     let step: f64 = number(map, "SeriesStep")?;
-    if !(-30..=30).contains(&exponent) || !step.is_finite() {
-        return Err(Problem::new("series step", "a finite number", format!("{step} x 10^{exponent}")));
-    }
+    ensure(
+        (-30..=30).contains(&exponent) && step.is_finite(),
+        "series step",
+        "a finite number",
+        format_args!("{step} x 10^{exponent}"),
+    )?;
     let step = step * 10_f64.powi(exponent);
     let over_time = attribute(map, "SeriesUnit")? == "SECOND";
     let step_seconds = (over_time && step > 0.0).then_some(step);
@@ -92,25 +190,19 @@ fn brain_models(map: Node) -> Result<Axis, Problem> {
             "CIFTI_MODEL_TYPE_VOXELS" => {
                 let flat = indices(child(node, "VoxelIndicesIJK")?)?;
                 let (voxels, rest) = flat.as_chunks::<3>();
-                if !rest.is_empty() {
-                    return Err(Problem::new(&structure, "three numbers a voxel", flat.len()));
-                }
+                ensure(rest.is_empty(), &structure, "three numbers a voxel", flat.len())?;
                 (Places::Voxels(voxels.to_vec()), None)
             }
             other => return Err(Problem::new("ModelType", "surface or voxels", format!("{other:?}"))),
         };
-        if places.len() as u64 != count {
-            return Err(Problem::new(&structure, format!("{count} points"), places.len()));
-        }
+        ensure(places.len() as u64 == count, &structure, format_args!("{count} points"), places.len())?;
         models.push((offset, BrainModel { structure, surface_vertices, places }));
     }
     check_places(models.iter().map(|(_, m)| m), volume.as_ref())?;
     models.sort_by_key(|(offset, _)| *offset);
     let mut next = 0;
     for (offset, model) in &models {
-        if *offset != next {
-            return Err(Problem::new(&model.structure, format!("an index offset of {next}"), offset));
-        }
+        ensure(*offset == next, &model.structure, format_args!("an index offset of {next}"), offset)?;
         next += model.places.len() as u64;
     }
     Ok(Axis::BrainModels { models: models.into_iter().map(|(_, m)| m).collect(), volume })

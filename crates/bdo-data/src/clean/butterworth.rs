@@ -1,6 +1,6 @@
 //! A Butterworth filter of fifth order, run forwards and backwards so that it shifts no phase.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use serde::{Deserialize, Serialize};
 
 const ORDER: usize = 5;
@@ -9,9 +9,7 @@ const ORDER: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Band {
-    /// Slower is removed.
     pub high_pass_hz: Option<f64>,
-    /// Faster is removed.
     pub low_pass_hz: Option<f64>,
 }
 
@@ -39,7 +37,6 @@ struct Section {
 }
 
 impl Filter {
-    /// Designs the filter for frames every `tr_seconds`.
     pub(super) fn design(band: Band, tr_seconds: f64) -> Result<Self, Problem> {
         let nyquist_hz = 0.5 / tr_seconds;
         // At or above the Nyquist frequency there is nothing to remove; nilearn moves such a limit just below it.
@@ -66,9 +63,7 @@ impl Filter {
     /// Filters both ways over an odd extension of the ends, starting in the steady state of the first value.
     pub(super) fn forwards_and_backwards(&self, x: &[f64]) -> Result<Vec<f64>, Problem> {
         let (n, edge) = (x.len(), self.edge);
-        if n <= edge {
-            return Err(Problem::new("length for the band-pass", format!("more than {edge} frames"), n));
-        }
+        ensure(n > edge, "length for the band-pass", format_args!("more than {edge} frames"), n)?;
         let mut extended = Vec::with_capacity(n + 2 * edge);
         extended.extend((1..=edge).rev().map(|i| 2.0 * x[0] - x[i]));
         extended.extend_from_slice(x);

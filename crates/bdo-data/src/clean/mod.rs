@@ -11,26 +11,21 @@
 //! A region without signal (NaN) passes through.
 
 mod butterworth;
-mod detrend;
-mod regress;
 mod spline;
 
 pub use butterworth::Band;
 
 use crate::confound::Confounds;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
-/// What is done to a series.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cleaning {
-    /// Whether a straight line is taken out.
     pub detrend: bool,
     /// The frequencies that stay; off in the paper.
     pub band_pass: Option<Band>,
 }
 
-/// A cleaned series and the frames that are left of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CleanSeries {
     /// Row-major `[kept frames, regions]`.
@@ -54,9 +49,7 @@ pub fn clean(
         return Err(Problem::new("confounds", format!("{frames} frames as in the series"), c.frames));
     }
     let kept: Vec<usize> = confounds.and_then(|c| c.kept.clone()).unwrap_or_else(|| (0..frames).collect());
-    if kept.len() < 2 {
-        return Err(Problem::new("frames left after censoring", "at least 2", format!("{} of {frames}", kept.len())));
-    }
+    ensure(kept.len() >= 2, "frames left after censoring", "at least 2", format_args!("{} of {frames}", kept.len()))?;
     let mut columns = columns_of(series, regions, frames);
     let mut nuisance = confounds.map(confound_columns).unwrap_or_default();
     let everything = columns.iter_mut().flatten().chain(nuisance.iter_mut());
@@ -65,7 +58,7 @@ pub fn clean(
             for column in everything {
                 *column = kept.iter().map(|t| column[*t]).collect();
                 if cleaning.detrend {
-                    detrend::linear(column);
+                    linear(column);
                 }
             }
         }
@@ -75,7 +68,7 @@ pub fn clean(
             for column in everything {
                 let mut whole = bridge.span(column);
                 if cleaning.detrend {
-                    detrend::linear(&mut whole);
+                    linear(&mut whole);
                 }
                 let filtered = filter.forwards_and_backwards(&whole)?;
                 *column = kept.iter().map(|t| filtered[t - kept[0]]).collect();
@@ -85,7 +78,7 @@ pub fn clean(
     let regressed = nuisance.len();
     let mut taken = usize::from(cleaning.detrend);
     if regressed > 0 {
-        taken += regress::project_out(&mut columns, nuisance, kept.len())?;
+        taken += project_out(&mut columns, nuisance, kept.len())?;
     }
     // A filter leaves the share of the spectrum that it lets through; otherwise the mean takes one.
     let passed = match cleaning.band_pass {
@@ -115,4 +108,97 @@ fn columns_of(series: &[f32], regions: usize, frames: usize) -> Vec<Option<Vec<f
 fn confound_columns(confounds: &Confounds) -> Vec<Vec<f64>> {
     let n = confounds.names.len();
     (0..n).map(|c| (0..confounds.frames).map(|t| confounds.values[t * n + c]).collect()).collect()
+}
+
+/// Takes out the mean and the linear trend over the order of the frames.
+fn linear(column: &mut [f64]) {
+    let n = column.len() as f64;
+    let mean = column.iter().sum::<f64>() / n;
+    let centre = (n - 1.0) / 2.0;
+    let (mut slope, mut square) = (0.0, 0.0);
+    for (t, x) in column.iter().enumerate() {
+        let at = t as f64 - centre;
+        slope += at * (x - mean);
+        square += at * at;
+    }
+    let slope = if square > 0.0 { slope / square } else { 0.0 };
+    for (t, x) in column.iter_mut().enumerate() {
+        *x -= mean + slope * (t as f64 - centre);
+    }
+}
+
+/// Below this a direction is rounding, not a confound (nilearn: 100 times the machine precision).
+const SMALLEST_DIRECTION: f64 = f64::EPSILON * 100.0;
+
+/// Subtracts from every column its projection on the span of the confounds; returns the dimension of that span.
+fn project_out(columns: &mut [Option<Vec<f64>>], confounds: Vec<Vec<f64>>, frames: usize) -> Result<usize, Problem> {
+    let basis = orthonormal(standardised(confounds));
+    let expected = format_args!("more kept frames than the {} independent confounds, and a mean", basis.len());
+    ensure(basis.len() + 2 <= frames, "degrees of freedom", expected, frames)?;
+    for column in columns.iter_mut().flatten() {
+        // All inner products first, then one subtraction: the same as the product with Q Q'.
+        let shares: Vec<f64> = basis.iter().map(|q| dot(q, column)).collect();
+        for (q, share) in basis.iter().zip(&shares) {
+            for (x, q) in column.iter_mut().zip(q) {
+                *x -= share * q;
+            }
+        }
+    }
+    Ok(basis.len())
+}
+
+/// Zero mean and unit sample variance; a constant confound becomes zero.
+fn standardised(mut confounds: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    for column in &mut confounds {
+        let n = column.len() as f64;
+        let mean = column.iter().sum::<f64>() / n;
+        let variance = column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let deviation = if variance.sqrt() < f64::EPSILON { 1.0 } else { variance.sqrt() };
+        for x in column {
+            *x = (*x - mean) / deviation;
+        }
+    }
+    confounds
+}
+
+/// An orthonormal basis of the span, largest remaining direction first; each is orthogonalised twice against those before.
+fn orthonormal(mut columns: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let mut basis: Vec<Vec<f64>> = vec![];
+    let largest = columns.iter().map(|c| norm(c)).fold(0.0, f64::max);
+    let size = columns.len().max(columns.first().map_or(0, Vec::len)) as f64;
+    let smallest = SMALLEST_DIRECTION.max(largest * size * f64::EPSILON);
+    while let Some((i, length)) = columns.iter().map(|c| norm(c)).enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) {
+        if length <= smallest {
+            break;
+        }
+        let mut next = columns.swap_remove(i);
+        for q in &basis {
+            take_out(&mut next, q);
+        }
+        let length = norm(&next);
+        if length <= smallest {
+            continue;
+        }
+        for x in &mut next {
+            *x /= length;
+        }
+        for column in &mut columns {
+            take_out(column, &next);
+        }
+        basis.push(next);
+    }
+    basis
+}
+
+fn take_out(column: &mut [f64], direction: &[f64]) {
+    let share = dot(column, direction);
+    column.iter_mut().zip(direction).for_each(|(x, q)| *x -= share * q);
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn norm(a: &[f64]) -> f64 {
+    dot(a, a).sqrt()
 }

@@ -16,7 +16,7 @@ use super::manifest::{
     PARTICIPANTS_NOTES_FILE, Part, Provenance, REGIONS_FILE,
 };
 use super::part::PartWriter;
-use super::{Cohort, CohortError, batch};
+use super::{Cohort, CohortError, part};
 use crate::durable::{self, InFile};
 use crate::participants::Participants;
 use crate::problem::Problem;
@@ -28,7 +28,6 @@ use crate::scan::Scan;
 pub struct Plan {
     /// Everything that determines the result; a run continues another one only if these are equal.
     pub provenance: Provenance,
-    /// What the parcellation is called.
     pub atlas_name: String,
     /// The regions, in the order of the series' columns.
     pub regions: Vec<Region>,
@@ -38,75 +37,50 @@ pub struct Plan {
     pub part_bytes: u64,
 }
 
-/// What becomes of a scan whose series another scan has too.
-#[derive(Debug, Clone, Default)]
-pub enum Copies {
-    /// It is stored like any other.
-    #[default]
-    Stored,
-    /// It is rejected; the contents known already are BLAKE3 of series with the names of their scans.
-    Refused(BTreeMap<String, String>),
-}
-
 /// Why an item did not become a scan: one row of `rejected.tsv`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
     /// The source file, or the scan where there is none.
     pub file: String,
-    /// What was checked.
     pub reason: String,
-    /// What it should have been.
     pub expected: String,
-    /// What it was.
     pub found: String,
 }
 
 impl Rejection {
-    /// The row of a file.
     pub fn of(file: &str, problem: Problem) -> Self {
         Self { file: file.to_owned(), reason: problem.what, expected: problem.expected, found: problem.found }
     }
 }
 
-/// A produced item.
 pub type Item = Result<Scan, Rejection>;
 
-/// Who watches a long build: a progress bar, a signal handler.
 pub trait Observer: Sync {
-    /// So many items are finished, so many of them rejected.
     fn advance(&self, _done: usize, _rejected: usize) {}
-    /// True when the build should stop at the next chance.
     fn stop_requested(&self) -> bool {
         false
     }
-    /// What was noticed so far, kept beside each finished part.
     fn noticed(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
-    /// What was noticed before an interruption.
     fn take_up(&self, _noticed: serde_json::Value) {}
 }
 
-/// What came of a build.
 #[derive(Debug, Clone, Default)]
 pub struct BuildReport {
     /// The stored scans, in the order they were stored.
     pub index: Vec<IndexEntry>,
-    /// The items that became no scan.
     pub rejected: Vec<Rejection>,
 }
 
 impl BuildReport {
-    /// The people with at least one stored scan, in order.
     pub fn subjects(&self) -> Vec<String> {
         self.index.iter().map(|e| e.id.subject.clone()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
-/// What is written beside the scans once they are all there.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// The people and their labels.
     pub participants: Participants,
     /// Further files: path below the folder and content.
     pub extras: BTreeMap<String, Vec<u8>>,
@@ -141,19 +115,16 @@ pub(crate) fn at(out: &Path) -> Result<Option<Cohort>, CohortError> {
     if !out.exists() || is_vacant(out) {
         return Ok(None);
     }
-    let cohort = Cohort::open(out).map_err(|e| match e {
-        CohortError::NotACohort { .. } => {
-            CohortError::Exists { path: out.to_path_buf(), reason: "is not a cohort".into() }
-        }
-        other => other,
-    });
-    cohort.map(Some)
+    match Cohort::open(out) {
+        Err(CohortError::NotACohort { .. }) => Err(CohortError::exists(out, "is not a cohort")),
+        opened => opened.map(Some),
+    }
 }
 
 /// The cohort already at `out` if the same settings made it; an error if something else lies there.
 pub fn existing(out: &Path, provenance: &Provenance) -> Result<Option<Cohort>, CohortError> {
     let Some(cohort) = at(out)? else { return Ok(None) };
-    let exists = |reason: String| CohortError::Exists { path: out.to_path_buf(), reason };
+    let exists = |reason: String| CohortError::exists(out, reason);
     match cohort.manifest().provenance.last() {
         Some(p) if p.settings_blake3 == provenance.settings_blake3 && p.verb == provenance.verb => Ok(Some(cohort)),
         Some(p) if p.verb != provenance.verb => Err(exists(format!("is a cohort made by bdo {}", p.verb))),
@@ -182,9 +153,9 @@ pub fn build(
     observer: &dyn Observer,
 ) -> Result<BuildReport, CohortError> {
     if out.exists() && !is_vacant(out) {
-        return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
+        return Err(CohortError::exists(out, "would be overwritten"));
     }
-    let (fresh, report) = build_beside(out, plan, &Copies::Stored, produce, tables, observer)?;
+    let (fresh, report) = build_beside(out, plan, None, produce, tables, observer)?;
     publish(&fresh, out)?;
     Ok(report)
 }
@@ -197,17 +168,17 @@ pub struct Unpublished {
 }
 
 impl Unpublished {
-    /// Where it lies.
     pub(super) fn folder(&self) -> PathBuf {
         self.partial.join("cohort")
     }
 }
 
-/// Everything but giving it its name: leaves a complete cohort beside `out`.
+/// Everything but giving it its name: leaves a complete cohort beside `out`. Where contents are known (BLAKE3 of series with the
+/// names of their scans), a scan with one of them, or with that of another scan, is rejected; without, copies are stored.
 pub fn build_beside(
     out: &Path,
     plan: &Plan,
-    copies: &Copies,
+    known: Option<BTreeMap<String, String>>,
     produce: impl Fn(usize) -> Item + Sync,
     tables: impl FnOnce(&BuildReport) -> Tables,
     observer: &dyn Observer,
@@ -220,7 +191,7 @@ pub fn build_beside(
     durable::create_folder(&cohort.join("scans"))?;
     durable::create_folder(&work)?;
     let lock = lock(&work.join("lock"))?;
-    let mut builder = Builder::resume(&cohort, &work, plan, copies, observer)?;
+    let mut builder = Builder::resume(&cohort, &work, plan, known, observer)?;
     builder.fill(plan, &produce, observer)?;
     let (manifest, report) = builder.into_manifest(plan);
     if report.index.is_empty() {
@@ -228,14 +199,15 @@ pub fn build_beside(
         let _ = fs::remove_dir_all(partial);
         return Err(CohortError::Empty { rejected: report.rejected });
     }
-    write_tables(&cohort, &manifest, plan, &report, tables(&report))?;
+    let Tables { participants, extras } = tables(&report);
+    write_tables(&cohort, &manifest, &plan.regions, &report.index, &participants, extras)?;
     Ok((Unpublished { partial: partial.clone(), _lock: lock }, report))
 }
 
 /// A link planted where the work goes on would send it elsewhere.
 pub(super) fn refuse_link(path: &Path) -> Result<(), CohortError> {
     if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) {
-        return Err(CohortError::Exists { path: path.to_path_buf(), reason: "is a link to another place".into() });
+        return Err(CohortError::exists(path, "is a link to another place"));
     }
     Ok(())
 }
@@ -251,7 +223,6 @@ pub fn lock_beside(out: &Path) -> Result<File, CohortError> {
     Ok(file)
 }
 
-/// Throws away what was built.
 pub fn discard(fresh: &Unpublished) -> Result<(), CohortError> {
     fs::remove_dir_all(&fresh.partial).in_file("remove", &fresh.partial)?;
     Ok(())
@@ -322,7 +293,6 @@ pub fn publish(fresh: &Unpublished, out: &Path) -> Result<(), CohortError> {
     Ok(())
 }
 
-/// Holds an exclusive lock for as long as the file lives.
 fn lock(path: &Path) -> Result<File, CohortError> {
     let file = File::create(path).in_file("write", path)?;
     match file.try_lock() {
@@ -336,6 +306,8 @@ struct Builder {
     scans: PathBuf,
     work: PathBuf,
     parts: Vec<Part>,
+    /// The part that is being written, with its scans.
+    open: Option<(PartWriter, Vec<IndexEntry>)>,
     report: BuildReport,
     seen: BTreeSet<crate::scan::ScanId>,
     contents: Option<BTreeMap<String, String>>,
@@ -348,16 +320,12 @@ impl Builder {
         cohort: &Path,
         work: &Path,
         plan: &Plan,
-        copies: &Copies,
+        contents: Option<BTreeMap<String, String>>,
         observer: &dyn Observer,
     ) -> Result<Self, CohortError> {
         let (scans, work) = (cohort.join("scans"), work.to_path_buf());
-        let contents = match copies {
-            Copies::Stored => None,
-            Copies::Refused(known) => Some(known.clone()),
-        };
         let (report, seen) = (BuildReport::default(), BTreeSet::new());
-        let mut builder = Self { scans, work, parts: vec![], report, seen, contents, next_item: 0 };
+        let mut builder = Self { scans, work, parts: vec![], open: None, report, seen, contents, next_item: 0 };
         while let Some(checkpoint) = builder.checkpoint() {
             for entry in &checkpoint.index {
                 builder.seen.insert(entry.id.clone());
@@ -398,7 +366,7 @@ impl Builder {
         produce: &(impl Fn(usize) -> Item + Sync),
         observer: &dyn Observer,
     ) -> Result<(), CohortError> {
-        let schema = batch::schema(plan.regions.len());
+        let schema = part::schema(plan.regions.len());
         let batch_items = 4 * rayon::current_num_threads();
         let make = |from: usize| -> Vec<Item> {
             let to = (from + batch_items).min(plan.items);
@@ -406,7 +374,6 @@ impl Builder {
         };
         let mut ready = make(self.next_item);
         let mut at = self.next_item;
-        let mut open: Option<(PartWriter, Vec<IndexEntry>)> = None;
         while at < plan.items {
             if observer.stop_requested() || ready.is_empty() {
                 return Err(CohortError::Interrupted { done: self.next_item, total: plan.items });
@@ -415,7 +382,7 @@ impl Builder {
             let (stored, next) = rayon::join(
                 || {
                     for (i, item) in std::mem::take(&mut ready).into_iter().enumerate() {
-                        self.store(at + i, item, plan, &schema, &mut open, observer)?;
+                        self.store(at + i, item, plan, &schema, observer)?;
                         observer.advance(at + i + 1, self.report.rejected.len());
                     }
                     Ok::<(), CohortError>(())
@@ -425,7 +392,7 @@ impl Builder {
             stored?;
             (ready, at) = (next, following);
         }
-        self.close_part(&mut open, plan.items, observer)
+        self.close_part(plan.items, observer)
     }
 
     fn store(
@@ -434,28 +401,24 @@ impl Builder {
         scan: Item,
         plan: &Plan,
         schema: &arrow_schema::SchemaRef,
-        open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
         observer: &dyn Observer,
     ) -> Result<(), CohortError> {
-        let accepted = scan.and_then(|scan| self.admit(scan, plan));
-        let scan = match accepted {
+        let scan = match scan.and_then(|scan| self.admit(scan, plan)) {
             Ok(scan) => scan,
             Err(rejection) => {
                 self.report.rejected.push(rejection);
                 return Ok(());
             }
         };
-        if open.is_none() {
-            let path = self.scans.join(part_name(self.parts.len()));
-            *open = Some((PartWriter::create(&path, schema.clone())?, vec![]));
-        }
-        if let Some((writer, entries)) = open {
-            entries.push(writer.push(&scan, self.parts.len())?);
-            if writer.bytes() >= plan.part_bytes {
-                self.close_part(open, item + 1, observer)?;
-            }
-        }
-        Ok(())
+        let part = self.parts.len();
+        let (mut writer, mut entries) = match self.open.take() {
+            Some(open) => open,
+            None => (PartWriter::create(&self.scans.join(part_name(part)), schema.clone())?, vec![]),
+        };
+        entries.push(writer.push(&scan, part)?);
+        let is_full = writer.bytes() >= plan.part_bytes;
+        self.open = Some((writer, entries));
+        if is_full { self.close_part(item + 1, observer) } else { Ok(()) }
     }
 
     /// A scan that breaks the rules, or repeats another one, is a rejection like any other.
@@ -478,13 +441,8 @@ impl Builder {
         Ok(scan)
     }
 
-    fn close_part(
-        &mut self,
-        open: &mut Option<(PartWriter, Vec<IndexEntry>)>,
-        next_item: usize,
-        observer: &dyn Observer,
-    ) -> Result<(), CohortError> {
-        let Some((writer, index)) = open.take() else { return Ok(()) };
+    fn close_part(&mut self, next_item: usize, observer: &dyn Observer) -> Result<(), CohortError> {
+        let Some((writer, index)) = self.open.take() else { return Ok(()) };
         let number = self.parts.len();
         let part = writer.finish(format!("scans/{}", part_name(number)))?;
         let rejected = self.report.rejected.clone();
@@ -513,18 +471,7 @@ impl Builder {
 }
 
 /// Writes everything but the parts, the checksums last.
-fn write_tables(
-    cohort: &Path,
-    manifest: &Manifest,
-    plan: &Plan,
-    report: &BuildReport,
-    tables: Tables,
-) -> Result<(), CohortError> {
-    write_folder_tables(cohort, manifest, &plan.regions, &report.index, &tables.participants, tables.extras)
-}
-
-/// The tables of a cohort folder whose parts are in place.
-pub(super) fn write_folder_tables(
+pub(super) fn write_tables(
     cohort: &Path,
     manifest: &Manifest,
     regions: &[Region],

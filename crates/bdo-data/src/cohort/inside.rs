@@ -13,7 +13,6 @@ use crate::durable::{self, FileError, InFile};
 /// Holds files that count more than those of the same names outside.
 const READY_FOLDER: &str = ".ready";
 
-/// Reads a table of a cohort.
 pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>, FileError> {
     match fs::read(folder.join(READY_FOLDER).join(name)) {
         Ok(bytes) => Ok(bytes),
@@ -21,7 +20,6 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// The name of a file of a cohort, given its path below the folder.
 pub(super) fn name_of(below: &str) -> &str {
     below.strip_prefix(READY_FOLDER).and_then(|b| b.strip_prefix('/')).unwrap_or(below)
 }

@@ -12,13 +12,10 @@ use crate::scan::ScanId;
 pub(super) const FORMAT: &str = "bdo-cohort/1";
 /// Names of the files in a cohort folder.
 pub(super) const COHORT_FILE: &str = "cohort.json";
-/// Region names, networks and positions.
 pub(super) const REGIONS_FILE: &str = "regions.json";
 /// One entry a scan: where it is stored and its checksum.
 pub(super) const INDEX_FILE: &str = "index.json";
-/// The people's labels.
 pub(super) const PARTICIPANTS_FILE: &str = "participants.tsv";
-/// What the label columns mean.
 pub(super) const PARTICIPANTS_NOTES_FILE: &str = "participants.json";
 /// BLAKE3 of every other file, one line each, as `b3sum` prints and checks them.
 pub(super) const CHECKSUMS_FILE: &str = "checksums.b3";
@@ -27,19 +24,13 @@ pub(super) const CHECKSUMS_FILE: &str = "checksums.b3";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Always `bdo-cohort/1`.
     pub format: String,
-    /// Number of scans.
     pub scans: usize,
     /// Number of people with at least one scan.
     pub subjects: usize,
-    /// Number of regions.
     pub regions: usize,
-    /// The parcellation.
     pub atlas: Atlas,
-    /// What was done to make the cohort, oldest first.
     pub provenance: Vec<Provenance>,
-    /// The files holding the scans.
     pub parts: Vec<Part>,
 }
 
@@ -47,14 +38,12 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Atlas {
-    /// What people call it.
     pub name: String,
     /// BLAKE3 of the region names joined by line feeds.
     pub names_blake3: String,
 }
 
 impl Atlas {
-    /// Names an atlas after its regions' names in order.
     pub fn of_names<'a>(name: &str, regions: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for region in regions {
@@ -68,20 +57,14 @@ impl Atlas {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
-    /// Program.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// The verb.
     pub verb: String,
-    /// Everything that determined the result.
     pub settings: serde_json::Value,
-    /// BLAKE3 of the settings, for a quick comparison.
     pub settings_blake3: String,
 }
 
 impl Provenance {
-    /// Records a verb of this program with the settings it ran under.
     pub fn of(verb: &str, settings: serde_json::Value) -> Self {
         let settings_blake3 = blake3::hash(settings.to_string().as_bytes()).to_hex().to_string();
         let version = env!("CARGO_PKG_VERSION").into();
@@ -89,15 +72,12 @@ impl Provenance {
     }
 }
 
-/// One Arrow file of scans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     /// Path below the cohort folder.
     pub file: String,
-    /// Size of the file.
     pub bytes: u64,
-    /// BLAKE3 of the whole file.
     pub blake3: String,
     /// BLAKE3 of what is not in any scan's batch: Arrow's header and footer.
     pub envelope_blake3: String,
@@ -107,14 +87,10 @@ pub struct Part {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexEntry {
-    /// Person, session, task, run.
     #[serde(flatten)]
     pub id: ScanId,
-    /// Acquisition site.
     pub site: Option<String>,
-    /// Nominal repetition time.
     pub tr_seconds: f64,
-    /// Frames kept.
     pub frames: usize,
     /// Time of the last frame minus that of the first.
     pub span_seconds: f64,
@@ -124,11 +100,8 @@ pub struct IndexEntry {
     pub mean_fd_mm: Option<f64>,
     /// Which of the manifest's parts.
     pub part: usize,
-    /// First byte of the batch.
     pub offset: u64,
-    /// Bytes of the batch.
     pub bytes: u64,
-    /// BLAKE3 of those bytes.
     pub blake3: String,
     /// The file the scan was read from, or how it was made.
     pub source: String,
@@ -144,7 +117,6 @@ pub struct IndexEntry {
 pub(super) struct Checksums(pub(super) BTreeMap<String, String>);
 
 impl Checksums {
-    /// Writes one line a file, in order of path.
     pub(super) fn to_text(&self) -> String {
         self.0.iter().fold(String::new(), |text, (path, hash)| text + hash + "  " + path + "\n")
     }
@@ -152,12 +124,8 @@ impl Checksums {
     /// Reads the file strictly: any other byte than the writer's is an error, since nothing else covers this file.
     pub(super) fn read(folder: &Path) -> Result<Self, CohortError> {
         let path = folder.join(CHECKSUMS_FILE);
-        let damaged = |found: String| CohortError::Damaged {
-            path: path.clone(),
-            expected: "lines of a BLAKE3 and a path, in order".into(),
-            found,
-            scans: vec![],
-        };
+        let damaged =
+            |found: String| CohortError::damaged(&path, "lines of a BLAKE3 and a path, in order", found, vec![]);
         let bytes = super::inside::read(folder, CHECKSUMS_FILE)?;
         let text = String::from_utf8(bytes).map_err(|_| damaged("bytes that are not text".into()))?;
         let mut sums = BTreeMap::new();

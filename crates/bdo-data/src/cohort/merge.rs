@@ -1,12 +1,14 @@
-//! Several cohorts of one atlas into one. Parts are immutable, so they are linked (or copied) as they are.
+//! Several cohorts of one atlas into one, and corrected labels. Parts are immutable, so they are linked (or copied) as they are.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::build::{
-    REJECTED_FILE, Unpublished, is_fixed, is_vacant, move_into, part_name, partial_folder, refuse_link,
-    write_folder_tables,
+    REJECTED_FILE, Unpublished, is_fixed, is_vacant, lock_beside, move_into, part_name, partial_folder, refuse_link,
+    write_tables,
 };
 use super::manifest::{FORMAT, IndexEntry, Manifest, Part, Provenance};
 use super::{Cohort, CohortError, inside};
@@ -60,7 +62,6 @@ pub(super) fn relabel(
     write(&joined, cohort.folder(), provenance, true, kept)
 }
 
-/// The parts, scans and people of several cohorts.
 struct Joined<'a> {
     first: &'a Cohort,
     /// Where each part is now, and what it will be.
@@ -72,8 +73,7 @@ struct Joined<'a> {
 impl<'a> Joined<'a> {
     fn of(cohorts: &'a [Cohort], prefixes: &[String], participants: Option<Participants>) -> Result<Self, CohortError> {
         let Some(first) = cohorts.first() else {
-            let (expected, found) = ("at least one cohort to merge".to_owned(), "none".to_owned());
-            return Err(CohortError::Mismatch { path: Path::new("merge").to_path_buf(), expected, found });
+            return Err(CohortError::mismatch(Path::new("merge"), "at least one cohort to merge", "none"));
         };
         let (mut parts, mut index) = (vec![], vec![]);
         let mut people = Participants::default();
@@ -92,16 +92,10 @@ impl<'a> Joined<'a> {
                 let contents = [entry.id.to_string(), entry.series_blake3.clone()];
                 for (what, key) in ["", "a copy of "].iter().zip(contents).filter(|(_, key)| !key.is_empty()) {
                     if let Some(other) = owner.insert(key, cohort.folder()).filter(|o| *o != cohort.folder()) {
-                        let expected = format!("no scan that {} has too", other.display());
-                        let path = cohort.folder().to_path_buf();
-                        return Err(CohortError::Mismatch {
-                            path,
-                            expected,
-                            found: format!(
-                                "{what}{} in both; hint: IDs of different studies get a prefix each: --prefix a,b",
-                                entry.id
-                            ),
-                        });
+                        let expected = format_args!("no scan that {} has too", other.display());
+                        let hint = "IDs of different studies get a prefix each: --prefix a,b";
+                        let found = format_args!("{what}{} in both; hint: {hint}", entry.id);
+                        return Err(CohortError::mismatch(cohort.folder(), expected, found));
                     }
                 }
                 entry.part += first_part;
@@ -129,7 +123,7 @@ fn write(
     extras: BTreeMap<String, Vec<u8>>,
 ) -> Result<Manifest, CohortError> {
     if out.exists() && !replace && !is_vacant(out) {
-        return Err(CohortError::Exists { path: out.to_path_buf(), reason: "would be overwritten".into() });
+        return Err(CohortError::exists(out, "would be overwritten"));
     }
     let identity = Provenance::of("merge", serde_json::to_value(&provenance).unwrap_or_default());
     let partial = partial_folder(out, &identity);
@@ -168,7 +162,7 @@ fn fill(
         parts: joined.parts.iter().map(|(_, part)| part.clone()).collect(),
         ..joined.first.manifest().clone()
     };
-    write_folder_tables(folder, &manifest, joined.first.regions(), &joined.index, &joined.participants, extras)?;
+    write_tables(folder, &manifest, joined.first.regions(), &joined.index, &joined.participants, extras)?;
     durable::sync_folder(&folder.join("scans"))?;
     if !replace && out.exists() {
         // Vacant but for the table of a run in which nothing was good.
@@ -206,14 +200,16 @@ fn extra_files(cohort: &Cohort) -> Result<BTreeMap<String, Vec<u8>>, CohortError
 
 fn same_regions(first: &Cohort, other: &Cohort) -> Result<(), CohortError> {
     let (a, b) = (first.regions(), other.regions());
-    let mismatch =
-        |expected: String, found: String| CohortError::Mismatch { path: other.folder().to_path_buf(), expected, found };
     if a.len() != b.len() {
-        return Err(mismatch(format!("{} regions as in {}", a.len(), first.folder().display()), b.len().to_string()));
+        let expected = format_args!("{} regions as in {}", a.len(), first.folder().display());
+        return Err(CohortError::mismatch(other.folder(), expected, b.len()));
     }
     match a.iter().zip(b).position(|(x, y)| x.name != y.name) {
         None => Ok(()),
-        Some(i) => Err(mismatch(format!("region {} to be {}", i + 1, a[i].name), b[i].name.clone())),
+        Some(i) => {
+            let expected = format_args!("region {} to be {}", i + 1, a[i].name);
+            Err(CohortError::mismatch(other.folder(), expected, &b[i].name))
+        }
     }
 }
 
@@ -222,4 +218,66 @@ fn exchange(new: &Path, old: &Path) -> Result<(), CohortError> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE).map_err(std::io::Error::from).in_file("replace", old)?;
     Ok(())
+}
+
+/// Folder of the tables that were there before.
+const HISTORY_FOLDER: &str = "labels";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelReport {
+    /// People with another value in some column.
+    pub people: usize,
+    /// Columns that are new, or in which somebody has another value.
+    pub columns: Vec<String>,
+}
+
+/// BLAKE3 of a table of people, by which a corrected one is told.
+pub fn table_blake3(table: &Participants) -> String {
+    blake3::hash(table.to_tsv().as_bytes()).to_hex().to_string()
+}
+
+/// Takes the labels of a table: where it has a person and a column, its value counts. The table before stays in the folder
+/// `labels`, and the provenance says when which table was taken; `by` is the verb that brings it.
+pub fn label(folder: &Path, table: &Participants, by: &str) -> Result<LabelReport, CohortError> {
+    let _lock = lock_beside(folder)?;
+    let cohort = Cohort::open(folder)?;
+    let before = cohort.participants();
+    if !before.subjects().any(|s| table.row_of(s).is_some()) {
+        let row = table.subjects().next().unwrap_or("nobody");
+        let expected = format!("rows of its people, such as {:?}", before.subjects().next().unwrap_or_default());
+        let found = format!("none of them in the table, but {row:?} and others");
+        return Err(CohortError::mismatch(folder, expected, found));
+    }
+    let after = before.corrected_by(table);
+    let report = changes(before, &after);
+    if report == LabelReport::default() && before.to_json() == after.to_json() {
+        return Ok(report);
+    }
+    let steps = &cohort.manifest().provenance;
+    let number = steps.iter().filter(|p| p.verb == "label").count();
+    let kept = format!("{HISTORY_FOLDER}/{number:03}_participants.tsv");
+    let settings = json!({
+        "by": by,
+        "table_blake3": table_blake3(table),
+        "people_changed": report.people,
+        "columns_changed": report.columns,
+        "before": kept,
+        "before_blake3": table_blake3(before),
+    });
+    let mut provenance = steps.clone();
+    provenance.push(Provenance::of("label", settings));
+    let history = BTreeMap::from([(kept, before.to_tsv().into_bytes())]);
+    relabel(&cohort, after, provenance, history)?;
+    Ok(report)
+}
+
+fn changes(before: &Participants, after: &Participants) -> LabelReport {
+    let value = |table: &Participants, subject: &str, column: &str| {
+        table.row_of(subject).and_then(|row| table.get(row, column)).map(str::to_owned)
+    };
+    let differs = |subject: &str, column: &String| value(before, subject, column) != value(after, subject, column);
+    let is_new = |column: &&String| !before.columns().contains(column);
+    let columns = after.columns().iter().filter(|c| is_new(c) || after.subjects().any(|s| differs(s, c)));
+    let people = after.subjects().filter(|s| after.columns().iter().any(|c| differs(s, c))).count();
+    LabelReport { people, columns: columns.cloned().collect() }
 }

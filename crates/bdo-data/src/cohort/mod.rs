@@ -3,10 +3,8 @@
 //! Scans lie in `scans/part-*.arrow`, one record batch each, memory-mapped when read. `index.json` says where each scan is and
 //! what its bytes hash to; a scan is hashed whenever it is read, so a flipped bit never reaches a model.
 
-mod batch;
 mod build;
 mod inside;
-mod label;
 mod manifest;
 mod merge;
 mod part;
@@ -15,12 +13,11 @@ mod verify;
 
 pub(crate) use build::at;
 pub use build::{
-    BuildReport, Copies, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside,
-    discard, existing, lock_beside, publish, resumable, tidy_up,
+    BuildReport, Item, Observer, Plan, REJECTED_FILE, Rejection, Tables, Unpublished, build, build_beside, discard,
+    existing, lock_beside, publish, resumable, tidy_up,
 };
-pub use label::{LabelReport, label, table_blake3};
 pub use manifest::{Atlas, IndexEntry, Manifest, Part, Provenance};
-pub use merge::{append, merge};
+pub use merge::{LabelReport, append, label, merge, table_blake3};
 pub use recipe::{Recipe, differing_recipes, recipe_of};
 pub use verify::{Damage, verify};
 
@@ -45,36 +42,41 @@ use manifest::{
 
 /// Why a cohort cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum CohortError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// Not a cohort at all.
     #[error("{} is not a cohort: expected a folder with {COHORT_FILE}, found {found}", .path.display())]
     NotACohort { path: PathBuf, found: String },
-    /// Stored bytes differ from their checksum.
     #[error("{} is damaged: expected {expected}, found {found}{}", .path.display(), concerning(.scans))]
     Damaged { path: PathBuf, expected: String, found: String, scans: Vec<String> },
     #[error(transparent)]
     Participants(#[from] ParticipantsError),
-    /// A scan does not fit the cohort.
     #[error("scan {scan}: {source}")]
     Scan { scan: String, source: Problem },
-    /// The folder to write exists and holds something else.
     #[error("{} exists and {reason}; give another name, or remove it", .path.display())]
     Exists { path: PathBuf, reason: String },
-    /// Another process writes the same cohort.
     #[error("{} is being written by another process; wait for it to end", .path.display())]
     Busy { path: PathBuf },
-    /// Two cohorts do not go together.
     #[error("{}: expected {expected}, found {found}", .path.display())]
     Mismatch { path: PathBuf, expected: String, found: String },
-    /// Not one item became a scan.
     #[error("expected at least one scan, found none: {}", first_rejection(.rejected))]
     Empty { rejected: Vec<Rejection> },
-    /// Stopped by request before the end.
     #[error("interrupted after {done} of {total}; run the same command again to go on")]
     Interrupted { done: usize, total: usize },
+}
+
+impl CohortError {
+    fn exists(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Exists { path: path.to_path_buf(), reason: reason.into() }
+    }
+
+    fn mismatch(path: &Path, expected: impl ToString, found: impl ToString) -> Self {
+        Self::Mismatch { path: path.to_path_buf(), expected: expected.to_string(), found: found.to_string() }
+    }
+
+    fn damaged(path: &Path, expected: impl ToString, found: impl ToString, scans: Vec<String>) -> Self {
+        Self::Damaged { path: path.to_path_buf(), expected: expected.to_string(), found: found.to_string(), scans }
+    }
 }
 
 fn first_rejection(rejected: &[Rejection]) -> String {
@@ -130,8 +132,7 @@ impl Cohort {
     fn open_with(folder: &Path, sums: &Checksums) -> Result<Self, CohortError> {
         let manifest: Manifest = checked_json(folder, COHORT_FILE, sums)?;
         if manifest.format != FORMAT {
-            let path = folder.to_path_buf();
-            return Err(CohortError::Mismatch { path, expected: format!("format {FORMAT}"), found: manifest.format });
+            return Err(CohortError::mismatch(folder, format_args!("format {FORMAT}"), manifest.format));
         }
         let regions: Vec<Region> = checked_json(folder, REGIONS_FILE, sums)?;
         let index: Vec<IndexEntry> = checked_json(folder, INDEX_FILE, sums)?;
@@ -141,30 +142,27 @@ impl Cohort {
         for (number, part) in manifest.parts.iter().enumerate() {
             let path = folder.join(&part.file);
             if !manifest::is_below(&part.file) {
-                let (path, expected) = (folder.join(COHORT_FILE), "parts below the folder".to_owned());
-                return Err(CohortError::Damaged { path, expected, found: part.file.clone(), scans: vec![] });
+                let path = folder.join(COHORT_FILE);
+                return Err(CohortError::damaged(&path, "parts below the folder", &part.file, vec![]));
             }
             let found = std::fs::metadata(&path).in_file("read", &path)?.len();
             if found != part.bytes {
                 let scans = index.iter().filter(|e| e.part == number).map(|e| e.id.to_string()).collect();
-                let (expected, found) = (format!("{} bytes", part.bytes), format!("{found} bytes"));
-                return Err(CohortError::Damaged { path, expected, found, scans });
+                let (expected, found) = (format_args!("{} bytes", part.bytes), format_args!("{found} bytes"));
+                return Err(CohortError::damaged(&path, expected, found, scans));
             }
         }
         Ok(Self { folder: folder.to_path_buf(), manifest, regions, index, participants })
     }
 
-    /// Where the cohort lies.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What the cohort says about itself.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The regions, in the order of the series' columns.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
@@ -174,7 +172,6 @@ impl Cohort {
         &self.index
     }
 
-    /// The people and their labels.
     pub fn participants(&self) -> &Participants {
         &self.participants
     }
@@ -185,12 +182,10 @@ impl Cohort {
         sums.0.contains_key(name).then(|| checked(&self.folder, name, &sums)).transpose()
     }
 
-    /// Number of scans.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// True for a cohort without scans.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
@@ -207,25 +202,21 @@ impl Cohort {
         let bytes = map(&path, entry.offset, entry.bytes)?;
         let found = blake3::hash(&bytes).to_hex();
         if found.as_str() != entry.blake3 {
-            let (expected, found) = (format!("BLAKE3 {}", entry.blake3), found.to_string());
-            return Err(CohortError::Damaged { path, expected, found, scans: vec![entry.id.to_string()] });
+            let expected = format_args!("BLAKE3 {}", entry.blake3);
+            return Err(CohortError::damaged(&path, expected, found, vec![entry.id.to_string()]));
         }
-        let refused = |what: &str| CohortError::Damaged {
-            path: path.clone(),
-            expected: "an Arrow record batch".into(),
-            found: what.to_owned(),
-            scans: vec![entry.id.to_string()],
-        };
+        let refused =
+            |found: &str| CohortError::damaged(&path, "an Arrow record batch", found, vec![entry.id.to_string()]);
         // An encapsulated message starts with a continuation marker and the size of its metadata.
         let size: [u8; 4] = bytes.get(4..8).and_then(|b| b.try_into().ok()).ok_or_else(|| refused("too few bytes"))?;
         let metadata_bytes = i32::from_le_bytes(size) + 8;
         let block = Block::new(0, metadata_bytes, entry.bytes as i64 - i64::from(metadata_bytes));
-        let decoder = FileDecoder::new(batch::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
+        let decoder = FileDecoder::new(part::schema(self.regions.len()), arrow_ipc::MetadataVersion::V5);
         let batch = decoder.read_record_batch(&block, &bytes);
         let batch = batch.map_err(|e| refused(&e.to_string()))?.ok_or_else(|| refused("another message"))?;
         // The index has the last word on site and person: labels can be corrected, and people of a merged cohort may have got a
         // prefix; scans are never written again.
-        Ok(Scan { id: entry.id.clone(), site: entry.site.clone(), ..batch::decode(&batch) })
+        Ok(Scan { id: entry.id.clone(), site: entry.site.clone(), ..part::decode(&batch) })
     }
 }
 
@@ -261,7 +252,6 @@ fn bytes_of(map: memmap2::Mmap) -> Buffer {
     )
 }
 
-/// Reads a file of the folder and compares it with its line in the checksums.
 fn checked(folder: &Path, name: &str, sums: &Checksums) -> Result<Vec<u8>, CohortError> {
     let path = folder.join(name);
     let bytes = inside::read(folder, name)?;
@@ -270,17 +260,13 @@ fn checked(folder: &Path, name: &str, sums: &Checksums) -> Result<Vec<u8>, Cohor
         Some(expected) if *expected == found => Ok(bytes),
         expected => {
             let expected = expected.map_or_else(|| format!("a line in {CHECKSUMS_FILE}"), |e| format!("BLAKE3 {e}"));
-            Err(CohortError::Damaged { path, expected, found, scans: vec![] })
+            Err(CohortError::damaged(&path, expected, found, vec![]))
         }
     }
 }
 
 fn checked_json<T: DeserializeOwned>(folder: &Path, name: &str, sums: &Checksums) -> Result<T, CohortError> {
     let bytes = checked(folder, name, sums)?;
-    serde_json::from_slice(&bytes).map_err(|e| CohortError::Damaged {
-        path: folder.join(name),
-        expected: format!("the JSON of {FORMAT}"),
-        found: e.to_string(),
-        scans: vec![],
-    })
+    let expected = format_args!("the JSON of {FORMAT}");
+    serde_json::from_slice(&bytes).map_err(|e| CohortError::damaged(&folder.join(name), expected, e, vec![]))
 }

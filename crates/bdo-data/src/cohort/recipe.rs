@@ -88,7 +88,7 @@ pub fn differing_recipes(cohorts: &[Cohort]) -> Result<(), CohortError> {
             _ => (format!("scans made by {} as in {}", verb(a), first.folder().display()), verb(b)),
         };
         let found = format!("{found}; hint: --different-recipes merges them all the same");
-        return Err(CohortError::Mismatch { path: other.folder().to_path_buf(), expected, found });
+        return Err(CohortError::mismatch(other.folder(), expected, found));
     }
     Ok(())
 }

@@ -12,11 +12,9 @@ use crate::durable::InFile;
 /// One thing found wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The file.
     pub path: PathBuf,
     /// The scans concerned; empty for a table.
     pub scans: Vec<String>,
-    /// A sentence naming file, expected and found.
     pub message: String,
 }
 

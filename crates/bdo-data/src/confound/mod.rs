@@ -8,21 +8,21 @@
 //!
 //! What nilearn does not do: a missing value anywhere else is an error here, since it would spread over the whole scan.
 
-mod scrub;
-mod select;
 mod strategy;
 mod table;
 
-pub use scrub::Scrub;
 pub use strategy::{Additions, AromaKind, CompCorKind, Expansion, Preset, Strategy};
 pub use table::ConfoundTable;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
 
 use crate::problem::ReadError;
 
 /// What is to be regressed out of a scan and which of its frames stay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confounds {
-    /// Names of the regressors, sorted.
     pub names: Vec<String>,
     /// Number of frames of the run, censored ones included.
     pub frames: usize,
@@ -45,9 +45,8 @@ impl Confounds {
     }
 }
 
-/// Selects a strategy's confounds from a table.
 pub fn load(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, ReadError> {
-    let names = select::columns(table, strategy)?;
+    let names = regressors(table, strategy)?;
     let frames = table.frames();
     let kept = censored(table, strategy)?;
     let mut values = vec![0.0; frames * names.len()];
@@ -66,7 +65,7 @@ fn censored(table: &ConfoundTable, strategy: &Strategy) -> Result<Option<Vec<usi
     let frames = table.frames();
     let mut out = vec![false; frames];
     let mut any_column = false;
-    for name in table.names().iter().filter(|n| n.contains("non_steady_state")) {
+    for name in table.names.iter().filter(|n| n.contains("non_steady_state")) {
         any_column = true;
         for (out, x) in out.iter_mut().zip(table.column(name).unwrap_or_default()) {
             *out |= *x != 0.0 && !x.is_nan();
@@ -87,5 +86,163 @@ fn mean_over(column: &[f64], kept: Option<&[usize]>) -> f64 {
         None => column.iter().sum::<f64>() / column.len() as f64,
         Some([]) => 0.0,
         Some(kept) => kept.iter().map(|t| column[*t]).sum::<f64>() / kept.len() as f64,
+    }
+}
+
+/// When a frame is left out. A comparison with a missing value is false: the first frame has neither measure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scrub {
+    pub fd_threshold_mm: f64,
+    pub std_dvars_threshold: f64,
+    /// Stretches between censored frames shorter than this go too; 0 keeps them.
+    pub shortest_segment: usize,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self { fd_threshold_mm: 0.5, std_dvars_threshold: 1.5, shortest_segment: 5 }
+    }
+}
+
+impl Scrub {
+    fn outliers(&self, table: &ConfoundTable) -> Result<Vec<usize>, ReadError> {
+        let measure = |name: &str| table.column(name).ok_or_else(|| table.lacks(&format!("{name} (for scrubbing)")));
+        let (fd, dvars) = (measure("framewise_displacement")?, measure("std_dvars")?);
+        let high = |t: &usize| fd[*t] > self.fd_threshold_mm || dvars[*t] > self.std_dvars_threshold;
+        let outliers: Vec<usize> = (0..table.frames()).filter(high).collect();
+        Ok(without_short_segments(&outliers, table.frames(), self.shortest_segment))
+    }
+}
+
+/// Adds the frames of kept stretches shorter than `shortest`, at the ends and in between.
+fn without_short_segments(outliers: &[usize], frames: usize, shortest: usize) -> Vec<usize> {
+    if outliers.is_empty() || shortest == 0 {
+        return outliers.to_vec();
+    }
+    let mut out = vec![false; frames];
+    for t in outliers {
+        out[*t] = true;
+    }
+    let mut start = 0;
+    for end in (0..=frames).filter(|t| *t == frames || outliers.binary_search(t).is_ok()) {
+        if end - start < shortest {
+            out[start..end].fill(true);
+        }
+        start = end + 1;
+        if start > frames {
+            break;
+        }
+    }
+    (0..frames).filter(|t| out[*t]).collect()
+}
+
+const MOTION: [&str; 6] = ["trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z"];
+
+/// Names of the regressors, sorted and without repetition. Everything the strategy needs must be there.
+fn regressors(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>, ReadError> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let families = [
+        (&MOTION[..], strategy.motion),
+        (&["csf", "white_matter"][..], strategy.wm_csf),
+        (&["global_signal"][..], strategy.global_signal),
+    ];
+    for (basic, expansion) in families {
+        names.extend(expansion.into_iter().flat_map(|e| expanded(basic, e)));
+    }
+    if strategy.high_pass {
+        names.extend(containing(table, "cosine"));
+    }
+    if let Some(kind) = strategy.compcor {
+        names.extend(components(table, kind, strategy.n_compcor)?);
+    }
+    if strategy.ica_aroma == Some(AromaKind::Basic) {
+        let aroma: Vec<String> = containing(table, "aroma").collect();
+        if aroma.is_empty() {
+            return Err(table.lacks("aroma_motion_* (for ica_aroma)"));
+        }
+        names.extend(aroma);
+    }
+    for wish in &strategy.columns {
+        names.extend(own(table, wish)?);
+    }
+    let missing: Vec<&str> = names.iter().map(String::as_str).filter(|n| table.column(n).is_none()).collect();
+    if !missing.is_empty() {
+        let more = if missing.len() > 5 { format!(" and {} more", missing.len() - 5) } else { String::new() };
+        return Err(table.lacks(&format!("{}{more}", missing[..missing.len().min(5)].join(", "))));
+    }
+    // Frames that are censored are no regressors, whatever their column is called.
+    names.retain(|n| !n.contains("motion_outlier") && !n.contains("non_steady_state"));
+    Ok(names.into_iter().collect())
+}
+
+/// The columns a wish stands for: one, or all whose names begin with what comes before `*`.
+fn own(table: &ConfoundTable, wish: &str) -> Result<Vec<String>, ReadError> {
+    let Some(start) = wish.strip_suffix('*') else { return Ok(vec![wish.to_owned()]) };
+    let found: Vec<String> = table.names.iter().filter(|n| n.starts_with(start)).cloned().collect();
+    if found.is_empty() { Err(table.lacks(wish)) } else { Ok(found) }
+}
+
+fn expanded(basic: &[&str], expansion: Expansion) -> Vec<String> {
+    basic.iter().flat_map(|b| expansion.suffixes().iter().map(move |s| format!("{b}{s}"))).collect()
+}
+
+fn containing<'a>(table: &'a ConfoundTable, keyword: &'a str) -> impl Iterator<Item = String> + 'a {
+    table.names.iter().filter(move |n| n.contains(keyword)).cloned()
+}
+
+/// Components are numbered within their kind; the JSON says how many there are and which mask each one is of.
+fn components(table: &ConfoundTable, kind: CompCorKind, most: Option<usize>) -> Result<Vec<String>, ReadError> {
+    let (prefixes, masks): (&[char], &[&str]) = match kind {
+        CompCorKind::AnatCombined => (&['a'], &["combined"]),
+        CompCorKind::AnatSeparated => (&['a', 'w', 'c'], &["WM", "CSF"]),
+        CompCorKind::Temporal => (&['t'], &[]),
+        CompCorKind::TemporalAnatCombined => (&['t', 'a'], &["combined"]),
+        CompCorKind::TemporalAnatSeparated => (&['t', 'a', 'w', 'c'], &["WM", "CSF"]),
+    };
+    if table.components.is_empty() {
+        return Err(table.content("JSON beside the table", "descriptions of the CompCor components", "none"));
+    }
+    let most = most.unwrap_or(usize::MAX);
+    let mut chosen = vec![];
+    for prefix in prefixes {
+        let described = table.components.iter().filter(|(n, _)| n.contains(&format!("{prefix}_comp_cor"))).count();
+        let numbered = (0..described).map(|i| format!("{prefix}_comp_cor_{i:02}"));
+        if *prefix == 'a' {
+            let numbered: Vec<String> = numbered.collect();
+            let mask_of = |name: &String| {
+                let of = table.components.iter().find(|(n, _)| n == name).and_then(|(_, m)| m.as_deref());
+                of.ok_or_else(|| table.content("JSON beside the table", format!("the mask of {name}"), "none"))
+            };
+            for mask in masks {
+                let mut of_mask = vec![];
+                for name in &numbered {
+                    if mask_of(name)? == *mask {
+                        of_mask.push(name.clone());
+                    }
+                }
+                chosen.extend(of_mask.into_iter().take(most));
+            }
+        } else {
+            chosen.extend(numbered.take(most));
+        }
+    }
+    if chosen.is_empty() {
+        return Err(table.lacks("CompCor components of the chosen kind"));
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod scrub_tests {
+    use super::*;
+
+    #[test]
+    fn short_stretches_go_with_their_neighbours() {
+        // Kept stretches: 0-2 (3 frames), 4-8 (5), 10-12 (3), 14-19 (6).
+        assert_eq!(without_short_segments(&[3, 9, 13], 20, 5), [0, 1, 2, 3, 9, 10, 11, 12, 13]);
+        assert_eq!(without_short_segments(&[3, 9, 13], 20, 0), [3, 9, 13]);
+        assert_eq!(without_short_segments(&[], 3, 5), [0usize; 0]);
+        assert_eq!(without_short_segments(&[17], 20, 5), [17, 18, 19]);
     }
 }

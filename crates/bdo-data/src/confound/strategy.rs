@@ -8,18 +8,14 @@ use super::Scrub;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expansion {
-    /// The regressor alone.
     Basic,
-    /// And its square.
     Power2,
-    /// And its first difference.
     Derivatives,
     /// All of these and the square of the difference: 24 motion parameters.
     Full,
 }
 
 impl Expansion {
-    /// Endings of the column names, the bare one included.
     pub(super) fn suffixes(self) -> &'static [&'static str] {
         match self {
             Self::Basic => &[""],
@@ -30,7 +26,6 @@ impl Expansion {
     }
 }
 
-/// Which `CompCor` components are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompCorKind {
@@ -38,11 +33,8 @@ pub enum CompCorKind {
     AnatCombined,
     /// Anatomical, from each mask.
     AnatSeparated,
-    /// Temporal.
     Temporal,
-    /// Temporal and anatomical of the joint mask.
     TemporalAnatCombined,
-    /// Temporal and anatomical of each mask.
     TemporalAnatSeparated,
 }
 
@@ -56,59 +48,38 @@ pub enum AromaKind {
     Basic,
 }
 
-/// What to regress out and which frames to censor.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strategy {
-    /// Head motion.
     pub motion: Option<Expansion>,
     /// Mean signals of white matter and fluid.
     pub wm_csf: Option<Expansion>,
-    /// Mean signal of the brain.
     pub global_signal: Option<Expansion>,
     /// Slow cosines, where the table has them.
     pub high_pass: bool,
-    /// `CompCor` components.
     pub compcor: Option<CompCorKind>,
     /// At most so many components a mask; `None` takes all.
     pub n_compcor: Option<usize>,
-    /// ICA-AROMA.
     pub ica_aroma: Option<AromaKind>,
-    /// Censoring of frames with high motion.
     pub scrub: Option<Scrub>,
-    /// Whether the regressors are centred on the kept frames.
     pub demean: bool,
     /// Columns by name, whatever else is asked for; `cosine*` stands for all whose names begin so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
 
-/// What is asked for beyond a preset, or without one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Additions {
-    /// Terms of the mean signal of the brain.
     pub global_signal: Option<Expansion>,
     /// At most so many `CompCor` components per mask.
     pub n_compcor: Option<usize>,
-    /// Further columns by name.
     pub columns: Vec<String>,
 }
 
 impl Strategy {
     /// Nothing but the censoring of unsteady frames.
     pub fn nothing() -> Self {
-        Self {
-            motion: None,
-            wm_csf: None,
-            global_signal: None,
-            high_pass: false,
-            compcor: None,
-            n_compcor: None,
-            ica_aroma: None,
-            scrub: None,
-            demean: true,
-            columns: vec![],
-        }
+        Self { demean: true, ..Self::default() }
     }
 
     /// A preset and what is added to it; `None` where neither asks for anything.
@@ -148,10 +119,8 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// Every preset.
     pub const ALL: [Self; 5] = [Self::Simple, Self::Scrubbing, Self::Compcor, Self::IcaAroma, Self::ThirtySix];
 
-    /// As typed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simple => "simple",
@@ -162,7 +131,6 @@ impl Preset {
         }
     }
 
-    /// What it stands for.
     pub fn strategy(self) -> Strategy {
         let with_cosines = Strategy { high_pass: true, ..Strategy::nothing() };
         let motion = Some(Expansion::Full);

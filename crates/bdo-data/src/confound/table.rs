@@ -13,17 +13,15 @@ const MOST_BYTES: u64 = 256 << 20;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConfoundTable {
     path: String,
-    names: Vec<String>,
+    pub names: Vec<String>,
     columns: Vec<Vec<f64>>,
     by_name: HashMap<String, usize>,
     /// For each component described in the JSON, in its order: its name and the mask it was computed in.
     pub(super) components: Vec<(String, Option<String>)>,
-    /// BLAKE3 of the table's bytes.
     pub blake3: String,
 }
 
 impl ConfoundTable {
-    /// Reads the table, and the JSON of the same name where there is one.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let size = std::fs::metadata(path).in_file("read", path)?.len();
         let name = path.display().to_string();
@@ -39,7 +37,6 @@ impl ConfoundTable {
         Self::parse(&name, &durable::read(path)?, json.as_deref())
     }
 
-    /// Parses the table and its JSON; `path` is for messages.
     pub fn parse(path: &str, tsv: &[u8], json: Option<&[u8]>) -> Result<Self, ReadError> {
         let text = std::str::from_utf8(tsv)
             .map_err(|e| content(path, "text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
@@ -75,17 +72,10 @@ impl ConfoundTable {
         Ok(Self { path: path.to_owned(), names, columns, by_name, components, blake3 })
     }
 
-    /// Number of rows.
     pub fn frames(&self) -> usize {
         self.columns.first().map_or(0, Vec::len)
     }
 
-    /// The header.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// A column as it stands, NaN where it has no number.
     pub fn column(&self, name: &str) -> Option<&[f64]> {
         self.by_name.get(name).map(|i| self.columns[*i].as_slice())
     }

@@ -1,22 +1,14 @@
-//! Which person goes to which part.
+//! Which person goes to which part, with people of a like label spread evenly over the parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Division;
 use super::split::{HELD_OUT_FRACTION, SITE_GROUPS, Scheme, SplitError, SplitSpec};
-use super::{Division, Strata};
-use crate::participants::Participants;
+use crate::participants::{Label, Participants};
 use crate::random;
 
 /// Fewest people of a class, or of everything, that a split makes sense for: one in each part.
 const LEAST_PEOPLE: usize = 5;
-
-/// The parts, each sorted.
-pub(super) struct Assigned {
-    pub(super) train: Vec<String>,
-    pub(super) validation: Vec<String>,
-    pub(super) test: Vec<String>,
-    pub(super) excluded: Vec<String>,
-}
 
 /// People who stay together: a family, or a single person.
 struct Unit {
@@ -24,8 +16,12 @@ struct Unit {
     stratum: usize,
 }
 
-/// Divides the people of a table of labels; families and sites are those of the division.
-pub(super) fn assign(division: &Division<'_>, labels: &Participants, spec: &SplitSpec) -> Result<Assigned, SplitError> {
+/// Training, validation, test and excluded people of a table of labels, each sorted; families and sites are those of the division.
+pub(super) fn assign(
+    division: &Division<'_>,
+    labels: &Participants,
+    spec: &SplitSpec,
+) -> Result<[Vec<String>; 4], SplitError> {
     let mut persons = eligible(division, labels, spec)?;
     persons.sort();
     let everybody: BTreeSet<String> = labels.subjects().map(str::to_owned).collect();
@@ -61,7 +57,7 @@ pub(super) fn assign(division: &Division<'_>, labels: &Participants, spec: &Spli
     test.sort();
     let used: BTreeSet<&String> = train.iter().chain(&validation).chain(&test).collect();
     let excluded = everybody.iter().filter(|s| !used.contains(s)).cloned().collect();
-    Ok(Assigned { train, validation, test, excluded })
+    Ok([train, validation, test, excluded])
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -181,4 +177,86 @@ fn site_group(persons: &[Person], fold: usize) -> Result<BTreeSet<String>, Split
         smallest.1.insert(site.clone());
     }
     Ok(groups.swap_remove(fold).1)
+}
+
+/// Quantile bins of a number.
+const BINS: usize = 10;
+/// A bin with fewer people is merged with its neighbour.
+const LEAST_IN_BIN: usize = 5;
+
+/// The stratum of every person; `None` where the label is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strata(pub Vec<Option<usize>>);
+
+impl Strata {
+    /// Classes of a category, quantile bins of a number. A number with few values (a code such as 1 and 2) is a category.
+    pub fn of(label: &Label) -> Self {
+        match label {
+            Label::Category(values) => Self(classes(values)),
+            Label::Number(values) => {
+                let mut present: Vec<f64> = values.iter().copied().flatten().collect();
+                present.sort_by(f64::total_cmp);
+                let mut distinct = present.clone();
+                distinct.dedup();
+                if distinct.len() <= BINS {
+                    let of = |x: f64| distinct.partition_point(|d| *d < x);
+                    return Self(values.iter().map(|v| v.map(of)).collect());
+                }
+                let edges = bin_edges(&present);
+                Self(values.iter().map(|v| v.map(|x| edges.partition_point(|e| *e <= x))).collect())
+            }
+        }
+    }
+
+    pub fn single(people: usize) -> Self {
+        Self(vec![Some(0); people])
+    }
+}
+
+fn classes(values: &[Option<String>]) -> Vec<Option<usize>> {
+    let mut names: Vec<&str> = values.iter().flatten().map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    values.iter().map(|v| v.as_deref().map(|v| names.partition_point(|n| *n < v))).collect()
+}
+
+/// Inner edges of quantile bins over sorted values, without those that would leave a bin with too few people.
+fn bin_edges(sorted: &[f64]) -> Vec<f64> {
+    let mut edges: Vec<f64> = vec![];
+    let mut counted = 0;
+    for bin in 1..BINS {
+        let edge = sorted[bin * sorted.len() / BINS];
+        let below = sorted.partition_point(|x| *x < edge);
+        if below - counted >= LEAST_IN_BIN && sorted.len() - below >= LEAST_IN_BIN {
+            edges.push(edge);
+            counted = below;
+        }
+    }
+    edges
+}
+
+#[cfg(test)]
+mod strata_tests {
+    use super::*;
+
+    #[test]
+    fn bins_have_at_least_five_members() {
+        for n in [11, 23, 50, 51, 97, 200] {
+            let values: Vec<Option<f64>> =
+                (0..n).map(|i| Some(f64::from((i * i) % 37) + f64::from(i) * 0.001)).collect();
+            let Strata(strata) = Strata::of(&Label::Number(values));
+            let bins = strata.iter().flatten().max().copied().unwrap_or(0) + 1;
+            for bin in 0..bins {
+                let members = strata.iter().flatten().filter(|s| **s == bin).count();
+                assert!(members >= LEAST_IN_BIN || bins == 1, "{n} people: bin {bin} of {bins} has {members}");
+            }
+            assert!(bins <= BINS);
+        }
+    }
+
+    #[test]
+    fn codes_are_classes_and_missing_stays_missing() {
+        let label = Label::Number(vec![Some(1.0), Some(2.0), None, Some(1.0)]);
+        assert_eq!(Strata::of(&label).0, [Some(0), Some(1), None, Some(0)]);
+    }
 }

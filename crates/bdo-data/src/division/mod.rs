@@ -4,21 +4,21 @@
 //! were scanned. Everything that divides people gets its [`Split`]s from one, so no verb can put relatives on two sides.
 
 mod assign;
-mod content;
 mod split;
-mod strata;
 
-use std::borrow::Cow;
-
-use crate::cohort::{Cohort, CohortError};
-use crate::participants::{ColumnNote, Participants};
-
-pub use content::ScanContent;
-use split::SplitSpec;
+pub use assign::Strata;
 pub use split::{
     HELD_OUT_FRACTION, SITE_GROUPS, Scheme, Split, SplitError, SplitManifest, TestPeople, TrainPeople, ValidationPeople,
 };
-pub use strata::Strata;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use split::SplitSpec;
+
+use crate::cohort::{Cohort, CohortError};
+use crate::participants::{ColumnNote, Participants};
 
 /// Spellings of the family column, in lower case and without separators, the preferred one first.
 const FAMILY_COLUMNS: [&str; 2] = ["familyid", "family"];
@@ -94,7 +94,6 @@ impl<'a> Division<'a> {
         Ok(Split::new(spec, assigned))
     }
 
-    /// Random splits by one target, one for each seed.
     pub fn random(&self, target: &str, seeds: &[u64]) -> Result<SplitManifest, SplitError> {
         let one = |seed: &u64| self.split(Some(target), Scheme::Random, *seed);
         Ok(self.manifest(seeds.iter().map(one).collect::<Result<_, _>>()?))
@@ -106,7 +105,6 @@ impl<'a> Division<'a> {
         folds.take_while(|split| !matches!(split, Err(SplitError::NoSuchFold { .. }))).collect()
     }
 
-    /// Splits of this division as they are kept in a file.
     pub fn manifest(&self, splits: Vec<Split>) -> SplitManifest {
         SplitManifest::new(&self.cohort_blake3, splits)
     }
@@ -121,17 +119,14 @@ impl<'a> Division<'a> {
         self.value(subject, self.family_column.as_deref()?)
     }
 
-    /// All scans by their content.
     pub fn contents(&self) -> &[ScanContent] {
         &self.contents
     }
 
-    /// Names of scans of different people that are copies of each other.
     pub fn copies(&self) -> &[(String, String)] {
         &self.copies
     }
 
-    /// BLAKE3 of the cohort.
     pub fn cohort_blake3(&self) -> &str {
         &self.cohort_blake3
     }
@@ -142,7 +137,7 @@ impl<'a> Division<'a> {
 
     /// Joins families and people with copies of one scan. Without copies the family column is all that is needed.
     pub fn with_contents(mut self, contents: Vec<ScanContent>) -> Self {
-        let copies = content::copies(&contents);
+        let copies = copies(&contents);
         if !copies.is_empty() {
             // Everybody starts in a group of the family or alone; each pair of copies joins two groups.
             let own = |subject| {
@@ -179,6 +174,58 @@ fn family_column(people: &Participants) -> Option<&str> {
 /// The column of sites of a table, where it has one under a usual name.
 pub fn site_column(people: &Participants) -> Option<&'static str> {
     SITE_COLUMNS.into_iter().find(|name| people.columns().iter().any(|column| column == name))
+}
+
+/// A scan by its content, whatever it is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScanContent {
+    pub subject: String,
+    pub scan: String,
+    /// BLAKE3 of the series alone: names and times are left out, so that a renamed copy is still a copy.
+    pub series_blake3: String,
+    /// BLAKE3 of the source file; empty where there was none.
+    pub source_blake3: String,
+    /// BLAKE3 of the stored batch, as models list the scans they were trained on.
+    pub batch_blake3: String,
+}
+
+impl ScanContent {
+    pub fn of_cohort(cohort: &Cohort) -> Result<Vec<Self>, CohortError> {
+        (0..cohort.len())
+            .into_par_iter()
+            .map(|i| {
+                let entry = &cohort.index()[i];
+                Ok(Self {
+                    subject: entry.id.subject.clone(),
+                    scan: entry.id.to_string(),
+                    // Read, and so verified, also where the index has the hash.
+                    series_blake3: cohort.scan(i)?.series_blake3(),
+                    source_blake3: entry.source_blake3.clone(),
+                    batch_blake3: entry.blake3.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// Hashes that a copy shares with its original.
+    pub fn hashes(&self) -> impl Iterator<Item = &str> {
+        [&self.series_blake3, &self.source_blake3].into_iter().map(String::as_str).filter(|hash| !hash.is_empty())
+    }
+}
+
+/// Pairs of scans of different people with the same content, the original first.
+fn copies(contents: &[ScanContent]) -> Vec<(&ScanContent, &ScanContent)> {
+    let mut first: BTreeMap<&str, &ScanContent> = BTreeMap::new();
+    let mut copies = vec![];
+    for content in contents {
+        for hash in content.hashes() {
+            let original = *first.entry(hash).or_insert(content);
+            if original.subject != content.subject && !copies.contains(&(original, content)) {
+                copies.push((original, content));
+            }
+        }
+    }
+    copies
 }
 
 #[cfg(test)]

@@ -2,48 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::assign::Assigned;
-
 /// Share of the people that is tested, and again that selects.
 pub const HELD_OUT_FRACTION: f64 = 0.2;
 
-/// Groups of sites in leave-site-out.
 pub const SITE_GROUPS: usize = 5;
 
 /// Why people cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum SplitError {
-    /// No such label.
     #[error("expected a label column {column:?}, found {}", .found.join(", "))]
     NoColumn { column: String, found: Vec<String> },
-    /// Not enough people with the label.
     #[error("expected at least {expected} people with a value of {target:?}, found {found}")]
     TooFew { target: String, expected: usize, found: usize },
-    /// Not enough sites to leave one out.
     #[error("expected at least 2 sites to leave one out, found {found}")]
     TooFewSites { found: usize },
-    /// A fold that does not exist.
     #[error("expected a fold below {folds}, found {fold}")]
     NoSuchFold { fold: usize, folds: usize },
 }
 
-/// How people are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {
     /// Six to two to two at random.
     Random,
     /// Another share of the people selects, and again is tested, than [`HELD_OUT_FRACTION`]: what pre-training uses.
-    HoldOut {
-        /// The share in percent.
-        percent: u32,
-    },
+    HoldOut { percent: u32 },
     /// Test on one of [`SITE_GROUPS`] groups of sites, train and select on the others.
-    LeaveSiteOut {
-        /// Which group is tested.
-        fold: usize,
-    },
+    LeaveSiteOut { fold: usize },
 }
 
 /// What decides a split, besides the people.
@@ -51,7 +36,6 @@ pub enum Scheme {
 pub(super) struct SplitSpec {
     /// The label that is stratified by and whose missing values exclude a person; none for pre-training.
     pub(super) target: Option<String>,
-    /// Column of families, whose members stay together.
     pub(super) family_column: Option<String>,
     pub(super) site_column: Option<String>,
     pub(super) scheme: Scheme,
@@ -77,12 +61,10 @@ pub struct TestPeople(Vec<String>);
 macro_rules! people {
     ($($name:ident),*) => {$(
         impl $name {
-            /// Their identifiers, sorted.
             pub fn subjects(&self) -> &[String] {
                 &self.0
             }
 
-            /// Whether a person is one of them.
             pub fn contains(&self, subject: &str) -> bool {
                 self.0.binary_search_by(|s| s.as_str().cmp(subject)).is_ok()
             }
@@ -95,11 +77,8 @@ people!(TrainPeople, ValidationPeople, TestPeople);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     spec: SplitSpec,
-    /// May be fitted on.
     pub train: TrainPeople,
-    /// Select.
     pub validation: ValidationPeople,
-    /// Scored once.
     pub test: TestPeople,
     /// In none of the three: no value of the target, or family of a tested person at another site.
     pub excluded: Vec<String>,
@@ -108,30 +87,27 @@ pub struct Split {
 }
 
 impl Split {
-    pub(super) fn new(spec: SplitSpec, assigned: Assigned) -> Self {
+    pub(super) fn new(spec: SplitSpec, [train, validation, test, excluded]: [Vec<String>; 4]) -> Self {
         let mut split = Self {
             spec,
-            train: TrainPeople(assigned.train),
-            validation: ValidationPeople(assigned.validation),
-            test: TestPeople(assigned.test),
-            excluded: assigned.excluded,
+            train: TrainPeople(train),
+            validation: ValidationPeople(validation),
+            test: TestPeople(test),
+            excluded,
             blake3: String::new(),
         };
         split.blake3 = split.content_blake3();
         split
     }
 
-    /// The label that was stratified by; none for pre-training.
     pub fn target(&self) -> Option<&str> {
         self.spec.target.as_deref()
     }
 
-    /// How people were divided.
     pub fn scheme(&self) -> Scheme {
         self.spec.scheme
     }
 
-    /// Which of the repetitions.
     pub fn seed(&self) -> u64 {
         self.spec.seed
     }
@@ -151,16 +127,13 @@ impl Split {
 /// Splits of several targets and seeds over one cohort, shared by every method that is compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitManifest {
-    /// Hash of the cohort the people are of.
     pub cohort_blake3: String,
-    /// One split per target, scheme and seed.
     pub splits: Vec<Split>,
     /// BLAKE3 over the splits' hashes and the cohort's.
     pub blake3: String,
 }
 
 impl SplitManifest {
-    /// Puts the splits of a cohort together.
     pub fn new(cohort_blake3: &str, splits: Vec<Split>) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(cohort_blake3.as_bytes());

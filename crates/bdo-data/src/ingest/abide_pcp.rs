@@ -1,26 +1,21 @@
 //! ABIDE and ADHD-200 as the Preprocessed Connectomes Project gives them: `SITE_00ID_rois_ATLAS.1D`, or Athena's
 //! `sfnwmrda00ID_session_1_rest_1_ATLAS_TCs.1D`, and phenotypic tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::image_run::Parcellation;
-use super::plan::{Reading, SourceFile};
+use super::plan::Reading;
 use super::recipe::Recipe;
-use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
 use super::sources::Sources;
-use super::table_run::TableCompanions;
-use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, columns, files, series_folder};
+use super::{IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, columns, files};
 use crate::cohort::Rejection;
 use crate::participants::{ColumnNote, Participants};
 use crate::problem::Problem;
 use crate::region::Region;
 use crate::scan::ScanId;
 
-/// Spelling of a missing value in the phenotypic tables.
 const MISSING: [&str; 6] = ["-9999", "-9999.0", "-999", "-999.0", "no_filename", "pending"];
-/// Names of the phenotypic table.
 const TABLES: [&str; 5] = [
     "phenotypic.tsv",
     "phenotypic.csv",
@@ -33,7 +28,6 @@ pub(super) fn is_scan(path: &Path) -> bool {
     files::ending(path) == "1d" && Named::of(path).is_some()
 }
 
-/// What a file name says.
 struct Named {
     /// As `FILE_ID` of the phenotypic table spells it: `Pitt_0050003`.
     file_id: String,
@@ -79,49 +73,37 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     }
     let mut people = people(sources, options, first.athena)?;
     add_plain_labels(&mut people);
-    let regions = regions(source, &scans, &first.atlas, options)?;
-    let mut warnings = vec![];
+    let dropped = options.drop_volumes.unwrap_or(if first.athena { 0 } else { UNSTEADY_VOLUMES });
+    let mut plan = IngestPlan {
+        regions: regions(source, &scans, &first.atlas, options)?,
+        atlas_name: first.atlas,
+        recipe: Recipe::of(dropped, &options.wishes),
+        ..IngestPlan::default()
+    };
     let own = |path: &Path| {
         let Some(named) = Named::of(path) else { return ScanId::of_subject(files::stem(path)) };
-        let row = row_of_file(&people, &named.file_id);
-        let subject = row.and_then(|r| people.subjects().nth(r));
+        let subject = row_of_file(&people, &named.file_id).and_then(|r| people.subjects().nth(r));
         let subject = subject.map_or_else(|| bare_number(&named.file_id), str::to_owned);
         ScanId { subject, session: named.session, task: None, run: named.run }
     };
-    let mut planned = vec![];
-    for chosen in sources.one_per_scan(&scans, own, &mut warnings) {
-        let name = files::relative(source, &chosen.path);
-        let file_id = Named::of(&chosen.path).map(|n| n.file_id).unwrap_or_default();
+    plan.files = sources.planned(&scans, Reading::Table, own, options, &mut plan.warnings);
+    for file in &mut plan.files {
+        let file_id = Named::of(&file.path).map(|n| n.file_id).unwrap_or_default();
         let row = row_of_file(&people, &file_id);
         let of_name = || file_id.rsplit_once('_').map(|(site, _)| site.to_uppercase());
-        let site = row.and_then(|r| people.get(r, "site")).map(str::to_owned).or_else(of_name);
-        let tr_seconds = match chosen.problem {
-            Some(problem) => Err(Rejection::of(&name, problem)),
-            None => repetition_time(&people, row, &chosen.path, &name, options.tr_seconds),
-        };
-        let reading = Reading::Table(TableCompanions::default());
-        planned.push(SourceFile { path: chosen.path, name, id: chosen.id, site, tr_seconds, reading });
+        file.site = row.and_then(|r| people.get(r, "site")).map(str::to_owned).or_else(of_name);
+        let stated = row.and_then(|r| people.get(r, "TR"));
+        let beside = file.tr_seconds.clone();
+        file.tr_seconds =
+            beside.and_then(|beside| repetition_time(stated, beside).map_err(|p| Rejection::of(&file.name, p)));
     }
-    let nobody = planned.iter().filter(|f| people.row_of(&f.id.subject).is_none()).count();
+    let nobody = plan.files.iter().filter(|f| people.row_of(&f.id.subject).is_none()).count();
     if nobody > 0 {
-        warnings.push(format!("{nobody} of {} scans are of people without a row in a phenotypic table", planned.len()));
+        let all = plan.files.len();
+        plan.warnings.push(format!("{nobody} of {all} scans are of people without a row in a phenotypic table"));
     }
-    let dropped = if first.athena { 0 } else { UNSTEADY_VOLUMES };
-    Ok(IngestPlan {
-        format: Format::AbidePcp,
-        atlas_name: first.atlas,
-        regions,
-        files: planned,
-        participants: people,
-        parcellation: Parcellation::Done,
-        recipe: Recipe::of(options.drop_volumes.unwrap_or(dropped), &options.wishes),
-        assume_affine: false,
-        source_dataset: None,
-        tr_seconds: None,
-        rejected: vec![],
-        warnings,
-        remarks: Remarks::default(),
-    })
+    plan.participants = people;
+    Ok(plan)
 }
 
 /// The phenotypic tables: the one given, one with a usual name, or, as ADHD-200 has one for each site, all there are.
@@ -175,86 +157,57 @@ fn bare_number(file_id: &str) -> String {
     digits.parse::<u64>().map_or_else(|_| file_id.to_owned(), |n| n.to_string())
 }
 
-/// From the phenotypic table, a sidecar or `--tr`.
-fn repetition_time(
-    people: &Participants,
-    row: Option<usize>,
-    path: &Path,
-    name: &str,
-    given: Option<f64>,
-) -> Result<RepetitionTime, Rejection> {
-    let reject = |expected: &str, found: &str| Rejection::of(name, Problem::new("repetition time", expected, found));
-    let beside = series_folder::stated_time(path, name, given)?;
-    match row.and_then(|r| people.get(r, "TR")) {
-        Some(text) => match text.parse::<f64>() {
-            Ok(tr) => Ok(RepetitionTime { stated: Some(tr), ..beside }),
-            Err(_) if given.is_some() => Ok(beside),
-            Err(_) => Err(reject("a number of seconds in the phenotypic table", text)),
-        },
-        None if beside.stated.is_none() && given.is_none() => {
-            Err(reject("TR in the phenotypic table, --tr, or a --manifest", "none of them"))
+/// From the phenotypic table, else what sidecar and `--tr` say.
+fn repetition_time(stated: Option<&str>, beside: RepetitionTime) -> Result<RepetitionTime, Problem> {
+    let problem = |expected: &str, found: &str| Err(Problem::new("repetition time", expected, found));
+    match stated.map(|text| (text, text.parse::<f64>())) {
+        Some((_, Ok(tr))) => Ok(RepetitionTime { stated: Some(tr), ..beside }),
+        Some((text, Err(_))) if beside.given.is_none() => problem("a number of seconds in the phenotypic table", text),
+        None if beside.stated.is_none() && beside.given.is_none() => {
+            problem("TR in the phenotypic table, --tr, or a --manifest", "none of them")
         }
-        None => Ok(beside),
+        _ => Ok(beside),
     }
 }
 
 /// Adds columns with the names and spellings other datasets use, computed from the coded ones, which stay.
 fn add_plain_labels(people: &mut Participants) {
-    let note = |description: &str, units: Option<&str>, levels: &[(&str, &str)]| ColumnNote {
-        description: Some(description.to_owned()),
-        units: units.map(str::to_owned),
-        levels: levels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<BTreeMap<_, _>>(),
+    type Value = fn(&str) -> Option<String>;
+    let copied: Value = |text| Some(text.to_owned());
+    let adhd: Value = |text| {
+        let value = text.parse::<f64>().ok().filter(|x| (0.0..=3.0).contains(x))?;
+        Some(if value == 0.0 { "control" } else { "adhd" }.to_owned())
     };
-    let number = |people: &Participants, row: usize, column: &str| people.get(row, column)?.parse::<f64>().ok();
-    let code = |people: &Participants, row: usize, column: &str, names: [&str; 2]| {
-        let value = number(people, row, column)?;
-        [1.0, 2.0].iter().position(|c| *c == value).map(|i| names[i].to_owned())
-    };
-    let copy =
-        |column: &'static str| move |people: &Participants, row: usize| people.get(row, column).map(str::to_owned);
-    let has = |people: &Participants, column: &str| people.columns().iter().any(|c| c == column);
-    if has(people, "SITE_ID") {
-        people.derive("site", note("Acquisition site, from SITE_ID", None, &[]), copy("SITE_ID"));
+    let (years, sexes) = (Some("years"), &[("F", "female"), ("M", "male")][..]);
+    let control = ("control", "typically developing");
+    let autism = [("autism", "autism spectrum disorder"), control];
+    let attention = [("adhd", "attention deficit hyperactivity disorder"), control];
+    // Column, the one it is from, what it is, units, levels, and value. ADHD-200 codes sex and diagnosis from 0.
+    let columns: [(&str, &str, &str, Option<&str>, &[(&str, &str)], Value); 9] = [
+        ("site", "SITE_ID", "Acquisition site", None, &[], copied),
+        ("age", "AGE_AT_SCAN", "Age at the scan", years, &[], copied),
+        ("sex", "SEX", "Sex", None, sexes, |text| of_code(text, 1.0, ["M", "F"])),
+        ("diagnosis", "DX_GROUP", "Diagnosis", None, &autism, |text| of_code(text, 1.0, ["autism", "control"])),
+        ("age", "Age", "Age", years, &[], copied),
+        ("sex", "Gender", "Sex", None, sexes, |text| of_code(text, 0.0, ["F", "M"])),
+        ("diagnosis", "DX", "Diagnosis", None, &attention, adhd),
+        ("site", "Site", "Acquisition site", None, &[], copied),
+        ("mean_fd", "func_mean_fd", "Mean framewise displacement", Some("mm"), &[], copied),
+    ];
+    for (column, from, what, units, levels, value) in columns {
+        if people.columns().iter().any(|c| c == from) {
+            let note = ColumnNote {
+                description: Some(format!("{what}, from {from}")),
+                units: units.map(str::to_owned),
+                levels: levels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            };
+            people.derive(column, note, |people, row| value(people.get(row, from)?));
+        }
     }
-    if has(people, "AGE_AT_SCAN") {
-        people.derive("age", note("Age at the scan, from AGE_AT_SCAN", Some("years"), &[]), copy("AGE_AT_SCAN"));
-    }
-    if has(people, "SEX") {
-        let levels = [("F", "female"), ("M", "male")];
-        people.derive("sex", note("Sex, from SEX", None, &levels), |p, r| code(p, r, "SEX", ["M", "F"]));
-    }
-    if has(people, "DX_GROUP") {
-        let levels = [("autism", "autism spectrum disorder"), ("control", "typically developing")];
-        people.derive("diagnosis", note("Diagnosis, from DX_GROUP", None, &levels), |p, r| {
-            code(p, r, "DX_GROUP", ["autism", "control"])
-        });
-    }
-    // ADHD-200 codes sex and diagnosis from 0.
-    if has(people, "Age") {
-        people.derive("age", note("Age, from Age", Some("years"), &[]), copy("Age"));
-    }
-    if has(people, "Gender") {
-        let levels = [("F", "female"), ("M", "male")];
-        people.derive("sex", note("Sex, from Gender", None, &levels), |p, r| {
-            let value = number(p, r, "Gender")?;
-            [0.0, 1.0].iter().position(|c| *c == value).map(|i| ["F", "M"][i].to_owned())
-        });
-    }
-    if has(people, "DX") {
-        let levels = [("adhd", "attention deficit hyperactivity disorder"), ("control", "typically developing")];
-        people.derive("diagnosis", note("Diagnosis, from DX", None, &levels), |p, r| {
-            let value = number(p, r, "DX")?;
-            (0.0..=3.0).contains(&value).then(|| if value == 0.0 { "control" } else { "adhd" }.to_owned())
-        });
-    }
-    if has(people, "Site") {
-        people.derive("site", note("Acquisition site, from Site", None, &[]), copy("Site"));
-    }
-    if has(people, "func_mean_fd") {
-        people.derive(
-            "mean_fd",
-            note("Mean framewise displacement, from func_mean_fd", Some("mm"), &[]),
-            copy("func_mean_fd"),
-        );
-    }
+}
+
+/// The name of a code that counts from `first`.
+fn of_code(text: &str, first: f64, names: [&str; 2]) -> Option<String> {
+    let code = text.parse::<f64>().ok()?;
+    [first, first + 1.0].iter().position(|c| *c == code).map(|i| names[i].to_owned())
 }

@@ -1,29 +1,21 @@
 //! A tree of BIDS derivatives into a plan.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::image_run::{ImageCompanions, Parcellation};
 use super::plan::{Reading, SourceFile};
 use super::recipe::Recipe;
-use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
 use super::series_folder::as_number;
 use super::sources::Sources;
-use super::table_run::TableCompanions;
 use super::{
-    Format, IngestError, IngestOptions, IngestPlan, RunTables, UNSTEADY_VOLUMES, cifti_folder, files, nifti_folder,
-    series_folder,
+    IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, cifti_folder, files, nifti_folder, series_folder,
 };
-use crate::bids::{self, BidsFile, Kind, Run, SpaceWish, Tree, Wanted};
-use crate::cifti::CiftiLabels;
+use crate::bids::{self, BidsFile, Companions, Kind, Run, SpaceWish, Tree, Wanted};
 use crate::cohort::Rejection;
-use crate::nifti::Limits;
 use crate::participants::Participants;
 use crate::problem::Problem;
-use crate::region::Region;
 
-/// Whether a source is a BIDS tree with something to read.
 pub(super) fn is_one(source: &Path, found: &[PathBuf]) -> bool {
     let tree = Tree::of(source, found);
     let described = found.iter().any(|f| files::name(f) == "dataset_description.json");
@@ -57,57 +49,35 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     let tree = Tree::of(source, found);
     let kind = kind(&tree, options)?;
     let mut wanted = wanted(kind, options);
-    let mut warnings = vec![];
-    let mut parcellation = Parcellation::Done;
-    let (atlas_name, regions) = match kind {
-        Kind::Images => {
+    let mut plan = IngestPlan::default();
+    match (kind, &options.atlas) {
+        (Kind::Images, _) => {
             let atlas = nifti_folder::atlas(source, options)?;
-            warnings.extend(atlas.warnings.clone());
             wanted.space = wanted.space.or_else(|| atlas.space.as_deref().map(SpaceWish::parse));
-            let named = (files::stem_of_image(&atlas.path), atlas.regions.clone());
-            parcellation = Parcellation::Volume(Arc::new(atlas), Arc::default());
-            named
+            plan.take_image(atlas);
         }
-        Kind::Surfaces => surface_regions(&tree, &mut wanted, options, &mut parcellation, &mut warnings)?,
-        Kind::Tables => table_regions(source, &tree, &mut wanted, options, &mut warnings)?,
-    };
+        (Kind::Surfaces, Some(atlas)) if wanted.dense => plan.take_surface(atlas)?,
+        _ => take_columns(&mut plan, &tree, &mut wanted, options)?,
+    }
     let runs = bids::runs(&tree, &wanted);
     if runs.is_empty() {
-        return Err(IngestError::source(
-            source,
-            expected_files(kind, &wanted),
-            format!("none among {} files{}", found.len(), asked_for(options)),
-        ));
+        let found = format!("none among {} files{}", found.len(), asked_for(options));
+        return Err(IngestError::source(source, expected_files(&wanted), found));
     }
-    warnings.extend(versions(&runs));
-    let recipe = recipe(source, &runs, kind, wanted.dense, options)?;
-    let participants = people(source, options)?;
-    let without = runs.iter().filter(|r| r.confounds.is_none()).count();
-    if kind != Kind::Tables && recipe.denoise.is_none() && without < runs.len() {
-        warnings.push("confounds are there but nothing is regressed out of the images; see --denoise".into());
+    plan.warnings.extend(versions(&runs));
+    plan.recipe = recipe(source, &runs, &wanted, options)?;
+    plan.participants = people(source, options)?;
+    let without = runs.iter().filter(|r| r.beside.confounds.is_none()).count();
+    if kind != Kind::Tables && plan.recipe.denoise.is_none() && without < runs.len() {
+        plan.warnings.push("confounds are there but nothing is regressed out of the images; see --denoise".into());
     }
-    if kind == Kind::Images && options.mask.is_none() && runs.iter().all(|r| r.mask.is_none()) {
-        warnings.push("no run has a brain mask: regions are taken as far as the image goes; see --mask".into());
+    if kind == Kind::Images && options.mask.is_none() && runs.iter().all(|r| r.beside.mask.is_none()) {
+        plan.warnings.push("no run has a brain mask: regions are taken as far as the image goes; see --mask".into());
     }
-    let mut planned: Vec<SourceFile> = runs.into_iter().map(|run| planned(source, &tree, run, kind, options)).collect();
-    series_folder::site_from_table(&mut planned, &participants);
+    plan.files = runs.into_iter().map(|run| planned(&tree, run, kind, options)).collect();
     let description = files::beside(source, &["dataset_description.json"]);
-    let source_dataset = description.and_then(|d| serde_json::from_slice(&std::fs::read(d).ok()?).ok());
-    Ok(IngestPlan {
-        format: Format::Bids,
-        atlas_name,
-        parcellation,
-        regions,
-        files: planned,
-        participants,
-        recipe,
-        assume_affine: options.assume_affine,
-        source_dataset,
-        tr_seconds: None,
-        rejected: vec![],
-        warnings,
-        remarks: Remarks::default(),
-    })
+    plan.source_dataset = description.and_then(|d| serde_json::from_slice(&std::fs::read(d).ok()?).ok());
+    Ok(plan)
 }
 
 /// What to read: images or surfaces if there is an atlas to read them with, else tables, else parcellated surfaces.
@@ -135,27 +105,21 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
     if !bids::atlases(tree, Kind::Tables).is_empty() {
         return Ok(Kind::Tables);
     }
-    if tree.files().iter().any(|f| f.name.ending == ".ptseries.nii") {
+    if tree.files.iter().any(|f| f.name.ending == ".ptseries.nii") {
         return Ok(Kind::Surfaces);
     }
-    Err(IngestError::source(tree.root(), "--atlas FILE to make region series of the images with", "none"))
+    Err(IngestError::source(&tree.root, "--atlas FILE to make region series of the images with", "none"))
 }
 
 /// What is done to the series. Who has denoised images has also left out the unsteady volumes, so that nothing is dropped by
 /// default, and regressing out confounds once more would be wrong.
-fn recipe(
-    source: &Path,
-    runs: &[Run],
-    kind: Kind,
-    dense: bool,
-    options: &IngestOptions,
-) -> Result<Recipe, IngestError> {
-    let denoised = kind != Kind::Tables && runs.iter().any(Run::is_denoised);
-    let default_dropped = match kind {
+fn recipe(source: &Path, runs: &[Run], wanted: &Wanted, options: &IngestOptions) -> Result<Recipe, IngestError> {
+    let denoised = wanted.kind != Kind::Tables && runs.iter().any(Run::is_denoised);
+    let default_dropped = match wanted.kind {
         Kind::Tables => 0,
         _ if denoised => 0,
         Kind::Images => UNSTEADY_VOLUMES,
-        Kind::Surfaces => cifti_folder::default_dropped(dense),
+        Kind::Surfaces => cifti_folder::default_dropped(wanted.dense),
     };
     let recipe = Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes);
     if denoised && recipe.denoise.is_some() {
@@ -165,8 +129,8 @@ fn recipe(
     Ok(recipe)
 }
 
-fn expected_files(kind: Kind, wanted: &Wanted) -> &'static str {
-    match kind {
+fn expected_files(wanted: &Wanted) -> &'static str {
+    match wanted.kind {
         Kind::Images if wanted.aroma => {
             "images named sub-*_desc-smoothAROMAnonaggr_bold.nii.gz, which --denoise ica_aroma needs"
         }
@@ -176,55 +140,34 @@ fn expected_files(kind: Kind, wanted: &Wanted) -> &'static str {
     }
 }
 
-type Named = (String, Vec<Region>);
-
-fn surface_regions(
+/// The regions of parcellated surfaces, or of the headers of tables. Several parcellations need a choice.
+fn take_columns(
+    plan: &mut IngestPlan,
     tree: &Tree,
     wanted: &mut Wanted,
     options: &IngestOptions,
-    parcellation: &mut Parcellation,
-    warnings: &mut Vec<String>,
-) -> Result<Named, IngestError> {
-    if let Some(path) = options.atlas.as_ref().filter(|_| wanted.dense) {
-        let atlas = CiftiLabels::read(path, &Limits::default())?;
-        warnings.extend(atlas.warnings.clone());
-        let named = (files::stem_of_image(path), atlas.regions.clone());
-        *parcellation = Parcellation::Surface(Arc::new(atlas));
-        return Ok(named);
-    }
-    wanted.atlas = one_atlas(tree, Kind::Surfaces, options)?;
+) -> Result<(), IngestError> {
+    let known: Vec<&str> = bids::atlases(tree, wanted.kind).into_iter().collect();
+    wanted.atlas = match &options.atlas {
+        Some(name) => Some(name.to_string_lossy().into_owned()),
+        None if known.len() > 1 => {
+            return Err(IngestError::source(&tree.root, "one parcellation, or --atlas NAME", known.join(", ")));
+        }
+        None => known.first().map(|a| (*a).to_owned()),
+    };
     let runs = bids::runs(tree, wanted);
     let paths: Vec<&PathBuf> = runs.iter().map(|r| &r.file.path).collect();
-    let (name, regions) = cifti_folder::regions_of_parcels(tree.root(), &paths)?;
-    Ok((wanted.atlas.clone().unwrap_or(name), regions))
-}
-
-/// The parcellation asked for, or the only one there is.
-fn one_atlas(tree: &Tree, kind: Kind, options: &IngestOptions) -> Result<Option<String>, IngestError> {
-    if let Some(name) = &options.atlas {
-        return Ok(Some(name.to_string_lossy().into_owned()));
+    plan.atlas_name = wanted.atlas.clone().unwrap_or_default();
+    if wanted.kind == Kind::Tables {
+        let labels_only = IngestOptions { labels: options.labels.clone(), ..IngestOptions::default() };
+        plan.regions = series_folder::regions(&tree.root, &paths, &labels_only, &mut plan.warnings)?.1;
+    } else {
+        plan.regions = cifti_folder::regions_of_parcels(&tree.root, &paths)?;
+        if wanted.atlas.is_none() {
+            plan.atlas_name = "parcels".into();
+        }
     }
-    let known: Vec<&str> = bids::atlases(tree, kind).into_iter().collect();
-    if known.len() > 1 {
-        return Err(IngestError::source(tree.root(), "one parcellation, or --atlas NAME", known.join(", ")));
-    }
-    Ok(known.first().map(|a| (*a).to_owned()))
-}
-
-/// The regions of the tables' headers. Several parcellations need a choice.
-fn table_regions(
-    source: &Path,
-    tree: &Tree,
-    wanted: &mut Wanted,
-    options: &IngestOptions,
-    warnings: &mut Vec<String>,
-) -> Result<Named, IngestError> {
-    wanted.atlas = one_atlas(tree, Kind::Tables, options)?;
-    let runs = bids::runs(tree, wanted);
-    let paths: Vec<&PathBuf> = runs.iter().map(|r| &r.file.path).collect();
-    let labels_only = IngestOptions { labels: options.labels.clone(), ..IngestOptions::default() };
-    let (_, regions) = series_folder::regions(source, &paths, &labels_only, warnings)?;
-    Ok((wanted.atlas.clone().unwrap_or_default(), regions))
+    Ok(())
 }
 
 /// The people's table of the derivatives or of the dataset they were made from.
@@ -235,29 +178,26 @@ fn people(source: &Path, options: &IngestOptions) -> Result<Participants, Ingest
     Ok(table.map(|t| Participants::read(&t, &[])).transpose()?.unwrap_or_default())
 }
 
-fn planned(source: &Path, tree: &Tree, run: Run, kind: Kind, options: &IngestOptions) -> SourceFile {
+fn planned(tree: &Tree, run: Run, kind: Kind, options: &IngestOptions) -> SourceFile {
     let path = run.file.path.clone();
-    let name = path.strip_prefix(source).unwrap_or(&path).to_string_lossy().into_owned();
-    let unmasked = run.mask.is_none() && options.mask.is_some();
-    let problem = run.problem.filter(|p| !(unmasked && p.what == "brain mask"));
-    let stated = match problem {
+    let name = path.strip_prefix(&tree.root).unwrap_or(&path).to_string_lossy().into_owned();
+    let unmasked = run.beside.mask.is_none() && options.mask.is_some();
+    let stated = match run.problem.filter(|p| !(unmasked && p.what == "brain mask")) {
         Some(problem) => Err(problem),
-        None => stated(tree, &run.file, run.outliers.is_some(), options.tr_seconds),
+        None => stated(tree, &run.file, run.beside.outliers.is_some(), options.tr_seconds),
     };
-    let stated = stated.map_err(|problem| Rejection::of(&name, problem));
-    let (tr_seconds, dropped_before) = match stated {
-        Ok((tr, dropped)) => (Ok(tr), dropped),
-        Err(rejection) => (Err(rejection), 0),
+    let dropped_before = stated.as_ref().map_or(0, |(_, dropped)| *dropped);
+    let tr_seconds = stated.map(|(tr, _)| tr).map_err(|problem| Rejection::of(&name, problem));
+    // What lies beside files of another kind decides nothing.
+    let (reading, beside) = match kind {
+        Kind::Tables => (Reading::Table, Companions { mask: None, confounds: None, ..run.beside }),
+        Kind::Images => {
+            let mask = run.beside.mask.or_else(|| options.mask.clone());
+            (Reading::Volume, Companions { mask, coverage: None, ..run.beside })
+        }
+        Kind::Surfaces => (Reading::Surface, Companions { mask: None, coverage: None, ..run.beside }),
     };
-    let tables = RunTables { outliers: run.outliers, motion: run.motion };
-    let mask = run.mask.or_else(|| options.mask.clone());
-    let image = ImageCompanions { mask, confounds: run.confounds, space: run.space, run: tables.clone() };
-    let reading = match kind {
-        Kind::Tables => Reading::Table(TableCompanions { run: tables, coverage: run.coverage, dropped_before }),
-        Kind::Images => Reading::Volume(image),
-        Kind::Surfaces => Reading::Surface(ImageCompanions { mask: None, ..image }),
-    };
-    SourceFile { path, name, id: run.id, site: None, tr_seconds, reading }
+    SourceFile { path, name, id: run.id, site: None, tr_seconds, reading, beside, space: run.space, dropped_before }
 }
 
 /// Entities that tell the derivatives of one run apart.
@@ -276,7 +216,7 @@ fn stated(
     let number = |key: &str| metadata.get(key).and_then(as_number);
     let scrubbed = number("NumberOfVolumesDiscardedByMotionScrubbing").unwrap_or(0.0);
     if scrubbed > 0.0 && !has_outliers {
-        let found = format!("{scrubbed} frames taken out and no table of them");
+        let found = format_args!("{scrubbed} frames taken out and no table of them");
         return Err(Problem::new("frame times", "an outliers table beside a scrubbed series", found));
     }
     let dropped = number("NumberOfVolumesDiscardedByNonsteadyStatesDetector").unwrap_or(0.0);
@@ -298,7 +238,6 @@ fn stated(
     Ok((RepetitionTime { stated, given, assumed: None }, dropped))
 }
 
-/// The repetition time in the header of another derivative of the same run.
 fn time_in_headers(tree: &Tree, file: &BidsFile) -> Option<f64> {
     let same = |f: &&BidsFile| {
         f.name.ending.contains(".nii")
@@ -311,14 +250,13 @@ fn time_in_headers(tree: &Tree, file: &BidsFile) -> Option<f64> {
 
 /// The versions that were passed over, each said once.
 fn versions(runs: &[Run]) -> Vec<String> {
-    let mut said: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    let mut said: BTreeMap<String, usize> = BTreeMap::new();
     for (taken, others) in runs.iter().filter_map(|r| r.passed_over.as_ref()) {
         *said.entry(format!("{taken} is taken, not {}; --desc chooses another", others.join(", "))).or_default() += 1;
     }
     said.into_iter().map(|(what, n)| format!("{n} scans are there in several versions: {what}")).collect()
 }
 
-/// The labels asked for, for a message that nothing has them.
 fn asked_for(options: &IngestOptions) -> String {
     let lists = [
         ("--participant-label", &options.participant_labels),

@@ -1,16 +1,13 @@
 //! A folder of CIFTI series into a plan.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::columns::{self, Columns};
-use super::image_run::{ImageCompanions, Parcellation};
 use super::plan::Reading;
 use super::recipe::Recipe;
-use super::remarks::Remarks;
 use super::sources::Sources;
-use super::{Format, IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, nifti_folder};
-use crate::cifti::{self, Axis, CiftiFile, CiftiLabels};
+use super::{IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, files, identity, nifti_folder, series_folder};
+use crate::cifti::{self, Axis, CiftiFile};
 use crate::nifti::{Limits, NiftiReader};
 use crate::parcellate::MaskerOptions;
 use crate::region::Region;
@@ -39,49 +36,25 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
         return Err(IngestError::source(source, "CIFTI series (.dtseries.nii or .ptseries.nii), one a scan", "none"));
     };
     let dense = is_dense(first);
-    let mut parcellation = Parcellation::Done;
-    let mut warnings = vec![];
-    let (atlas_name, regions) = match &options.atlas {
-        Some(path) => {
-            let atlas = CiftiLabels::read(path, &Limits::default())?;
-            warnings.extend(atlas.warnings.clone());
-            let named = (files::stem_of_image(path), atlas.regions.clone());
-            parcellation = Parcellation::Surface(Arc::new(atlas));
-            named
-        }
+    let mut plan = IngestPlan {
+        recipe: Recipe::of(options.drop_volumes.unwrap_or(default_dropped(dense)), &options.wishes),
+        participants: series_folder::people(source, options)?,
+        ..IngestPlan::default()
+    };
+    match &options.atlas {
+        Some(path) => plan.take_surface(path)?,
         None if dense => {
             return Err(IngestError::source(source, "--atlas FILE.dlabel.nii to make parcels of dense series", "none"));
         }
-        None => regions_of_parcels(source, &scans)?,
-    };
-    let default_dropped = default_dropped(dense);
-    let (files, participants) = nifti_folder::planned(sources, &scans, options, &mut warnings, |path| {
-        let confounds = nifti_folder::confounds_beside(path);
-        Reading::Surface(ImageCompanions {
-            mask: None,
-            confounds,
-            space: None,
-            run: nifti_folder::run_tables_beside(path),
-        })
-    })?;
-    Ok(IngestPlan {
-        format: Format::Cifti,
-        atlas_name,
-        parcellation,
-        regions,
-        files,
-        participants,
-        recipe: Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes),
-        assume_affine: options.assume_affine,
-        source_dataset: None,
-        tr_seconds: None,
-        rejected: vec![],
-        warnings,
-        remarks: Remarks::default(),
-    })
+        None => (plan.atlas_name, plan.regions) = ("parcels".into(), regions_of_parcels(source, &scans)?),
+    }
+    plan.files = sources.planned(&scans, Reading::Surface, identity::of_image, options, &mut plan.warnings);
+    for file in &mut plan.files {
+        file.beside = nifti_folder::companions(&file.path);
+    }
+    Ok(plan)
 }
 
-/// The repetition time in the header of a CIFTI file or image, where it has a unit.
 pub(super) fn header_time(path: &Path) -> Option<f64> {
     let limits = Limits::default();
     if is_scan(path) {
@@ -91,7 +64,7 @@ pub(super) fn header_time(path: &Path) -> Option<f64> {
         });
     }
     let image = NiftiReader::open(path, &limits).ok()?;
-    image.tr_seconds().filter(|_| image.header().has_unit_of_time())
+    image.header.tr_seconds().filter(|_| image.header.has_unit_of_time())
 }
 
 /// Volumes dropped unless the user says otherwise. Parcels were extracted elsewhere, where unsteady volumes are usually taken
@@ -101,10 +74,10 @@ pub(super) fn default_dropped(dense: bool) -> usize {
 }
 
 /// Names of the parcels that most files have; the others are compared with them when they are read.
-pub(super) fn regions_of_parcels(source: &Path, scans: &[&PathBuf]) -> Result<(String, Vec<Region>), IngestError> {
+pub(super) fn regions_of_parcels(source: &Path, scans: &[&PathBuf]) -> Result<Vec<Region>, IngestError> {
     let (_, regions) = columns::most_common(source, scans, |path| {
         let read = cifti::read_series(path, None, &MaskerOptions::default(), &Limits::default())?;
         Ok((Columns::named(read.regions.iter().map(|r| r.name.clone())), read.regions))
     })?;
-    Ok(("parcels".into(), regions))
+    Ok(regions)
 }

@@ -1,10 +1,14 @@
-//! Which columns the tables of a cohort have: those most of them agree on.
+//! Which regions the columns of a cohort are: those that most tables agree on, or the names of a label file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{IngestError, SeriesTable, files, read_series};
+use crate::atlas::{coloured, lines_of};
+use crate::durable;
 use crate::problem::ReadError;
+use crate::region::repeated_name;
+use crate::row::{cells, delimiter_of};
 
 /// Files that are looked at; the others are compared with the outcome when they are read.
 const LOOKED_AT: usize = 33;
@@ -67,4 +71,57 @@ pub(super) fn most_common<T>(
         return Err(IngestError::source(source, "files that agree in their columns, or --pattern to choose", found));
     }
     Ok((path, content))
+}
+
+/// Reads region names: one name a line; a table with a `name` or `label` column; or FSL-style pairs of a name line and an
+/// `id r g b a` line.
+pub fn read_region_names(path: &Path) -> Result<Vec<String>, IngestError> {
+    let bytes = durable::read(path)?;
+    let text = String::from_utf8(bytes).map_err(|_| IngestError::source(path, "UTF-8 text", "other bytes"))?;
+    let lines = lines_of(&text);
+    let names = table_column(&lines)
+        .or_else(|| colour_pairs(&lines))
+        .unwrap_or_else(|| lines.iter().map(|l| l.trim().to_owned()).collect());
+    if names.is_empty() {
+        return Err(IngestError::source(path, "region names", "an empty file"));
+    }
+    if let Some(twice) = repeated_name(names.iter().map(String::as_str)) {
+        return Err(IngestError::source(path, "different region names", format!("{twice:?} twice")));
+    }
+    Ok(names)
+}
+
+fn table_column(lines: &[&str]) -> Option<Vec<String>> {
+    let (header, rows) = lines.split_first()?;
+    let delimiter = Some(delimiter_of(header)?);
+    let cell = |line: &str, i: usize| cells(line, delimiter).nth(i).map(str::to_owned);
+    let is_name = |h: &str| ["name", "label", "region", "roi_name"].contains(&h.to_lowercase().as_str());
+    let column = cells(header, delimiter).position(is_name)?;
+    rows.iter().map(|row| cell(row, column)).collect()
+}
+
+fn colour_pairs(lines: &[&str]) -> Option<Vec<String>> {
+    let pairs =
+        lines.chunks(2).all(|pair| pair.len() == 2 && coloured(pair[0]).is_none() && coloured(pair[1]).is_some());
+    (pairs && !lines.is_empty()).then(|| lines.chunks(2).map(|pair| pair[0].trim().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod labels_tests {
+    use super::*;
+
+    #[test]
+    fn three_kinds_of_label_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("labels");
+        for text in ["a\nb c\n", "index\tname\n1\ta\n2\tb c\n", "a\n1 10 20 30 255\nb c\n2 10 20 30 255\n"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(read_region_names(&path).unwrap(), ["a", "b c"], "{text:?}");
+        }
+        std::fs::write(&path, "index,name\n1,\"Gyrus, pars opercularis\"\n2,b\n").unwrap();
+        assert_eq!(read_region_names(&path).unwrap(), ["Gyrus, pars opercularis", "b"]);
+        std::fs::write(&path, "a\na\n").unwrap();
+        let message = read_region_names(&path).unwrap_err().to_string();
+        assert!(message.ends_with("expected different region names, found \"a\" twice"), "{message}");
+    }
 }

@@ -15,7 +15,6 @@ const MOST_FILES: usize = 5_000_000;
 /// A pointer to a file that was not fetched is shorter than this.
 const LONGEST_POINTER: u64 = 1024;
 
-/// What lies below a source.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// All files, sorted, also links that lead nowhere: they are named when they are asked for.
@@ -147,13 +146,11 @@ pub(super) fn unfetched(path: &Path) -> Option<Problem> {
     Some(Problem::new("not fetched", "the file itself", found))
 }
 
-/// The path below the source, for messages and provenance.
 pub(super) fn relative(source: &Path, path: &Path) -> String {
     let below = path.strip_prefix(source).unwrap_or(path);
     if below.as_os_str().is_empty() { name(path) } else { below.to_string_lossy().into_owned() }
 }
 
-/// The file name as text.
 pub(super) fn name(path: &Path) -> String {
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
@@ -188,7 +185,6 @@ pub(super) fn stem_of_image(path: &Path) -> String {
     kinds.iter().find_map(|k| stem.strip_suffix(k)).unwrap_or(stem).to_owned()
 }
 
-/// The name of a table or image without its endings.
 pub(super) fn stem_of_table(path: &Path) -> String {
     let image = stem_of_image(path);
     if image.len() + 4 <= name(path).len() && name(path).contains(".nii") {

@@ -7,24 +7,8 @@ use crate::bids::{self, BidsName};
 use crate::scan::ScanId;
 
 /// Folders that say what is in them, not whose it is.
-const PLAIN_FOLDERS: [&str; 16] = [
-    "func",
-    "fmri",
-    "bold",
-    "rest",
-    "resting",
-    "nifti",
-    "nii",
-    "preproc",
-    "preprocessed",
-    "derivatives",
-    "results",
-    "images",
-    "rfmri",
-    "stats",
-    "reg",
-    "data",
-];
+const PLAIN_FOLDERS: &str =
+    "func fmri bold rest resting nifti nii preproc preprocessed derivatives results images rfmri stats reg data";
 
 /// Person, session, task and run as BIDS entities say them; `None` without a person.
 pub(super) fn of_entities(stem: &str) -> Option<ScanId> {
@@ -75,7 +59,6 @@ fn person_and_visit(folder: &str) -> (String, Option<String>) {
     }
 }
 
-/// The folder of FSL's FEAT or MELODIC that a file is in.
 pub(super) fn feat_folder(path: &Path) -> Option<&Path> {
     path.parent().filter(|f| is_feat_folder(f))
 }
@@ -137,7 +120,7 @@ pub(super) fn of_folders(source: &Path, path: &Path) -> ScanId {
             }
         } else if lower.starts_with("sub-") {
             folder.clone_into(&mut id.subject);
-        } else if !PLAIN_FOLDERS.contains(&lower.as_str()) {
+        } else if !PLAIN_FOLDERS.split(' ').any(|plain| plain == lower) {
             people.push(folder.clone());
         }
     }

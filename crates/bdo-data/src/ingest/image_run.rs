@@ -1,36 +1,32 @@
 //! Reading one image, or one surface file, into region series.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::IngestPlan;
-use super::censored::RunTables;
 use super::raw::RawSeries;
 use super::repetition::HeaderTime;
+use super::{IngestPlan, SourceFile};
 use crate::atlas::check_space;
 use crate::atlas::image::AtlasImage;
 use crate::cifti::{self, CiftiLabels};
 use crate::confound::{self, ConfoundTable, Confounds};
 use crate::nifti::{Limits, NiftiReader};
 use crate::parcellate::{LabelsMasker, MaskerOptions, NonFinite, RoiSeries};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{Problem, ReadError, ensure};
 use crate::region::Region;
 
 /// How images become region series.
 #[derive(Debug, Clone, Default)]
 pub enum Parcellation {
-    /// The files hold region series already.
     #[default]
     Done,
     /// A label image; images without a mask share what is worked out for their grid.
     Volume(Arc<AtlasImage>, Arc<Mutex<Vec<Arc<LabelsMasker>>>>),
-    /// Labels of grey matter.
     Surface(Arc<CiftiLabels>),
 }
 
 impl Parcellation {
-    /// BLAKE3 of the atlas file.
     pub(super) fn blake3(&self) -> Option<&str> {
         match self {
             Self::Done => None,
@@ -40,33 +36,17 @@ impl Parcellation {
     }
 }
 
-/// Files beside an image.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ImageCompanions {
-    /// Brain mask.
-    pub mask: Option<PathBuf>,
-    /// fMRIPrep's confounds.
-    pub confounds: Option<PathBuf>,
-    /// The space the name states.
-    pub space: Option<String>,
-    /// Censored frames and motion, where its maker has censored.
-    pub run: RunTables,
-}
-
-/// Means of every region of the atlas over a volume image.
-pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanions) -> Result<RawSeries, Problem> {
+pub(super) fn read_volume(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, Problem> {
     let Parcellation::Volume(atlas, maskers) = &plan.parcellation else {
         return Err(Problem::new("atlas", "a label image (--atlas)", "none"));
     };
-    check_space(beside.space.as_deref(), atlas.space.as_deref())?;
+    check_space(file.space.as_deref(), atlas.space.as_deref())?;
     let limits = Limits::default();
-    let image = NiftiReader::open(path, &limits).map_err(ReadError::into_problem)?;
-    if image.volumes() < 2 {
-        let found = format!("sizes {:?}", image.header().dims);
-        return Err(Problem::new("dimensions", "three of space and one of time", found));
-    }
+    let image = NiftiReader::open(&file.path, &limits).map_err(ReadError::into_problem)?;
+    let found = format_args!("sizes {:?}", image.header.dims);
+    ensure(image.header.volumes() >= 2, "dimensions", "three of space and one of time", found)?;
     let options = masker_options(plan);
-    let masker = if let Some(mask) = &beside.mask {
+    let masker = if let Some(mask) = &file.beside.mask {
         let volume = NiftiReader::read_single(mask, &limits).map_err(|e| {
             let problem = e.into_problem();
             Problem { what: format!("brain mask: {}", problem.what), ..problem }
@@ -81,21 +61,20 @@ pub(super) fn read_volume(plan: &IngestPlan, path: &Path, beside: &ImageCompanio
             known[known.len() - 1].clone()
         }
     };
-    plan.finish_image(path, beside, masker.extract(image).map_err(ReadError::into_problem)?)
+    plan.finish_image(file, masker.extract(image).map_err(ReadError::into_problem)?)
 }
 
-/// Parcels of a CIFTI series, or parcel means of a dense one.
-pub(super) fn read_surface(plan: &IngestPlan, path: &Path, beside: &ImageCompanions) -> Result<RawSeries, Problem> {
+pub(super) fn read_surface(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, Problem> {
     let atlas = match &plan.parcellation {
         Parcellation::Surface(atlas) => Some(atlas.as_ref()),
         _ => None,
     };
-    let read =
-        cifti::read_series(path, atlas, &masker_options(plan), &Limits::default()).map_err(ReadError::into_problem)?;
+    let read = cifti::read_series(&file.path, atlas, &masker_options(plan), &Limits::default());
+    let read = read.map_err(ReadError::into_problem)?;
     let order = parcel_order(plan, &read.regions)?;
     let mut series = read.series;
     series.reorder(&order);
-    plan.finish_image(path, beside, series)
+    plan.finish_image(file, series)
 }
 
 /// Which column of a file holds each region of the cohort, by name.
@@ -117,10 +96,8 @@ pub(super) fn read_confounds(
     path: Option<&Path>,
 ) -> Result<(Option<Confounds>, Option<Vec<f32>>), Problem> {
     let Some(path) = path else {
-        if plan.recipe.needs_confounds() {
-            return Err(Problem::new("confounds", "a desc-confounds_timeseries.tsv beside the image", "none"));
-        }
-        return Ok((None, None));
+        let expected = "a desc-confounds_timeseries.tsv beside the image";
+        return ensure(plan.recipe.denoise.is_none(), "confounds", expected, "none").map(|()| (None, None));
     };
     let of_confounds = |e: ReadError| match e {
         ReadError::File(e) => Problem::new("confounds", "to be readable", e.system),
@@ -145,11 +122,11 @@ fn masker_options(plan: &IngestPlan) -> MaskerOptions {
 
 impl IngestPlan {
     /// Remarks on what was odd, and the true numbers of the frames.
-    fn finish_image(&self, path: &Path, beside: &ImageCompanions, read: RoiSeries) -> Result<RawSeries, Problem> {
+    fn finish_image(&self, file: &SourceFile, read: RoiSeries) -> Result<RawSeries, Problem> {
         for warning in &read.warnings {
-            self.remark(warning.clone(), &super::files::name(path));
+            self.remark(warning.clone(), &super::files::name(&file.path));
         }
-        let mut raw = RawSeries {
+        RawSeries {
             regions: read.regions,
             values: read.series,
             frame_numbers: (0..read.frames).collect(),
@@ -157,8 +134,7 @@ impl IngestPlan {
             coverage: read.coverage,
             header_time: read.tr_seconds.map(|value| HeaderTime { value, has_unit: read.tr_has_unit }),
             blake3: read.blake3,
-        };
-        beside.run.apply(&mut raw)?;
-        Ok(raw)
+        }
+        .without_censored(&file.beside)
     }
 }

@@ -2,14 +2,11 @@
 
 mod abide_pcp;
 mod bids_tree;
-mod censored;
 mod cifti_folder;
 mod columns;
 mod files;
 mod identity;
 mod image_run;
-mod labels;
-mod listing;
 mod nifti_folder;
 mod plan;
 mod preference;
@@ -29,22 +26,19 @@ mod store;
 mod table_header;
 mod table_run;
 
-pub use censored::RunTables;
-pub use image_run::{ImageCompanions, Parcellation};
-pub use labels::read_region_names;
+pub use columns::read_region_names;
+pub use image_run::Parcellation;
 pub use plan::{IngestPlan, Reading, SourceFile};
 pub use recipe::{Recipe, Wishes};
 pub use remarks::{FreedomLeft, Remarks};
-pub use repetition::{HeaderTime, PLAUSIBLE_TR_SECONDS, RepetitionTime, Resolved};
+pub use repetition::{HeaderTime, PLAUSIBLE_TR_SECONDS, RepetitionTime};
 pub use series_file::{SeriesTable, read_series};
 pub use store::{IngestReport, ingest};
-pub use table_run::TableCompanions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::cohort::CohortError;
-use crate::cohort::Rejection;
+use crate::cohort::{CohortError, Rejection};
 use crate::durable::FileError;
 use crate::participants::ParticipantsError;
 use crate::pattern::Pattern;
@@ -52,23 +46,20 @@ use crate::problem::{Problem, ReadError};
 use crate::shard::Shard;
 use sources::Sources;
 
-/// A layout of source files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// ABIDE or ADHD-200 region series of the Preprocessed Connectomes Project, with their phenotypic table.
     AbidePcp,
     /// Derivatives of fMRIPrep, XCP-D or `giga_connectome`.
     Bids,
-    /// CIFTI series, dense or parcellated.
     Cifti,
-    /// Volume images.
     Nifti,
+    #[default]
     /// One table a scan: TSV, CSV, .1D, .txt, .npy, .npz, .mat or .h5.
     Series,
 }
 
 impl Format {
-    /// As typed on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::AbidePcp => "abide-pcp",
@@ -83,7 +74,6 @@ impl Format {
 /// Volumes dropped from images and raw-length series unless the user says otherwise: the first ones are unsteady.
 const UNSTEADY_VOLUMES: usize = 10;
 
-/// What the user asked for.
 #[derive(Debug, Clone, Default)]
 pub struct IngestOptions {
     /// Layout; recognised when absent.
@@ -98,11 +88,8 @@ pub struct IngestOptions {
     pub participants: Option<PathBuf>,
     /// A table that names the scans, in place of a search.
     pub manifest: Option<PathBuf>,
-    /// Which files are meant, where a scan is there in several versions.
     pub pattern: Option<Pattern>,
-    /// The `desc-` entity of BIDS derivatives that is meant.
     pub desc: Option<String>,
-    /// Repetition time; it has the last word.
     pub tr_seconds: Option<f64>,
     /// Volumes to drop from the start; 10 for images and raw-length series, 0 for others when absent.
     pub drop_volumes: Option<usize>,
@@ -112,9 +99,7 @@ pub struct IngestOptions {
     pub space: Option<String>,
     /// Only these people; empty means all.
     pub participant_labels: Vec<String>,
-    /// Only these sessions; empty means all.
     pub session_labels: Vec<String>,
-    /// Only these tasks; empty means all.
     pub task_ids: Vec<String>,
     /// Confounds, scrubbing, filtering, coverage.
     pub wishes: Wishes,
@@ -125,28 +110,16 @@ pub struct IngestOptions {
 /// Why nothing could be ingested.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// A file could not be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A table of people is malformed.
     #[error(transparent)]
     Participants(#[from] ParticipantsError),
-    /// The cohort could not be written.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// An atlas, image or series that everything else depends on cannot be used.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The source is not what was expected.
     #[error("{}: expected {expected}, found {found}", .path.display())]
-    Source {
-        /// File or folder.
-        path: PathBuf,
-        /// What should be there.
-        expected: String,
-        /// What is.
-        found: String,
-    },
+    Source { path: PathBuf, expected: String, found: String },
 }
 
 impl IngestError {
@@ -176,13 +149,15 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
         Format::Nifti => nifti_folder::plan(&sources, options)?,
         Format::Series => series_folder::plan(&sources, options)?,
     };
-    plan.tr_seconds = options.tr_seconds;
+    (plan.format, plan.tr_seconds, plan.assume_affine) = (format, options.tr_seconds, options.assume_affine);
     check_settings(&plan, source, options)?;
     check_people(&mut plan, source, options)?;
     note_padded_labels(&mut plan);
     plan.rejected.extend(sources.rejected.iter().cloned());
     plan.warnings.extend(sources.notes.iter().cloned());
     for file in &mut plan.files {
+        let in_table = || plan.participants.site_of(&file.id.subject).map(str::to_owned);
+        file.site = file.site.take().or_else(in_table);
         if let Some(listed) = sources.listed(&file.path) {
             file.site = listed.site.clone().or(file.site.take());
             if let (Ok(tr), Some(seconds)) = (&mut file.tr_seconds, listed.tr_seconds) {
@@ -200,9 +175,8 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
 
 /// A setting that does nothing, or cannot be meant, is a mistake that would go unnoticed.
 fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
-    let reads = |is: &dyn Fn(&Reading) -> bool| plan.files.iter().any(|f| is(&f.reading));
-    let volumes = reads(&|r| matches!(r, Reading::Volume(_)));
-    let tables = reads(&|r| matches!(r, Reading::Table(_)));
+    let reads = |reading: Reading| plan.files.iter().any(|f| f.reading == reading);
+    let (volumes, tables) = (reads(Reading::Volume), reads(Reading::Table));
     if plan.recipe.denoise.is_some() && tables {
         let expected = "images to denoise or scrub (--denoise, --scrub)";
         return Err(IngestError::source(source, expected, "tables of series, which come without confounds"));
@@ -299,23 +273,19 @@ fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) ->
 
 fn recognise(sources: &Sources) -> Result<Format, IngestError> {
     let (source, found) = (&sources.root, &sources.files);
-    let any = |is: &dyn Fn(&Path) -> bool| found.iter().any(|f| is(f));
-    if !sources.is_listed() {
-        if any(&abide_pcp::is_scan) {
-            return Ok(Format::AbidePcp);
-        }
-        if bids_tree::is_one(source, found) {
-            return Ok(Format::Bids);
-        }
+    let of_names: [(fn(&Path) -> bool, Format); 3] = [
+        (cifti_folder::is_scan, Format::Cifti),
+        (nifti_folder::is_scan, Format::Nifti),
+        (series_folder::is_scan, Format::Series),
+    ];
+    if !sources.is_listed() && found.iter().any(|f| abide_pcp::is_scan(f)) {
+        return Ok(Format::AbidePcp);
     }
-    if any(&cifti_folder::is_scan) {
-        return Ok(Format::Cifti);
+    if !sources.is_listed() && bids_tree::is_one(source, found) {
+        return Ok(Format::Bids);
     }
-    if any(&nifti_folder::is_scan) {
-        return Ok(Format::Nifti);
-    }
-    if any(&series_folder::is_scan) {
-        return Ok(Format::Series);
+    if let Some((_, format)) = of_names.into_iter().find(|(is_scan, _)| found.iter().any(|f| is_scan(f))) {
+        return Ok(format);
     }
     let mut seen = format!("{} files of other kinds", found.len());
     if let Some(first) = sources.rejected.first() {

@@ -2,68 +2,64 @@
 
 use std::path::{Path, PathBuf};
 
+use std::sync::Arc;
+
 use serde_json::json;
 
-use super::image_run::{self, ImageCompanions, Parcellation};
+use super::image_run::{self, Parcellation};
 use super::recipe::Recipe;
 use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
-use super::table_run::{self, TableCompanions};
-use super::{Format, IngestError, files};
+use super::{Format, IngestError, files, table_run};
+use crate::atlas::image::AtlasImage;
+use crate::bids::Companions;
+use crate::cifti::CiftiLabels;
 use crate::cohort::{self, Item, Rejection};
 use crate::durable::InFile;
+use crate::nifti::Limits;
 use crate::participants::Participants;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use crate::region::Region;
 use crate::scan::{Scan, ScanId, Source};
 use crate::shard::Shard;
 
-/// One scan and how it is read.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
-    /// The file.
     pub path: PathBuf,
     /// Its path below the source, for messages and provenance.
     pub name: String,
-    /// Whose scan it is.
     pub id: ScanId,
-    /// Where it was acquired.
     pub site: Option<String>,
     /// What is known of the repetition time, or why the scan cannot be read at all.
     pub tr_seconds: Result<RepetitionTime, Rejection>,
-    /// How it is read.
     pub reading: Reading,
+    pub beside: Companions,
+    /// The space the name of an image states.
+    pub space: Option<String>,
+    /// Frames that the maker of a table has dropped from the start.
+    pub dropped_before: usize,
 }
 
-/// How a file is read, with the files that belong to it.
-#[derive(Debug, Clone)]
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// A table of region series.
-    Table(TableCompanions),
-    /// A volume image.
-    Volume(ImageCompanions),
-    /// A CIFTI file.
-    Surface(ImageCompanions),
+    Table,
+    Volume,
+    Surface,
 }
 
 /// All that is known before the first series is read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct IngestPlan {
-    /// Layout of the source.
     pub format: Format,
-    /// What the parcellation is called.
     pub atlas_name: String,
-    /// How images become region series.
     pub parcellation: Parcellation,
     /// The regions a scan must have.
     pub regions: Vec<Region>,
-    /// The scans, in canonical order.
     pub files: Vec<SourceFile>,
     /// The people's table, as found.
     pub participants: Participants,
-    /// What is done to every series.
     pub recipe: Recipe,
-    /// Whether an image without an affine is taken as centred.
     pub assume_affine: bool,
     /// What the source says about itself, for provenance.
     pub source_dataset: Option<serde_json::Value>,
@@ -71,22 +67,15 @@ pub struct IngestPlan {
     pub tr_seconds: Option<f64>,
     /// What could not even be looked at.
     pub rejected: Vec<Rejection>,
-    /// What the user should know but need not act on.
     pub warnings: Vec<String>,
-    /// What turns up while scans are read.
     pub remarks: Remarks,
 }
 
 impl SourceFile {
     /// The files beside the scan that decide its content too.
     pub(super) fn companions(&self) -> Vec<&Path> {
-        let files: [Option<&PathBuf>; 4] = match &self.reading {
-            Reading::Table(t) => [t.run.outliers.as_ref(), t.coverage.as_ref(), t.run.motion.as_ref(), None],
-            Reading::Volume(i) | Reading::Surface(i) => {
-                [i.mask.as_ref(), i.confounds.as_ref(), i.run.outliers.as_ref(), i.run.motion.as_ref()]
-            }
-        };
-        files.into_iter().flatten().map(PathBuf::as_path).collect()
+        let Companions { mask, confounds, outliers, coverage, motion } = &self.beside;
+        [mask, confounds, outliers, coverage, motion].into_iter().flatten().map(PathBuf::as_path).collect()
     }
 
     /// The first of the scan's files that has a name but no content.
@@ -117,7 +106,22 @@ impl SourceFile {
 }
 
 impl IngestPlan {
-    /// Keeps part `i` of `n`.
+    pub(super) fn take_image(&mut self, atlas: AtlasImage) {
+        self.atlas_name = files::stem_of_image(&atlas.path);
+        self.regions.clone_from(&atlas.regions);
+        self.warnings.extend(atlas.warnings.iter().cloned());
+        self.parcellation = Parcellation::Volume(Arc::new(atlas), Arc::default());
+    }
+
+    pub(super) fn take_surface(&mut self, atlas: &Path) -> Result<(), IngestError> {
+        let atlas = CiftiLabels::read(atlas, &Limits::default())?;
+        self.atlas_name = files::stem_of_image(&atlas.path);
+        self.regions.clone_from(&atlas.regions);
+        self.warnings.extend(atlas.warnings.iter().cloned());
+        self.parcellation = Parcellation::Surface(Arc::new(atlas));
+        Ok(())
+    }
+
     pub(super) fn keep_shard(&mut self, shard: Option<Shard>) {
         if let Some(Shard { part, of }) = shard {
             let mut number = 0;
@@ -145,7 +149,6 @@ impl IngestPlan {
         })
     }
 
-    /// Keeps a remark about a scan.
     pub(super) fn remark(&self, remark: String, scan: &str) {
         self.remarks.add(remark, scan);
     }
@@ -154,25 +157,23 @@ impl IngestPlan {
     pub(super) fn read(&self, file: &SourceFile) -> Item {
         let rejected = |problem| Rejection::of(&file.name, problem);
         let repetition = file.tr_seconds.clone()?;
-        let raw = match &file.reading {
-            Reading::Table(beside) => table_run::read(self, &file.path, beside),
-            Reading::Volume(beside) => image_run::read_volume(self, &file.path, beside),
-            Reading::Surface(beside) => image_run::read_surface(self, &file.path, beside),
+        let raw = match file.reading {
+            Reading::Table => table_run::read(self, file),
+            Reading::Volume => image_run::read_volume(self, file),
+            Reading::Surface => image_run::read_surface(self, file),
         };
         let mut raw = raw.map_err(rejected)?;
-        let resolved = repetition.resolve(raw.header_time).map_err(rejected)?;
-        resolved.remarks.into_iter().for_each(|remark| self.remark(remark, &file.name));
-        let tr_seconds = resolved.seconds;
+        let (tr_seconds, remarks) = repetition.resolve(raw.header_time).map_err(rejected)?;
+        remarks.into_iter().for_each(|remark| self.remark(remark, &file.name));
         let mut confounds = None;
-        if let Reading::Volume(beside) | Reading::Surface(beside) = &file.reading {
-            let (found, motion) = image_run::read_confounds(self, beside.confounds.as_deref()).map_err(rejected)?;
+        if file.reading != Reading::Table {
+            let (found, motion) =
+                image_run::read_confounds(self, file.beside.confounds.as_deref()).map_err(rejected)?;
             confounds = found;
-            let frames = raw.frame_numbers.len();
             if let Some(motion) = motion {
-                if motion.len() != frames {
-                    let expected = format!("{frames} rows as the image has volumes");
-                    return Err(rejected(Problem::new("confounds", expected, motion.len())));
-                }
+                let frames = raw.frame_numbers.len();
+                let expected = format_args!("{frames} rows as the image has volumes");
+                ensure(motion.len() == frames, "confounds", expected, motion.len()).map_err(rejected)?;
                 raw.framewise_displacement_mm = Some(motion);
             }
         }

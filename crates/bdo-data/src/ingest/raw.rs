@@ -1,27 +1,53 @@
-//! A series as read: rows with their frame numbers.
+//! A series as read: rows with their frame numbers, without the frames that its maker has censored.
 
+use std::path::Path;
+
+use super::SeriesTable;
 use super::repetition::HeaderTime;
+use super::table_run::{column, read_table};
+use crate::bids::Companions;
+use crate::problem::Problem;
+
+/// Columns of an outliers table that say which frames were taken out of, or interpolated in, the series, surest first.
+const CENSORED: [&str; 3] = ["interpolation", "framewise_displacement", "denoising"];
 
 /// Region series before cleaning, whatever file they came from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RawSeries {
-    /// Number of columns.
     pub(super) regions: usize,
     /// Row-major `[rows, regions]`.
     pub(super) values: Vec<f32>,
     /// The frame of the run each row is; increasing, with gaps where frames were censored before.
     pub(super) frame_numbers: Vec<usize>,
-    /// Head motion per row.
     pub(super) framewise_displacement_mm: Option<Vec<f32>>,
-    /// Share of each region inside the image.
     pub(super) coverage: Option<Vec<f32>>,
-    /// Repetition time from the file's header.
     pub(super) header_time: Option<HeaderTime>,
-    /// BLAKE3 of the file.
     pub(super) blake3: String,
 }
 
 impl RawSeries {
+    /// Gives the frames their true numbers and motion, and leaves out those that were interpolated.
+    pub(super) fn without_censored(mut self, beside: &Companions) -> Result<Self, Problem> {
+        let rows = self.frame_numbers.len();
+        let motion = beside.motion.as_deref().map(read_table).transpose()?;
+        let motion = motion.and_then(|m| column(&m, "framewise_displacement"));
+        let filled = |x: f32| if x.is_nan() { 0.0 } else { x };
+        let Some(outliers) = &beside.outliers else {
+            let motion = motion.filter(|fd| fd.len() == rows);
+            self.framewise_displacement_mm = motion.map(|fd| fd.into_iter().map(filled).collect());
+            return Ok(self);
+        };
+        let Kept { frames, frames_of_run, series_is_whole } = kept_frames(outliers, &read_table(outliers)?, rows)?;
+        if series_is_whole {
+            // Frames the producer has interpolated are no measurements: they are left out like censored ones.
+            self.keep(&frames);
+        }
+        let motion = motion.filter(|fd| fd.len() == frames_of_run);
+        self.framewise_displacement_mm = motion.map(|fd| frames.iter().map(|t| filled(fd[*t])).collect());
+        self.frame_numbers = frames;
+        Ok(self)
+    }
+
     /// A region with too little coverage is missing: NaN throughout, never dropped or shifted.
     pub(super) fn hide_poorly_covered(&mut self, threshold: f64) {
         let Some(coverage) = &self.coverage else { return };
@@ -33,13 +59,11 @@ impl RawSeries {
         }
     }
 
-    /// Keeps these rows: values, numbers and motion.
     pub(super) fn keep(&mut self, rows: &[usize]) {
         self.values = rows.iter().flat_map(|r| self.row(*r).to_vec()).collect();
         self.keep_rows(rows);
     }
 
-    /// Drops the frames before number `first`.
     pub(super) fn drop_before(&mut self, first: usize) {
         let rows: Vec<usize> = (0..self.frame_numbers.len()).filter(|r| self.frame_numbers[*r] >= first).collect();
         self.keep(&rows);
@@ -53,12 +77,50 @@ impl RawSeries {
         }
     }
 
-    /// Whether no frame is missing between the first and the last.
     pub(super) fn is_contiguous(&self) -> bool {
         self.frame_numbers.windows(2).all(|w| w[1] == w[0] + 1)
     }
 
     fn row(&self, r: usize) -> &[f32] {
         &self.values[r * self.regions..(r + 1) * self.regions]
+    }
+}
+
+struct Kept {
+    frames: Vec<usize>,
+    frames_of_run: usize,
+    series_is_whole: bool,
+}
+
+/// The frames of the run that are neither censored nor interpolated, and whether the series still has the others.
+fn kept_frames(path: &Path, outliers: &SeriesTable, rows: usize) -> Result<Kept, Problem> {
+    let name = super::files::name(path);
+    let frames_of_run = outliers.frames;
+    let mut candidates: Vec<Vec<usize>> = vec![];
+    for flags in CENSORED.iter().filter_map(|column_name| column(outliers, column_name)) {
+        if let Some(other) = flags.iter().find(|x| **x != 0.0 && **x != 1.0) {
+            return Err(Problem::new("outliers table", format_args!("0 and 1 in {name}"), other));
+        }
+        candidates.push((0..flags.len()).filter(|t| flags[*t] == 0.0).collect());
+    }
+    let Some(first) = candidates.first() else {
+        let found = outliers.names.as_ref().map_or_else(|| "no header".into(), |n| n.join(", "));
+        return Err(Problem::new("outliers table", format!("a column {} in {name}", CENSORED.join(" or ")), found));
+    };
+    if rows == frames_of_run {
+        return Ok(Kept { frames: first.clone(), frames_of_run, series_is_whole: true });
+    }
+    let fitting: Vec<&Vec<usize>> = candidates.iter().filter(|kept| kept.len() == rows).collect();
+    match fitting.as_slice() {
+        [] => {
+            let expected = format_args!("{frames_of_run} frames of the run or {} that are not censored", first.len());
+            Err(Problem::new("length", expected, rows))
+        }
+        [one, rest @ ..] if rest.iter().all(|other| other == one) => {
+            Ok(Kept { frames: (*one).clone(), frames_of_run, series_is_whole: false })
+        }
+        _ => {
+            Err(Problem::new("outliers table", "one column that tells which frames are left", "several that disagree"))
+        }
     }
 }

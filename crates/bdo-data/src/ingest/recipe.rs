@@ -5,17 +5,16 @@ use serde::Serialize;
 use super::raw::RawSeries;
 use crate::clean::{Band, Cleaning, clean};
 use crate::confound::{Additions, Confounds, Preset, Scrub, Strategy};
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use crate::scan::valid_regions;
 
 /// The steps, in order: drop the first volumes, censor, detrend, band-pass, regress confounds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Recipe {
     /// Volumes dropped from the start; the others keep their true times.
     pub drop_volumes: usize,
     /// What is regressed out and censored; `None` leaves the confounds alone.
     pub denoise: Option<Strategy>,
-    /// Detrending and band-pass.
     pub cleaning: Cleaning,
     /// Regions with a smaller share of their voxels in the image are missing.
     pub coverage_threshold: f64,
@@ -25,19 +24,13 @@ pub struct Recipe {
 
 /// Degrees of freedom that regression and filter must leave: with fewer, what is stored is mostly rounding.
 const LEAST_FREEDOM: usize = 10;
-/// Share of the regions that must have a signal unless the user says otherwise.
 const LEAST_REGIONS: f64 = 0.5;
 
-/// What the user asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wishes {
-    /// A preset of confounds.
     pub denoise: Option<Preset>,
-    /// Confounds beyond the preset.
     pub additions: Additions,
-    /// Scrubbing, whatever the preset.
     pub scrub: Option<Scrub>,
-    /// A band-pass.
     pub band_pass: Option<Band>,
     /// Detrending; by default together with any of the others.
     pub detrend: Option<bool>,
@@ -48,7 +41,6 @@ pub struct Wishes {
 }
 
 impl Recipe {
-    /// Resolves wishes and defaults.
     pub(super) fn of(drop_volumes: usize, wishes: &Wishes) -> Self {
         let mut denoise = Strategy::of(wishes.denoise, &wishes.additions);
         if let Some(scrub) = wishes.scrub {
@@ -63,11 +55,6 @@ impl Recipe {
             coverage_threshold: wishes.coverage_threshold.unwrap_or(0.5),
             least_regions: wishes.least_regions.unwrap_or(LEAST_REGIONS),
         }
-    }
-
-    /// Whether a confound table is needed.
-    pub fn needs_confounds(&self) -> bool {
-        self.denoise.is_some()
     }
 
     /// Applies the steps to a series; also says how many degrees of freedom are left, where something takes them.
@@ -86,18 +73,14 @@ impl Recipe {
             other => other.map(|c| c.without_first(self.drop_volumes)),
         };
         raw.drop_before(self.drop_volumes);
-        if raw.frame_numbers.len() < 2 {
-            let expected = format!("at least {} volumes ({} are dropped)", self.drop_volumes + 2, self.drop_volumes);
-            return Err(Problem::new("length", expected, total));
-        }
+        let expected = format_args!("at least {} volumes ({} are dropped)", self.drop_volumes + 2, self.drop_volumes);
+        ensure(raw.frame_numbers.len() >= 2, "length", expected, total)?;
         if confounds.is_none() && self.cleaning == Cleaning::default() {
             self.check_regions(&raw)?;
             return Ok((raw, None));
         }
-        if self.cleaning.band_pass.is_some() && !raw.is_contiguous() {
-            let found = "a series with censored frames already taken out";
-            return Err(Problem::new("band-pass", "evenly spaced frames", found));
-        }
+        let found = "a series with censored frames already taken out";
+        ensure(self.cleaning.band_pass.is_none() || raw.is_contiguous(), "band-pass", "evenly spaced frames", found)?;
         check_band(&self.cleaning, tr_seconds)?;
         let cleaned = clean(&raw.values, raw.regions, tr_seconds, confounds.as_ref(), &self.cleaning)?;
         raw.keep_rows(&cleaned.kept);

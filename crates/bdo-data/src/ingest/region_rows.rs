@@ -2,7 +2,7 @@
 
 use super::series_file::SeriesTable;
 use super::series_text;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use crate::row::cells;
 
 /// Headers of the column of names.
@@ -33,10 +33,8 @@ fn transposed<'a>(
         for cell in cells {
             rows.push(series_text::number(cell, number)?);
         }
-        if rows.len() - before != frames {
-            let expected = format!("a name and {frames} frames");
-            return Err(Problem::new(format!("line {}", number + 1), expected, rows.len() - before));
-        }
+        let expected = format_args!("a name and {frames} frames");
+        ensure(rows.len() - before == frames, format_args!("line {}", number + 1), expected, rows.len() - before)?;
     }
     let columns = names.len();
     let values = (0..frames).flat_map(|t| (0..columns).map(move |c| (c, t))).map(|(c, t)| rows[c * frames + t]);

@@ -18,9 +18,7 @@ struct Kept {
 /// Degrees of freedom that regression and filter have left, over all scans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreedomLeft {
-    /// Of the scan with the fewest.
     pub least: usize,
-    /// Of the scan with the most.
     pub most: usize,
 }
 
@@ -37,12 +35,10 @@ impl Remarks {
         self.kept().freedom.insert(scan.to_owned(), left);
     }
 
-    /// All of it, for a run that goes on later.
     pub(super) fn kept_so_far(&self) -> serde_json::Value {
         serde_json::to_value(&*self.kept()).unwrap_or_default()
     }
 
-    /// Adds what an earlier run has kept.
     pub(super) fn take_up(&self, before: serde_json::Value) {
         let Ok(before) = serde_json::from_value::<Kept>(before) else { return };
         let mut kept = self.kept();
@@ -52,14 +48,12 @@ impl Remarks {
         kept.freedom.extend(before.freedom);
     }
 
-    /// Degrees of freedom left, where anything was regressed or filtered.
     pub(super) fn freedom(&self) -> Option<FreedomLeft> {
         let kept = self.kept();
         let least = kept.freedom.values().min().copied()?;
         Some(FreedomLeft { least, most: kept.freedom.values().max().copied()? })
     }
 
-    /// One sentence for each remark.
     pub(super) fn sentences(&self) -> Vec<String> {
         let kept = self.kept();
         let sentence = |(remark, scans): (&String, &BTreeSet<String>)| {

@@ -22,25 +22,13 @@ pub struct RepetitionTime {
     pub assumed: Option<f64>,
 }
 
-/// What the header of a file says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeaderTime {
     /// The number, in seconds where it has a unit.
     pub value: f64,
-    /// Whether the header names a unit.
     pub has_unit: bool,
 }
 
-/// The time that is taken, and what the user should know about how it was found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Resolved {
-    /// The repetition time.
-    pub seconds: f64,
-    /// Assumptions and overrides.
-    pub remarks: Vec<String>,
-}
-
-/// True if two statements mean the same time.
 pub(super) fn agree(a: f64, b: f64) -> bool {
     (a - b).abs() <= TOLERANCE * a.abs()
 }
@@ -86,21 +74,19 @@ impl HeaderTime {
 }
 
 impl RepetitionTime {
-    /// A single statement.
     pub fn of(seconds: f64) -> Self {
         Self { stated: Some(seconds), ..Self::default() }
     }
 
-    /// The time in seconds: `--tr`, else sidecar, else header; a problem where the last two disagree or none says it.
-    pub fn resolve(&self, header: Option<HeaderTime>) -> Result<Resolved, Problem> {
+    /// The time in seconds, with remarks on how it was found: `--tr`, else sidecar, else header; a problem where the last two disagree or none says it.
+    pub fn resolve(&self, header: Option<HeaderTime>) -> Result<(f64, Vec<String>), Problem> {
         let problem = |expected: String, found: String| Problem::new("repetition time", expected, found);
         let (in_header, mut remark) = header.map_or((None, None), HeaderTime::read);
         if let Some(seconds) = self.given {
             let said = [("the sidecar", self.stated), ("the header", in_header)];
             let overruled = said.into_iter().find_map(|(who, s)| Some((who, s.filter(|s| !agree(seconds, *s))?)));
             let remarks = overruled.map(|(who, s)| format!("--tr {seconds} is taken instead of {s} s in {who}"));
-            return implausible("--tr", seconds)
-                .map_or(Ok(Resolved { seconds, remarks: remarks.into_iter().collect() }), Err);
+            return implausible("--tr", seconds).map_or(Ok((seconds, remarks.into_iter().collect())), Err);
         }
         let (who, seconds) = match (self.stated, in_header) {
             (Some(stated), Some(in_header)) if !agree(stated, in_header) => {
@@ -118,13 +104,13 @@ impl RepetitionTime {
             (None, Some(in_header)) => ("the header", in_header),
             (None, None) => return self.nobody_says(header),
         };
-        implausible(who, seconds).map_or(Ok(Resolved { seconds, remarks: remark.into_iter().collect() }), Err)
+        implausible(who, seconds).map_or(Ok((seconds, remark.into_iter().collect())), Err)
     }
 
-    fn nobody_says(&self, header: Option<HeaderTime>) -> Result<Resolved, Problem> {
+    fn nobody_says(&self, header: Option<HeaderTime>) -> Result<(f64, Vec<String>), Problem> {
         if let Some(seconds) = self.assumed {
             let remark = format!("nothing says the repetition time: {seconds} s is assumed");
-            return Ok(Resolved { seconds, remarks: vec![remark] });
+            return Ok((seconds, vec![remark]));
         }
         let found = match header {
             Some(h) if h.value == HEADER_DEFAULT => {
@@ -145,7 +131,7 @@ mod tests {
     fn resolve(stated: Option<f64>, header: Option<(f64, bool)>, given: Option<f64>) -> Result<f64, String> {
         let header = header.map(|(value, has_unit)| HeaderTime { value, has_unit });
         let resolved = RepetitionTime { stated, given, assumed: None }.resolve(header);
-        resolved.map(|r| r.seconds).map_err(|p| format!("{} | {}", p.expected, p.found))
+        resolved.map(|(seconds, _)| seconds).map_err(|p| format!("{} | {}", p.expected, p.found))
     }
 
     #[test]
@@ -167,16 +153,16 @@ mod tests {
     fn a_conflict_of_repetition_times_is_decided_by_the_flag() {
         assert_eq!(resolve(Some(2.0), Some((1.0, true)), Some(3.0)), Ok(3.0));
         let both = RepetitionTime { stated: Some(2.0), given: Some(3.0), assumed: None };
-        assert_eq!(both.resolve(None).unwrap().remarks, ["--tr 3 is taken instead of 2 s in the sidecar"]);
+        assert_eq!(both.resolve(None).unwrap().1, ["--tr 3 is taken instead of 2 s in the sidecar"]);
     }
 
     #[test]
     fn milliseconds_without_a_unit_are_told_and_absurd_times_are_refused() {
         for (value, seconds) in [(2000.0, 2.0), (720.0, 0.72), (2e6, 2.0), (735_000.0, 0.735), (2.5, 2.5)] {
             let header = HeaderTime { value, has_unit: false };
-            let found = RepetitionTime::default().resolve(Some(header)).unwrap();
-            assert_eq!((found.seconds, found.remarks.len()), (seconds, 1));
-            assert!(found.remarks[0].starts_with("the header has no unit of time"), "{:?}", found.remarks);
+            let (found, remarks) = RepetitionTime::default().resolve(Some(header)).unwrap();
+            assert_eq!((found, remarks.len()), (seconds, 1));
+            assert!(remarks[0].starts_with("the header has no unit of time"), "{remarks:?}");
         }
         for value in [2000.0, 720.0, 1e-30, 1e30, f64::INFINITY] {
             let message = resolve(None, Some((value, true)), None).unwrap_err();

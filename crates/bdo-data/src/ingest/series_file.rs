@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::{files, series_hdf5, series_mat, series_npz, series_text};
 use crate::durable::InFile;
-use crate::problem::{Problem, ReadError};
+use crate::nifti::{ByteOrder, Datatype};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 
 /// Largest file read: a day of scanning at a thousand regions as text is still far below.
 const MOST_BYTES: u64 = 1 << 30;
@@ -15,17 +16,13 @@ const MOST_NPY_HEADER: usize = 4096;
 /// A table as read: perhaps with names, row-major `[frames, columns]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeriesTable {
-    /// The header's names, where there is a header.
     pub names: Option<Vec<String>>,
-    /// Number of rows.
     pub frames: usize,
-    /// Number of columns.
     pub columns: usize,
     /// The values; NaN for `n/a`.
     pub values: Vec<f32>,
     /// Time of every row, where a column of the file says it.
     pub times_seconds: Option<Vec<f64>>,
-    /// BLAKE3 of the file.
     pub blake3: String,
 }
 
@@ -33,9 +30,7 @@ pub struct SeriesTable {
 pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     let size = std::fs::metadata(path).in_file("read", path)?.len();
     let content = |problem: Problem| ReadError::content(path, problem);
-    if size > MOST_BYTES {
-        return Err(content(Problem::new("size", format!("at most {MOST_BYTES} bytes"), size)));
-    }
+    ensure(size <= MOST_BYTES, "size", format_args!("at most {MOST_BYTES} bytes"), size).in_content(path)?;
     let bytes = std::fs::read(path).in_file("read", path)?;
     let parsed = match files::ending(path).as_str() {
         "gz" => inflated(&bytes).and_then(|text| series_text::parse(&text)),
@@ -47,10 +42,8 @@ pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
     };
     let mut table = parsed.map_err(content)?;
     table.blake3 = blake3::hash(&bytes).to_hex().to_string();
-    if table.frames == 0 || table.columns == 0 {
-        let found = format!("{} rows of {} columns", table.frames, table.columns);
-        return Err(content(Problem::new("table", "rows of numbers", found)));
-    }
+    let found = format_args!("{} rows of {} columns", table.frames, table.columns);
+    ensure(table.frames > 0 && table.columns > 0, "table", "rows of numbers", found).in_content(path)?;
     Ok(table)
 }
 
@@ -59,18 +52,14 @@ fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
     let mut text = vec![];
     let mut reader = flate2::read::MultiGzDecoder::new(bytes).take(MOST_BYTES + 1);
     reader.read_to_end(&mut text).map_err(|e| Problem::new("gzip", "a whole, undamaged file", e))?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(Problem::new("size", format!("at most {MOST_BYTES} bytes"), "more"));
-    }
+    ensure(text.len() as u64 <= MOST_BYTES, "size", format_args!("at most {MOST_BYTES} bytes"), "more")?;
     Ok(text)
 }
 
 /// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
 pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let truncated = || Problem::new("header", "a .npy file", "too few bytes");
-    if bytes.get(..6) != Some(b"\x93NUMPY") {
-        return Err(Problem::new("first bytes", "a .npy file", "others"));
-    }
+    ensure(bytes.starts_with(b"\x93NUMPY"), "first bytes", "a .npy file", "others")?;
     let (length, start) = match bytes.get(6).ok_or_else(truncated)? {
         1 => (u16::from_le_bytes(bytes.get(8..10).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 10),
         2 | 3 => {
@@ -78,9 +67,7 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
         }
         other => return Err(Problem::new("version", "1, 2 or 3", other)),
     };
-    if length > MOST_NPY_HEADER {
-        return Err(Problem::new("header", "at most 4096 bytes", length));
-    }
+    ensure(length <= MOST_NPY_HEADER, "header", "at most 4096 bytes", length)?;
     let header = bytes.get(start..start + length).ok_or_else(truncated)?;
     let header = std::str::from_utf8(header).map_err(|_| Problem::new("header", "text", "other bytes"))?;
     let value_of = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
@@ -92,53 +79,35 @@ pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let [frames, columns] = sizes.as_deref().unwrap_or_default() else {
         return Err(Problem::new("shape", "two sizes, frames and regions", format!("({shape})")));
     };
+    let unknown = || Problem::new("type of number", "f4, f8 or whole numbers of either byte order", kind);
     let (order, number) = kind.split_at_checked(1).unwrap_or((kind, ""));
-    let width = match number {
-        "f4" | "i4" | "u4" => 4,
-        "f8" | "i8" | "u8" => 8,
-        "i2" | "u2" => 2,
-        "i1" | "u1" => 1,
-        _ => 0,
+    let datatype = match number {
+        "f4" => Datatype::F32,
+        "f8" => Datatype::F64,
+        "i1" => Datatype::I8,
+        "u1" => Datatype::U8,
+        "i2" => Datatype::I16,
+        "u2" => Datatype::U16,
+        "i4" => Datatype::I32,
+        "u4" => Datatype::U32,
+        "i8" => Datatype::I64,
+        "u8" => Datatype::U64,
+        _ => return Err(unknown()),
     };
-    if width == 0 || !["<", ">", "|"].contains(&order) {
-        return Err(Problem::new("type of number", "f4, f8 or whole numbers of either byte order", kind));
-    }
-    let data = &bytes[start + length..];
-    let expected = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width));
-    if expected != Some(data.len()) {
-        return Err(Problem::new(
-            "size",
-            format!("{frames} x {columns} numbers of {width} bytes"),
-            format!("{} bytes", data.len()),
-        ));
-    }
-    let mut values: Vec<f32> = data.chunks_exact(width).map(|b| number_of(number, order == ">", b)).collect();
+    let byte_order = match order {
+        "<" | "|" => ByteOrder::Little,
+        ">" => ByteOrder::Big,
+        _ => return Err(unknown()),
+    };
+    let (data, width) = (&bytes[start + length..], datatype.bytes());
+    let whole = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width)) == Some(data.len());
+    let expected = format_args!("{frames} x {columns} numbers of {width} bytes");
+    ensure(whole, "size", expected, format_args!("{} bytes", data.len()))?;
+    let mut values = datatype.values(byte_order, data);
     if columns_first {
         values = (0..frames * columns).map(|i| values[i % columns * frames + i / columns]).collect();
     }
     Ok(SeriesTable { frames: *frames, columns: *columns, values, ..SeriesTable::default() })
-}
-
-/// One stored number; the caller has checked that the kind is known and the bytes are as many as it has.
-fn number_of(kind: &str, big_endian: bool, bytes: &[u8]) -> f32 {
-    let mut stored = [0; 8];
-    stored[..bytes.len()].copy_from_slice(bytes);
-    if big_endian {
-        stored[..bytes.len()].reverse();
-    }
-    let [a, b, c, d, ..] = stored;
-    match kind {
-        "f4" => f32::from_le_bytes([a, b, c, d]),
-        "f8" => f64::from_le_bytes(stored) as f32,
-        "i1" => f32::from(i8::from_le_bytes([a])),
-        "u1" => f32::from(a),
-        "i2" => f32::from(i16::from_le_bytes([a, b])),
-        "u2" => f32::from(u16::from_le_bytes([a, b])),
-        "i4" => i32::from_le_bytes([a, b, c, d]) as f32,
-        "u4" => u32::from_le_bytes([a, b, c, d]) as f32,
-        "u8" => u64::from_le_bytes(stored) as f32,
-        _ => i64::from_le_bytes(stored) as f32,
-    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::image_run::Parcellation;
-use super::plan::{Reading, SourceFile};
+use super::plan::Reading;
 use super::recipe::Recipe;
-use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
 use super::sources::Sources;
-use super::table_run::TableCompanions;
-use super::{Format, IngestError, IngestOptions, IngestPlan, columns, files, identity, read_region_names};
+use super::{IngestError, IngestOptions, IngestPlan, columns, files, identity, read_region_names};
 use crate::bids;
 use crate::cohort::Rejection;
 use crate::durable;
@@ -17,11 +14,9 @@ use crate::participants::Participants;
 use crate::problem::Problem;
 use crate::region::{Region, repeated_name};
 
-/// Endings of series files.
 const ENDINGS: [&str; 9] = ["tsv", "csv", "1d", "txt", "npy", "npz", "mat", "h5", "hdf5"];
 /// Taken where a table has no repetition time anywhere: only the order of frames is known then.
 const ASSUMED_TR_SECONDS: f64 = 1.0;
-/// Files beside the scans that are tables of something else.
 const NOT_SCANS: [&str; 8] =
     ["participants", "phenotypic", "region_names", "labels", "readme", "rejected", "sessions", "dataset_description"];
 /// Names under which region names are found without being asked for.
@@ -41,42 +36,22 @@ pub(super) fn is_scan(path: &Path) -> bool {
 pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
     let source = &sources.root;
     let given = [options.labels.as_ref(), options.participants.as_ref(), options.manifest.as_ref()];
-    let is_given = |f: &Path| given.iter().flatten().any(|g| g.canonicalize().ok() == f.canonicalize().ok());
-    let scans: Vec<&PathBuf> = sources.scans(|f| is_scan(f) && !is_given(f));
+    let scans = sources.scans_but(is_scan, given);
     if scans.is_empty() {
         let expected = "region series (.tsv, .csv, .1D, .txt, .npy, .npz, .mat or .h5), one file a scan";
         return Err(IngestError::source(source, expected, "none"));
     }
-    let mut warnings = vec![];
-    let (atlas_name, regions) = regions(source, &scans, options, &mut warnings)?;
-    let mut files_planned: Vec<SourceFile> = vec![];
-    for chosen in sources.one_per_scan(&scans, identity::of_table, &mut warnings) {
-        let name = files::relative(source, &chosen.path);
-        let tr_seconds = match chosen.problem {
-            Some(problem) => Err(Rejection::of(&name, problem)),
-            None => stated_time(&chosen.path, &name, options.tr_seconds)
-                .map(|tr| RepetitionTime { assumed: Some(ASSUMED_TR_SECONDS), ..tr }),
-        };
-        let reading = Reading::Table(TableCompanions::default());
-        files_planned.push(SourceFile { path: chosen.path, name, id: chosen.id, site: None, tr_seconds, reading });
-    }
-    let participants = people(source, options)?;
-    site_from_table(&mut files_planned, &participants);
-    Ok(IngestPlan {
-        format: Format::Series,
-        atlas_name,
-        parcellation: Parcellation::Done,
-        regions,
-        files: files_planned,
-        participants,
+    let mut plan = IngestPlan {
         recipe: Recipe::of(options.drop_volumes.unwrap_or(0), &options.wishes),
-        assume_affine: false,
-        source_dataset: None,
-        tr_seconds: None,
-        rejected: vec![],
-        warnings,
-        remarks: Remarks::default(),
-    })
+        participants: people(source, options)?,
+        ..IngestPlan::default()
+    };
+    (plan.atlas_name, plan.regions) = regions(source, &scans, options, &mut plan.warnings)?;
+    plan.files = sources.planned(&scans, Reading::Table, identity::of_table, options, &mut plan.warnings);
+    for tr in plan.files.iter_mut().filter_map(|file| file.tr_seconds.as_mut().ok()) {
+        tr.assumed = Some(ASSUMED_TR_SECONDS);
+    }
+    Ok(plan)
 }
 
 /// The people's table, given or beside the scans; empty where there is none.
@@ -155,16 +130,8 @@ pub(super) fn stated_time(path: &Path, name: &str, given: Option<f64>) -> Result
     Ok(RepetitionTime { stated, given, assumed: None })
 }
 
-/// A number, also one written as text.
 pub(super) fn as_number(value: &serde_json::Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
-}
-
-/// Sites from the participants table, where it has them.
-pub(super) fn site_from_table(planned: &mut [SourceFile], participants: &Participants) {
-    for file in planned.iter_mut() {
-        file.site = participants.site_of(&file.id.subject).map(str::to_owned);
-    }
 }
 
 #[cfg(test)]

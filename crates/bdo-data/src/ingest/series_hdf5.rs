@@ -7,8 +7,8 @@ use hdf5_reader::group::Group;
 use hdf5_reader::{Dataset, Datatype, Hdf5File, OpenOptions};
 
 use super::series_file::SeriesTable;
-use super::series_mat::numbers;
-use crate::problem::Problem;
+use crate::nifti::{self, ByteOrder};
+use crate::problem::{Problem, ensure};
 
 /// Groups of a file that are looked at, and how deep; real files have a handful.
 const MOST_GROUPS: usize = 1000;
@@ -45,8 +45,7 @@ struct Matrix {
     path: String,
     rows: usize,
     columns: usize,
-    /// Code of the type, as in a MATLAB file.
-    kind: u32,
+    kind: nifti::Datatype,
     dataset: Dataset,
 }
 
@@ -61,9 +60,12 @@ fn matrices(
     if !seen.insert(group.address()) {
         return Ok(());
     }
-    if depth > DEEPEST || seen.len() > MOST_GROUPS {
-        return Err(Problem::new("groups", format!("at most {MOST_GROUPS}, {DEEPEST} deep"), "more"));
-    }
+    ensure(
+        depth <= DEEPEST && seen.len() <= MOST_GROUPS,
+        "groups",
+        format_args!("at most {MOST_GROUPS}, {DEEPEST} deep"),
+        "more",
+    )?;
     let (groups, datasets) = group.members().map_err(malformed)?;
     let named = |name: &str| {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
@@ -84,16 +86,16 @@ fn matrices(
 /// A dataset of real numbers with more than one row and column.
 fn matrix(path: String, dataset: Dataset) -> Result<Option<Matrix>, Problem> {
     let kind = match dataset.dtype() {
-        Datatype::FloatingPoint { size: 4, .. } => 7,
-        Datatype::FloatingPoint { size: 8, .. } => 9,
-        Datatype::FixedPoint { size: 1, signed: true, .. } => 1,
-        Datatype::FixedPoint { size: 1, .. } => 2,
-        Datatype::FixedPoint { size: 2, signed: true, .. } => 3,
-        Datatype::FixedPoint { size: 2, .. } => 4,
-        Datatype::FixedPoint { size: 4, signed: true, .. } => 5,
-        Datatype::FixedPoint { size: 4, .. } => 6,
-        Datatype::FixedPoint { size: 8, signed: true, .. } => 12,
-        Datatype::FixedPoint { size: 8, .. } => 13,
+        Datatype::FloatingPoint { size: 4, .. } => nifti::Datatype::F32,
+        Datatype::FloatingPoint { size: 8, .. } => nifti::Datatype::F64,
+        Datatype::FixedPoint { size: 1, signed: true, .. } => nifti::Datatype::I8,
+        Datatype::FixedPoint { size: 1, .. } => nifti::Datatype::U8,
+        Datatype::FixedPoint { size: 2, signed: true, .. } => nifti::Datatype::I16,
+        Datatype::FixedPoint { size: 2, .. } => nifti::Datatype::U16,
+        Datatype::FixedPoint { size: 4, signed: true, .. } => nifti::Datatype::I32,
+        Datatype::FixedPoint { size: 4, .. } => nifti::Datatype::U32,
+        Datatype::FixedPoint { size: 8, signed: true, .. } => nifti::Datatype::I64,
+        Datatype::FixedPoint { size: 8, .. } => nifti::Datatype::U64,
         Datatype::Compound { fields, .. } if fields.iter().any(|f| f.name == "imag" || f.name == "i") => {
             return Err(Problem::new(path, "real numbers", "complex numbers"));
         }
@@ -111,11 +113,15 @@ fn matrix(path: String, dataset: Dataset) -> Result<Option<Matrix>, Problem> {
 impl Matrix {
     fn read(&self, turned: bool) -> Result<SeriesTable, Problem> {
         let bytes = self.dataset.read_native_bytes().map_err(malformed)?;
-        let values = numbers(self.kind, &bytes, cfg!(target_endian = "big")).unwrap_or_default();
+        let order = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
+        let values = self.kind.values(order, &bytes);
         let (rows, columns) = (self.rows, self.columns);
-        if rows.checked_mul(columns) != Some(values.len()) {
-            return Err(Problem::new(&self.path, format!("{rows} x {columns} numbers"), values.len()));
-        }
+        ensure(
+            rows.checked_mul(columns) == Some(values.len()),
+            &self.path,
+            format_args!("{rows} x {columns} numbers"),
+            values.len(),
+        )?;
         if !turned {
             return Ok(SeriesTable { frames: rows, columns, values, ..SeriesTable::default() });
         }

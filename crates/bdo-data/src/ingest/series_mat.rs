@@ -4,7 +4,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::series_file::SeriesTable;
 use super::series_hdf5;
-use crate::problem::Problem;
+use crate::nifti::{ByteOrder, Datatype};
+use crate::problem::{Problem, ensure};
 
 /// Variables of a file that are looked at.
 const MOST_VARIABLES: usize = 1000;
@@ -70,7 +71,6 @@ struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Type and content of the next piece.
     fn next(&mut self) -> Result<Option<(u32, &'a [u8])>, Problem> {
         if self.bytes.is_empty() {
             return Ok(None);
@@ -92,7 +92,6 @@ impl<'a> Elements<'a> {
         Ok(Some((first, content)))
     }
 
-    /// The next piece of an array, which must be there.
     fn expect(&mut self) -> Result<(u32, &'a [u8]), Problem> {
         self.next()?.ok_or_else(|| Problem::new("array", "flags, sizes, name and values", "fewer pieces"))
     }
@@ -115,41 +114,34 @@ fn matrix(content: &[u8], big_endian: bool) -> Result<Option<Matrix>, Problem> {
     if !(6..=15).contains(&(flags & 0xff)) || frames < 2 || columns < 2 {
         return Ok(None);
     }
-    if flags & COMPLEX_FLAG != 0 {
-        return Err(Problem::new(&name, "real numbers", "complex numbers"));
-    }
+    ensure(flags & COMPLEX_FLAG == 0, &name, "real numbers", "complex numbers")?;
     let (kind, values) = pieces.expect()?;
-    let values =
-        numbers(kind, values, big_endian).ok_or_else(|| Problem::new(&name, "numbers", format!("type {kind}")))?;
-    if frames.checked_mul(columns) != Some(values.len()) {
-        return Err(Problem::new(&name, format!("{frames} x {columns} numbers"), values.len()));
-    }
+    let datatype = datatype(kind).ok_or_else(|| Problem::new(&name, "numbers", format_args!("type {kind}")))?;
+    let values = datatype.values(if big_endian { ByteOrder::Big } else { ByteOrder::Little }, values);
+    ensure(
+        frames.checked_mul(columns) == Some(values.len()),
+        &name,
+        format_args!("{frames} x {columns} numbers"),
+        values.len(),
+    )?;
     Ok(Some(Matrix { name, frames, columns, values }))
 }
 
 /// Values are stored in whatever type is short enough for them.
-pub(super) fn numbers(kind: u32, bytes: &[u8], big_endian: bool) -> Option<Vec<f32>> {
-    macro_rules! typed {
-        ($type:ty) => {{
-            let read = if big_endian { <$type>::from_be_bytes } else { <$type>::from_le_bytes };
-            #[allow(clippy::cast_lossless)]
-            let values = bytes.as_chunks().0.iter().map(|b| read(*b) as f32).collect();
-            Some(values)
-        }};
-    }
-    match kind {
-        1 => typed!(i8),
-        2 => typed!(u8),
-        3 => typed!(i16),
-        4 => typed!(u16),
-        5 => typed!(i32),
-        6 => typed!(u32),
-        7 => typed!(f32),
-        9 => typed!(f64),
-        12 => typed!(i64),
-        13 => typed!(u64),
-        _ => None,
-    }
+fn datatype(kind: u32) -> Option<Datatype> {
+    Some(match kind {
+        1 => Datatype::I8,
+        2 => Datatype::U8,
+        3 => Datatype::I16,
+        4 => Datatype::U16,
+        5 => Datatype::I32,
+        6 => Datatype::U32,
+        7 => Datatype::F32,
+        9 => Datatype::F64,
+        12 => Datatype::I64,
+        13 => Datatype::U64,
+        _ => return None,
+    })
 }
 
 /// Inflates one variable, growing with what really comes out and never beyond `budget`.

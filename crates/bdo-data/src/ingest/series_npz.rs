@@ -3,7 +3,7 @@
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::series_file::{SeriesTable, parse_npy};
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 /// Most arrays of an archive; real ones have a handful.
 const MOST_ENTRIES: u16 = 1000;
@@ -55,16 +55,13 @@ struct Entry {
     header_at: usize,
 }
 
-/// The files in the order of the archive's directory.
 fn entries(bytes: &[u8]) -> Result<Vec<Entry>, Problem> {
     let malformed = || Problem::new("archive", "a zip directory", "other bytes");
     let earliest = bytes.len().saturating_sub(22 + LONGEST_COMMENT);
     let end = (earliest..bytes.len().saturating_sub(21)).rev().find(|at| bytes[*at..].starts_with(b"PK\x05\x06"));
     let end = end.ok_or_else(|| Problem::new("archive", "the end of a zip directory", "none"))?;
     let count = u16_at(bytes, end + 10).ok_or_else(malformed)?;
-    if count > MOST_ENTRIES {
-        return Err(Problem::new("archive", "at most 1000 arrays", count));
-    }
+    ensure(count <= MOST_ENTRIES, "archive", "at most 1000 arrays", count)?;
     let mut at = u32_at(bytes, end + 16).ok_or_else(malformed)? as usize;
     let mut found = vec![];
     for _ in 0..count {
@@ -97,9 +94,7 @@ impl Entry {
             start.checked_add(self.stored_bytes).and_then(|end| header.get(start..end)).ok_or_else(malformed)?;
         // Series are noise and hardly compress; a small file that claims much is not one.
         let most = (*budget).min((64 << 20).max(200 * self.stored_bytes as u64));
-        if self.bytes as u64 > most {
-            return Err(Problem::new(&self.name, format!("at most {most} bytes"), self.bytes));
-        }
+        ensure(self.bytes as u64 <= most, &self.name, format_args!("at most {most} bytes"), self.bytes)?;
         *budget -= self.bytes as u64;
         let out = match self.method {
             0 if self.bytes == self.stored_bytes => stored.to_vec(),
@@ -109,9 +104,12 @@ impl Entry {
         };
         let mut crc = Crc::new();
         crc.update(&out);
-        if crc.sum() != self.crc {
-            return Err(Problem::new(&self.name, format!("checksum {:08x}", self.crc), format!("{:08x}", crc.sum())));
-        }
+        ensure(
+            crc.sum() == self.crc,
+            &self.name,
+            format_args!("checksum {:08x}", self.crc),
+            format_args!("{:08x}", crc.sum()),
+        )?;
         Ok(out)
     }
 }

@@ -6,27 +6,11 @@ use std::borrow::Cow;
 use super::region_rows;
 use super::series_file::SeriesTable;
 use super::table_header::{self, Above};
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use crate::row::{cells, delimiter_of};
 
 /// Names of a column that counts rows; it is left out if that is what it does.
-const INDEX_NAMES: [&str; 14] = [
-    "",
-    "unnamed: 0",
-    "index",
-    "idx",
-    "row",
-    "frame",
-    "frames",
-    "volume",
-    "vol",
-    "timepoint",
-    "timepoints",
-    "tr",
-    "scan",
-    "sample",
-];
-/// Names of a column of frame times.
+const INDEX_NAMES: &str = ",unnamed: 0,index,idx,row,frame,frames,volume,vol,timepoint,timepoints,tr,scan,sample";
 const TIME_NAMES: [&str; 10] =
     ["time", "times", "t", "time_s", "time_sec", "time_seconds", "time (s)", "seconds", "time_ms", "time (ms)"];
 /// A column without a name that counts at least this many rows is no region.
@@ -52,16 +36,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     Ok(SeriesTable { names, frames, columns, values, times_seconds, blake3: String::new() })
 }
 
-/// The text of a file, each line ended by a line feed.
 fn text_of(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(Problem::new("text", "UTF-8", "UTF-16"));
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
-    if text.contains('\0') {
-        return Err(Problem::new("text", "UTF-8", "zero bytes, which UTF-16 and binary files have"));
-    }
+    ensure(!text.contains('\0'), "text", "UTF-8", "zero bytes, which UTF-16 and binary files have")?;
     let text = text.trim_start_matches('\u{feff}');
     Ok(if text.contains('\n') { text.into() } else { text.replace('\r', "\n").into() })
 }
@@ -117,7 +98,6 @@ fn above_and_body<'a>(lines: &'a [Line<'a>]) -> Result<Parts<'a>, Problem> {
     Ok((names, body, delimiter))
 }
 
-/// A name without the sign of a comment.
 pub(super) fn bare(cell: &str) -> String {
     let name = cell.trim_start_matches('#').trim().trim_matches('"').trim_start_matches('#').trim();
     // XCP-D may mark every column with a hash of its settings.
@@ -168,9 +148,12 @@ impl Grid {
             }
             let found = values.len() - before;
             let expected = *columns.get_or_insert(found);
-            if found != expected {
-                return Err(Problem::new(format!("line {}", number_of_line + 1), format!("{expected} columns"), found));
-            }
+            ensure(
+                found == expected,
+                format_args!("line {}", number_of_line + 1),
+                format_args!("{expected} columns"),
+                found,
+            )?;
         }
         Ok(Self { names, columns: columns.unwrap_or(0), frames: body.len(), values })
     }
@@ -230,7 +213,7 @@ impl Grid {
         }
         match &self.names {
             Some(names) => {
-                let named = |n: &String| INDEX_NAMES.contains(&n.to_lowercase().as_str());
+                let named = |n: &String| INDEX_NAMES.split(',').any(|name| name == n.to_lowercase());
                 let nameless = names[0].is_empty();
                 if named(&names[0]) && self.counts_rows(0) {
                     self.remove(0);

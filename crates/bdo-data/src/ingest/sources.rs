@@ -1,22 +1,25 @@
-//! The files a plan is made of: found below a folder, or named by a manifest.
+//! The files a plan is made of: found below a folder, or named by a manifest (path, subject, session, task, run, tr, site).
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::files::{self, Found};
-use super::listing::{Listed, Listing};
+use super::plan::{Reading, SourceFile};
 use super::preference::{self, Chosen};
-use super::{IngestError, IngestOptions, identity};
+use super::repetition::implausible;
+use super::{IngestError, IngestOptions, identity, series_folder};
+use crate::bids::Companions;
 use crate::cohort::Rejection;
+use crate::durable;
 use crate::pattern::Pattern;
+use crate::problem::{Problem, ensure};
 use crate::scan::ScanId;
 
-/// What there is to read.
 #[derive(Debug)]
 pub(super) struct Sources {
     pub(super) root: PathBuf,
     /// All files, sorted.
     pub(super) files: Vec<PathBuf>,
-    /// What could not be looked at.
     pub(super) rejected: Vec<Rejection>,
     pub(super) notes: Vec<String>,
     listing: Option<Listing>,
@@ -43,9 +46,18 @@ impl Sources {
         self.listing.is_some()
     }
 
-    /// What the manifest says about a file.
     pub(super) fn listed(&self, path: &Path) -> Option<&Listed> {
         self.listing.as_ref()?.files.get(path)
+    }
+
+    /// [`Sources::scans`] without files that were given for something else.
+    pub(super) fn scans_but<const N: usize>(
+        &self,
+        is_scan: impl Fn(&Path) -> bool,
+        given: [Option<&PathBuf>; N],
+    ) -> Vec<&PathBuf> {
+        let is_given = |f: &Path| given.iter().flatten().any(|g| g.canonicalize().ok() == f.canonicalize().ok());
+        self.scans(|f| is_scan(f) && !is_given(f))
     }
 
     /// The files that can be scans; with a manifest, all it names.
@@ -56,20 +68,131 @@ impl Sources {
         self.files.iter().filter(is_one).collect()
     }
 
-    /// One file for each scan, with the manifest's or its own name.
-    pub(super) fn one_per_scan(
+    /// One file for each scan, with the manifest's or its own name and the time that its sidecar states.
+    pub(super) fn planned(
         &self,
         paths: &[&PathBuf],
+        reading: Reading,
         own: impl Fn(&Path) -> ScanId,
+        options: &IngestOptions,
         notes: &mut Vec<String>,
-    ) -> Vec<Chosen> {
-        if !self.is_listed() {
-            return preference::one_per_scan(&self.root, paths, own, notes);
-        }
-        let chosen = |path: &&PathBuf| {
+    ) -> Vec<SourceFile> {
+        let listed = |path: &&PathBuf| {
             let id = self.listed(path).map_or_else(|| own(path), |l| l.id.clone());
             Chosen { path: (*path).clone(), id, problem: None }
         };
-        paths.iter().map(chosen).collect()
+        let chosen = if self.is_listed() {
+            paths.iter().map(listed).collect()
+        } else {
+            preference::one_per_scan(&self.root, paths, &own, notes)
+        };
+        let file = |Chosen { path, id, problem }| {
+            let name = files::relative(&self.root, &path);
+            let tr_seconds = match problem {
+                Some(problem) => Err(Rejection::of(&name, problem)),
+                None => series_folder::stated_time(&path, &name, options.tr_seconds),
+            };
+            let beside = Companions::default();
+            SourceFile { path, name, id, site: None, tr_seconds, reading, beside, space: None, dropped_before: 0 }
+        };
+        chosen.into_iter().map(file).collect()
+    }
+}
+
+/// The columns; the first two must be there.
+const COLUMNS: [&str; 7] = ["path", "subject", "session", "task", "run", "tr", "site"];
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Listed {
+    pub(super) id: ScanId,
+    pub(super) tr_seconds: Option<f64>,
+    pub(super) site: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) files: BTreeMap<PathBuf, Listed>,
+    pub(super) rejected: Vec<Rejection>,
+    of_scan: HashMap<ScanId, PathBuf>,
+}
+
+impl Listing {
+    /// Reads the table. Paths are below `source` unless they are absolute; a row that cannot be used is a rejection.
+    pub(super) fn read(manifest: &Path, source: &Path) -> Result<Self, IngestError> {
+        let bytes = durable::read(manifest)?;
+        let text = String::from_utf8(bytes).map_err(|_| IngestError::source(manifest, "UTF-8 text", "other bytes"))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let header = text.lines().next().unwrap_or_default();
+        let delimiter = if header.contains('\t') || !header.contains(',') { b'\t' } else { b',' };
+        let mut reader =
+            csv::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter == b',').from_reader(text.as_bytes());
+        let malformed = |e: csv::Error| IngestError::source(manifest, "a table", e.to_string());
+        let names: Vec<String> = reader.headers().map_err(malformed)?.iter().map(|h| h.trim().to_lowercase()).collect();
+        let column: HashMap<&str, usize> =
+            COLUMNS.iter().filter_map(|c| Some((*c, names.iter().position(|n| n == c)?))).collect();
+        let known = format!("columns path and subject, and any of {}", COLUMNS[2..].join(", "));
+        let other = names.iter().find(|n| !COLUMNS.contains(&n.as_str()));
+        if !column.contains_key("path") || !column.contains_key("subject") || other.is_some() {
+            let found = other.map_or_else(|| names.join(", "), |n| format!("{n:?}"));
+            return Err(IngestError::source(manifest, known, found));
+        }
+        let mut listing = Self::default();
+        for record in reader.records() {
+            let record = record.map_err(malformed)?;
+            let cell = |name: &str| {
+                let value = record.get(*column.get(name)?)?.trim();
+                (!["", "n/a", "NA", "NaN", "nan"].contains(&value)).then(|| value.to_owned())
+            };
+            let line = record.position().map_or(0, csv::Position::line);
+            let (Some(path), Some(subject)) = (cell("path"), cell("subject")) else {
+                return Err(IngestError::source(
+                    manifest,
+                    "a path and a subject in every row",
+                    format!("none in line {line}"),
+                ));
+            };
+            let id = ScanId { subject, session: cell("session"), task: cell("task"), run: cell("run") };
+            if let Err(problem) = listing.add(source, &path, id, cell("tr"), cell("site")) {
+                listing.rejected.push(Rejection::of(&path, problem));
+            }
+        }
+        if listing.files.is_empty() && listing.rejected.is_empty() {
+            return Err(IngestError::source(manifest, "at least one row", "none"));
+        }
+        Ok(listing)
+    }
+
+    fn add(
+        &mut self,
+        source: &Path,
+        name: &str,
+        id: ScanId,
+        tr: Option<String>,
+        site: Option<String>,
+    ) -> Result<(), Problem> {
+        let path = source.join(name);
+        let number = |text: &String| {
+            let seconds: f64 =
+                text.parse().map_err(|_| Problem::new("tr", "seconds in the manifest", format!("{text:?}")))?;
+            implausible("the manifest", seconds).map_or(Ok(seconds), Err)
+        };
+        let tr_seconds = tr.as_ref().map(number).transpose()?;
+        if !path.is_file() {
+            let problem = files::unfetched(&path);
+            return Err(
+                problem.unwrap_or_else(|| Problem::new("file", "a file that the manifest names", "none of that name"))
+            );
+        }
+        ensure(!self.files.contains_key(&path), "manifest", "one row a file", "a second row")?;
+        if let Some(other) = self.of_scan.get(&id) {
+            return Err(Problem::new(
+                "duplicate scan",
+                "one file a scan",
+                format!("{id}, as {} is", files::relative(source, other)),
+            ));
+        }
+        self.of_scan.insert(id.clone(), path.clone());
+        self.files.insert(path, Listed { id, tr_seconds, site });
+        Ok(())
     }
 }

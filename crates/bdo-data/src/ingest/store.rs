@@ -9,7 +9,7 @@ use super::remarks::{FreedomLeft, Remarks};
 use super::repetition::agree;
 use super::{IngestError, IngestPlan, SourceFile};
 use crate::cohort::{
-    self, Cohort, CohortError, Copies, Observer, Plan, Provenance, REJECTED_FILE, Rejection, Tables, table_blake3,
+    self, Cohort, CohortError, Observer, Plan, Provenance, REJECTED_FILE, Rejection, Tables, table_blake3,
 };
 use crate::durable;
 use crate::problem::Problem;
@@ -20,14 +20,12 @@ const PART_BYTES: u64 = 16 << 20;
 /// What an ingest leaves beside the scans and the table of rejected files.
 const DESCRIPTION_FILE: &str = "dataset_description.json";
 
-/// What came of an ingest.
 #[derive(Debug, Clone, Default)]
 pub struct IngestReport {
     /// Scans in the cohort now.
     pub scans: usize,
     /// Of these, new in this run.
     pub added: usize,
-    /// Scans that were there already, from the same files.
     pub skipped: usize,
     /// Files that became no scan, and what could not be looked at.
     pub rejected: Vec<Rejection>,
@@ -125,9 +123,9 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
             (DESCRIPTION_FILE.to_owned(), description(plan, &provenance)),
         ]),
     };
-    let copies = Copies::Refused(contents(present.as_ref())?);
+    let known = contents(present.as_ref())?;
     let observer = Noting { watcher: observer, remarks: &plan.remarks };
-    let built = cohort::build_beside(out, &build_plan, &copies, |i| plan.read(todo[i]), tables, &observer);
+    let built = cohort::build_beside(out, &build_plan, Some(known), |i| plan.read(todo[i]), tables, &observer);
     let (fresh, built) = match (built, &present) {
         (Ok(done), _) => done,
         // Nothing new was good, but the cohort is there: that is a run with rejects, not a failure.
@@ -254,7 +252,6 @@ fn existing(out: &Path, settings: &serde_json::Value) -> Result<Option<Cohort>, 
     Ok(Some(cohort))
 }
 
-/// The table of rejected files.
 fn rejected_tsv(rejected: &[Rejection]) -> String {
     let flat = |text: &str| text.replace(['\t', '\n', '\r'], " ");
     let row = |r: &Rejection| [&r.file, &r.reason, &r.expected, &r.found].map(|t| flat(t)).join("\t") + "\n";

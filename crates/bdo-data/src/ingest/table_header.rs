@@ -13,21 +13,17 @@ const LOOKED_AT: usize = 20;
 /// From so many columns on, whole numbers that increase from left to right are no frame.
 const COLUMNS_THAT_DECIDE: usize = 8;
 
-/// What the first row is.
 #[derive(Debug, PartialEq)]
 pub(super) enum Above {
-    /// Names of the columns.
     Names(Vec<String>),
     /// The first frame already.
     Nothing,
 }
 
-/// Whether every cell of a line is a number or missing.
 pub(super) fn is_numeric(line: &str, delimiter: Option<char>) -> bool {
     cells(line, delimiter).all(|c| number(c, 0).is_ok())
 }
 
-/// Decides about the first of these lines.
 pub(super) fn above(lines: &[(usize, &str)], delimiter: Option<char>) -> Result<Above, Problem> {
     let Some(((_, first), below)) = lines.split_first() else { return Ok(Above::Nothing) };
     // Numbers in quotes above numbers without are names.

@@ -1,52 +1,30 @@
 //! Reading one table of region series, with the tables of censored frames, motion and coverage that may lie beside it.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::censored::RunTables;
 use super::raw::RawSeries;
 use super::repetition::HeaderTime;
-use super::{IngestPlan, SeriesTable, files, read_series};
-use crate::problem::{Problem, ReadError};
+use super::{IngestPlan, SeriesTable, SourceFile, files, read_series};
+use crate::problem::{Problem, ReadError, ensure};
 use crate::region::Region;
 
 /// How far a time may be from a multiple of the step between frames.
 const UNEVEN: f64 = 0.01;
 
-/// Tables beside a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TableCompanions {
-    /// Censored frames and motion.
-    pub run: RunTables,
-    /// Share of each region inside the image: one row, one column a region, or one row a region.
-    pub coverage: Option<PathBuf>,
-    /// Frames its maker has dropped from the start.
-    pub dropped_before: usize,
-}
-
-pub(super) fn read(plan: &IngestPlan, path: &Path, beside: &TableCompanions) -> Result<RawSeries, Problem> {
-    let table = read_table(path)?;
+pub(super) fn read(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, Problem> {
+    let table = read_table(&file.path)?;
     let order = column_order(plan, &table)?;
-    let values: Vec<f32> =
-        table.values.chunks_exact(table.columns).flat_map(|row| order.iter().map(|i| row[*i])).collect();
+    let values = table.values.chunks_exact(table.columns).flat_map(|row| order.iter().map(|i| row[*i])).collect();
     let (frame_numbers, header_time) = match &table.times_seconds {
         Some(times) => numbers_of_times(times)?,
-        None => ((0..table.frames).map(|t| t + beside.dropped_before).collect(), None),
+        None => ((0..table.frames).map(|t| t + file.dropped_before).collect(), None),
     };
-    let mut raw = RawSeries {
-        regions: plan.regions.len(),
-        values,
-        frame_numbers,
-        framewise_displacement_mm: None,
-        coverage: None,
-        header_time,
-        blake3: table.blake3.clone(),
-    };
-    if let Some(path) = &beside.coverage {
-        raw.coverage = Some(coverage(plan, path)?);
-    }
-    beside.run.apply(&mut raw)?;
-    Ok(raw)
+    let coverage = file.beside.coverage.as_ref().map(|path| coverage(plan, path)).transpose()?;
+    let regions = plan.regions.len();
+    let blake3 = table.blake3;
+    RawSeries { regions, values, frame_numbers, framewise_displacement_mm: None, coverage, header_time, blake3 }
+        .without_censored(&file.beside)
 }
 
 /// Numbers of frames at these times, and the step between them.
@@ -59,8 +37,7 @@ fn numbers_of_times(times: &[f64]) -> Result<(Vec<usize>, Option<HeaderTime>), P
     let even = |t: f64| (t / step - (t / step).round()).abs() <= UNEVEN;
     let start = if times[0] >= 0.0 && even(times[0]) { 0.0 } else { times[0] };
     if let Some(t) = times.iter().find(|t| !even(**t - start) || (**t - start) / step > 1e7) {
-        let expected = format!("multiples of the smallest step, {step}");
-        return Err(Problem::new("column of times", expected, t));
+        return Err(Problem::new("column of times", format_args!("multiples of the smallest step, {step}"), t));
     }
     let numbers = times.iter().map(|t| ((t - start) / step).round() as usize).collect();
     Ok((numbers, Some(HeaderTime { value: step, has_unit: false })))
@@ -97,9 +74,7 @@ fn coverage(plan: &IngestPlan, path: &Path) -> Result<Vec<f32>, Problem> {
     }
     let table = read_table(path).map_err(in_table)?;
     let order = column_order(plan, &table).map_err(in_table)?;
-    if table.frames != 1 {
-        return Err(Problem::new("coverage table", "one row", table.frames));
-    }
+    ensure(table.frames == 1, "coverage table", "one row", table.frames)?;
     Ok(order.iter().map(|i| table.values[*i]).collect())
 }
 
@@ -108,31 +83,21 @@ pub(super) fn column_order(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec
     let regions = &plan.regions;
     let Some(names) = table.names.as_ref().filter(|n| names_match_kind(plan, n)) else {
         let numbers: Vec<u64> = table.names.iter().flatten().filter_map(|n| n.parse().ok()).collect();
-        if numbers.windows(2).any(|w| w[0] >= w[1]) {
-            let expected = "names of the regions, or numbers that increase, above the columns";
-            return Err(Problem::new("regions", expected, "numbers in another order"));
-        }
-        if table.columns == regions.len() {
-            return Ok((0..table.columns).collect());
-        }
-        let hint = if table.frames == regions.len() {
-            " (it looks transposed: frames must go down, regions across)"
-        } else {
-            ""
-        };
-        let found = format!("{}{hint}", table.columns);
-        return Err(Problem::new("regions", format!("{} columns", regions.len()), found));
+        let expected = "names of the regions, or numbers that increase, above the columns";
+        ensure(numbers.windows(2).all(|w| w[0] < w[1]), "regions", expected, "numbers in another order")?;
+        let transposed = " (it looks transposed: frames must go down, regions across)";
+        let found = format!("{}{}", table.columns, if table.frames == regions.len() { transposed } else { "" });
+        let expected = format_args!("{} columns", regions.len());
+        return ensure(table.columns == regions.len(), "regions", expected, found)
+            .map(|()| (0..table.columns).collect());
     };
     let position: HashMap<&str, usize> = names.iter().enumerate().map(|(i, n)| (n.as_str(), i)).collect();
     let missing: Vec<&str> = regions.iter().map(|r| bare_name(plan, r)).filter(|n| !position.contains_key(n)).collect();
     if !missing.is_empty() || position.len() != names.len() || names.len() != regions.len() {
-        let missing = if missing.is_empty() {
-            String::new()
-        } else {
-            format!(" without {}", missing[..missing.len().min(5)].join(", "))
-        };
-        let expected = format!("the {} regions of the cohort", regions.len());
-        return Err(Problem::new("regions", expected, format!("{} named columns{missing}", names.len())));
+        let shown = missing[..missing.len().min(5)].join(", ");
+        let without = if missing.is_empty() { String::new() } else { format!(" without {shown}") };
+        let expected = format_args!("the {} regions of the cohort", regions.len());
+        return Err(Problem::new("regions", expected, format_args!("{} named columns{without}", names.len())));
     }
     Ok(regions.iter().map(|r| position[bare_name(plan, r)]).collect())
 }

@@ -1,38 +1,27 @@
 //! The types of number a voxel can have.
 
+use super::header::ByteOrder;
 use crate::problem::Problem;
 
 /// A scalar type of voxel. Complex and colour images have no region mean and are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Datatype {
-    /// Unsigned 8-bit.
     U8,
-    /// Signed 8-bit.
     I8,
-    /// Unsigned 16-bit.
     U16,
-    /// Signed 16-bit.
     I16,
-    /// Unsigned 32-bit.
     U32,
-    /// Signed 32-bit.
     I32,
-    /// Unsigned 64-bit.
     U64,
-    /// Signed 64-bit.
     I64,
-    /// 32-bit float.
     F32,
-    /// 64-bit float.
     F64,
 }
 
 impl Datatype {
-    /// Every type, in the order of their names.
     pub const ALL: [Datatype; 10] =
         [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::U64, Self::I64, Self::F32, Self::F64];
 
-    /// The type with a NIfTI code.
     pub(super) fn from_code(code: i16) -> Result<Self, Problem> {
         let refused = |name: &str| Problem::new("datatype", "real numbers", format!("{name} (code {code})"));
         match code {
@@ -47,7 +36,6 @@ impl Datatype {
         }
     }
 
-    /// The NIfTI code.
     pub fn code(self) -> i16 {
         match self {
             Self::U8 => 2,
@@ -63,7 +51,6 @@ impl Datatype {
         }
     }
 
-    /// Bytes a voxel.
     pub fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
@@ -114,3 +101,10 @@ macro_rules! for_each_value {
     }};
 }
 pub(crate) use for_each_value;
+
+impl Datatype {
+    /// All numbers of these bytes, in single precision.
+    pub(crate) fn values(self, order: ByteOrder, bytes: &[u8]) -> Vec<f32> {
+        for_each_value!(self, order, bytes, |values| values.map(|x| x as f32).collect())
+    }
+}

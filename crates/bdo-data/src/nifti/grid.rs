@@ -1,18 +1,187 @@
-//! Sampling grids, and bringing labels from one to another.
+//! Where voxels lie in the world, as nibabel computes it, and bringing labels from one grid to another.
 
-use super::affine::Affine;
+use super::header::{Header, Version};
+use crate::problem::Problem;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AffineSource {
+    Sform,
+    Qform,
+    /// Neither is given: the grid is centred on the origin with x flipped, which says nothing about a brain.
+    Assumed,
+}
+
+/// The upper three rows of a homogeneous 4 x 4 matrix from voxel indices to millimetres.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Affine(pub [[f64; 4]; 3]);
+
+impl Affine {
+    /// The matrix if the header has one, else the quaternion, else a grid centred on the origin.
+    pub(super) fn of_header(header: &Header, warnings: &mut Vec<String>) -> Result<(Self, AffineSource), Problem> {
+        if header.sform_code != 0 {
+            return Ok((Self(header.sform), AffineSource::Sform));
+        }
+        let spacings = spacings(header, warnings);
+        if header.qform_code != 0 {
+            return Ok((Self::from_quaternion(header, spacings, warnings)?, AffineSource::Qform));
+        }
+        let sizes = header.shape();
+        // An image with fewer than three dimensions has unit spacing along those it lacks.
+        let spacing = |i: usize| if i < header.dims.len() { spacings[i] } else { 1.0 };
+        let rows = std::array::from_fn(|i| {
+            let mut row = [0.0; 4];
+            row[i] = if i == 0 { -spacing(0) } else { spacing(i) };
+            row[3] = -((sizes[i] as f64 - 1.0) / 2.0) * row[i];
+            row
+        });
+        Ok((Self(rows), AffineSource::Assumed))
+    }
+
+    fn from_quaternion(header: &Header, spacings: [f64; 3], warnings: &mut Vec<String>) -> Result<Self, Problem> {
+        let [x, y, z] = header.quaternion;
+        let squared = x * x + y * y + z * z;
+        let threshold = match header.version {
+            Version::One => f64::from(f32::EPSILON) * 3.0,
+            Version::Two => f64::EPSILON * 3.0,
+        };
+        let remainder = 1.0 - squared;
+        // NaN fails both comparisons and is refused with the rest.
+        let w = if remainder.abs() < threshold {
+            0.0
+        } else if remainder >= 0.0 {
+            remainder.sqrt()
+        } else {
+            return Err(Problem::new("quaternion", "a length of at most 1", format!("({x}, {y}, {z})")));
+        };
+        let mut qfac = header.pixdim[0];
+        if qfac != 1.0 && qfac != -1.0 {
+            warnings.push(format!("pixdim[0] (qfac) is {qfac}: taken as 1"));
+            qfac = 1.0;
+        }
+        let norm = w * w + squared;
+        let s = 2.0 / norm;
+        let (xs, ys, zs) = (x * s, y * s, z * s);
+        let (wx, wy, wz) = (w * xs, w * ys, w * zs);
+        let (xx, xy, xz) = (x * xs, x * ys, x * zs);
+        let (yy, yz, zz) = (y * ys, y * zs, z * zs);
+        let rotation = [
+            [1.0 - (yy + zz), xy - wz, xz + wy],
+            [xy + wz, 1.0 - (xx + zz), yz - wx],
+            [xz - wy, yz + wx, 1.0 - (xx + yy)],
+        ];
+        let [sx, sy, sz] = spacings;
+        Ok(Self(std::array::from_fn(|i| {
+            let [a, b, c] = rotation[i];
+            [a * sx, b * sy, c * (sz * qfac), header.quaternion_offset[i]]
+        })))
+    }
+
+    pub fn apply(&self, voxel: [f64; 3]) -> [f64; 3] {
+        self.0.map(|[a, b, c, d]| a * voxel[0] + b * voxel[1] + c * voxel[2] + d)
+    }
+
+    /// The matrix from millimetres to voxel indices, if there is one.
+    pub fn inverse(&self) -> Option<Self> {
+        let m = &self.0;
+        if !m.iter().flatten().all(|x| x.is_finite()) {
+            return None;
+        }
+        if m[1][0] == 0.0 && m[2][0] == 0.0 && m[2][1] == 0.0 {
+            return self.inverse_of_triangular();
+        }
+        let rows = invert4([m[0], m[1], m[2], [0.0, 0.0, 0.0, 1.0]])?;
+        let out = Self([rows[0], rows[1], rows[2]]);
+        out.0.iter().flatten().all(|x| x.is_finite()).then_some(out)
+    }
+
+    /// Back substitution in the order LAPACK's `trtri` uses, column by column: the resampling of nilearn inverts an
+    /// upper triangular matrix that way, and a tie between two voxels is decided by the last bit.
+    fn inverse_of_triangular(&self) -> Option<Self> {
+        let m = [self.0[0], self.0[1], self.0[2], [0.0, 0.0, 0.0, 1.0]];
+        let mut inverse = [[0.0; 4]; 4];
+        for j in 0..4 {
+            if m[j][j] == 0.0 {
+                return None;
+            }
+            inverse[j][j] = 1.0 / m[j][j];
+            // The column above the diagonal: minus the inverse so far, times the column, times the new diagonal element.
+            for i in 0..j {
+                let sum: f64 = (i..j).map(|k| inverse[i][k] * m[k][j]).sum();
+                inverse[i][j] = -inverse[j][j] * sum;
+            }
+        }
+        let out = Self([inverse[0], inverse[1], inverse[2]]);
+        out.0.iter().flatten().all(|x| x.is_finite()).then_some(out)
+    }
+
+    /// This transform after another one: first `first`, then `self`. Fused multiply-adds in the order of the rows are what
+    /// BLAS does on any recent machine, so that ties fall as they do in nilearn.
+    #[must_use]
+    pub fn after(&self, first: &Self) -> Self {
+        Self(std::array::from_fn(|i| {
+            std::array::from_fn(|j| {
+                let last = if j == 3 { self.0[i][3] } else { 0.0 };
+                (0..3).fold(0.0, |sum, k| self.0[i][k].mul_add(first.0[k][j], sum)) + last
+            })
+        }))
+    }
+
+    /// True if every entry agrees within numpy's default `allclose` tolerance of `other`, as nilearn compares grids.
+    pub fn is_close(&self, other: &Self) -> bool {
+        let pairs = self.0.iter().flatten().zip(other.0.iter().flatten());
+        pairs.into_iter().all(|(a, b)| (a - b).abs() <= 1e-8 + 1e-5 * b.abs())
+    }
+}
+
+/// Spacings as nibabel repairs them: zero becomes 1, a negative one its magnitude.
+fn spacings(header: &Header, warnings: &mut Vec<String>) -> [f64; 3] {
+    std::array::from_fn(|i| {
+        let stored = header.pixdim[i + 1];
+        let repaired = if stored == 0.0 { 1.0 } else { stored.abs() };
+        if stored <= 0.0 {
+            warnings.push(format!("pixdim[{}] is {stored}: taken as {repaired}", i + 1));
+        }
+        repaired
+    })
+}
+
+/// Inverse by elimination with row exchanges.
+fn invert4(mut m: [[f64; 4]; 4]) -> Option<[[f64; 4]; 4]> {
+    let mut out: [[f64; 4]; 4] = std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
+    for column in 0..4 {
+        let pivot = (column..4).max_by(|a, b| m[*a][column].abs().total_cmp(&m[*b][column].abs()))?;
+        if m[pivot][column] == 0.0 {
+            return None;
+        }
+        m.swap(column, pivot);
+        out.swap(column, pivot);
+        for row in column + 1..4 {
+            let factor = m[row][column] / m[column][column];
+            for k in 0..4 {
+                m[row][k] -= factor * m[column][k];
+                out[row][k] -= factor * out[column][k];
+            }
+        }
+    }
+    for column in (0..4).rev() {
+        let solved = out[column].map(|x| x / m[column][column]);
+        out[column] = solved;
+        for row in 0..column {
+            let factor = m[row][column];
+            out[row].iter_mut().zip(solved).for_each(|(x, solved)| *x -= factor * solved);
+        }
+    }
+    Some(out)
+}
 
 /// A grid of voxels in the world.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grid {
-    /// Sizes along x, y and z.
     pub shape: [usize; 3],
-    /// From voxels to millimetres.
     pub affine: Affine,
 }
 
 impl Grid {
-    /// Number of voxels.
     pub fn voxels(&self) -> usize {
         self.shape.into_iter().product()
     }
@@ -100,5 +269,29 @@ mod tests {
         let mut near = grid;
         near.affine.0[0][3] = 5.000_01;
         assert_eq!(resample_nearest(&[1_u8, 2, 3, 4], &grid, &near).unwrap(), [1, 2, 3, 4]);
+    }
+}
+
+#[cfg(test)]
+mod affine_tests {
+    use super::*;
+
+    #[test]
+    fn an_inverse_undoes() {
+        for rows in [
+            [[-2.0, 0.0, 0.0, 90.0], [0.0, 3.0, 0.5, -126.0], [0.0, 0.0, 2.5, -72.0]],
+            [[-2.0, 0.1, 0.2, 90.0], [0.3, 3.0, 0.5, -126.0], [0.2, -0.4, 2.5, -72.0]],
+            [[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, -3.0, 2.0], [1.5, 0.0, 0.0, 3.0]],
+        ] {
+            let affine = Affine(rows);
+            let there_and_back = affine.inverse().unwrap().after(&affine);
+            for (i, row) in there_and_back.0.iter().enumerate() {
+                for (j, x) in row.iter().enumerate() {
+                    assert!((x - f64::from(u8::from(i == j))).abs() < 1e-13, "{there_and_back:?}");
+                }
+            }
+        }
+        assert_eq!(Affine([[0.0; 4]; 3]).inverse(), None);
+        assert_eq!(Affine([[f64::NAN; 4]; 3]).inverse(), None);
     }
 }

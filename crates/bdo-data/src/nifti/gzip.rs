@@ -4,13 +4,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 /// Input is taken in pieces of this size: large enough that calls do not matter, small enough to stay in the cache.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Longest file name or comment in a member's header.
 const LONGEST_NAME_BYTES: usize = 64 << 10;
 
 /// Decompresses one or more gzip members, one after the other.
@@ -61,7 +60,6 @@ impl<R: Read> Gzip<R> {
         }
     }
 
-    /// What the bytes come from.
     pub(super) fn file(&self) -> &R {
         self.input.get_ref()
     }
@@ -81,9 +79,7 @@ impl<R: Read> Gzip<R> {
 
     fn inflate(&mut self, out: &mut [u8]) -> Result<usize, GzipError> {
         let input = self.input.fill_buf()?;
-        if input.is_empty() {
-            return Err(Problem::new("gzip stream", "its end", "the end of the file").into());
-        }
+        ensure(!input.is_empty(), "gzip stream", "its end", "the end of the file")?;
         let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
         let status = self.inflate.decompress(input, out, FlushDecompress::None);
         let status = status.map_err(|e| Problem::new("gzip stream", "deflated data", e))?;
@@ -108,16 +104,12 @@ impl<R: Read> Gzip<R> {
         }
         let mut header = Counted { input: &mut self.input, crc: Crc::new() };
         let [first, second, method, flags, _, _, _, _, effort, system] = header.array::<10>()?;
-        if (first, second) != (0x1f, 0x8b) {
-            return Err(Problem::new("gzip header", "1f 8b", format!("{first:02x} {second:02x}")).into());
-        }
+        ensure((first, second) == (0x1f, 0x8b), "gzip header", "1f 8b", format_args!("{first:02x} {second:02x}"))?;
         // No checksum covers these bytes, so a value that no writer of binary files leaves is taken as damage.
         let is_known =
             method == 8 && flags & 0xe1 == 0 && matches!(effort, 0 | 2 | 4) && matches!(system, 0..=13 | 255);
-        if !is_known {
-            let found = format!("method {method}, flags {flags:#04x}, effort {effort}, system {system}");
-            return Err(Problem::new("gzip header", "method 8 (deflate) and known flags", found).into());
-        }
+        let found = format_args!("method {method}, flags {flags:#04x}, effort {effort}, system {system}");
+        ensure(is_known, "gzip header", "method 8 (deflate) and known flags", found)?;
         if flags & 4 != 0 {
             let length = u16::from_le_bytes(header.array()?);
             for _ in 0..length {
@@ -130,20 +122,16 @@ impl<R: Read> Gzip<R> {
                 let mut length = 0;
                 while header.array::<1>()? != [0] {
                     length += 1;
-                    if length > LONGEST_NAME_BYTES {
-                        let expected = format!("a name or comment of at most {LONGEST_NAME_BYTES} bytes");
-                        return Err(Problem::new("gzip header", expected, "a longer one").into());
-                    }
+                    let expected = format_args!("a name or comment of at most {LONGEST_NAME_BYTES} bytes");
+                    ensure(length <= LONGEST_NAME_BYTES, "gzip header", expected, "a longer one")?;
                 }
             }
         }
         if flags & 2 != 0 {
             let computed = header.crc.sum() as u16;
             let stored = u16::from_le_bytes(header.array()?);
-            if computed != stored {
-                let (expected, found) = (format!("checksum {stored:04x}"), format!("{computed:04x}"));
-                return Err(Problem::new("gzip header", expected, found).into());
-            }
+            let (expected, found) = (format_args!("checksum {stored:04x}"), format_args!("{computed:04x}"));
+            ensure(computed == stored, "gzip header", expected, found)?;
         }
         self.inflate.reset(false);
         self.crc.reset();
@@ -155,15 +143,11 @@ impl<R: Read> Gzip<R> {
     fn end_member(&mut self) -> Result<(), GzipError> {
         let mut trailer = Counted { input: &mut self.input, crc: Crc::new() };
         let (crc, length) = (u32::from_le_bytes(trailer.array()?), u32::from_le_bytes(trailer.array()?));
-        if crc != self.crc.sum() {
-            let (expected, found) = (format!("checksum {crc:08x}"), format!("{:08x}", self.crc.sum()));
-            return Err(Problem::new("gzip stream", expected, found).into());
-        }
+        let (expected, found) = (format_args!("checksum {crc:08x}"), format_args!("{:08x}", self.crc.sum()));
+        ensure(crc == self.crc.sum(), "gzip stream", expected, found)?;
         // The stored length is modulo 2^32 by definition.
-        if length != self.inflate.total_out() as u32 {
-            let expected = format!("a length of {length} modulo 2^32");
-            return Err(Problem::new("gzip stream", expected, self.inflate.total_out()).into());
-        }
+        let expected = format_args!("a length of {length} modulo 2^32");
+        ensure(length == self.inflate.total_out() as u32, "gzip stream", expected, self.inflate.total_out())?;
         self.state = State::BetweenMembers;
         Ok(())
     }

@@ -1,19 +1,15 @@
-//! The fixed part of a NIfTI file.
+//! The fixed part of a NIfTI file, and the extensions between it and the data.
 
 use super::datatype::Datatype;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
-/// The two versions of the format; they differ in the width and place of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// A header of 348 bytes.
     One,
-    /// A header of 540 bytes.
     Two,
 }
 
 impl Version {
-    /// Size of the header.
     pub fn header_bytes(self) -> usize {
         match self {
             Self::One => 348,
@@ -25,31 +21,23 @@ impl Version {
 /// The order of bytes in a number, which the header decides for the whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// Least significant byte first.
     Little,
-    /// Most significant byte first.
     Big,
 }
 
 /// What stored numbers have to go through to become values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
-    /// Factor.
     pub slope: f64,
-    /// Summand.
     pub intercept: f64,
 }
 
-/// A checked header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// Version of the format.
     pub version: Version,
-    /// Byte order of header and data.
     pub byte_order: ByteOrder,
     /// One to seven sizes, each at least 1.
     pub dims: Vec<u64>,
-    /// Type of the stored numbers.
     pub datatype: Datatype,
     /// Where the data starts in the (decompressed) file.
     pub data_offset: u64,
@@ -61,19 +49,14 @@ pub struct Header {
     pub xyzt_units: i32,
     /// Which space the quaternion leads to; 0 for none.
     pub qform_code: i32,
-    /// Which space the matrix leads to; 0 for none.
     pub sform_code: i32,
     /// Quaternion b, c and d.
     pub quaternion: [f64; 3],
-    /// Offset that goes with the quaternion.
     pub quaternion_offset: [f64; 3],
-    /// Rows of the affine matrix.
     pub sform: [[f64; 4]; 3],
-    /// What the data means, as a NIfTI code; CIFTI files have one each kind.
     pub intent_code: i32,
 }
 
-/// Reads numbers at offsets of a header whose length has been checked.
 struct Fields<'a> {
     bytes: &'a [u8],
     order: ByteOrder,
@@ -144,9 +127,12 @@ impl Header {
         byte_order: ByteOrder,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Problem> {
-        if bytes.len() < version.header_bytes() {
-            return Err(Problem::new("size of the file", format!("at least {}", version.header_bytes()), bytes.len()));
-        }
+        ensure(
+            bytes.len() >= version.header_bytes(),
+            "size of the file",
+            format_args!("at least {}", version.header_bytes()),
+            bytes.len(),
+        )?;
         let fields = Fields { bytes, order: byte_order };
         check_magic(bytes, version)?;
         let (at, one) =
@@ -159,14 +145,15 @@ impl Header {
             ))?;
         let datatype = Datatype::from_code(fields.i16(at(70, 12)))?;
         let bits = fields.i16(at(72, 14));
-        if usize::try_from(bits) != Ok(8 * datatype.bytes()) {
-            return Err(Problem::new("bitpix", format!("{} for {datatype:?}", 8 * datatype.bytes()), bits));
-        }
+        ensure(
+            usize::try_from(bits) == Ok(8 * datatype.bytes()),
+            "bitpix",
+            format_args!("{} for {datatype:?}", 8 * datatype.bytes()),
+            bits,
+        )?;
         let data_offset = if one { integer_offset(fields.f32(108))? } else { fields.i64(168) };
         let least = version.header_bytes() as i64 + 4;
-        if data_offset < least {
-            return Err(Problem::new("vox_offset", format!("at least {least}"), data_offset));
-        }
+        ensure(data_offset >= least, "vox_offset", format_args!("at least {least}"), data_offset)?;
         let [slope, intercept] = fields.floats(version, at(112, 176));
         let code = |one_at: usize, two_at: usize| if one { i32::from(fields.i16(one_at)) } else { fields.i32(two_at) };
         Ok(Self {
@@ -192,12 +179,10 @@ impl Header {
         std::array::from_fn(|i| self.dims.get(i).map_or(1, |d| *d as usize))
     }
 
-    /// How many volumes there are: the product of all sizes beyond the third.
     pub fn volumes(&self) -> usize {
         self.dims.iter().skip(3).product::<u64>() as usize
     }
 
-    /// Voxels of one volume.
     pub fn voxels(&self) -> usize {
         self.shape().into_iter().product()
     }
@@ -207,7 +192,6 @@ impl Header {
         self.dims.iter().product::<u64>() * self.datatype.bytes() as u64
     }
 
-    /// Whether the header names the unit of time.
     pub fn has_unit_of_time(&self) -> bool {
         self.xyzt_units & 0x38 != 0
     }
@@ -231,9 +215,7 @@ fn check_magic(bytes: &[u8], version: Version) -> Result<(), Problem> {
         Version::One => (&bytes[344..348], b"n+1\0", b"ni1\0"),
         Version::Two => (&bytes[4..12], b"n+2\0\r\n\x1a\n", b"ni2\0\r\n\x1a\n"),
     };
-    if found == pair {
-        return Err(Problem::new("layout", "one .nii file", "the header of an .hdr/.img pair: convert it to .nii.gz"));
-    }
+    ensure(found != pair, "layout", "one .nii file", "the header of an .hdr/.img pair: convert it to .nii.gz")?;
     if found != single {
         return Err(Problem::new("magic", single.escape_ascii(), found.escape_ascii()));
     }
@@ -266,9 +248,12 @@ fn scaling(slope: f64, intercept: f64, warnings: &mut Vec<String>) -> Result<Opt
         warnings.push(format!("scl_slope is {slope}: the stored numbers are taken as they are"));
         return Ok(None);
     }
-    if !intercept.is_finite() {
-        return Err(Problem::new("scl_inter", format!("a finite number, because scl_slope is {slope}"), intercept));
-    }
+    ensure(
+        intercept.is_finite(),
+        "scl_inter",
+        format_args!("a finite number, because scl_slope is {slope}"),
+        intercept,
+    )?;
     Ok((slope != 1.0 || intercept != 0.0).then_some(Scaling { slope, intercept }))
 }
 
@@ -279,4 +264,34 @@ fn valid_code(what: &str, code: i32, warnings: &mut Vec<String>) -> i32 {
     }
     warnings.push(format!("{what} is {code}, which is not a code: taken as 0"));
     0
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    pub code: i32,
+    /// Content, perhaps padded with zeros.
+    pub bytes: Vec<u8>,
+}
+
+/// Splits the bytes from the extension flag to the data. The first four say whether there is any.
+pub(super) fn extensions(bytes: &[u8], order: ByteOrder) -> Result<Vec<Extension>, Problem> {
+    let mut found = vec![];
+    let Some((flag, mut rest)) = bytes.split_first_chunk::<4>() else { return Ok(found) };
+    if flag[0] == 0 {
+        return Ok(found);
+    }
+    while rest.len() >= 16 {
+        let number = |at: usize| {
+            let raw = [rest[at], rest[at + 1], rest[at + 2], rest[at + 3]];
+            if order == ByteOrder::Little { i32::from_le_bytes(raw) } else { i32::from_be_bytes(raw) }
+        };
+        let size = usize::try_from(number(0)).ok().filter(|n| *n >= 16 && n.is_multiple_of(16));
+        let size = size.ok_or_else(|| Problem::new("extension", "a size of a multiple of 16 bytes", number(0)))?;
+        let content = rest.get(8..size).ok_or_else(|| {
+            Problem::new("extension", format!("at most {} bytes, which is where the data starts", rest.len()), size)
+        })?;
+        found.push(Extension { code: number(4), bytes: content.to_vec() });
+        rest = &rest[size..];
+    }
+    Ok(found)
 }

@@ -3,23 +3,18 @@
 //! Nothing in a header is believed before it is checked against the file: sizes, offsets and extensions are bounded before a
 //! byte is allocated, and a gzipped file is read to its end so that its checksum is known to hold.
 
-mod affine;
 mod datatype;
-mod extension;
 mod grid;
 mod gzip;
 mod header;
-mod limits;
 mod reader;
 mod stream;
 
-pub use affine::{Affine, AffineSource};
 pub use datatype::Datatype;
-pub use extension::Extension;
-pub use grid::{Grid, resample_nearest};
-pub use header::{ByteOrder, Header, Scaling, Version};
-pub use limits::Limits;
+pub use grid::{Affine, AffineSource, Grid, resample_nearest};
+pub use header::{ByteOrder, Extension, Header, Scaling, Version};
 pub use reader::{ImageSummary, NiftiReader, Volume};
+pub use stream::Limits;
 
 pub(crate) use datatype::for_each_value;
 pub(crate) use reader::open_header;

@@ -2,118 +2,70 @@
 
 use std::path::Path;
 
-use super::affine::{Affine, AffineSource};
 use super::datatype::for_each_value;
-use super::extension::{self, Extension};
-use super::header::{self, Header};
-use super::limits::Limits;
+use super::grid::{Affine, AffineSource, Grid};
+use super::header::{self, Extension, Header};
 use super::stream::ByteStream;
-use crate::problem::{Problem, ReadError};
+use super::stream::Limits;
+use crate::problem::{InContent, ReadError, ensure};
 
 /// An open image: its header has been checked against the file, its data has not been read yet.
 pub struct NiftiReader {
-    header: Header,
-    affine: Affine,
-    affine_source: AffineSource,
-    extensions: Vec<Extension>,
-    warnings: Vec<String>,
+    pub header: Header,
+    /// From voxels to millimetres, as nibabel computes it.
+    pub affine: Affine,
+    pub affine_source: AffineSource,
+    pub extensions: Vec<Extension>,
+    /// What is odd but harmless.
+    pub warnings: Vec<String>,
     stream: ByteStream,
     volumes_read: usize,
     raw: Vec<u8>,
     non_finite: u64,
 }
 
-/// What is only known once the whole file has been read and its checksums hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSummary {
-    /// BLAKE3 of the file.
     pub blake3: String,
-    /// Voxels that were NaN or infinite, over all volumes.
     pub non_finite: u64,
-    /// Bytes after the data.
     pub trailing_bytes: u64,
 }
 
 /// A three-dimensional image in memory, x fastest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Volume {
-    /// Sizes along x, y and z.
     pub shape: [usize; 3],
-    /// From voxels to millimetres.
     pub affine: Affine,
-    /// Where the affine came from.
     pub affine_source: AffineSource,
-    /// The scaled values.
     pub values: Vec<f32>,
-    /// BLAKE3 of the file.
     pub blake3: String,
-    /// What was odd but harmless.
     pub warnings: Vec<String>,
 }
 
 impl NiftiReader {
-    /// Opens an image and checks its header against the file and the limits.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
         let (header, extensions, stream, mut warnings) = open_header(path, limits)?;
         let problem = |p| ReadError::content(path, p);
         let volume_bytes = header.voxels() as u64 * header.datatype.bytes().max(4) as u64;
-        if volume_bytes > limits.volume_bytes {
-            return Err(problem(Problem::new(
-                "size of a volume",
-                format!("at most {} bytes", limits.volume_bytes),
-                volume_bytes,
-            )));
-        }
-        if header.dims.iter().skip(4).any(|d| *d > 1) {
-            let found = format!("sizes {:?}", header.dims);
-            return Err(problem(Problem::new("dimensions", "three of space and one of time", found)));
-        }
+        ensure(
+            volume_bytes <= limits.volume_bytes,
+            "size of a volume",
+            format_args!("at most {} bytes", limits.volume_bytes),
+            volume_bytes,
+        )
+        .in_content(path)?;
+        let found = format_args!("sizes {:?}", header.dims);
+        ensure(header.dims.iter().skip(4).all(|d| *d == 1), "dimensions", "three of space and one of time", found)
+            .in_content(path)?;
         let (affine, affine_source) = Affine::of_header(&header, &mut warnings).map_err(problem)?;
         let raw = vec![];
         Ok(Self { header, affine, affine_source, extensions, warnings, stream, volumes_read: 0, raw, non_finite: 0 })
     }
 
-    /// The checked header.
-    pub fn header(&self) -> &Header {
-        &self.header
+    pub fn grid(&self) -> Grid {
+        Grid { shape: self.header.shape(), affine: self.affine }
     }
 
-    /// From voxels to millimetres, as nibabel computes it.
-    pub fn affine(&self) -> Affine {
-        self.affine
-    }
-
-    /// Which part of the header the affine came from.
-    pub fn affine_source(&self) -> AffineSource {
-        self.affine_source
-    }
-
-    /// Sizes along x, y and z.
-    pub fn shape(&self) -> [usize; 3] {
-        self.header.shape()
-    }
-
-    /// Number of volumes.
-    pub fn volumes(&self) -> usize {
-        self.header.volumes()
-    }
-
-    /// Time between volumes as the header states it; absent where it states none.
-    pub fn tr_seconds(&self) -> Option<f64> {
-        self.header.tr_seconds()
-    }
-
-    /// Extensions of the header.
-    pub fn extensions(&self) -> &[Extension] {
-        &self.extensions
-    }
-
-    /// What is odd but harmless.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// The file.
     pub fn path(&self) -> &Path {
         self.stream.path()
     }
@@ -124,9 +76,7 @@ impl NiftiReader {
             return Ok(false);
         }
         let voxels = self.header.voxels();
-        if out.len() != voxels {
-            return Err(self.stream.problem(Problem::new("room for a volume", voxels, out.len())));
-        }
+        ensure(out.len() == voxels, "room for a volume", voxels, out.len()).in_content(self.path())?;
         let mut raw = std::mem::take(&mut self.raw);
         raw.resize(voxels * self.header.datatype.bytes(), 0);
         self.next_bytes(&mut raw)?;
@@ -136,14 +86,13 @@ impl NiftiReader {
         Ok(true)
     }
 
-    /// The next stored bytes of the data.
     pub(crate) fn next_bytes(&mut self, out: &mut [u8]) -> Result<(), ReadError> {
         self.stream.read_exact("image data", out)
     }
 
     /// Reads what follows the data, so that checksums are verified. Values must not be used before this has succeeded.
     pub fn finish(mut self) -> Result<ImageSummary, ReadError> {
-        let mut skipped = vec![0.0; if self.volumes_read < self.volumes() { self.header.voxels() } else { 0 }];
+        let mut skipped = vec![0.0; if self.volumes_read < self.header.volumes() { self.header.voxels() } else { 0 }];
         while self.next_volume(&mut skipped)? {}
         self.end()
     }
@@ -154,16 +103,13 @@ impl NiftiReader {
         Ok(ImageSummary { blake3, non_finite: self.non_finite, trailing_bytes })
     }
 
-    /// Reads an image of a single volume, such as an atlas or a mask.
     pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ReadError> {
         let mut reader = Self::open(path, limits)?;
-        if reader.volumes() != 1 {
-            let found = format!("{} volumes", reader.volumes());
-            return Err(ReadError::content(path, Problem::new("image", "a single volume", found)));
-        }
+        let found = format_args!("{} volumes", reader.header.volumes());
+        ensure(reader.header.volumes() == 1, "image", "a single volume", found).in_content(path)?;
         let mut values = vec![0.0; reader.header.voxels()];
         reader.next_volume(&mut values)?;
-        let (shape, affine, affine_source) = (reader.shape(), reader.affine, reader.affine_source);
+        let (shape, affine, affine_source) = (reader.header.shape(), reader.affine, reader.affine_source);
         let warnings = std::mem::take(&mut reader.warnings);
         let blake3 = reader.finish()?.blake3;
         Ok(Volume { shape, affine, affine_source, values, blake3, warnings })
@@ -187,10 +133,8 @@ pub(crate) fn open_header(
     let claimed = header.data_offset.checked_add(header.data_bytes());
     stream.check_claim(claimed.unwrap_or(u64::MAX))?;
     let between = header.data_offset - version.header_bytes() as u64;
-    if between > limits.extension_bytes {
-        let expected = format!("at most {} bytes of extensions", limits.extension_bytes);
-        return Err(problem(Problem::new("vox_offset", expected, between)));
-    }
+    let expected = format_args!("at most {} bytes of extensions", limits.extension_bytes);
+    ensure(between <= limits.extension_bytes, "vox_offset", expected, between).in_content(path)?;
     let mut flag = [0; 4];
     stream.read_exact("header", &mut flag)?;
     let extensions = if flag[0] == 0 {
@@ -200,12 +144,11 @@ pub(crate) fn open_header(
         let mut bytes = flag.to_vec();
         bytes.resize(between as usize, 0);
         stream.read_exact("extensions", &mut bytes[4..])?;
-        extension::parse(&bytes, order).map_err(problem)?
+        header::extensions(&bytes, order).map_err(problem)?
     };
     Ok((header, extensions, stream, warnings))
 }
 
-/// Scales stored numbers to values and counts those that are not finite.
 fn decode(header: &Header, raw: &[u8], out: &mut [f32]) -> u64 {
     let (slope, intercept) = header.scaling.map_or((1.0, 0.0), |s| (s.slope, s.intercept));
     for_each_value!(header.datatype, header.byte_order, raw, |values| {

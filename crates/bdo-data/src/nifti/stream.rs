@@ -1,20 +1,48 @@
-//! The decompressed bytes of an image file, in order, counted and hashed.
+//! The decompressed bytes of an image file, in order, counted and hashed, and how much a file may claim.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::gzip::{Gzip, GzipError};
-use super::limits::Limits;
 use crate::durable::{FileError, InFile};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{InContent, Problem, ReadError, ensure};
 
-/// Plain files are read in pieces of this size.
+/// Bounds that are checked before anything is allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes a scan may hold once decompressed: a guard against nonsense, since images are read piece by piece and a
+    /// whole one is never held.
+    pub scan_bytes: u64,
+    /// Most bytes of one volume, counted with at least four bytes a voxel because volumes are handed out as `f32`.
+    pub volume_bytes: u64,
+    /// Most decompressed bytes per byte of the file. Measured images lie between 2 and 10; deflate can do 1032.
+    pub compression_ratio: u64,
+    /// Below this size the ratio is not looked at: an empty mask compresses a thousandfold and harms nobody.
+    pub ratio_free_bytes: u64,
+    /// Most bytes after the image data; some writers leave a few.
+    pub trailing_bytes: u64,
+    /// Most bytes of extensions, which hold the XML of a CIFTI file (a few MiB in real ones).
+    pub extension_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            scan_bytes: 1 << 40,
+            volume_bytes: 256 << 20,
+            compression_ratio: 200,
+            ratio_free_bytes: 64 << 20,
+            trailing_bytes: 16 << 20,
+            extension_bytes: 64 << 20,
+        }
+    }
+}
+
 const PLAIN_BUFFER_BYTES: usize = 256 << 10;
 /// Bytes that nobody asked for are skipped in pieces of this size.
 const SKIP_BYTES: usize = 64 << 10;
 
-/// Bytes of a file, decompressed on the way if it is a gzip file.
 pub(crate) struct ByteStream {
     path: PathBuf,
     bytes: Bytes,
@@ -62,7 +90,6 @@ impl ByteStream {
         Ok(Self { path: path.to_path_buf(), bytes, file_bytes: metadata.len(), limits: *limits })
     }
 
-    /// The file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -88,7 +115,6 @@ impl ByteStream {
         }
     }
 
-    /// Fills as much of `out` as there is.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, ReadError> {
         match &mut self.bytes {
             Bytes::Gzip(gzip) => gzip.read(out).map_err(|e| match e {
@@ -119,7 +145,6 @@ impl ByteStream {
         Ok(())
     }
 
-    /// Passes over bytes.
     pub(crate) fn skip(&mut self, what: &str, mut count: u64) -> Result<(), ReadError> {
         let mut buffer = vec![0; SKIP_BYTES];
         while count > 0 {
@@ -137,10 +162,8 @@ impl ByteStream {
         loop {
             let read = self.read(&mut buffer)? as u64;
             trailing += read;
-            if trailing > self.limits.trailing_bytes {
-                let expected = format!("at most {} bytes after the data", self.limits.trailing_bytes);
-                return Err(self.problem(Problem::new("size", expected, "more")));
-            }
+            let expected = format_args!("at most {} bytes after the data", self.limits.trailing_bytes);
+            ensure(trailing <= self.limits.trailing_bytes, "size", expected, "more").in_content(&self.path)?;
             if read < SKIP_BYTES as u64 {
                 break;
             }
@@ -152,7 +175,6 @@ impl ByteStream {
         Ok((hasher.finalize().to_hex().to_string(), trailing))
     }
 
-    /// Ties a problem to the file.
     pub(crate) fn problem(&self, problem: Problem) -> ReadError {
         ReadError::content(&self.path, problem)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::runs::{Run, runs_of};
+use super::extract::{Run, runs_of};
 use crate::atlas::image::AtlasImage;
 use crate::nifti::{AffineSource, Grid, NiftiReader, Volume, resample_nearest};
 use crate::problem::{Problem, ReadError};
@@ -13,11 +13,9 @@ pub enum NonFinite {
     /// They count as zero, which is what nilearn does; they are reported.
     #[default]
     AsZero,
-    /// They are left out of the mean.
     LeftOut,
 }
 
-/// How strictly an image is held to the atlas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaskerOptions {
     /// A region with a smaller share of its voxels inside mask and field of view, with a finite signal, becomes NaN.
@@ -26,7 +24,6 @@ pub struct MaskerOptions {
     pub least_mask_overlap: f64,
     /// Take an image whose header gives no affine as centred on the origin.
     pub assume_affine: bool,
-    /// Treatment of NaN and infinity.
     pub non_finite: NonFinite,
 }
 
@@ -41,25 +38,26 @@ impl Default for MaskerOptions {
 pub struct LabelsMasker {
     pub(super) grid: Grid,
     pub(super) pieces: Vec<Vec<Run>>,
-    pub(super) voxels: Vec<u32>,
-    pub(super) coverage: Vec<f32>,
+    /// Voxels of every region on this grid.
+    pub voxels: Vec<u32>,
+    /// Share of every region's atlas voxels inside mask and field of view.
+    pub coverage: Vec<f32>,
     pub(super) kept: Vec<bool>,
     pub(super) least_coverage: f64,
     pub(super) non_finite: NonFinite,
     pub(super) names: Vec<String>,
-    warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl LabelsMasker {
-    /// Brings an atlas to the grid of an image, within a brain mask if there is one.
     pub fn new(
         atlas: &AtlasImage,
         image: &NiftiReader,
         mask: Option<(&Path, &Volume)>,
         options: &MaskerOptions,
     ) -> Result<Self, ReadError> {
-        let grid = Grid { shape: image.shape(), affine: image.affine() };
-        check_affine(image.path(), &grid, image.affine_source(), options)?;
+        let grid = image.grid();
+        check_affine(image.path(), &grid, image.affine_source, options)?;
         check_affine(&atlas.path, &atlas.grid, atlas.affine_source, options)?;
         let mut columns =
             resample_nearest(&atlas.columns, &atlas.grid, &grid).ok_or_else(|| singular(&atlas.path, &atlas.grid))?;
@@ -129,29 +127,13 @@ impl LabelsMasker {
         Ok(())
     }
 
-    /// True if the image has the grid this masker was made for.
     pub fn fits(&self, image: &NiftiReader) -> bool {
-        self.grid == Grid { shape: image.shape(), affine: image.affine() }
+        self.grid == image.grid()
     }
 
     /// Number of columns: the regions of the atlas, whatever the image covers.
     pub fn regions(&self) -> usize {
         self.voxels.len()
-    }
-
-    /// Share of every region's atlas voxels inside mask and field of view.
-    pub fn coverage(&self) -> &[f32] {
-        &self.coverage
-    }
-
-    /// Voxels of every region on this grid.
-    pub fn voxels(&self) -> &[u32] {
-        &self.voxels
-    }
-
-    /// What the user should know about this grid and atlas.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
     }
 }
 

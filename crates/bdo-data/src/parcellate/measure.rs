@@ -10,7 +10,6 @@ use crate::atlas::image::AtlasImage;
 use crate::nifti::{Limits, NiftiReader};
 use crate::problem::ReadError;
 
-/// Times of one image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpeedMeasurement {
     /// Reading and decompressing alone, on one thread: by the clock.
@@ -21,11 +20,8 @@ pub struct SpeedMeasurement {
     pub masker_wall_s: f64,
     /// The same, processor time of all threads.
     pub masker_cpu_s: Option<f64>,
-    /// Largest resident memory of this process so far; absent where the system does not say.
     pub peak_rss_mb: Option<f64>,
-    /// Volumes of the image.
     pub frames: usize,
-    /// Columns of the result.
     pub regions: usize,
 }
 
@@ -38,8 +34,8 @@ pub fn measure_speed(image: &Path, atlas: &AtlasImage, limits: &Limits) -> Resul
     })?;
     let (_, inflate_wall_s, inflate_cpu_s) = timed(|| {
         let mut reader = NiftiReader::open(image, limits)?;
-        let mut volume = vec![0; reader.header().voxels() * reader.header().datatype.bytes()];
-        for _ in 0..reader.volumes() {
+        let mut volume = vec![0; reader.header.voxels() * reader.header.datatype.bytes()];
+        for _ in 0..reader.header.volumes() {
             reader.next_bytes(&mut volume)?;
         }
         reader.end()

@@ -6,7 +6,6 @@
 mod extract;
 mod masker;
 mod measure;
-mod runs;
 
 pub use extract::RoiSeries;
 pub use masker::{LabelsMasker, MaskerOptions, NonFinite};

@@ -18,25 +18,19 @@ pub struct Terms(pub BTreeMap<String, f64>);
 /// A loss: what is minimised, and its terms with their weights.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// What training minimises.
     pub total: f64,
     /// Empty for a loss that is one number.
     pub terms: Terms,
 }
 
-/// Why a step was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skipped {
-    /// The loss is infinite or not a number.
     LossNotFinite,
-    /// A gradient is infinite or not a number.
     GradientNotFinite,
-    /// The loss is far above its moving average.
     LossSpike,
 }
 
-/// One training step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StepEntry {
     /// Counted from 0.
@@ -45,7 +39,6 @@ pub struct StepEntry {
     pub epoch: u64,
     /// Mean over the scans of the batch.
     pub loss: Loss,
-    /// At this step.
     pub learning_rate: f64,
     /// Before clipping.
     pub gradient_norm: f64,
@@ -57,7 +50,6 @@ pub struct StepEntry {
     pub scans_per_second: f64,
     /// Share of the step spent waiting for data.
     pub waiting_share: f64,
-    /// Memory in use.
     pub memory_mib: f64,
     /// None for a step that was taken.
     pub skipped: Option<Skipped>,
@@ -69,7 +61,6 @@ pub struct StepEntry {
 /// Communication of the first rank in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// Processes that took the step together.
     pub ranks: usize,
     /// Sent to others.
     pub bytes: u64,
@@ -80,7 +71,6 @@ pub struct Exchange {
     pub waited: f64,
 }
 
-/// One validation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ValidationEntry {
     /// Steps taken before it.
@@ -90,7 +80,6 @@ pub struct ValidationEntry {
     /// Scores (BDO: `mse`, `mean_square`, `explained_variance`, `spread_over_time`, `spread_over_scans`).
     #[serde(flatten)]
     pub measures: Terms,
-    /// Scans validated on.
     pub scans: usize,
 }
 
@@ -101,24 +90,18 @@ pub struct PlanEntry {
     pub step: u64,
     /// Seconds of training by then.
     pub seconds: f64,
-    /// What was decided.
     pub plan: Plan,
 }
 
-/// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
-    /// A training step.
     Step(StepEntry),
-    /// A validation.
     Validation(ValidationEntry),
-    /// A decision on the length of the run.
     Plan(PlanEntry),
 }
 
 impl Terms {
-    /// From names and numbers.
     pub fn of<const N: usize>(values: [(&str, f64); N]) -> Self {
         Self(values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
@@ -128,14 +111,12 @@ impl Terms {
         self.0.get(name).copied().unwrap_or(f64::NAN)
     }
 
-    /// Adds the numbers of another set to those of the same name.
     pub fn add(&mut self, other: &Self) {
         for (name, value) in &other.0 {
             *self.0.entry(name.clone()).or_default() += value;
         }
     }
 
-    /// Every number times a factor.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
         self.0.values_mut().for_each(|value| *value *= factor);
@@ -144,24 +125,20 @@ impl Terms {
 }
 
 impl Loss {
-    /// A loss without terms of its own.
     pub fn plain(total: f64) -> Self {
         Self { total, terms: Terms::default() }
     }
 
-    /// Adds the total and the terms of another loss.
     pub fn add(&mut self, other: &Self) {
         self.total += other.total;
         self.terms.add(&other.terms);
     }
 
-    /// Total and terms times a factor.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { total: self.total * factor, terms: self.terms.scaled(factor) }
     }
 
-    /// A term by its name; NaN where there is none.
     pub fn term(&self, name: &str) -> f64 {
         self.terms.get(name)
     }
@@ -241,26 +218,15 @@ fn loss_of(value: &Value) -> Loss {
 
 /// Every other number of a line.
 fn measures_of(line: &Value) -> Terms {
-    const FIELDS: [&str; 10] = [
-        "step",
-        "epoch",
-        "loss",
-        "learning_rate",
-        "gradient_norm",
-        "scans_per_second",
-        "waiting_share",
-        "memory_mib",
-        "scans",
-        "skipped",
-    ];
+    const FIELDS: &str =
+        "step epoch loss learning_rate gradient_norm scans_per_second waiting_share memory_mib scans skipped";
     let mut found = terms_of(line);
-    found.0.retain(|name, _| !FIELDS.contains(&name.as_str()));
+    found.0.retain(|name, _| !FIELDS.split(' ').any(|field| field == name));
     found.0.extend(terms_of(&line["spread"]).0.into_iter().map(|(name, value)| (format!("spread_{name}"), value)));
     found
 }
 
 impl Entry {
-    /// The step an entry belongs to.
     pub fn step(&self) -> u64 {
         match self {
             Self::Step(entry) => entry.step,
@@ -273,9 +239,7 @@ impl Entry {
 /// What could be read of a journal, which may still be growing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JournalText {
-    /// Training steps in the order of the file.
     pub steps: Vec<StepEntry>,
-    /// Validations in the order of the file.
     pub validations: Vec<ValidationEntry>,
     /// Decisions on the length of the run that hold, by step.
     pub plans: Vec<PlanEntry>,
@@ -288,7 +252,6 @@ pub struct JournalText {
 }
 
 impl JournalText {
-    /// Reads the text of a journal.
     pub fn parse(text: &str) -> Self {
         let mut found = Self::default();
         for line in text.split_inclusive('\n') {
@@ -328,7 +291,6 @@ impl JournalText {
     }
 }
 
-/// The open journal of a run.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -347,7 +309,6 @@ impl Journal {
         Ok(Self { file, path: path.to_path_buf() })
     }
 
-    /// Adds a line.
     pub fn add(&mut self, entry: &Entry) -> Result<(), FileError> {
         let line = serde_json::to_string(entry).expect("an entry holds only words and numbers") + "\n";
         self.file.write_all(line.as_bytes()).in_file("write", &self.path)

@@ -11,11 +11,8 @@ const RUN_FILE: &str = "run.json";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
-    /// Of the software.
     pub version: String,
-    /// Hash of the cohort's content.
     pub cohort_blake3: String,
-    /// Seed of everything random.
     pub seed: u64,
     /// Hash of the split, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,17 +21,13 @@ pub struct Identity {
     pub instruction_set: String,
     /// The configuration as asked for: sections of keys. Kept as JSON so that records with keys of another version are read.
     pub settings: Value,
-    /// Hash of the configuration.
     pub settings_blake3: String,
 }
 
-/// How long a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Steps in all.
     pub total_steps: u64,
-    /// Steps of one pass over the training scans.
     pub steps_per_epoch: u64,
     /// Steps taken before the length of a run limited in time was known; schedules treat them as step 0.
     pub calibration_steps: u64,
@@ -56,13 +49,10 @@ pub struct Anchor {
     pub scheduled: u64,
 }
 
-/// Contents of `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRecord {
-    /// What decides the run.
     pub identity: Identity,
-    /// Path of the cohort.
     pub cohort: PathBuf,
     /// None until the length of the run is known.
     pub plan: Option<Plan>,
@@ -70,11 +60,9 @@ pub struct RunRecord {
 
 /// `run.json` cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum RecordError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// It is not the record of a run.
     #[error("{}: expected the record of a run, found {found}", .path.display())]
     Content { path: PathBuf, found: String },
 }
@@ -122,13 +110,11 @@ impl Plan {
 }
 
 impl Identity {
-    /// BLAKE3 over everything.
     pub fn blake3(&self) -> String {
         let json = serde_json::to_vec(self).expect("an identity holds only words and numbers");
         blake3::hash(&json).to_hex().to_string()
     }
 
-    /// A setting by its section and key.
     pub fn setting(&self, section: &str, key: &str) -> Option<&Value> {
         self.settings.get(section)?.get(key).filter(|value| !value.is_null())
     }
@@ -174,20 +160,17 @@ impl Identity {
 }
 
 impl RunRecord {
-    /// Reads the record of the run in a folder.
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
         let path = folder.join(RUN_FILE);
         let bytes = durable::read(&path)?;
         serde_json::from_slice(&bytes).map_err(|error| RecordError::Content { path, found: error.to_string() })
     }
 
-    /// Writes the record into a folder.
     pub fn write(&self, folder: &Path) -> Result<(), FileError> {
         durable::write_json(&folder.join(RUN_FILE), self)
     }
 }
 
-/// Whether a folder holds a run.
 pub fn is_run(folder: &Path) -> bool {
     folder.join(RUN_FILE).is_file()
 }

@@ -15,7 +15,6 @@ pub struct Constants {
     pub reference_rate_per_second: f64,
     /// Rate of the network drives, in network order.
     pub drive_rate_per_second: [f64; 8],
-    /// Rate of the global drive.
     pub global_rate_per_second: f64,
     /// How strongly a network's drive enters its regions, at a coupling score of zero.
     pub drive_gain: f64,
@@ -87,7 +86,6 @@ pub struct Constants {
     pub sibling_fractions: [f64; 2],
 }
 
-/// The values in use.
 pub const CONSTANTS: Constants = Constants {
     longest_step_seconds: 0.2,
     //                        Vis  SomMot Dors SalVent Limbic Cont Default Subcortical
@@ -162,7 +160,6 @@ pub struct LabelWeights {
     pub trait_score: [f64; 8],
 }
 
-/// The weights in use.
 pub const LABEL_WEIGHTS: LabelWeights = LabelWeights {
     age: [-0.5, -0.8, -1.0, -1.0, -0.5, -1.0, -1.0, -0.5],
     sex: [-0.5, -1.0, 0.0, 0.0, 0.5, 0.0, 1.0, 0.0],

@@ -2,9 +2,7 @@
 
 use super::stream::Stream;
 
-/// Eight network drives and a global one.
 pub(super) const DRIVES: usize = 9;
-/// The index of the global drive.
 pub(super) const GLOBAL: usize = 8;
 
 type Square = [[f64; DRIVES]; DRIVES];
@@ -61,14 +59,12 @@ impl DrivePropagator {
         DrivePropagator { transition, innovation: cholesky(&covariance), stationary: cholesky(&stationary) }
     }
 
-    /// A draw from the stationary law.
     pub(super) fn start(&self, stream: &mut Stream) -> [f64; DRIVES] {
         let mut z = [0.0; DRIVES];
         add_correlated(&mut z, &self.stationary, stream);
         z
     }
 
-    /// The state one step later.
     pub(super) fn advance(&self, z: &[f64; DRIVES], stream: &mut Stream) -> [f64; DRIVES] {
         let mut next = [0.0; DRIVES];
         for (x, row) in next.iter_mut().zip(&self.transition) {

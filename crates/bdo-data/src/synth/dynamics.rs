@@ -7,9 +7,8 @@ use super::constants::CONSTANTS;
 use super::drive::{DRIVES, DrivePropagator, GLOBAL};
 use super::eigen::symmetric_eigen;
 use super::elementary::exp;
-use super::hrf::response;
-use super::layout::Layout;
 use super::person::PersonTruth;
+use super::population::Layout;
 use super::population::Population;
 use super::stream::Stream;
 
@@ -22,10 +21,8 @@ pub(super) struct Brain {
     step_seconds: f64,
 }
 
-/// The eigenmodes of one network.
 struct NetworkModes {
     network: usize,
-    /// Region index of each column.
     members: Vec<usize>,
     /// Row-major; row m is mode m over the members.
     vectors: Vec<f64>,
@@ -105,7 +102,6 @@ impl Brain {
         }
     }
 
-    /// From modes to regions.
     fn project(&self, modes: &[f64], regions: &mut [f64]) {
         let mut rest = modes;
         let mut sums = Vec::new();
@@ -157,7 +153,7 @@ impl NetworkModes {
 }
 
 /// R^½ (I - g C) R^½ of one network, row-major: positive definite because g < 1 and C has no eigenvalue above one.
-fn relaxation(population: &Population, members: &[usize], person: &PersonTruth, network: usize) -> Vec<f64> {
+pub(super) fn relaxation(population: &Population, members: &[usize], person: &PersonTruth, network: usize) -> Vec<f64> {
     let n = members.len();
     let coupling = &population.local[network];
     let root: Vec<f64> =
@@ -174,7 +170,7 @@ fn relaxation(population: &Population, members: &[usize], person: &PersonTruth, 
 }
 
 /// How strongly the network's drive and the global drive push region `i`, per second.
-fn drive_gains(population: &Population, person: &PersonTruth, network: usize, i: usize) -> [f64; 2] {
+pub(super) fn drive_gains(population: &Population, person: &PersonTruth, network: usize, i: usize) -> [f64; 2] {
     let reference = person.rate_scale * CONSTANTS.reference_rate_per_second;
     let region = &population.regions[i];
     [
@@ -184,7 +180,7 @@ fn drive_gains(population: &Population, person: &PersonTruth, network: usize, i:
 }
 
 /// Drift and diffusion of the drives; without coupling each would have unit variance.
-fn drive_equation(person: &PersonTruth) -> ([[f64; DRIVES]; DRIVES], [f64; DRIVES]) {
+pub(super) fn drive_equation(person: &PersonTruth) -> ([[f64; DRIVES]; DRIVES], [f64; DRIVES]) {
     let mut drift = [[0.0; DRIVES]; DRIVES];
     let mut diffusion = [0.0; DRIVES];
     for to in 0..DRIVES {
@@ -201,27 +197,41 @@ fn drive_equation(person: &PersonTruth) -> ([[f64; DRIVES]; DRIVES], [f64; DRIVE
     (drift, diffusion)
 }
 
-/// The whole drift matrix of a person, row-major over regions, then network drives, then the global drive.
-pub(super) fn drift_matrix(population: &Population, layout: &Layout, person: &PersonTruth) -> Vec<f64> {
-    let regions = layout.regions.len();
-    let size = regions + DRIVES;
-    let mut matrix = vec![0.0; size * size];
-    for (network, members) in layout.members.iter().enumerate() {
-        let n = members.len();
-        let relaxation = relaxation(population, members, person, network);
-        for (row, &i) in members.iter().enumerate() {
-            for (column, &j) in members.iter().enumerate() {
-                matrix[i * size + j] = -relaxation[row * n + column];
-            }
-            let [own, global] = drive_gains(population, person, network, i);
-            matrix[i * size + regions + network] = own;
-            matrix[i * size + regions + GLOBAL] = global;
-        }
+/// Weights of the state at lags 0, h, 2h, ...: a double gamma whose time axis is stretched by `scale`, of unit sum.
+///
+/// The canonical shape: t⁵e⁻ᵗ/5! minus a share of t¹⁵e⁻ᵗ/15!.
+pub(super) fn response(scale: f64, step_seconds: f64) -> Vec<f64> {
+    let taps = (CONSTANTS.hrf_length * scale / step_seconds).ceil() as usize + 1;
+    let mut weights: Vec<f64> = (0..taps)
+        .map(|tap| {
+            let t = tap as f64 * step_seconds / scale;
+            gamma_density(t, 5) - CONSTANTS.hrf_undershoot * gamma_density(t, 15)
+        })
+        .collect();
+    let sum: f64 = weights.iter().sum();
+    for weight in &mut weights {
+        *weight /= sum;
     }
-    let (drift, _) = drive_equation(person);
-    for (to, row) in drift.iter().enumerate() {
-        let start = (regions + to) * size + regions;
-        matrix[start..start + DRIVES].copy_from_slice(row);
+    weights
+}
+
+/// tᵏ e⁻ᵗ / k!, multiplied up one factor at a time so that nothing overflows.
+fn gamma_density(t: f64, k: u32) -> f64 {
+    (1..=k).fold(exp(-t), |product, i| product * t / f64::from(i))
+}
+
+#[cfg(test)]
+mod hrf_tests {
+    use super::*;
+
+    #[test]
+    fn peaks_at_five_scaled_seconds_and_undershoots_later() {
+        let step = 0.05;
+        let weights = response(1.0, step);
+        let peak = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap_or(0);
+        assert!((peak as f64 * step - 5.0).abs() < 0.1, "peak at {}", peak as f64 * step);
+        let trough = (0..weights.len()).min_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap_or(0);
+        assert!((12.0..18.0).contains(&(trough as f64 * step)) && weights[trough] < 0.0);
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     }
-    matrix
 }

@@ -1,67 +1,48 @@
-//! Scans of a synthetic cohort, each made on its own.
+//! Scans of a synthetic cohort, each made on its own, and the cohort at rest with the truth beside it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 
 use super::constants::{CONSTANTS, Constants, LABEL_WEIGHTS, LabelWeights};
-use super::dynamics::{Brain, drift_matrix};
-use super::layout::Layout;
-use super::measurement::{displacement, signal};
+use super::dynamics::Brain;
+use super::measurement::{Site, displacement, signal};
 use super::person::{Person, PersonTruth, subject_name};
-use super::population::{Population, RegionTruth};
-use super::site::Site;
-use super::spec::{SynthError, SynthSpec};
+use super::population::{Layout, Population, RegionTruth};
+use super::spec::SynthSpec;
 use super::stream::{Purpose, Stream};
 use crate::atlas::{Network, Region};
+use crate::cohort::{BuildReport, Cohort, CohortError, Observer, Plan, Provenance, Tables, build};
+use crate::participants::{ColumnNote, Participants};
+use crate::problem::Problem;
+use crate::scan::{Scan, ScanId, Source};
 
 /// Makes the scans of a synthetic cohort. Scan i depends on the spec and on i, not on any other scan.
 pub struct Generator {
     spec: SynthSpec,
-    layout: Layout,
-    population: Population,
+    pub(super) layout: Layout,
+    pub(super) population: Population,
     sites: Vec<Site>,
-}
-
-/// One synthetic scan.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SynthScan {
-    /// `sub-0001`, ...
-    pub subject: String,
-    /// `ses-01`, ...; absent when everybody has one session.
-    pub session: Option<String>,
-    /// The scanner's name.
-    pub site: String,
-    /// Time between volumes as acquired.
-    pub tr_seconds: f64,
-    /// True time of each volume kept; irregular after censoring.
-    pub frame_times_seconds: Vec<f64>,
-    /// Row-major volumes x regions, in scanner units.
-    pub series: Vec<f32>,
-    /// Displacement to the preceding acquired volume, one per volume kept.
-    pub framewise_displacement_mm: Vec<f32>,
 }
 
 /// What everybody in a synthetic cohort shares; enough, with [`PersonTruth`], to write down every equation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Truth {
-    /// The settings, effect sizes among them.
     pub spec: SynthSpec,
     /// The order of every array over networks.
     pub networks: [Network; 8],
-    /// The constants of the model.
     pub constants: Constants,
     /// Which label acts on which network.
     pub label_weights: LabelWeights,
-    /// The regions.
     pub regions: Vec<RegionTruth>,
     /// Mean coupling between network drives, (to, from), in units of the drive rate.
     pub between: [[f64; 8]; 8],
-    /// The scanners.
     pub sites: Vec<Site>,
 }
 
 impl Generator {
-    /// Checks the spec and prepares what all scans share.
-    pub fn new(spec: SynthSpec) -> Result<Self, SynthError> {
+    pub fn new(spec: SynthSpec) -> Result<Self, Problem> {
         spec.validate()?;
         let layout = Layout::new(spec.regions);
         let population = Population::new(spec.population_seed, &layout);
@@ -69,17 +50,14 @@ impl Generator {
         Ok(Generator { spec, layout, population, sites })
     }
 
-    /// The settings.
     pub fn spec(&self) -> &SynthSpec {
         &self.spec
     }
 
-    /// The regions, in column order.
     pub fn regions(&self) -> &[Region] {
         &self.layout.regions
     }
 
-    /// The scanners.
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
@@ -87,11 +65,6 @@ impl Generator {
     /// Subjects times sessions.
     pub fn scan_count(&self) -> usize {
         self.spec.subjects * self.spec.sessions
-    }
-
-    /// The subject of a scan; the sessions of a subject are neighbours.
-    pub fn subject_of_scan(&self, scan: usize) -> usize {
-        scan / self.spec.sessions
     }
 
     /// What a study would know of a subject. Panics if there is no such subject.
@@ -106,7 +79,6 @@ impl Generator {
         PersonTruth::new(&self.spec, subject)
     }
 
-    /// What everybody shares.
     pub fn truth(&self) -> Truth {
         Truth {
             spec: self.spec.clone(),
@@ -119,16 +91,11 @@ impl Generator {
         }
     }
 
-    /// The drift of a subject's latent state, per second: row-major over the regions, eight drives, the global drive.
-    pub fn drift_matrix(&self, subject: usize) -> Vec<f64> {
-        drift_matrix(&self.population, &self.layout, &self.person_truth(subject))
-    }
-
     /// Makes one scan. Panics if `index` is not below [`Generator::scan_count`].
-    pub fn scan(&self, index: usize) -> SynthScan {
+    pub fn scan(&self, index: usize) -> Scan {
         assert!(index < self.scan_count(), "scan {index} of {}", self.scan_count());
-        let subject = self.subject_of_scan(index);
-        let session = index % self.spec.sessions;
+        // The sessions of a subject are neighbours.
+        let (subject, session) = (index / self.spec.sessions, index % self.spec.sessions);
         let person = self.person_truth(subject);
         let site = &self.sites[person.site];
         let stream = |purpose| Stream::new(self.spec.seed, purpose, subject, session);
@@ -141,39 +108,93 @@ impl Generator {
         let moved_mm = displacement(&person, site.tr_seconds, frames, &mut stream(Purpose::Motion));
         let series =
             signal(&states, &moved_mm, &self.population, &self.layout, site, &mut stream(Purpose::Measurement));
-        let scan = SynthScan {
-            subject: subject_name(&self.spec, subject),
-            session: (self.spec.sessions > 1).then(|| format!("ses-{:02}", session + 1)),
-            site: site.name.clone(),
+        let fd: Vec<f32> = moved_mm.iter().map(|&mm| mm as f32).collect();
+        // Volumes that moved more than the limit are left out, but never the two stillest.
+        let limit_mm = self.spec.censor_fd_mm.map_or(f32::INFINITY, |limit_mm| {
+            let mut ascending = fd.clone();
+            ascending.sort_by(f32::total_cmp);
+            (limit_mm as f32).max(ascending[1])
+        });
+        let kept: Vec<usize> = (0..frames).filter(|&t| fd[t] <= limit_mm).collect();
+        let regions = self.spec.regions;
+        Scan {
+            id: ScanId {
+                session: (self.spec.sessions > 1).then(|| format!("ses-{:02}", session + 1)),
+                ..ScanId::of_subject(subject_name(&self.spec, subject))
+            },
+            site: Some(site.name.clone()),
             tr_seconds: site.tr_seconds,
-            frame_times_seconds: (0..frames).map(|frame| frame as f64 * site.tr_seconds).collect(),
-            series,
-            framewise_displacement_mm: moved_mm.iter().map(|&mm| mm as f32).collect(),
-        };
-        match self.spec.censor_fd_mm {
-            Some(limit_mm) => scan.censored(limit_mm, self.spec.regions),
-            None => scan,
+            frame_times_seconds: kept.iter().map(|&t| t as f64 * site.tr_seconds).collect(),
+            series: kept.iter().flat_map(|&t| &series[t * regions..(t + 1) * regions]).copied().collect(),
+            framewise_displacement_mm: Some(kept.iter().map(|&t| fd[t]).collect()),
+            coverage: None,
+            source: Source { name: "simulated".into(), ..Source::default() },
         }
     }
 }
 
-impl SynthScan {
-    /// Leaves out volumes that moved more than the limit, but never goes below the two stillest.
-    fn censored(self, limit_mm: f64, regions: usize) -> SynthScan {
-        let fd = &self.framewise_displacement_mm;
-        let mut ascending = fd.clone();
-        ascending.sort_by(f32::total_cmp);
-        let limit = (limit_mm as f32).max(ascending[1]);
-        let kept: Vec<usize> = (0..fd.len()).filter(|&frame| fd[frame] <= limit).collect();
-        SynthScan {
-            frame_times_seconds: kept.iter().map(|&frame| self.frame_times_seconds[frame]).collect(),
-            series: kept
-                .iter()
-                .flat_map(|&frame| &self.series[frame * regions..(frame + 1) * regions])
-                .copied()
-                .collect(),
-            framewise_displacement_mm: kept.iter().map(|&frame| fd[frame]).collect(),
-            ..self
-        }
+/// Size in MiB at which a part of a synthetic cohort is closed by default; a kill costs at most this much work.
+pub const PART_MIB: u64 = 32;
+
+pub fn provenance(spec: &SynthSpec, part_mib: u64) -> Provenance {
+    let mut settings = serde_json::to_value(spec).expect("a specification is plain data");
+    settings["part_mib"] = part_mib.into();
+    Provenance::of("simulate", settings)
+}
+
+pub fn simulate(
+    generator: &Generator,
+    out: &Path,
+    part_mib: u64,
+    observer: &dyn Observer,
+) -> Result<Cohort, CohortError> {
+    let plan = Plan {
+        provenance: provenance(generator.spec(), part_mib),
+        atlas_name: "schaefer400-tian3".into(),
+        regions: generator.regions().iter().map(Into::into).collect(),
+        items: generator.scan_count(),
+        part_bytes: part_mib << 20,
+    };
+    let tables = |_: &BuildReport| Tables { participants: people(generator), extras: truth_files(generator) };
+    build(out, &plan, |i| Ok(generator.scan(i)), tables, observer)?;
+    Cohort::open(out)
+}
+
+fn people(generator: &Generator) -> Participants {
+    let mut people = Participants::with_columns(["age", "sex", "diagnosis", "trait", "site", "family_id"]);
+    for i in 0..generator.spec().subjects {
+        let person = generator.person(i);
+        let number = |x: Option<f64>| x.map(|x| format!("{x:.4}"));
+        let text = |x: Option<&str>| x.map(str::to_owned);
+        let labels = vec![
+            number(person.age_years),
+            text(person.sex),
+            text(person.diagnosis),
+            number(person.trait_score),
+            Some(person.site),
+            Some(person.family),
+        ];
+        people.insert(person.subject, labels);
     }
+    for (column, description, units) in [
+        ("age", "Age; slows the rates and weakens coupling within networks", Some("years")),
+        ("sex", "Sex; shifts coupling between networks", None),
+        ("diagnosis", "Diagnosis; weakens salience and default coupling", None),
+        ("trait", "A trait; raises control and attention coupling", None),
+        ("family_id", "Siblings share it", None),
+    ] {
+        let (description, units) = (Some(description.to_owned()), units.map(str::to_owned));
+        people.describe(column, ColumnNote { description, units, levels: BTreeMap::new() });
+    }
+    people
+}
+
+fn truth_files(generator: &Generator) -> BTreeMap<String, Vec<u8>> {
+    let group = serde_json::to_vec_pretty(&generator.truth()).expect("the truth is plain data");
+    let mut people = Vec::new();
+    for i in 0..generator.spec().subjects {
+        serde_json::to_writer(&mut people, &generator.person_truth(i)).expect("the truth is plain data");
+        people.push(b'\n');
+    }
+    BTreeMap::from([("truth/group.json".to_owned(), group), ("truth/people.jsonl".to_owned(), people)])
 }

@@ -22,24 +22,18 @@ pub struct Person {
     pub diagnosis: Option<&'static str>,
     /// A score of mean 100 and standard deviation 15, to a tenth.
     pub trait_score: Option<f64>,
-    /// The scanner's name.
     pub site: String,
     /// Siblings share it.
     pub family: String,
 }
 
-/// A person's true labels and the parameters of the person's brain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PersonTruth {
     /// Age, also where the label is missing.
     pub age_years: f64,
-    /// `F` or `M`.
     pub sex: &'static str,
-    /// `control` or `patient`.
     pub diagnosis: &'static str,
-    /// The trait.
     pub trait_score: f64,
-    /// Index of the scanner.
     pub site: usize,
     /// The first subject index of the family.
     pub family: usize,

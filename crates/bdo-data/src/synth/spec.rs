@@ -1,13 +1,13 @@
 //! What synthetic cohort is wanted.
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
+
+use crate::problem::{Problem, ensure};
 
 /// The settings of a synthetic cohort. Two equal specs give the same bytes, on any machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SynthSpec {
-    /// People.
     pub subjects: usize,
     /// Regions; 450 is Schaefer-400 + Tian S3, fewer a balanced subset, more adds numbered regions.
     pub regions: usize,
@@ -51,23 +51,27 @@ impl Default for SynthSpec {
 
 impl SynthSpec {
     /// Refuses settings that describe no cohort.
-    pub fn validate(&self) -> Result<(), SynthError> {
-        at_least("subjects", 1, self.subjects)?;
-        at_least("regions", 2, self.regions)?;
-        at_least("frames", 2, self.frames)?;
-        at_least("sites", 1, self.sites)?;
-        at_least("sessions", 1, self.sessions)?;
+    pub fn validate(&self) -> Result<(), Problem> {
+        let counts = [
+            ("subjects", 1, self.subjects),
+            ("regions", 2, self.regions),
+            ("frames", 2, self.frames),
+            ("sites", 1, self.sites),
+            ("sessions", 1, self.sessions),
+        ];
+        for (name, least, found) in counts {
+            ensure(found >= least, name, format_args!("at least {least}"), found)?;
+        }
         within("tr_seconds", 0.05, 20.0, self.tr_seconds.unwrap_or(1.0))?;
         within("missing_label_fraction", 0.0, 1.0, self.missing_label_fraction)?;
         within("censor_fd_mm", 0.05, 50.0, self.censor_fd_mm.unwrap_or(0.5))?;
-        for (name, size) in self.effects.named() {
+        let effects = serde_json::to_value(self.effects).expect("effects are plain numbers");
+        for (name, size) in effects.as_object().into_iter().flatten() {
             // Beyond five standard deviations every brain would sit at the edge of stability.
-            within(name, -5.0, 5.0, size)?;
+            within(format_args!("effects.{name}"), -5.0, 5.0, size.as_f64().unwrap_or(f64::NAN))?;
         }
-        if self.subjects.checked_mul(self.sessions).is_none() {
-            return Err(SynthError::TooManyScans { subjects: self.subjects, sessions: self.sessions });
-        }
-        Ok(())
+        let found = format_args!("{} x {}", self.subjects, self.sessions);
+        ensure(self.subjects.checked_mul(self.sessions).is_some(), "subjects x sessions", "to fit an index", found)
     }
 }
 
@@ -121,62 +125,11 @@ impl Effects {
             trait_coupling: 0.0,
         }
     }
-
-    fn named(&self) -> [(&'static str, f64); 7] {
-        [
-            ("effects.age_rate", self.age_rate),
-            ("effects.age_coupling", self.age_coupling),
-            ("effects.age_motion", self.age_motion),
-            ("effects.sex_coupling", self.sex_coupling),
-            ("effects.diagnosis_coupling", self.diagnosis_coupling),
-            ("effects.diagnosis_between", self.diagnosis_between),
-            ("effects.trait_coupling", self.trait_coupling),
-        ]
-    }
 }
 
-/// Why a spec describes no cohort.
-#[derive(Debug, Error, PartialEq)]
-pub enum SynthError {
-    /// A count is too small.
-    #[error("{name}: expected at least {least}, found {found}")]
-    TooFew {
-        /// The setting.
-        name: &'static str,
-        /// The smallest value that works.
-        least: usize,
-        /// The value given.
-        found: usize,
-    },
-    /// A number is outside its range, or not a number.
-    #[error("{name}: expected a number from {low} to {high}, found {found}")]
-    OutOfRange {
-        /// The setting.
-        name: &'static str,
-        /// The lowest value allowed.
-        low: f64,
-        /// The highest value allowed.
-        high: f64,
-        /// The value given.
-        found: f64,
-    },
-    /// The number of scans does not fit an index.
-    #[error("expected subjects x sessions to fit an index, found {subjects} x {sessions}")]
-    TooManyScans {
-        /// People.
-        subjects: usize,
-        /// Scans per person.
-        sessions: usize,
-    },
-}
-
-fn at_least(name: &'static str, least: usize, found: usize) -> Result<(), SynthError> {
-    if found < least { Err(SynthError::TooFew { name, least, found }) } else { Ok(()) }
-}
-
-fn within(name: &'static str, low: f64, high: f64, found: f64) -> Result<(), SynthError> {
+fn within(name: impl ToString, low: f64, high: f64, found: f64) -> Result<(), Problem> {
     // Written so that a NaN is out of range.
-    if (low..=high).contains(&found) { Ok(()) } else { Err(SynthError::OutOfRange { name, low, high, found }) }
+    ensure((low..=high).contains(&found), name, format_args!("a number from {low} to {high}"), found)
 }
 
 #[cfg(test)]
@@ -199,24 +152,23 @@ mod tests {
             change(&mut spec);
             spec.validate().unwrap_err()
         };
-        assert_eq!(refused(|s| s.regions = 1), SynthError::TooFew { name: "regions", least: 2, found: 1 });
         assert_eq!(refused(|s| s.frames = 1).to_string(), "frames: expected at least 2, found 1");
-        assert!(matches!(refused(|s| s.subjects = 0), SynthError::TooFew { name: "subjects", .. }));
-        assert!(matches!(refused(|s| s.sites = 0), SynthError::TooFew { name: "sites", .. }));
-        assert!(matches!(refused(|s| s.sessions = 0), SynthError::TooFew { name: "sessions", .. }));
+        let changes: [(&str, fn(&mut SynthSpec)); 8] = [
+            ("regions", |s| s.regions = 1),
+            ("subjects", |s| s.subjects = 0),
+            ("sites", |s| s.sites = 0),
+            ("sessions", |s| s.sessions = 0),
+            ("missing_label_fraction", |s| s.missing_label_fraction = 1.5),
+            ("censor_fd_mm", |s| s.censor_fd_mm = Some(0.0)),
+            ("effects.age_rate", |s| s.effects.age_rate = f64::NAN),
+            ("subjects x sessions", |s| s.sessions = usize::MAX),
+        ];
+        for (name, change) in changes {
+            assert_eq!(refused(change).what, name);
+        }
         for tr in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let spec = SynthSpec { tr_seconds: Some(tr), ..SynthSpec::default() };
-            assert!(matches!(spec.validate(), Err(SynthError::OutOfRange { name: "tr_seconds", .. })), "{tr}");
+            assert_eq!(spec.validate().unwrap_err().what, "tr_seconds", "{tr}");
         }
-        assert!(matches!(
-            refused(|s| s.missing_label_fraction = 1.5),
-            SynthError::OutOfRange { name: "missing_label_fraction", .. }
-        ));
-        assert!(matches!(refused(|s| s.censor_fd_mm = Some(0.0)), SynthError::OutOfRange { name: "censor_fd_mm", .. }));
-        assert!(matches!(
-            refused(|s| s.effects.age_rate = f64::NAN),
-            SynthError::OutOfRange { name: "effects.age_rate", .. }
-        ));
-        assert!(matches!(refused(|s| s.sessions = usize::MAX), SynthError::TooManyScans { .. }));
     }
 }

@@ -4,7 +4,8 @@ mod labels;
 mod reproducibility;
 mod signal;
 
-use super::{Generator, SynthScan, SynthSpec};
+use super::{Generator, SynthSpec};
+use crate::scan::Scan;
 
 /// A cohort small enough for a test: one site unless the test says otherwise.
 fn small(change: impl FnOnce(&mut SynthSpec)) -> Generator {
@@ -15,7 +16,7 @@ fn small(change: impl FnOnce(&mut SynthSpec)) -> Generator {
 }
 
 /// The series without each region's mean and trend, region by region.
-fn detrended(scan: &SynthScan, regions: usize) -> Vec<Vec<f64>> {
+fn detrended(scan: &Scan, regions: usize) -> Vec<Vec<f64>> {
     let frames = scan.series.len() / regions;
     let middle = (frames - 1) as f64 / 2.0;
     let ramp: Vec<f64> = (0..frames).map(|t| t as f64 - middle).collect();
@@ -42,7 +43,7 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Mean correlation within networks and between them, and the mean within each network.
-fn connectivity(generator: &Generator, scan: &SynthScan) -> (f64, f64, [f64; 8]) {
+fn connectivity(generator: &Generator, scan: &Scan) -> (f64, f64, [f64; 8]) {
     let regions = generator.regions();
     let series = detrended(scan, regions.len());
     let (mut within, mut between) = (Vec::new(), Vec::new());
@@ -62,7 +63,7 @@ fn connectivity(generator: &Generator, scan: &SynthScan) -> (f64, f64, [f64; 8])
 }
 
 /// Median over regions of the correlation of neighbouring volumes.
-fn autocorrelation(scan: &SynthScan, regions: usize) -> f64 {
+fn autocorrelation(scan: &Scan, regions: usize) -> f64 {
     let mut values: Vec<f64> =
         detrended(scan, regions).iter().map(|x| correlation(&x[1..], &x[..x.len() - 1])).collect();
     values.sort_by(f64::total_cmp);

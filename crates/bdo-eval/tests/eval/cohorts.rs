@@ -35,7 +35,7 @@ pub(crate) fn simulate(spec: SynthSpec, folder: &Path, change: impl Fn(usize, Sc
         items: generator.scan_count(),
         part_bytes: 1 << 24,
     };
-    let produce = |i: usize| Ok(change(i, generator.scan(i).into()));
+    let produce = |i: usize| Ok(change(i, generator.scan(i)));
     let tables = |_: &cohort::BuildReport| Tables { participants: people(&generator), ..Tables::default() };
     cohort::build(folder, &plan, produce, tables, &Nobody).unwrap();
     Cohort::open(folder).unwrap()

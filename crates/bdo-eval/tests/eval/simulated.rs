@@ -69,7 +69,7 @@ fn a_planted_duplicate_is_caught() {
     let folder = tempfile::tempdir().unwrap();
     let spec = spec(20, Effects::none());
     let generator = bdo_data::synth::Generator::new(spec.clone()).unwrap();
-    let original = bdo_data::scan::Scan::from(generator.scan(0));
+    let original = generator.scan(0);
     // Person 7 is person 0 under another name.
     let cohort = simulate(spec, &folder.path().join("c"), |i, scan| match i {
         7 => bdo_data::scan::Scan { id: scan.id, ..original.clone() },

@@ -20,11 +20,9 @@ pub(super) fn width_of(text: &str) -> f64 {
 
 /// The plot inside its chart, and the scales along it.
 pub(super) struct Frame {
-    /// Width and height of the chart.
     pub(super) size: (f64, f64),
     pub(super) left: f64,
     pub(super) top: f64,
-    /// Width and height of the plot.
     pub(super) plot: (f64, f64),
     x: Span,
     y: Span,
@@ -78,7 +76,6 @@ impl Frame {
         Some(self.top + self.plot.1 * (1.0 - self.y.place(value)?))
     }
 
-    /// Title, grid, ticks and names.
     pub(super) fn draw_axes(&self, svg: &mut String, chart: &Chart) {
         let (right, bottom) = (self.left + self.plot.0, self.top + self.plot.1);
         if !chart.title.is_empty() {

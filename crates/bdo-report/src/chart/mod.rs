@@ -21,12 +21,10 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear axis.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), ..Self::default() }
     }
 
-    /// A logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Log, ..Self::default() }
     }
@@ -36,7 +34,6 @@ impl Axis {
         Self { label: label.into(), categories: names, ..Self::default() }
     }
 
-    /// Sets the ends.
     pub fn between(mut self, low: f64, high: f64) -> Self {
         self.range = Some((low, high));
         self
@@ -54,7 +51,6 @@ pub struct Point {
 }
 
 impl Point {
-    /// A point without anything else.
     pub fn at(x: f64, y: f64) -> Self {
         Self { x, y, ..Self::default() }
     }
@@ -64,13 +60,11 @@ impl Point {
         self.x.is_finite() && self.y.is_finite()
     }
 
-    /// Sets the ends of its interval, bin or band.
     pub fn between(mut self, ends: impl Into<Option<(f64, f64)>>) -> Self {
         self.between = ends.into();
         self
     }
 
-    /// Sets the tooltip.
     pub fn noted(mut self, note: String) -> Self {
         self.note = Some(note);
         self
@@ -88,9 +82,7 @@ impl Point {
 pub enum Marks {
     /// A line, interrupted by points that are not finite.
     Line,
-    /// One marker per point.
     Dots,
-    /// A line with markers.
     LineAndDots,
     /// The area between the ends of the points.
     Band,
@@ -104,7 +96,6 @@ pub enum Marks {
     UpAndDown,
 }
 
-/// Points with one name, colour and kind of marks.
 #[derive(Debug, Clone, PartialEq)]
 struct Series {
     name: String,
@@ -137,30 +128,25 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// An empty chart.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { title: title.into(), x, y, ..Self::default() }
     }
 
-    /// Adds a series.
     pub fn with(mut self, name: impl Into<String>, colour: Colour, marks: Marks, points: Vec<Point>) -> Self {
         self.series.push(Series { name: name.into(), colour, marks, points });
         self
     }
 
-    /// Adds a reference line.
     pub fn against(mut self, reference: Reference) -> Self {
         self.references.push(reference);
         self
     }
 
-    /// Sets width and height.
     pub fn sized(mut self, width: f64, height: f64) -> Self {
         self.size = Some((width, height));
         self
     }
 
-    /// Whether no point has a place.
     pub fn is_empty(&self) -> bool {
         !self.series.iter().any(|s| s.points.iter().any(Point::is_finite))
     }

@@ -16,7 +16,6 @@ const BINS: usize = 16;
 const MOST_LEVELS: usize = 24;
 /// Columns under the names that `bdo ingest` gives them.
 const GIVEN: [&str; 5] = ["age", "sex", "diagnosis", "site", "mean_fd"];
-/// Most columns that are drawn.
 const MOST_COLUMNS: usize = 12;
 
 pub(super) fn show(cohort: &Cohort, page: &mut Page) {

@@ -14,7 +14,6 @@ use crate::palette::ColourScale;
 use crate::scale::{ends, number};
 use crate::table::Table;
 
-/// Rows of each table.
 const ROWS: usize = 20;
 /// Columns of a carpet: a scan that lasts longer is cut.
 const MOST_COLUMNS: usize = 1200;

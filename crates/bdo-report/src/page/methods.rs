@@ -1,39 +1,23 @@
 //! The text of the methods section and the works it cites.
 
-/// A cited work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Citation {
-    /// The model.
     Bdo,
-    /// Closed-form states between observations.
     Acssm,
-    /// Masked autoencoding of regions by windows.
     Brainlm,
-    /// Prediction of codes of hidden patches.
     BrainJepa,
-    /// The projection.
     Umap,
-    /// The test over repeated splits.
     NadeauBengio,
-    /// The false discovery rate.
     BenjaminiHochberg,
-    /// Intervals.
     Bootstrap,
-    /// Calibration error.
     Calibration,
-    /// Colours of categories.
     Colours,
-    /// The optimiser of BDO.
     Adam,
-    /// The optimiser of the token models.
     Adamw,
-    /// Head motion.
     Displacement,
-    /// Best linear prediction between frames.
     Kriging,
 }
 
-/// The list of references, in the order of the citations.
 const WORKS: [&str; 14] = [
     "Park et al. A Foundational Brain Dynamics Model via Stochastic Optimal Control. 2025. arXiv:2502.04892.",
     "Park B, Lee H, Lee J. Amortized Control of Continuous State Space Feynman-Kac Model for Irregular Time Series. ICLR 2025. arXiv:2410.05602.",
@@ -52,7 +36,6 @@ const WORKS: [&str; 14] = [
 ];
 
 impl Citation {
-    /// The entry in the list of references.
     pub(super) fn text(self) -> &'static str {
         WORKS[self as usize]
     }

@@ -22,13 +22,11 @@ const SCRIPT: &str = include_str!("page.js");
 #[derive(Debug, Default)]
 pub struct Page {
     title: String,
-    /// The command that makes the page again.
     command: String,
     /// What a reader came for, shown before the contents.
     verdicts: String,
     contents: String,
     titles: BTreeSet<String>,
-    /// Name of the folder that is being shown.
     folder: String,
     body: String,
     sections: usize,
@@ -39,7 +37,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page, made by this command.
     pub fn new(title: &str, command: &str) -> Self {
         Self { title: title.to_owned(), command: command.to_owned(), ..Self::default() }
     }
@@ -63,7 +60,6 @@ impl Page {
         self
     }
 
-    /// Starts a section and lists it in the contents.
     pub fn section(&mut self, title: &str) -> &mut Self {
         self.sections += 1;
         // A second folder of a kind has sections of the same names: its own name tells them apart.
@@ -77,7 +73,6 @@ impl Page {
         self
     }
 
-    /// A paragraph of plain text.
     pub fn paragraph(&mut self, text: &str) -> &mut Self {
         self.add(&format!("<p>{}</p>", escape::html(text)));
         self
@@ -177,7 +172,6 @@ impl Page {
         self
     }
 
-    /// How many figures there are so far.
     pub fn figure_count(&self) -> usize {
         self.figures
     }
@@ -232,7 +226,6 @@ impl Page {
     }
 }
 
-/// A link to a CSV file that is part of the page.
 fn data_link(stem: &str, csv: &str) -> String {
     let data = base64::engine::general_purpose::STANDARD.encode(csv);
     format!("<a download=\"{stem}.csv\" href=\"data:text/csv;charset=utf-8;base64,{data}\">CSV</a>")

@@ -1,14 +1,17 @@
 //! Same seed, same bytes; every scan on its own.
 
-use super::super::{Effects, Generator, SynthScan, SynthSpec};
+use super::super::drive::{DRIVES, GLOBAL};
+use super::super::dynamics::{drive_equation, drive_gains, relaxation};
+use super::super::{Effects, Generator, SynthSpec};
 use super::small;
+use crate::scan::Scan;
 
-fn digest(scan: &SynthScan) -> String {
+fn digest(scan: &Scan) -> String {
     let mut hasher = blake3::Hasher::new();
     for value in &scan.series {
         hasher.update(&value.to_le_bytes());
     }
-    for value in &scan.framewise_displacement_mm {
+    for value in scan.framewise_displacement_mm.iter().flatten() {
         hasher.update(&value.to_le_bytes());
     }
     hasher.finalize().to_hex()[..16].to_owned()
@@ -28,7 +31,7 @@ fn the_same_seed_gives_the_same_bytes_on_every_machine() {
 fn a_scan_does_not_depend_on_the_others() {
     let few = small(|_| {});
     let many = small(|s| s.subjects = 50);
-    let backwards: Vec<SynthScan> = (0..6).rev().map(|i| few.scan(i)).collect();
+    let backwards: Vec<Scan> = (0..6).rev().map(|i| few.scan(i)).collect();
     for i in 0..6 {
         assert_eq!(few.scan(i), many.scan(i), "more subjects change nothing for subject {i}");
         assert_eq!(few.scan(i), backwards[5 - i], "nor does the order");
@@ -44,11 +47,11 @@ fn sessions_share_the_person_and_not_the_noise() {
     assert_eq!(twice.scan_count(), 6);
     assert_eq!(twice.person_truth(2), once.person_truth(2));
     let (first, second) = (twice.scan(4), twice.scan(5));
-    assert_eq!((first.subject.as_str(), first.session.as_deref()), ("sub-0003", Some("ses-01")));
-    assert_eq!((second.subject.as_str(), second.session.as_deref()), ("sub-0003", Some("ses-02")));
+    assert_eq!((first.id.subject.as_str(), first.id.session.as_deref()), ("sub-0003", Some("ses-01")));
+    assert_eq!((second.id.subject.as_str(), second.id.session.as_deref()), ("sub-0003", Some("ses-02")));
     assert_eq!(first.site, second.site);
     assert_ne!(first.series, second.series);
-    assert_eq!(once.scan(2).session, None);
+    assert_eq!(once.scan(2).id.session, None);
     assert_eq!(once.scan(2).series, first.series, "the first session is the only one of a single-session cohort");
 }
 
@@ -59,7 +62,7 @@ fn every_shape_works() {
             let generator = small(|s| (s.subjects, s.regions, s.frames) = (1, regions, frames));
             let scan = generator.scan(0);
             assert_eq!(scan.series.len(), regions * frames);
-            assert_eq!(scan.framewise_displacement_mm.len(), frames);
+            assert_eq!(scan.framewise_displacement_mm.unwrap().len(), frames);
             assert_eq!(scan.frame_times_seconds, (0..frames).map(|t| t as f64 * 0.8).collect::<Vec<_>>());
             assert!(scan.series.iter().all(|v| v.is_finite() && *v > 0.0));
         }
@@ -72,7 +75,7 @@ fn every_brain_is_stable_also_under_extreme_effects() {
         let generator = small(|s| (s.subjects, s.effects) = (20, effects));
         let (regions, size) = (40, 49);
         for subject in 0..20 {
-            let drift = generator.drift_matrix(subject);
+            let drift = drift_matrix(&generator, subject);
             // Block triangular: drives act on regions, not the reverse, so the two diagonal blocks decide.
             for row in regions..size {
                 assert!(drift[row * size..row * size + regions].iter().all(|&x| x == 0.0));
@@ -97,4 +100,31 @@ fn every_brain_is_stable_also_under_extreme_effects() {
 #[test]
 fn an_impossible_spec_is_refused_before_work_begins() {
     assert!(Generator::new(SynthSpec { regions: 1, ..SynthSpec::default() }).is_err());
+}
+
+/// The drift of a subject's latent state, per second: row-major over regions, then network drives, then the global drive.
+fn drift_matrix(generator: &Generator, subject: usize) -> Vec<f64> {
+    let (population, layout) = (&generator.population, &generator.layout);
+    let person = &generator.person_truth(subject);
+    let regions = layout.regions.len();
+    let size = regions + DRIVES;
+    let mut matrix = vec![0.0; size * size];
+    for (network, members) in layout.members.iter().enumerate() {
+        let n = members.len();
+        let relaxation = relaxation(population, members, person, network);
+        for (row, &i) in members.iter().enumerate() {
+            for (column, &j) in members.iter().enumerate() {
+                matrix[i * size + j] = -relaxation[row * n + column];
+            }
+            let [own, global] = drive_gains(population, person, network, i);
+            matrix[i * size + regions + network] = own;
+            matrix[i * size + regions + GLOBAL] = global;
+        }
+    }
+    let (drift, _) = drive_equation(person);
+    for (to, row) in drift.iter().enumerate() {
+        let start = (regions + to) * size + regions;
+        matrix[start..start + DRIVES].copy_from_slice(row);
+    }
+    matrix
 }

@@ -48,7 +48,7 @@ fn sudden_movements_show_in_the_series_and_can_be_censored() {
             let row = &scan.series[t * 40..(t + 1) * 40];
             mean(&row.iter().map(|&v| f64::from(v)).collect::<Vec<_>>())
         };
-        let fd = &scan.framewise_displacement_mm;
+        let fd = scan.framewise_displacement_mm.as_ref().unwrap();
         assert_eq!(fd[0], 0.0, "the first volume has no predecessor");
         for t in (1..300).filter(|&t| fd[t] > 1.0) {
             drops.push(100.0 * (frame_mean(t) - frame_mean(t - 1)) / frame_mean(t - 1) / f64::from(fd[t]));
@@ -82,7 +82,7 @@ fn sites_differ_and_the_requested_repetition_time_is_the_first_sites() {
     for i in 0..40 {
         let scan = generator.scan(i);
         let site = generator.person_truth(i).site;
-        assert_eq!(scan.site, generator.sites()[site].name);
+        assert_eq!(scan.site.as_ref(), Some(&generator.sites()[site].name));
         assert_eq!(scan.tr_seconds, generator.sites()[site].tr_seconds);
         levels[site].push(mean(&scan.series.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()));
     }

@@ -13,18 +13,18 @@ fn every_type_order_and_version_reads_as_in_nibabel() {
         let name = record["file"].as_str().unwrap();
         let mut reader = NiftiReader::open(&golden(name), &Limits::default()).unwrap_or_else(|e| panic!("{e}"));
         let shape: Vec<u64> = record["shape"].as_array().unwrap().iter().map(|x| x.as_u64().unwrap()).collect();
-        assert_eq!(reader.header().dims, shape, "{name}");
+        assert_eq!(reader.header.dims, shape, "{name}");
         let expected = floats(&record["affine"]);
-        for (found, expected) in reader.affine().0.iter().flatten().zip(&expected) {
+        for (found, expected) in reader.affine.0.iter().flatten().zip(&expected) {
             // nibabel computes quaternions in extended precision and stores the result in 64 bits.
             assert!((found - expected).abs() <= 1e-12 * (1.0 + expected.abs()), "{name}: {found} {expected}");
         }
         if shape.len() > 3 {
             let tr = record["pixdim4"].as_f64().unwrap();
-            assert!((reader.tr_seconds().unwrap() - tr).abs() < 1e-12, "{name}");
+            assert!((reader.header.tr_seconds().unwrap() - tr).abs() < 1e-12, "{name}");
         }
         let values = floats(&record["values"]);
-        let voxels = reader.header().voxels();
+        let voxels = reader.header.voxels();
         let mut volume = vec![0.0; voxels];
         for expected in values.chunks(voxels) {
             assert!(reader.next_volume(&mut volume).unwrap(), "{name}");
@@ -50,9 +50,9 @@ fn odd_headers_are_read_with_a_warning() {
         ("slope_nan.nii", "scl_slope is NaN: the stored numbers are taken as they are"),
     ] {
         let reader = NiftiReader::open(&golden(name), &Limits::default()).unwrap();
-        assert_eq!(reader.warnings(), [warning], "{name}");
+        assert_eq!(reader.warnings, [warning], "{name}");
     }
     let reader = NiftiReader::open(&golden("extension.nii"), &Limits::default()).unwrap();
-    assert!(reader.extensions()[0].bytes.starts_with(b"two words"));
-    assert_eq!(reader.extensions()[0].code, 6);
+    assert!(reader.extensions[0].bytes.starts_with(b"two words"));
+    assert_eq!(reader.extensions[0].code, 6);
 }

@@ -55,7 +55,7 @@ fn nearest_neighbours_are_those_of_nilearn() {
         let atlas = NiftiReader::read_single(&atlas, &Limits::default()).unwrap();
         let bold = NiftiReader::open(&golden(record["bold"].as_str().unwrap()), &Limits::default()).unwrap();
         let source = Grid { shape: atlas.shape, affine: atlas.affine };
-        let target = Grid { shape: bold.shape(), affine: bold.affine() };
+        let target = bold.grid();
         let found = resample_nearest(&atlas.values, &source, &target).unwrap();
         let expected = floats(&record["labels"]);
         let different = found.iter().zip(&expected).filter(|(a, b)| f64::from(**a) != **b).count();

@@ -13,7 +13,7 @@ use super::{golden, torture_count, within};
 /// Opens, decodes and parcellates whatever the file is; true if it was read to its end.
 fn attempt(path: &std::path::Path, atlas: &AtlasImage) -> bool {
     let Ok(mut reader) = NiftiReader::open(path, &Limits::default()) else { return false };
-    let mut volume = vec![0.0; reader.header().voxels()];
+    let mut volume = vec![0.0; reader.header.voxels()];
     let read = loop {
         match reader.next_volume(&mut volume) {
             Ok(true) => {}

@@ -62,7 +62,7 @@ fn the_streamed_means_equal_those_of_whole_volumes() {
         let options = MaskerOptions { assume_affine: true, least_coverage: 0.0, ..MaskerOptions::default() };
         let reader = NiftiReader::open(&path, &Limits::default()).unwrap();
         let series = LabelsMasker::new(&atlas, &reader, None, &options).unwrap().extract(reader).unwrap();
-        let mut volume = vec![0.0; plain.header().voxels()];
+        let mut volume = vec![0.0; plain.header.voxels()];
         let mut frame = 0;
         while plain.next_volume(&mut volume).unwrap() {
             let mut sums = vec![(0.0_f64, 0.0_f64); atlas.ids.len()];
@@ -81,7 +81,7 @@ fn the_streamed_means_equal_those_of_whole_volumes() {
 }
 
 fn blocks(image: &NiftiReader, path: &Path) -> AtlasImage {
-    let [nx, ny, nz] = image.shape();
+    let [nx, ny, nz] = image.header.shape();
     let label = |i: usize| {
         let (x, y, z) = (i % nx, i / nx % ny, i / nx / ny);
         (x * 3 / nx + 3 * (y * 3 / ny) + 9 * (z * 2 / nz)) as u16
@@ -96,8 +96,8 @@ fn blocks(image: &NiftiReader, path: &Path) -> AtlasImage {
         ids: (1..=regions as u32).collect(),
         columns,
         voxels,
-        grid: bdo_data::nifti::Grid { shape: image.shape(), affine: image.affine() },
-        affine_source: image.affine_source(),
+        grid: image.grid(),
+        affine_source: image.affine_source,
         blake3: String::new(),
         warnings: vec![],
     }

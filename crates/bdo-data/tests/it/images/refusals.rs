@@ -13,7 +13,7 @@ use super::{golden, within};
 fn read_all(path: &Path) -> Result<(), String> {
     let tail = |e: bdo_data::problem::ReadError| format!("a.nii{}", e.to_string().split_once("/a.nii").unwrap().1);
     let mut reader = NiftiReader::open(path, &Limits::default()).map_err(tail)?;
-    let mut volume = vec![0.0; reader.header().voxels()];
+    let mut volume = vec![0.0; reader.header.voxels()];
     while reader.next_volume(&mut volume).map_err(tail)? {}
     reader.finish().map(drop).map_err(tail)
 }

@@ -32,18 +32,7 @@ fn tree(root: &Path) -> Tree {
 }
 
 fn images(space: Option<&str>) -> Wanted {
-    Wanted {
-        kind: Kind::Images,
-        participants: vec![],
-        sessions: vec![],
-        tasks: vec![],
-        space: space.map(SpaceWish::parse),
-        atlas: None,
-        aroma: false,
-        desc: None,
-        dense: false,
-        pattern: None,
-    }
+    Wanted { kind: Kind::Images, space: space.map(SpaceWish::parse), ..Wanted::default() }
 }
 
 #[test]
@@ -57,7 +46,7 @@ fn fmriprep_derivatives_pair_images_masks_confounds_and_sidecars() {
         assert_eq!(run.problem, None);
         assert_eq!(run.space.as_deref(), Some("MNI152NLin2009cAsym"));
         let run_entity = format!("_run-{}_", run.id.run.as_deref().unwrap());
-        for companion in [run.mask.as_ref(), run.confounds.as_ref()] {
+        for companion in [run.beside.mask.as_ref(), run.beside.confounds.as_ref()] {
             let name = companion.unwrap().file_name().unwrap().to_string_lossy().into_owned();
             assert!(name.starts_with(&run.id.subject) && name.contains(&run_entity), "{name} for {}", run.id);
         }
@@ -80,7 +69,7 @@ fn sidecars_of_the_raw_dataset_are_inherited_by_its_derivatives() {
     assert_eq!(undecided.len(), 30);
     assert!(undecided.iter().all(|r| r.problem.as_ref().is_some_and(|p| p.what == "space")));
     let decided = runs(&tree, &images(Some("MNI152NLin2009cAsym")));
-    assert!(decided.iter().all(|r| r.problem.is_none() && r.mask.is_some()));
+    assert!(decided.iter().all(|r| r.problem.is_none() && r.beside.mask.is_some()));
     for run in &decided {
         assert_eq!(tree.metadata(&run.file).unwrap()["RepetitionTime"], 2.5, "{}", run.id);
     }

@@ -7,9 +7,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[allow(dead_code)]
-#[path = "../tests/it/images/builder.rs"]
+#[path = "builder.rs"]
 mod builder;
-#[path = "../tests/it/images/mutation.rs"]
+#[path = "mutation.rs"]
 mod mutation;
 
 use std::path::Path;
@@ -49,13 +49,13 @@ fn numbers(values: &[f32]) -> Vec<Value> {
 
 fn values(path: &Path) -> Result<Value, ReadError> {
     let mut reader = NiftiReader::open(path, &Limits::default())?;
-    let mut volume = vec![0.0; reader.header().voxels()];
+    let mut volume = vec![0.0; reader.header.voxels()];
     let mut all = vec![];
     while reader.next_volume(&mut volume)? {
         all.extend_from_slice(&volume);
     }
-    let affine = reader.affine().0.concat();
-    let (dims, tr, warnings) = (reader.header().dims.clone(), reader.tr_seconds(), reader.warnings().to_vec());
+    let affine = reader.affine.0.concat();
+    let (dims, tr, warnings) = (reader.header.dims.clone(), reader.header.tr_seconds(), reader.warnings.to_vec());
     reader.finish()?;
     Ok(json!({
         "shape": dims, "affine": affine, "tr_seconds": tr, "values": numbers(&all), "warnings": warnings,
@@ -81,6 +81,6 @@ fn resample(atlas: &str, image: &str) -> Value {
     let atlas = NiftiReader::read_single(Path::new(atlas), &limits).unwrap();
     let image = NiftiReader::open(Path::new(image), &limits).unwrap();
     let source = Grid { shape: atlas.shape, affine: atlas.affine };
-    let target = Grid { shape: image.shape(), affine: image.affine() };
+    let target = image.grid();
     json!(numbers(&resample_nearest(&atlas.values, &source, &target).unwrap()))
 }
