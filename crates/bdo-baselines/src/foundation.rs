@@ -5,28 +5,26 @@ use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
 use crate::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use crate::method::Outcome;
-use crate::pretrain::directory::{DirectoryError, TokenConfig, TokenDirectory, TrainedTokens};
+use crate::pretrain::directory::{TokenConfig, TokenDirectory, TrainedTokens};
 use crate::pretrain::features::{TokenScan, feature_patches, features};
 use crate::pretrain::scans::taken_in;
 use crate::token::grid::{Grid, WINDOWS};
 use crate::tune::{Patches, SlowJepa, TokenEncoder, TuneStart, Tuned};
-use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
-use bdo_data::durable::FileError;
 use bdo_eval::cache::{find, keep};
 use bdo_eval::error::EvalError;
 use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network, too_few};
 use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, ParameterSpec, trainable_count};
+use bdo_model::parameters::{ParameterSpec, trainable_count};
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::ContractError;
 use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::ranks::Ranks;
 use bdo_train::settings::Kind;
@@ -90,29 +88,6 @@ pub struct FoundationOutcome {
     pub notes: Vec<String>,
 }
 
-/// There is no result.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum FoundationError {
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// It is another method's.
-    #[error("expected a model of {expected}, found one of {found}")]
-    Method { expected: &'static str, found: &'static str },
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Model(#[from] EvalError),
-    #[error(transparent)]
-    Contract(#[from] ContractError),
-    #[error(transparent)]
-    Fit(#[from] SupervisedError),
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-}
-
 impl FoundationMethod {
     /// Both.
     pub const ALL: [Self; 2] = [Self::BrainLm, Self::BrainJepa];
@@ -159,10 +134,11 @@ impl FoundationMethod {
         run: &FoundationRun,
         label: &dyn Fn(&str) -> Option<f32>,
         observer: &dyn RunObserver,
-    ) -> Result<FoundationOutcome, FoundationError> {
+    ) -> Result<FoundationOutcome, EvalError> {
         let directory = TokenDirectory::read(run.model)?;
         if directory.config.kind() != self.kind() {
-            return Err(FoundationError::Method { expected: self.name(), found: directory.config.kind().name() });
+            let found = directory.config.kind().name();
+            return Err(EvalError::found(format!("a model of {}", self.name()), format!("one of {found}")));
         }
         let intake = Intake::new(&directory.preprocessor, cohort)?;
         let scans = taken_in(cohort, &intake, directory.config.grid())?;
@@ -197,7 +173,7 @@ fn embedded(
     scans: &[(usize, TokenScan)],
     cohort: &Cohort,
     run: &FoundationRun,
-) -> Result<Vec<(usize, Vec<f32>)>, FoundationError> {
+) -> Result<Vec<(usize, Vec<f32>)>, EvalError> {
     let origin = TableOrigin::of(model_blake3(run.model)?, cohort, Pooling::Mean)?;
     if let Some(found) = run.features.and_then(|folder| find(folder, &origin))
         && found.rows.iter().map(|row| &row.scan).eq(&names(scans, cohort))
@@ -213,8 +189,8 @@ fn embedded(
     if let Some(folder) = run.features {
         let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
         let values: Vec<f64> = rows.iter().flat_map(|(_, row)| row).map(|x| f64::from(*x)).collect();
-        let features = Features::new(rows.len(), values.len() / rows.len().max(1), values).map_err(EvalError::from)?;
-        let table = FeatureTable::new(entries, features).map_err(EvalError::from)?;
+        let features = Features::new(rows.len(), values.len() / rows.len().max(1), values)?;
+        let table = FeatureTable::new(entries, features)?;
         keep(folder, &FeatureTable { origin: Some(origin), ..table })?;
     }
     Ok(rows)
@@ -252,7 +228,7 @@ fn tuned(
     run: &FoundationRun,
     tuning: &Tuning,
     observer: &dyn RunObserver,
-) -> Result<Outcome, SupervisedError> {
+) -> Result<Outcome, EvalError> {
     let recipe = |point: &TunePoint| {
         let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
         let (max_minutes, selection) = (tuning.max_minutes, Selection::Protocol);
@@ -272,7 +248,7 @@ fn tuned_from<E: TokenEncoder>(
     parts: &Parts<Arc<Patches>>,
     run: &FoundationRun,
     observer: &dyn RunObserver,
-) -> Result<Outcome, SupervisedError> {
+) -> Result<Outcome, EvalError> {
     // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
     let values = Arc::new(directory.weights.last().cloned().unwrap_or_default());
     let outputs = run.loss.outputs();
@@ -289,7 +265,7 @@ fn best<N: Network>(
     run: &FoundationRun,
     states: Option<(&Path, &str)>,
     observer: &dyn RunObserver,
-) -> Result<FittedNetwork<N>, SupervisedError> {
+) -> Result<FittedNetwork<N>, EvalError> {
     let mut best: Option<FittedNetwork<N>> = None;
     for (i, recipe) in recipes.iter().enumerate() {
         let folder = states.map(|(folder, name)| (folder.join(format!("point-{i}")), name));
@@ -309,5 +285,5 @@ fn best<N: Network>(
             best = Some(fitted);
         }
     }
-    best.ok_or(SupervisedError::TooFew { train: parts.train.len(), validation: parts.validation.len() })
+    best.ok_or_else(|| too_few(parts))
 }

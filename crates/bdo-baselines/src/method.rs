@@ -4,8 +4,9 @@ use crate::braingnn::{BrainGnn, BrainGnnConfig};
 use crate::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use crate::brainnettf::{BrainNetTf, BrainNetTfConfig};
 use crate::connectivity::{ConnectivityKind, Connectome};
+use bdo_eval::error::EvalError;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network};
 use bdo_eval::supervised::network::{InMemory, Network, Scans};
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::{Score, by_person};
@@ -34,18 +35,6 @@ pub enum ConnectivityMethod {
 /// Changed keys of a network's configuration, such as the oddities of its public code.
 pub type NetworkKeys = BTreeMap<String, serde_json::Value>;
 
-/// A network cannot be configured so.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[allow(missing_docs)] // The messages say it.
-pub enum NetworkKeyError {
-    /// It has no such key.
-    #[error("model.{key}: expected one of {}", .known.join(", "))]
-    Unknown { key: String, known: Vec<String> },
-    /// The value does not fit.
-    #[error("model.{key}: expected {expected}, found {found}")]
-    Value { key: String, expected: String, found: String },
-}
-
 /// What training and predicting gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -68,7 +57,7 @@ impl Outcome {
         loss: Loss,
         scans: &S,
         parts: &Parts<S::Handle>,
-    ) -> Result<Self, SupervisedError> {
+    ) -> Result<Self, EvalError> {
         let test = fitted.predict(scans, &parts.test)?;
         Ok(Self {
             epoch: fitted.epoch,
@@ -127,7 +116,7 @@ impl ConnectivityMethod {
     }
 
     /// Refuses keys the network does not have, and values that do not fit.
-    pub fn check(self, keys: &NetworkKeys) -> Result<(), NetworkKeyError> {
+    pub fn check(self, keys: &NetworkKeys) -> Result<(), EvalError> {
         // Whatever the number of regions is, the keys are the same.
         let regions = 100;
         match self {
@@ -138,7 +127,7 @@ impl ConnectivityMethod {
     }
 
     /// Trained numbers.
-    pub fn parameter_count(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<usize, NetworkKeyError> {
+    pub fn parameter_count(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<usize, EvalError> {
         Ok(trainable_count(&match self {
             Self::BrainNetCnn => {
                 BrainNetCnn::table(&changed(&BrainNetCnnConfig { outputs, ..BrainNetCnnConfig::new(regions) }, keys)?)
@@ -160,7 +149,7 @@ impl ConnectivityMethod {
         parts: &Parts<Arc<Connectome>>,
         run: &Run,
         observer: &dyn RunObserver,
-    ) -> Result<Outcome, MethodError> {
+    ) -> Result<Outcome, EvalError> {
         let outputs = run.loss.outputs();
         Ok(match self {
             Self::BrainNetCnn => outcome::<BrainNetCnn>(
@@ -185,37 +174,22 @@ impl ConnectivityMethod {
     }
 }
 
-/// There is no result.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum MethodError {
-    #[error(transparent)]
-    Key(#[from] NetworkKeyError),
-    #[error(transparent)]
-    Fit(#[from] SupervisedError),
-}
-
 /// A configuration with some of its keys changed. Regions and outputs follow from the data.
-fn changed<C: Serialize + DeserializeOwned>(config: &C, keys: &NetworkKeys) -> Result<C, NetworkKeyError> {
+fn changed<C: Serialize + DeserializeOwned>(config: &C, keys: &NetworkKeys) -> Result<C, EvalError> {
     let mut table = serde_json::to_value(config).expect("a configuration is words and numbers");
-    let known: Vec<String> = table
-        .as_object()
-        .map(|o| o.keys().filter(|k| !["regions", "outputs"].contains(&k.as_str())).map(|k| format!("model.{k}")))
-        .map(Iterator::collect)
-        .unwrap_or_default();
+    let data = |key: &String| ["regions", "outputs"].contains(&key.as_str());
+    let known: Vec<String> =
+        table.as_object().into_iter().flat_map(|t| t.keys()).filter(|k| !data(k)).cloned().collect();
     for (key, value) in keys {
-        if !known.contains(&format!("model.{key}")) {
-            return Err(NetworkKeyError::Unknown { key: key.clone(), known });
+        if !known.contains(key) {
+            let known: Vec<String> = known.iter().map(|key| format!("model.{key}")).collect();
+            return Err(EvalError::Unknown { name: format!("model.{key}"), known: known.join(", ") });
         }
         table[key] = value.clone();
-        serde_json::from_value::<C>(table.clone()).map_err(|error| NetworkKeyError::Value {
-            key: key.clone(),
-            expected: error.to_string(),
-            found: value.to_string(),
-        })?;
+        serde_json::from_value::<C>(table.clone())
+            .map_err(|error| EvalError::named(format!("model.{key}"), error, value))?;
     }
-    serde_json::from_value(table)
-        .map_err(|error| NetworkKeyError::Unknown { key: error.to_string(), known: Vec::new() })
+    Ok(serde_json::from_value(table).expect("every key was checked"))
 }
 
 fn outcome<N: Network<Input = Connectome>>(
@@ -223,7 +197,7 @@ fn outcome<N: Network<Input = Connectome>>(
     parts: &Parts<Arc<Connectome>>,
     run: &Run,
     observer: &dyn RunObserver,
-) -> Result<Outcome, SupervisedError> {
+) -> Result<Outcome, EvalError> {
     let Run { recipe, loss, seed, kernels, states, ranks } = *run;
     let scans = &InMemory::new();
     let request = Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks };

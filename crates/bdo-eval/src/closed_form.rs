@@ -3,7 +3,8 @@
 use bdo_data::random;
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Coordinates, Design, DesignError};
+use crate::design::{Coordinates, Design};
+use crate::error::EvalError;
 use crate::features::Features;
 use crate::fitted::contrast;
 use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
@@ -63,7 +64,7 @@ impl FittedProbe {
         labels: Labels<'_>,
         groups: &[usize],
         seed: u64,
-    ) -> Result<Self, DesignError> {
+    ) -> Result<Self, EvalError> {
         let design = Design::new(features, rows)?;
         let Choice { penalty, tried, .. } = Choice::inside(&design, labels, groups, seed);
         Ok(Self { tried, ..Self::at(&design, labels, penalty) })
@@ -75,7 +76,7 @@ impl FittedProbe {
         rows: &[usize],
         labels: Labels<'_>,
         loss: impl Fn(&Self) -> f64,
-    ) -> Result<Self, DesignError> {
+    ) -> Result<Self, EvalError> {
         let design = Design::new(features, rows)?;
         let Choice { penalty, tried, .. } = Choice::by(&design, |penalty| loss(&Self::at(&design, labels, penalty)));
         Ok(Self { tried, ..Self::at(&design, labels, penalty) })

@@ -6,7 +6,8 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::site_column;
 use bdo_data::participants::{Label, Participants};
 
-use crate::features::{FeatureError, FeatureTable, Features, ScanRow};
+use crate::error::EvalError;
+use crate::features::{FeatureTable, Features, ScanRow};
 use bdo_data::target::{Target, TargetKind};
 
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
@@ -59,7 +60,7 @@ impl Nuisance {
     }
 
     /// One column a site; none where no scan has a site, or all have the same.
-    pub fn site_table(&self) -> Result<Option<FeatureTable>, FeatureError> {
+    pub fn site_table(&self) -> Result<Option<FeatureTable>, EvalError> {
         let sites: BTreeSet<&String> = self.site.iter().flatten().collect();
         if sites.len() < 2 {
             return Ok(None);
@@ -71,7 +72,7 @@ impl Nuisance {
     }
 
     /// Mean head motion; none where it is not known of anybody.
-    pub fn motion_table(&self) -> Result<Option<FeatureTable>, FeatureError> {
+    pub fn motion_table(&self) -> Result<Option<FeatureTable>, EvalError> {
         if self.mean_fd_mm.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -79,7 +80,7 @@ impl Nuisance {
     }
 
     /// Age and sex without the one that is to be predicted, however it is spelled; none where nothing is left.
-    pub fn demographic_table(&self, target: &Target) -> Result<Option<FeatureTable>, FeatureError> {
+    pub fn demographic_table(&self, target: &Target) -> Result<Option<FeatureTable>, EvalError> {
         let kept: Vec<&Target> =
             self.demographics.iter().filter(|d| d.name != target.name && !says_the_same(target, d)).collect();
         // A class beyond two needs a column each; two need one.
@@ -124,7 +125,7 @@ impl Nuisance {
         out
     }
 
-    fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, FeatureError> {
+    fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, EvalError> {
         let features = Features::new(self.rows.len(), width, values)?;
         FeatureTable::new(self.rows.clone(), features).map(Some)
     }

@@ -138,7 +138,7 @@ pub fn explain(
         (found, (0..shuffles).map(of).collect::<Result<Vec<_>, _>>()?)
     };
     if found.parts.len() < 2 {
-        return Err(EvalError::TooFew { what: "explanation", expected: 2, found: found.parts.len() });
+        return Err(EvalError::named("explanation", "at least 2 scans", found.parts.len()));
     }
     let found = described(&head, exact, &frozen, cohort, &found, &shuffled);
     Ok(Explanation { class: settings.class.clone(), ..found })
@@ -146,7 +146,7 @@ pub fn explain(
 
 /// The output that is explained: the only one, or that of the named class.
 fn class_of(task: &TargetKind, named: Option<&str>) -> Result<usize, EvalError> {
-    let refuse = |expected: String, found: &str| Err(EvalError::setting("class", &expected, found));
+    let refuse = |expected: String, found: &str| Err(EvalError::named("class", &expected, found));
     match (task, named) {
         (TargetKind::Classification { classes }, named) if classes.len() > 2 => {
             let place = named.and_then(|name| classes.iter().position(|class| class == name));
@@ -338,11 +338,8 @@ impl Gradients {
                 (Some(pooling), mean_weights(head, members, class))
             }
             (_, other) => {
-                return Err(EvalError::Setting {
-                    name: "pooling",
-                    expected: "a head on mean, mean-std, covariance, regions or coupling".to_owned(),
-                    found: other.name().to_owned(),
-                });
+                let expected = "a head on mean, mean-std, covariance, regions or coupling";
+                return Err(EvalError::named("pooling", expected, other.name()));
             }
         };
         let directory = ModelDirectory::read(&frozen.folder)?;

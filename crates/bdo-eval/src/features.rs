@@ -1,5 +1,6 @@
 //! Numbers that describe scans: one row per scan, one column per feature, NaN where a value is missing.
 
+use crate::error::EvalError;
 use bdo_data::cohort::{Cohort, CohortError, IndexEntry};
 use bdo_data::shard::Shard;
 use bdo_model::frozen::FrozenModel;
@@ -14,51 +15,16 @@ pub struct Features {
     values: Vec<f64>,
 }
 
-/// Why features cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FeatureError {
-    /// Values that are no matrix.
-    #[error("features: expected {rows} x {width} values, found {found}")]
-    Shape {
-        /// Rows announced.
-        rows: usize,
-        /// Columns announced.
-        width: usize,
-        /// Values given.
-        found: usize,
-    },
-    /// Rows and people do not go together.
-    #[error("feature table: expected one scan a row, found {people} for {rows} rows")]
-    People {
-        /// Rows of the matrix.
-        rows: usize,
-        /// People given.
-        people: usize,
-    },
-    /// Infinite values have no place in a linear model; NaN marks what is missing.
-    #[error("features: expected finite values or NaN, found {found} in row {row}, column {column}")]
-    Infinite {
-        /// The row.
-        row: usize,
-        /// The column.
-        column: usize,
-        /// The value.
-        found: f64,
-    },
-    /// The scans they are made of cannot be read.
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-}
-
 impl Features {
     /// Takes row-major values, which must be finite or NaN.
-    pub fn new(rows: usize, width: usize, values: Vec<f64>) -> Result<Self, FeatureError> {
+    pub fn new(rows: usize, width: usize, values: Vec<f64>) -> Result<Self, EvalError> {
         if values.len() != rows * width {
-            return Err(FeatureError::Shape { rows, width, found: values.len() });
+            return Err(EvalError::named("features", format!("{rows} x {width} values"), values.len()));
         }
         if let Some(at) = values.iter().position(|x| x.is_infinite()) {
-            let (row, column) = (at / width, at % width);
-            return Err(FeatureError::Infinite { row, column, found: values[at] });
+            // NaN marks what is missing; infinite values have no place in a linear model.
+            let found = format!("{} in row {}, column {}", values[at], at / width, at % width);
+            return Err(EvalError::named("features", "finite values or NaN", found));
         }
         Ok(Self { rows, width, values })
     }
@@ -170,9 +136,10 @@ pub struct FeatureTable {
 
 impl FeatureTable {
     /// Joins rows and scans.
-    pub fn new(rows: Vec<ScanRow>, features: Features) -> Result<Self, FeatureError> {
+    pub fn new(rows: Vec<ScanRow>, features: Features) -> Result<Self, EvalError> {
         if rows.len() != features.rows() {
-            return Err(FeatureError::People { rows: features.rows(), people: rows.len() });
+            let found = format!("{} for {} rows", rows.len(), features.rows());
+            return Err(EvalError::named("feature table", "one scan a row", found));
         }
         Ok(Self { rows, features, origin: None, passed_over: vec![] })
     }

@@ -90,18 +90,6 @@ impl IntervalTally {
         self.pit[((place * PIT_BINS as f64) as usize).min(PIT_BINS - 1)] += 1;
     }
 
-    /// Adds what another tally with the same bands has seen.
-    pub fn join(&mut self, other: &Self) {
-        self.count += other.count;
-        self.squared_error += other.squared_error;
-        self.crps += other.crps;
-        for level in 0..3 {
-            self.covered[level] += other.covered[level];
-            self.width[level] += other.width[level];
-        }
-        self.pit.iter_mut().zip(&other.pit).for_each(|(sum, more)| *sum += more);
-    }
-
     /// The shares and means.
     pub fn score(&self) -> IntervalScore {
         let n = self.count.max(1) as f64;

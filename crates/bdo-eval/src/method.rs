@@ -6,8 +6,8 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use serde::{Deserialize, Serialize};
 
-use crate::design::DesignError;
-use crate::features::FeatureError;
+use crate::error::EvalError;
+use crate::metric::Metrics;
 use bdo_data::target::Target;
 
 /// Who a closed-form method is fitted on. Its penalty is always chosen inside these people.
@@ -41,6 +41,13 @@ impl Task<'_> {
     pub fn fits(&self, subject: &str) -> bool {
         let selects = self.fit_on == FitOn::TrainAndValidation && self.split.validation.contains(subject);
         self.split.train.contains(subject) || selects
+    }
+
+    /// Scores predictions of test people; none without any.
+    pub fn score(&self, predictions: &[Prediction]) -> Option<Metrics> {
+        let truth: Vec<f64> = predictions.iter().map(|p| p.truth).collect();
+        let said: Vec<f64> = predictions.iter().flat_map(|p| p.predicted.iter().copied()).collect();
+        Metrics::of(self.target.classes().unwrap_or(0), &truth, &said, self.target.scale(&self.split.train).spread)
     }
 }
 
@@ -77,23 +84,6 @@ pub struct Outcome {
     pub flags: Vec<String>,
 }
 
-/// Why a method has no result.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum MethodError {
-    #[error(transparent)]
-    Features(#[from] FeatureError),
-    #[error(transparent)]
-    Design(#[from] DesignError),
-    /// Nobody to fit on, or nobody to test.
-    #[error("expected people {what}, found none with features and a value")]
-    Nobody { what: &'static str },
-    #[error(transparent)]
-    Combat(#[from] crate::combat::CombatError),
-    #[error(transparent)]
-    Other(Box<dyn std::error::Error + Send + Sync>),
-}
-
 /// Anything that can be a row of the table.
 pub trait Method: Sync + Send {
     /// The name of the row.
@@ -124,7 +114,7 @@ pub trait Method: Sync + Send {
     }
 
     /// Fits on the task's training people and predicts its test people.
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError>;
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError>;
 }
 
 /// The mean over each person's rows, people in order of their name; rows are `width` numbers each.

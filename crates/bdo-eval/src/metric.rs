@@ -49,6 +49,16 @@ pub enum Metrics {
 }
 
 impl Metrics {
+    /// Scores what is said of people, person after person: a number in units of the label, or the probabilities of all
+    /// classes. `spread` is that of the training labels. None without people.
+    pub fn of(classes: usize, truth: &[f64], said: &[f64], spread: f64) -> Option<Self> {
+        if classes == 0 {
+            return regression(truth, said, spread).map(Self::Regression);
+        }
+        let codes: Vec<usize> = truth.iter().map(|y| *y as usize).collect();
+        classification(&codes, said, classes).map(Self::Classification)
+    }
+
     /// Every score with its name, in the order tables show them.
     pub fn named(&self) -> Vec<(&'static str, Option<f64>)> {
         match self {

@@ -35,7 +35,7 @@ pub struct HeadRequest<S> {
 /// Refuses to repeat a seed, or to have none.
 pub(crate) fn check_seeds(seeds: &[u64]) -> Result<(), EvalError> {
     if seeds.is_empty() || seeds.iter().enumerate().any(|(i, s)| seeds[..i].contains(s)) {
-        return Err(EvalError::setting("seeds", "at least one, each once", format!("{seeds:?}")));
+        return Err(EvalError::named("seeds", "at least one, each once", format!("{seeds:?}")));
     }
     Ok(())
 }

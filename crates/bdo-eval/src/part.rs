@@ -81,8 +81,10 @@ impl<'a, I: ?Sized> Part<'a, I> {
 
     /// Refuses a part that cannot be fitted or scored: nobody, or one class only.
     pub fn check(&self, target: &Target, seed: u64, part: &'static str) -> Result<(), EvalError> {
-        let refuse =
-            |expected, found: String| Err(EvalError::Part { target: target.name.clone(), seed, part, expected, found });
+        let refuse = |expected: &str, found: String| {
+            let name = format!("target {:?}, seed {seed}", target.name);
+            Err(EvalError::named(name, format!("{expected} among the {part} people with features"), found))
+        };
         if self.people.is_empty() {
             return refuse("at least one person", "none".to_owned());
         }

@@ -9,7 +9,7 @@ use crate::score::{Summary, score_rows, summarise};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_model::control::{Encoded, encode_cohort};
-use bdo_model::familiarity::{Familiarity, ScanFacts, Trust, Verdict};
+use bdo_model::familiarity::{Familiarity, ScanFacts, Verdict};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use serde::Serialize;
@@ -241,16 +241,6 @@ impl Predictions {
             out.push_str(&format!("\t{seen}\t{trust}\t{reasons}\n"));
         }
         out
-    }
-
-    /// Scans that are not like those the head was fitted on.
-    pub fn outside(&self) -> Vec<&ScanPrediction> {
-        self.scans.iter().filter(|s| s.verdict.as_ref().is_some_and(|v| v.trust == Trust::Outside)).collect()
-    }
-
-    /// Whether it is known what the head was fitted on.
-    pub fn is_judged(&self) -> bool {
-        self.scans.iter().any(|scan| scan.verdict.is_some())
     }
 
     /// People whom a member was fitted on, and people the model was pre-trained on.

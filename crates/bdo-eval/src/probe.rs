@@ -63,7 +63,7 @@ impl ProbeSettings {
 
     fn check(&self) -> Result<(), EvalError> {
         check_seeds(&self.seeds)?;
-        let refuse = |name, expected, found: &str| Err(EvalError::setting(name, expected, found));
+        let refuse = |name, expected, found: &str| Err(EvalError::named(name, expected, found));
         if self.epochs == 0 || self.grid.is_empty() || self.grid.iter().any(|p| p.batch_size == 0) {
             return refuse("epochs, grid and batch size", "at least 1", "0");
         }

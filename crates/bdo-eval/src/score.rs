@@ -1,6 +1,6 @@
 //! How good predictions are: what selects among heads, and how seeds are summed up.
 
-use crate::metric::{Metrics, classification, regression};
+use crate::metric::Metrics;
 use crate::supervised::recipe::Selection;
 use crate::supervised::select::Score;
 use bdo_data::target::{LabelScale, TargetKind};
@@ -11,13 +11,7 @@ pub(crate) const FEW_PEOPLE: usize = 20;
 
 /// Scores what is said of at least one person: a number in units of the label, or the probabilities of all classes.
 pub fn score_rows(task: &TargetKind, said: &[Vec<f64>], labels: &[f64], units: LabelScale) -> Metrics {
-    let found = match task {
-        TargetKind::Regression => regression(labels, &said.concat(), units.spread).map(Metrics::Regression),
-        TargetKind::Classification { classes } => {
-            let codes: Vec<usize> = labels.iter().map(|y| *y as usize).collect();
-            classification(&codes, &said.concat(), classes.len()).map(Metrics::Classification)
-        }
-    };
+    let found = Metrics::of(task.classes().len(), labels, &said.concat(), units.spread);
     found.expect("parts without people were refused")
 }
 

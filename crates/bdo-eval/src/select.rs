@@ -79,10 +79,10 @@ impl Search<'_> {
 
 /// The loss of a task.
 pub fn loss_of(task: &TargetKind) -> Loss {
-    match task {
-        TargetKind::Regression => Loss::SquaredError,
-        TargetKind::Classification { classes } if classes.len() == 2 => Loss::CrossEntropy,
-        TargetKind::Classification { classes } => Loss::Softmax(classes.len()),
+    match task.classes().len() {
+        0 => Loss::SquaredError,
+        2 => Loss::CrossEntropy,
+        classes => Loss::Softmax(classes),
     }
 }
 

@@ -15,10 +15,11 @@ use faer::Mat;
 use rayon::prelude::*;
 
 use crate::closed_form::{Choice, Labels, fit};
-use crate::design::{Coordinates, DesignError, products};
+use crate::design::{Coordinates, products};
+use crate::error::EvalError;
 use crate::features::{FeatureTable, ScanRow};
 use crate::logistic::class_probabilities;
-use crate::method::{Method, MethodError, Outcome, Task};
+use crate::method::{Method, Outcome, Task};
 use crate::problem::Problem;
 use crate::standardise::FittedStandardiser;
 
@@ -107,7 +108,7 @@ impl Method for Stack {
         format!("{STACK} {}", sources.join(" + "))
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let problem = Problem::of(task, &self.rows)?;
         let all: Vec<usize> = [&problem.fitted[..], &problem.choosing, &problem.tested].concat();
         let kernels: Vec<Arc<Mat<f64>>> = (self.members.iter().zip(&self.places))
@@ -146,10 +147,10 @@ struct FittedStack {
 
 impl FittedStack {
     /// Fits on the rows of a problem that are fitted on, which come first in the kernels.
-    fn fit(kernels: &[Arc<Mat<f64>>], problem: &Problem<'_>, seed: u64) -> Result<Self, DesignError> {
+    fn fit(kernels: &[Arc<Mat<f64>>], problem: &Problem<'_>, seed: u64) -> Result<Self, EvalError> {
         let rows = problem.fitted.len();
         let choosing = rows..rows + problem.choosing.len();
-        let one = |weights: &Vec<f64>| -> Result<(f64, Self), DesignError> {
+        let one = |weights: &Vec<f64>| -> Result<(f64, Self), EvalError> {
             let sum = Mat::from_fn(rows, rows, |i, j| weighted(kernels, weights, i, j));
             let coordinates = Coordinates::of_products(&sum)?;
             let at = |penalty: f64| Self::at(&coordinates, weights.clone(), penalty, problem.labels());
@@ -161,7 +162,7 @@ impl FittedStack {
             Ok((choice.loss, at(choice.penalty)))
         };
         let grid = grid(kernels.len());
-        let losses = grid.par_iter().map(|weights| Ok(one(weights)?.0)).collect::<Result<Vec<f64>, DesignError>>()?;
+        let losses = grid.par_iter().map(|weights| Ok(one(weights)?.0)).collect::<Result<Vec<f64>, EvalError>>()?;
         let asked = if choosing.is_empty() { rows } else { choosing.len() };
         Ok(one(&mean_weights(&grid, &losses, asked, problem.labels().classes()))?.1)
     }

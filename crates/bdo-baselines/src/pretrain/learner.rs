@@ -1,25 +1,23 @@
 //! A token model as a learner of the training loop.
 
-use super::directory::{DirectoryError, TokenConfig, TokenDirectory};
+use super::directory::{TokenConfig, TokenDirectory};
 use super::features::{TokenScan, patches};
 use super::model::TokenModel;
 use super::recipe::TokenRecipe;
-use super::scans::TooShort;
 use crate::token::place::Places;
 use bdo_data::cohort::CohortError;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_data::scaler::ScaledScan;
+use bdo_eval::error::EvalError;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, Parameters};
+use bdo_model::parameters::Parameters;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
-use bdo_train::bdo::RunError;
-use bdo_train::fit::FitError;
 use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
-use bdo_train::source::{ScanSource, SourceError};
+use bdo_train::source::ScanSource;
 use bdo_train::step::{StepLimits, StepReport, number, take_step};
 use burn::tensor::Device;
 use rayon::prelude::*;
@@ -56,7 +54,7 @@ impl<M: TokenModel> TokenLearner<M> {
         micro_batch_size: usize,
         adam: &mut AdamState,
         at: &At,
-    ) -> Result<(Self, StepReport), TokenRunError> {
+    ) -> Result<(Self, StepReport), EvalError> {
         let seen = |scan: &TokenScan| {
             let frames = scan.scan.times_seconds.len();
             SeenScan { frames, tr_seconds: scan.tr_seconds, scan: Some(scan.scan.clone()) }
@@ -90,29 +88,6 @@ pub struct TokenData {
     pub seed: u64,
     /// The model directory.
     pub model: PathBuf,
-}
-
-/// A run of a token model could not be finished.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum TokenRunError {
-    #[error(transparent)]
-    Fit(#[from] FitError),
-    #[error(transparent)]
-    Run(#[from] RunError),
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    #[error(transparent)]
-    TooShort(#[from] TooShort),
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// Not a token model.
-    #[error("model.kind: expected brainlm or brainjepa, found {found}")]
-    Kind { found: &'static str },
 }
 
 /// A scan of a step.
@@ -169,7 +144,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     type Data = TokenData;
     type Piece = TokenPiece<M::Masks>;
     type Gradients = NamedGradients;
-    type Error = TokenRunError;
+    type Error = EvalError;
 
     fn files(&self) -> WeightFiles {
         M::files(&self.config)
@@ -179,7 +154,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
         self.model.parameters()
     }
 
-    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, TokenRunError> {
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, EvalError> {
         let weights = weights.unwrap_or_else(|| M::initial(&self.config, self.seed));
         let model = M::of_parameters(&self.config, self.places.clone(), weights, self.kernels)?;
         Ok(Self { model, ..self })
@@ -205,7 +180,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
         batch.iter().map(piece).collect()
     }
 
-    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, TokenRunError> {
+    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, EvalError> {
         let patches = patches(piece.values.clone(), piece.scans, &self.model, &Device::flex().autodiff());
         let loss = self.model.loss(patches, &piece.masks);
         let value = Loss::plain(piece.share * number(&loss.clone().inner()));
@@ -228,7 +203,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
         Self { model, ..self }
     }
 
-    fn publish(&self, data: &TokenData, steps: u64, _: Option<&ValidationEntry>) -> Result<(), TokenRunError> {
+    fn publish(&self, data: &TokenData, steps: u64, _: Option<&ValidationEntry>) -> Result<(), EvalError> {
         let directory = TokenDirectory {
             config: data.config.clone(),
             places: data.places.clone(),
@@ -237,6 +212,6 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
             people: data.people.clone(),
         };
         let training = format!("{steps} steps of {} scans, seed {}.", self.recipe.batch_size, data.seed);
-        Ok(directory.write(&data.model, &training)?)
+        directory.write(&data.model, &training)
     }
 }

@@ -1,7 +1,7 @@
 //! Pre-training of a token model, from a cohort to a model directory.
 
 use super::directory::TokenConfig;
-use super::learner::{TokenData, TokenLearner, TokenRunError};
+use super::learner::{TokenData, TokenLearner};
 use super::model::{TokenModel, TrainedJepa, TrainedLm};
 use super::recipe::TokenRecipe;
 use super::scans::{grid_of, group_gradients};
@@ -9,6 +9,7 @@ use super::settings::{brain_jepa, brain_lm};
 use crate::token::grid::Grid;
 use crate::token::place::Places;
 use bdo_data::shard::spread;
+use bdo_eval::error::EvalError;
 use bdo_train::fit::{Keep, RunObserver, fit};
 use bdo_train::publish::{contract, people_of};
 use bdo_train::ranks::Ranks;
@@ -23,7 +24,7 @@ const MOST_SCANS: usize = 2000;
 
 /// Trains a token model until the end of the plan, or until asked to stop. With a split given, the validation people are
 /// trained on too: nothing here is chosen by them.
-pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, TokenRunError> {
+pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, EvalError> {
     let started = Instant::now();
     let opened = OpenedRun::open(request, ranks)?;
     let (settings, source) = (opened.settings.clone(), opened.source(request)?);
@@ -63,7 +64,7 @@ fn train<M: TokenModel>(
     (started, notes): (Instant, Vec<String>),
     ranks: &dyn Ranks,
     observer: &dyn RunObserver,
-) -> Result<Summary, TokenRunError> {
+) -> Result<Summary, EvalError> {
     let (settings, seed) = (&opened.settings, data.seed);
     let (places, kernels) = (data.places.clone(), settings.kernels());
     let learner = TokenLearner::<M> {
@@ -89,7 +90,7 @@ fn shape(
     source: &ScanSource,
     grid: Grid,
     notes: &mut Vec<String>,
-) -> Result<(TokenConfig, Option<Places>), TokenRunError> {
+) -> Result<(TokenConfig, Option<Places>), EvalError> {
     match settings.method.kind {
         Kind::BrainLm => {
             let places = Places::of_centres(source.cohort().regions());
@@ -103,7 +104,7 @@ fn shape(
             let places = group_gradients(source.cohort(), &spread(source.train_scans(), MOST_SCANS))?;
             Ok((TokenConfig::BrainJepa(brain_jepa(settings, grid)), Some(places)))
         }
-        Kind::Bdo => Err(TokenRunError::Kind { found: Kind::Bdo.name() }),
+        Kind::Bdo => Err(EvalError::named("model.kind", "brainlm or brainjepa", Kind::Bdo.name())),
     }
 }
 

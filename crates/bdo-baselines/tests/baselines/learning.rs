@@ -17,8 +17,9 @@ use bdo_baselines::token::trunk::TrunkShape;
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::connectivity::pearson;
+use bdo_eval::error::EvalError;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{Example, FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::learner::{Example, FittedNetwork, Parts, Request, fit_network};
 use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::{Rate, Recipe};
 use bdo_eval::supervised::select::Score;
@@ -200,7 +201,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
     let observer = |epochs| StopAfter { epochs, seen: std::cell::Cell::default() };
     let stopped = fit_network::<BrainGnn, _>(&request(1, Some((&states, "a"))), &observer(2));
     // Three steps per epoch, since a rest of one or two scans is a batch too.
-    assert!(matches!(stopped, Err(SupervisedError::Interrupted { step: 6 })));
+    assert!(matches!(stopped, Err(EvalError::InterruptedAt { step: 6 })));
     let watching = observer(100);
     let resumed = fit_network(&request(1, Some((&states, "a"))), &watching);
     assert_eq!(predicted(resumed.unwrap()), whole);

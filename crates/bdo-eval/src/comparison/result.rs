@@ -7,10 +7,10 @@ use bdo_data::division::Scheme;
 use bdo_data::durable::{self, FileError};
 use serde::{Deserialize, Serialize};
 
+use crate::error::EvalError;
 use crate::memory::{forget_peak, peak_mib};
-use crate::method::{Method, MethodError, Outcome, Prediction, Task};
-use crate::metric::{Metrics, classification, regression};
-use bdo_data::target::TargetKind;
+use crate::method::{Method, Outcome, Task};
+use crate::metric::Metrics;
 
 /// A scored outcome with everything that decided it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,43 +50,6 @@ pub struct TaskResult {
     pub outcome: Outcome,
 }
 
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ResultError {
-    /// The method failed.
-    #[error("{method} on {target}: {source}")]
-    Method {
-        /// The row.
-        method: String,
-        /// The label.
-        target: String,
-        /// What happened.
-        source: Box<MethodError>,
-    },
-    /// Nobody was predicted.
-    #[error("{method} on {target}: expected predictions of test people, found none")]
-    Empty {
-        /// The row.
-        method: String,
-        /// The label.
-        target: String,
-    },
-    /// A file could not be written or read.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
-/// Scores of predictions; `spread` is that of the training labels. None where there are no predictions.
-pub(super) fn score(predictions: &[(f64, &[f64])], classes: usize, spread: f64) -> Option<Metrics> {
-    if classes == 0 {
-        let (truth, said): (Vec<f64>, Vec<f64>) = predictions.iter().map(|(t, p)| (*t, p[0])).unzip();
-        return regression(&truth, &said, spread).map(Metrics::Regression);
-    }
-    let truth: Vec<usize> = predictions.iter().map(|(t, _)| *t as usize).collect();
-    let said: Vec<f64> = predictions.iter().flat_map(|(_, p)| p.iter().copied()).collect();
-    classification(&truth, &said, classes).map(Metrics::Classification)
-}
-
 /// What decides a result, as one hash.
 fn key(method: &dyn Method, task: &Task<'_>, cohort_blake3: &str) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -104,26 +67,17 @@ pub fn run_task(
     task: &Task<'_>,
     cohort_blake3: &str,
     flags: &[String],
-) -> Result<TaskResult, ResultError> {
+) -> Result<TaskResult, EvalError> {
     let (name, target) = (method.name().to_owned(), task.target.name.clone());
     forget_peak();
     let (started, before) = (Instant::now(), peak_mib());
-    let mut outcome = method.run(task).map_err(|source| ResultError::Method {
-        method: name.clone(),
-        target: target.clone(),
-        source: Box::new(source),
-    })?;
+    let without =
+        |source: EvalError| EvalError::Task { method: name.clone(), target: target.clone(), source: Box::new(source) };
+    let mut outcome = method.run(task).map_err(without)?;
     let (wall_seconds, peak) = (started.elapsed().as_secs_f64(), peak_mib());
     outcome.flags.extend(flags.iter().cloned());
-    let classes = match &task.target.kind {
-        TargetKind::Regression => vec![],
-        TargetKind::Classification { classes } => classes.clone(),
-    };
-    let label_spread = task.target.scale(&task.split.train).spread;
-    let pairs: Vec<(f64, &[f64])> =
-        outcome.predictions.iter().map(|Prediction { truth, predicted, .. }| (*truth, predicted.as_slice())).collect();
-    let empty = || ResultError::Empty { method: name.clone(), target: target.clone() };
-    let metrics = score(&pairs, classes.len(), label_spread).ok_or_else(empty)?;
+    let empty = || without(EvalError::found("predictions of test people", "none"));
+    let metrics = task.score(&outcome.predictions).ok_or_else(empty)?;
     let everybody = task.split.train.subjects().iter().chain(task.split.validation.subjects());
     Ok(TaskResult {
         key: key(method, task, cohort_blake3),
@@ -133,8 +87,8 @@ pub fn run_task(
         seed: task.seed,
         method: name,
         target,
-        classes,
-        label_spread,
+        classes: task.target.kind.classes().to_vec(),
+        label_spread: task.target.scale(&task.split.train).spread,
         metrics,
         wall_seconds,
         frozen_parameters: method.frozen_parameters(),

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use bdo_data::division::Scheme;
-use bdo_data::target::{Target, TargetKind};
+use bdo_data::target::Target;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::result::{TaskResult, score};
+use super::result::TaskResult;
 use crate::interval::normal_half_width;
+use crate::metric::Metrics;
 use crate::resample::{Comparison, Interval, bootstrap, corrected_comparison, false_discovery, permutation_p};
 use crate::score::FEW_PEOPLE;
 
@@ -82,7 +83,7 @@ pub struct Cell {
 }
 
 /// A method on a target under one kind of split.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The method.
     pub method: String,
@@ -143,31 +144,15 @@ pub struct Against {
 impl Row {
     /// A cell of the table that could not be computed: dashes, and the reason as its flag.
     pub fn without_result(method: &str, target: &Target, scheme: Scheme, reason: String) -> Self {
-        let classes = match &target.kind {
-            TargetKind::Regression => vec![],
-            TargetKind::Classification { classes } => classes.clone(),
-        };
+        let classes = target.kind.classes().to_vec();
         Self {
             method: method.to_owned(),
             target: target.name.clone(),
             scheme: scheme_name(scheme).to_owned(),
             primary: primary_metric(classes.len()).to_owned(),
             classes,
-            repetitions: vec![],
-            fitted_people: 0.0,
-            tested_people: 0.0,
-            cells: vec![],
-            interval: None,
-            p: None,
-            q: None,
-            comparison: None,
-            comparison_q: None,
-            further: vec![],
-            parameters: 0,
-            wall_seconds: 0.0,
-            frozen_parameters: 0,
-            own_mib: None,
             flags: vec![format!("no result: {reason}")],
+            ..Self::default()
         }
     }
 
@@ -322,15 +307,14 @@ fn row<'a>(
             bootstrap(people.count, settings.bootstraps, settings.level, settings.seed, drawn)
         },
         p: if constant { None } else { permutation_p(people.count, settings.permutations, settings.seed, permuted) },
-        q: None,
         comparison: compared(&settings.against),
-        comparison_q: None,
         further: further.collect(),
         parameters: results.iter().map(|r| r.outcome.parameters).max().unwrap_or(0),
         wall_seconds: results.iter().map(|r| r.wall_seconds).sum(),
         frozen_parameters: results.iter().map(|r| r.frozen_parameters).max().unwrap_or(0),
         own_mib: results.iter().filter_map(|r| r.own_mib).reduce(f64::max),
         flags,
+        ..Row::default()
     }
 }
 
@@ -407,12 +391,16 @@ impl People {
     ) -> Option<f64> {
         let mut scores = vec![];
         for (result, numbers) in results.iter().zip(&self.numbers) {
-            let mut pairs: Vec<(f64, &[f64])> = Vec::with_capacity(numbers.len());
+            let (mut truths, mut said) = (vec![], vec![]);
             for (p, number) in result.outcome.predictions.iter().zip(numbers) {
                 let (truth, times) = change(*number, p.truth);
-                pairs.extend(std::iter::repeat_n((truth, p.predicted.as_slice()), times));
+                for _ in 0..times {
+                    truths.push(truth);
+                    said.extend_from_slice(&p.predicted);
+                }
             }
-            scores.extend(score(&pairs, result.classes.len(), result.label_spread).and_then(|m| m.get(metric)));
+            let metrics = Metrics::of(result.classes.len(), &truths, &said, result.label_spread);
+            scores.extend(metrics.and_then(|m| m.get(metric)));
         }
         (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
     }

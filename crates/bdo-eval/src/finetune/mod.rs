@@ -181,7 +181,7 @@ impl<'a> TuneWork<'a> {
         let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
         let units = LabelScale::fit(&target.kind, &parts.train.labels);
         let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
-        let probe = probe_of_pretrained(&task, self.table).map_err(Box::new)?;
+        let probe = probe_of_pretrained(&task, self.table)?;
         let tuning = SeedTuning {
             settings: self.settings,
             scans: CohortScans { cohort: self.cohort, intake: &self.intake, windows: self.frozen.windows },
@@ -260,7 +260,7 @@ struct Unstoppable;
 impl Observer for Unstoppable {}
 
 fn check(settings: &TuneSettings) -> Result<(), EvalError> {
-    let refuse = |name, expected, found: &str| Err(EvalError::setting(name, expected, found));
+    let refuse = |name, expected, found: &str| Err(EvalError::named(name, expected, found));
     if settings.head == HeadKind::Ridge {
         return refuse("head", "linear or attention, which have gradients", "ridge");
     }

@@ -100,7 +100,10 @@ impl SeedTuning<'_> {
                 }
             };
             let watching = Watching { observer, seed: self.seed, number, steps_per_epoch: Cell::new(1) };
-            let fitted: FittedNetwork<Tuned> = fit_network(&request, &watching)?;
+            let fitted: FittedNetwork<Tuned> = fit_network(&request, &watching).map_err(|error| match error {
+                EvalError::InterruptedAt { .. } => EvalError::Interrupted,
+                error => error,
+            })?;
             let validation = self.score(&parts, &fitted.predict(&self.scans, &parts.validation)?);
             let (epoch, validation, parameters) = if is_better(&validation, &start) {
                 (fitted.epoch + 1, validation, fitted.parameters)
@@ -140,10 +143,6 @@ pub(super) struct CohortScans<'a> {
 impl Scans for CohortScans<'_> {
     type Handle = usize;
     type Input = CutScan;
-
-    fn training(&self, scan: &usize, _: u64, _: u64) -> Result<Arc<CutScan>, CohortError> {
-        self.whole(scan)
-    }
 
     fn whole(&self, scan: &usize) -> Result<Arc<CutScan>, CohortError> {
         let scan = self.intake.scale(&self.cohort.scan(*scan)?);

@@ -113,7 +113,7 @@ pub fn invariance(
         observer.advance(done + 1, 0);
     }
     if whole.len() < 3 {
-        return Err(EvalError::TooFew { what: "invariance", expected: 3, found: whole.len() });
+        return Err(EvalError::named("invariance", "at least 3 scans", whole.len()));
     }
     Ok(Change::ALL.iter().zip(&changed).map(|(change, features)| compare(*change, &whole, features)).collect())
 }

@@ -47,19 +47,16 @@ pub trait Scans: Sync {
     /// What a network sees of it.
     type Input: Input;
 
-    /// What a training step of an epoch sees of a scan.
-    fn training(&self, scan: &Self::Handle, seed: u64, epoch: u64) -> Result<Arc<Self::Input>, CohortError>;
-
-    /// The whole scan, as validation and test see it.
+    /// The whole scan, the same in training, validation and test.
     fn whole(&self, scan: &Self::Handle) -> Result<Arc<Self::Input>, CohortError>;
 }
 
-/// Inputs held in memory, the same in every epoch.
+/// Inputs held in memory: the handle is the input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InMemory<I>(std::marker::PhantomData<fn() -> I>);
 
 impl<I> InMemory<I> {
-    /// Needs nothing: the handle is the input.
+    /// Needs nothing.
     pub fn new() -> Self {
         Self(std::marker::PhantomData)
     }
@@ -68,10 +65,6 @@ impl<I> InMemory<I> {
 impl<I: Input> Scans for InMemory<I> {
     type Handle = Arc<I>;
     type Input = I;
-
-    fn training(&self, scan: &Arc<I>, _: u64, _: u64) -> Result<Arc<I>, CohortError> {
-        Ok(scan.clone())
-    }
 
     fn whole(&self, scan: &Arc<I>) -> Result<Arc<I>, CohortError> {
         Ok(scan.clone())

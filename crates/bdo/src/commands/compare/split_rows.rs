@@ -7,11 +7,12 @@ use std::sync::Arc;
 use bdo_data::division::Split;
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
+use bdo_eval::error::EvalError;
 use bdo_eval::features::FeatureTable;
 use bdo_eval::finetune::tuned::{count, tuned_table, used_table};
 use bdo_eval::finetune::{TunePoint, TuneSettings};
 use bdo_eval::fitted::HeadKind;
-use bdo_eval::method::{Method, MethodError, Outcome, Task};
+use bdo_eval::method::{Method, Outcome, Task};
 use bdo_eval::model_method::{FineTuning, GridProbe};
 use bdo_eval::probe::ProbeSettings;
 use bdo_eval::reference::ClosedForm;
@@ -141,10 +142,10 @@ impl Method for OfSplits {
         self.frozen_parameters
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let Some(row) = self.rows.get(&task.split.blake3) else {
-            let known = format!("a row for each of {} splits, found none for {}", self.rows.len(), task.split.blake3);
-            return Err(MethodError::Other(format!("{}: expected {known}", self.name()).into()));
+            let expected = format!("a row for each of {} splits", self.rows.len());
+            return Err(EvalError::named(self.name(), expected, format!("none for {}", task.split.blake3)));
         };
         row.run(task)
     }
