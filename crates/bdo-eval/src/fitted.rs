@@ -10,7 +10,7 @@ use crate::transform::FittedTransform;
 use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::{LabelScale, TargetKind};
+use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_model::control::Encoded;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
 use bdo_model::pooling::Pooling;
@@ -114,40 +114,29 @@ pub struct FittedHead {
     pub numbers_blake3: String,
 }
 
-/// What a head is of, besides its members.
-#[derive(Clone, Debug)]
-pub struct HeadFacts {
-    /// What is predicted.
-    pub target: String,
-    /// Number or classes.
-    pub task: TargetKind,
-    /// How frames become one vector.
-    pub pooling: Pooling,
-    /// What stands on it.
-    pub kind: HeadKind,
-    /// Numbers the head reads of a scan.
-    pub width: usize,
-    /// Hash of the cohort it was fitted on.
-    pub cohort_blake3: String,
-}
-
 impl FittedHead {
-    /// Puts members together.
-    pub fn new(facts: HeadFacts, members: Vec<Member>) -> Self {
-        let transform = members.first().map(|m| &m.transform);
+    /// One without members.
+    pub fn of(target: &Target, pooling: Pooling, kind: HeadKind, width: usize, cohort_blake3: String) -> Self {
         Self {
             format: FORMAT.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            target: facts.target,
-            task: facts.task,
-            pooling: facts.pooling,
-            kind: facts.kind,
-            width: facts.width,
-            transformed: [transform.is_some_and(|t| t.centre.is_some()), transform.is_some_and(|t| t.scale.is_some())],
-            cohort_blake3: facts.cohort_blake3,
-            members,
+            target: target.name.clone(),
+            task: target.kind.clone(),
+            pooling,
+            kind,
+            width,
+            transformed: [false; 2],
+            cohort_blake3,
+            members: vec![],
             numbers_blake3: String::new(),
         }
+    }
+
+    /// Puts members together.
+    pub fn with(self, members: Vec<Member>) -> Self {
+        let transform = members.first().map(|m| &m.transform);
+        let transformed = [transform.is_some_and(|t| t.centre.is_some()), transform.is_some_and(|t| t.scale.is_some())];
+        Self { transformed, members, ..self }
     }
 
     /// Writes numbers, then the description.
@@ -167,8 +156,11 @@ impl FittedHead {
     fn write_numbers(&self, path: &Path) -> Result<(), EvalError> {
         let mut parameters = BTreeMap::new();
         for member in &self.members {
-            for (spec, values) in self.layout(member.seed).into_iter().zip(self.pieces(member)) {
-                parameters.insert(spec.name, Array { shape: spec.shape, values });
+            let transform = [&member.transform.centre, &member.transform.scale].into_iter().flatten().flatten();
+            let mut numbers = member.parameters.iter().chain(transform).copied();
+            for ParameterSpec { name, shape, .. } in self.layout(member.seed) {
+                let values = numbers.by_ref().take(shape[0]).collect();
+                parameters.insert(name, Array { shape, values });
             }
         }
         Ok(write_parameters(path, &self.table(), &Parameters(parameters))?)
@@ -183,10 +175,8 @@ impl FittedHead {
         if head.format != FORMAT {
             return Err(EvalError::refused(&path, FORMAT, &head.format));
         }
-        if let TargetKind::Classification { classes } = &head.task
-            && classes.len() < 2
-        {
-            return Err(EvalError::refused(&path, "at least two classes", classes.len()));
+        if head.task != TargetKind::Regression && head.task.classes().len() < 2 {
+            return Err(EvalError::refused(&path, "at least two classes", head.task.classes().len()));
         }
         if head.members.is_empty() {
             return Err(EvalError::refused(&path, "at least one member", "none"));
@@ -270,18 +260,6 @@ impl FittedHead {
             }
         }
         layout
-    }
-
-    fn pieces(&self, member: &Member) -> Vec<Vec<f32>> {
-        let outputs = self.linear().outputs;
-        let (weight, rest) = member.parameters.split_at(outputs * self.width);
-        let (bias, query) = rest.split_at(outputs);
-        let mut pieces = vec![weight.to_vec(), bias.to_vec()];
-        if self.kind == HeadKind::Attention {
-            pieces.push(query.to_vec());
-        }
-        pieces.extend([&member.transform.centre, &member.transform.scale].into_iter().flatten().cloned());
-        pieces
     }
 
     fn table(&self) -> Vec<ParameterSpec> {

@@ -3,12 +3,11 @@
 use crate::error::EvalError;
 use crate::features::FeatureTable;
 use crate::finetune::tuned::{HeadShape, count, head_table, tuned_table};
-use crate::finetune::{TuneObserver, TuneSettings, TuneWork, asked};
+use crate::finetune::{TuneSettings, TuneWork, Unwatched, asked};
 use crate::folder::WorkFolder;
 use crate::method::{Method, Outcome, Task};
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
-use bdo_data::cohort::Observer;
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_train::ranks::Alone;
 use std::collections::BTreeMap;
@@ -86,6 +85,7 @@ impl FineTuning {
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();
         let place = self.folder.join(format!("{}-{}", &task.split.blake3[..16], &label[..8]));
         let folder = WorkFolder::open(&place, &asked(&frozen, task.cohort, task.target, &self.settings)?)?;
+        // A comparison shows its own progress; a kill costs at most an epoch.
         let (found, _) = work.tune(&folder, task.split, &Alone, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
         let config = frozen.model.config();
@@ -110,13 +110,6 @@ impl Method for FineTuning {
         self.tune(task)
     }
 }
-
-/// A comparison shows its own progress; a kill costs at most an epoch.
-struct Unwatched;
-
-impl Observer for Unwatched {}
-
-impl TuneObserver for Unwatched {}
 
 /// What one seed found, in the words of a comparison.
 pub fn shared_outcome(found: SeedOutcome, parameters: usize, fitted_on_blake3: String) -> Outcome {

@@ -6,14 +6,17 @@ use crate::folder::WorkFolder;
 use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::part::Parts;
-use crate::predict::{PeopleScore, Trusting};
+use crate::predict::{PeopleScore, Trusting, predict};
 use crate::score::{FEW_PEOPLE, Summary, score_rows, summarise};
+use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::{LabelScale, TargetKind};
-use bdo_model::weights::KnownPeople;
+use bdo_data::target::{LabelScale, Target, TargetKind};
+use bdo_model::familiarity::Familiarity;
+use bdo_model::frozen::FrozenModel;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// A model on a labelled cohort, and where results go.
 #[derive(Clone, Debug)]
@@ -128,32 +131,80 @@ pub struct HeadResult {
     pub test_data: Option<TestData>,
 }
 
-impl HeadResult {
-    pub(crate) fn new(
-        verb: &'static str,
-        head: &FittedHead,
-        seeds: Vec<SeedOutcome>,
-        test_data: Option<TestData>,
-        pretrained: &KnownPeople,
-        settings: &impl Serialize,
-    ) -> Self {
-        let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
-        let tested: std::collections::BTreeSet<&str> =
-            seeds.iter().flat_map(|s| &s.predictions).map(|p| p.subject.as_str()).collect();
-        Self {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            verb,
-            settings: serde_json::json!(settings),
-            task: head.task.clone(),
-            cohort_blake3: head.cohort_blake3.clone(),
-            model_blake3: head.members.iter().map(|m| m.model_blake3.clone()).collect(),
-            summary: summarise(&scores),
-            pretrained_test_people: tested.into_iter().filter(|person| pretrained.is_trained(person)).count(),
-            seeds,
-            test_data,
-        }
-    }
+/// Leaves the fitted head, the scans it knows and the result in the folder, with scores of further people. `models` are the
+/// pre-trained one and that of the first member.
+pub(crate) fn finish<S: Serialize>(
+    verb: &'static str,
+    request: &HeadRequest<S>,
+    folder: &WorkFolder,
+    (mut head, seeds): (FittedHead, Vec<SeedOutcome>),
+    models: [&FrozenModel; 2],
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<HeadResult, EvalError> {
+    head.write(folder.path())?;
+    remember_people(folder, &head, models[1], cohort, observer)?;
+    let further = request.test_data.as_ref().map(|path| score_further(folder, &head, path, request.trusting, observer));
+    let test_data = further.transpose()?;
+    let pretrained = models[0].people.known_in(cohort);
+    let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
+    let tested: BTreeSet<&str> = seeds.iter().flat_map(|s| &s.predictions).map(|p| p.subject.as_str()).collect();
+    let result = HeadResult {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        verb,
+        settings: serde_json::json!(request.settings),
+        task: head.task,
+        cohort_blake3: head.cohort_blake3,
+        model_blake3: head.members.into_iter().map(|m| m.model_blake3).collect(),
+        summary: summarise(&scores),
+        pretrained_test_people: tested.into_iter().filter(|person| pretrained.is_trained(person)).count(),
+        seeds,
+        test_data,
+    };
+    result.write(folder)?;
+    Ok(result)
+}
 
+/// Leaves in the folder which scans are familiar to a head: those of the people its first member was fitted on.
+fn remember_people(
+    folder: &WorkFolder,
+    head: &FittedHead,
+    frozen: &FrozenModel,
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<(), EvalError> {
+    let fitted_on = head.members[0].people().known_in(cohort);
+    let (training, others): (Vec<usize>, Vec<usize>) =
+        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
+    match Familiarity::of_cohort(frozen, cohort, &training, &others, observer)? {
+        Some(found) => Ok(found.write(folder.path(), &frozen.blake3)?),
+        None => Ok(()),
+    }
+}
+
+/// Scores further people with the head that was just fitted.
+fn score_further(
+    folder: &WorkFolder,
+    head: &FittedHead,
+    data: &Path,
+    trusting: Trusting,
+    observer: &dyn Observer,
+) -> Result<TestData, EvalError> {
+    let cohort = Cohort::open(data)?;
+    let predictions = predict(folder.path(), head, &cohort, trusting, observer)?;
+    let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
+    let (seen_by_head, seen_by_model) = predictions.seen();
+    Ok(TestData {
+        cohort: data.to_path_buf(),
+        cohort_blake3: cohort.content_blake3()?,
+        seen_by_head,
+        seen_by_model,
+        score: predictions.score(head, &target),
+        tsv: predictions.to_tsv(head, None),
+    })
+}
+
+impl HeadResult {
     /// Writes `predictions.tsv`, `table.md`, those of further people, and `result.json` last.
     pub(crate) fn write(&self, folder: &WorkFolder) -> Result<(), EvalError> {
         let seeds = self.seeds.iter().map(|seed| (seed.seed, seed.predictions.as_slice()));

@@ -6,8 +6,6 @@ use crate::fit::{Examples, Loss};
 use crate::fitted::mean_of;
 use crate::head::Head;
 use crate::method::Prediction;
-use crate::metric::Metrics;
-use crate::score::score_rows;
 use bdo_data::division::Split;
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use std::collections::BTreeMap;
@@ -131,10 +129,5 @@ impl<'a, I: ?Sized> Part<'a, I> {
             predicted: said.clone(),
         };
         self.people.iter().zip(&self.labels).zip(said).map(one).collect()
-    }
-
-    /// Scores what is said of each person.
-    pub fn score(&self, task: &TargetKind, said: &[Vec<f64>], units: LabelScale) -> Metrics {
-        score_rows(task, said, &self.labels, units)
     }
 }
