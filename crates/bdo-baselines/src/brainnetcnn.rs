@@ -143,7 +143,7 @@ impl Network for BrainNetCnn {
         if self.config.activate_output {
             output = leaky(output);
         }
-        Pass { output: output.reshape([samples, self.config.outputs]), penalty: None, statistics: Vec::new() }
+        Tensor::<2>::into(output.reshape([samples, self.config.outputs]))
     }
 }
 

@@ -5,11 +5,12 @@ use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
 use crate::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use crate::method::Outcome;
-use crate::pretrain::directory::{TokenConfig, TokenDirectory, TrainedTokens};
+use crate::pretrain::directory::{TokenConfig, TokenDirectory};
 use crate::pretrain::features::{TokenScan, feature_patches, features};
+use crate::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
 use crate::pretrain::scans::taken_in;
 use crate::token::grid::{Grid, WINDOWS};
-use crate::tune::{Patches, SlowJepa, TokenEncoder, TuneStart, Tuned};
+use crate::tune::{Patches, TuneStart, Tuned};
 use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use bdo_eval::cache::{find, keep};
@@ -54,6 +55,17 @@ pub struct Tuning {
     pub points: Vec<TunePoint>,
     /// Time for each point; 0 means no limit.
     pub max_minutes: f64,
+}
+
+impl Tuning {
+    fn recipes(&self) -> Vec<Recipe> {
+        let recipe = |point: &TunePoint| {
+            let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
+            let (max_minutes, selection) = (self.max_minutes, Selection::Protocol);
+            Recipe { rate, max_minutes, selection, order: BASELINE_ORDER, ..point.recipe(self.epochs) }
+        };
+        self.points.iter().map(recipe).collect()
+    }
 }
 
 /// Everything besides model and data that decides a result.
@@ -140,36 +152,61 @@ impl FoundationMethod {
             let found = directory.config.kind().name();
             return Err(EvalError::found(format!("a model of {}", self.name()), format!("one of {found}")));
         }
-        let intake = Intake::new(&directory.preprocessor, cohort)?;
-        let scans = taken_in(cohort, &intake, directory.config.grid())?;
-        let mut notes = Vec::new();
-        if scans.len() < cohort.len() {
-            let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
-            notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
+        match &directory.config {
+            TokenConfig::BrainLm(config) => {
+                result_of::<TrainedLm>(config, &directory, (cohort, split), run, label, observer)
+            }
+            TokenConfig::BrainJepa(config) => {
+                result_of::<TrainedJepa>(config, &directory, (cohort, split), run, label, observer)
+            }
         }
-        let learner = directory.learner(run.kernels)?;
-        let (outcome, people) = match run.tuning {
-            None => {
-                let features = embedded(&learner, &scans, cohort, run)?;
-                let width = features.first().map_or(0, |(_, feature)| feature.len());
-                let inputs = features.into_iter().map(|(i, feature)| (i, Feature(feature))).collect();
-                let (parts, people) = labelled(cohort, split, inputs, label);
-                let shape = HeadShape { width, outputs: run.loss.outputs() };
-                let fitted = best::<LinearHead>(&shape, &probe_recipes(), &parts, run, None, &Unobserved)?;
-                (Outcome::of(&fitted, run.loss, &InMemory::new(), &parts)?, people)
-            }
-            Some(tuning) => {
-                let (parts, people) = labelled(cohort, split, patches_of(&learner, &scans), label);
-                (tuned(&directory, &parts, run, tuning, observer)?, people)
-            }
-        };
-        Ok(FoundationOutcome { outcome, people, notes })
     }
 }
 
+fn result_of<M: TokenModel>(
+    config: &M::Config,
+    directory: &TokenDirectory,
+    (cohort, split): (&Cohort, &Split),
+    run: &FoundationRun,
+    label: &dyn Fn(&str) -> Option<f32>,
+    observer: &dyn RunObserver,
+) -> Result<FoundationOutcome, EvalError> {
+    let intake = Intake::new(&directory.preprocessor, cohort)?;
+    let scans = taken_in(cohort, &intake, directory.config.grid())?;
+    let mut notes = Vec::new();
+    if scans.len() < cohort.len() {
+        let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
+        notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
+    }
+    let model = M::of_parameters(config, directory.places.clone(), directory.weights.clone(), run.kernels)?;
+    let (outcome, people) = match run.tuning {
+        None => {
+            let features = embedded(&model, &scans, cohort, run)?;
+            let width = features.first().map_or(0, |(_, feature)| feature.len());
+            let inputs = features.into_iter().map(|(i, feature)| (i, Feature(feature))).collect();
+            let (parts, people) = labelled(cohort, split, inputs, label);
+            let shape = HeadShape { width, outputs: run.loss.outputs() };
+            (best::<LinearHead>(&shape, &probe_recipes(), &parts, run, None, &Unobserved)?, people)
+        }
+        Some(tuning) => {
+            let inputs = scans.iter().map(|(i, scan)| (*i, Patches(feature_patches(&model, scan)))).collect();
+            let (parts, people) = labelled(cohort, split, inputs, label);
+            let start = TuneStart {
+                config: config.clone(),
+                outputs: run.loss.outputs(),
+                places: directory.places.clone(),
+                // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
+                values: Arc::new(directory.weights.last().cloned().unwrap_or_default()),
+            };
+            (best::<Tuned<M::Encoder>>(&start, &tuning.recipes(), &parts, run, run.states, observer)?, people)
+        }
+    };
+    Ok(FoundationOutcome { outcome, people, notes })
+}
+
 /// Features of scans, by their number in the cohort; computed unless they are in a file.
-fn embedded(
-    learner: &TrainedTokens,
+fn embedded<M: TokenModel>(
+    model: &M,
     scans: &[(usize, TokenScan)],
     cohort: &Cohort,
     run: &FoundationRun,
@@ -181,10 +218,7 @@ fn embedded(
         return Ok(scans.iter().enumerate().map(|(row, (i, _))| (*i, found.feature(row))).collect());
     }
     let only: Vec<&TokenScan> = scans.iter().map(|(_, scan)| scan).collect();
-    let found = match learner {
-        TrainedTokens::BrainLm(learner) => features(learner, &only, FEATURE_BATCH),
-        TrainedTokens::BrainJepa(learner) => features(learner, &only, FEATURE_BATCH),
-    };
+    let found = features(model, &only, FEATURE_BATCH);
     let rows: Vec<(usize, Vec<f32>)> = scans.iter().map(|(i, _)| *i).zip(found).collect();
     if let Some(folder) = run.features {
         let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
@@ -201,15 +235,6 @@ fn names(scans: &[(usize, TokenScan)], cohort: &Cohort) -> Vec<String> {
     scans.iter().map(|(i, _)| cohort.index()[*i].id.to_string()).collect()
 }
 
-/// What an encoder looks at, for training it further.
-fn patches_of(learner: &TrainedTokens, scans: &[(usize, TokenScan)]) -> Vec<(usize, Patches)> {
-    let of = |scan: &TokenScan| match learner {
-        TrainedTokens::BrainLm(learner) => feature_patches(learner, scan),
-        TrainedTokens::BrainJepa(learner) => feature_patches(learner, scan),
-    };
-    scans.iter().map(|(i, scan)| (*i, Patches(of(scan)))).collect()
-}
-
 /// Inputs with labels, by part, and the people by their number; inputs are given by the number of their scan.
 fn labelled<I>(
     cohort: &Cohort,
@@ -222,42 +247,7 @@ fn labelled<I>(
     Parts::deal(split, scans, label)
 }
 
-fn tuned(
-    directory: &TokenDirectory,
-    parts: &Parts<Arc<Patches>>,
-    run: &FoundationRun,
-    tuning: &Tuning,
-    observer: &dyn RunObserver,
-) -> Result<Outcome, EvalError> {
-    let recipe = |point: &TunePoint| {
-        let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
-        let (max_minutes, selection) = (tuning.max_minutes, Selection::Protocol);
-        Recipe { rate, max_minutes, selection, order: BASELINE_ORDER, ..point.recipe(tuning.epochs) }
-    };
-    let recipes: Vec<Recipe> = tuning.points.iter().map(recipe).collect();
-    match &directory.config {
-        TokenConfig::BrainLm(config) => tuned_from::<BrainLm>(config, directory, &recipes, parts, run, observer),
-        TokenConfig::BrainJepa(config) => tuned_from::<SlowJepa>(config, directory, &recipes, parts, run, observer),
-    }
-}
-
-fn tuned_from<E: TokenEncoder>(
-    config: &E::Config,
-    directory: &TokenDirectory,
-    recipes: &[Recipe],
-    parts: &Parts<Arc<Patches>>,
-    run: &FoundationRun,
-    observer: &dyn RunObserver,
-) -> Result<Outcome, EvalError> {
-    // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
-    let values = Arc::new(directory.weights.last().cloned().unwrap_or_default());
-    let outputs = run.loss.outputs();
-    let start = TuneStart { config: config.clone(), outputs, places: directory.places.clone(), values };
-    let fitted = best::<Tuned<E>>(&start, recipes, parts, run, run.states, observer)?;
-    Outcome::of(&fitted, run.loss, &InMemory::new(), parts)
-}
-
-/// The best of several recipes on the validation people; the first of equal ones.
+/// Predictions of the best of several recipes on the validation people; the first of equal ones.
 fn best<N: Network>(
     config: &N::Config,
     recipes: &[Recipe],
@@ -265,7 +255,7 @@ fn best<N: Network>(
     run: &FoundationRun,
     states: Option<(&Path, &str)>,
     observer: &dyn RunObserver,
-) -> Result<FittedNetwork<N>, EvalError> {
+) -> Result<Outcome, EvalError> {
     let mut best: Option<FittedNetwork<N>> = None;
     for (i, recipe) in recipes.iter().enumerate() {
         let folder = states.map(|(folder, name)| (folder.join(format!("point-{i}")), name));
@@ -285,5 +275,6 @@ fn best<N: Network>(
             best = Some(fitted);
         }
     }
-    best.ok_or_else(|| too_few(parts))
+    let best = best.ok_or_else(|| too_few(parts))?;
+    Outcome::of(&best, run.loss, &InMemory::new(), parts)
 }

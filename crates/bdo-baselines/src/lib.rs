@@ -5,29 +5,16 @@
 #![forbid(unsafe_code)]
 
 pub mod connectivity;
-
 pub mod pairwise;
-
 pub mod brainnetcnn;
-
 pub mod braingnn;
-
 pub mod brainnettf;
-
 pub mod token;
-
 pub mod brainlm;
-
 pub mod brainjepa;
-
 pub mod pretrain;
-
 pub mod head;
-
 pub mod tune;
-
 pub mod connectome_set;
-
 pub mod method;
-
 pub mod foundation;

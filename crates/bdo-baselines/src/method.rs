@@ -118,26 +118,15 @@ impl ConnectivityMethod {
     /// Refuses keys the network does not have, and values that do not fit.
     pub fn check(self, keys: &NetworkKeys) -> Result<(), EvalError> {
         // Whatever the number of regions is, the keys are the same.
-        let regions = 100;
-        match self {
-            Self::BrainNetCnn => changed(&BrainNetCnnConfig::new(regions), keys).map(|_| ()),
-            Self::BrainGnn => changed(&BrainGnnConfig::new(regions), keys).map(|_| ()),
-            Self::BrainNetTf => changed(&BrainNetTfConfig::new(regions), keys).map(|_| ()),
-        }
+        self.configured(100, 1, keys).map(|_| ())
     }
 
     /// Trained numbers.
     pub fn parameter_count(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<usize, EvalError> {
-        Ok(trainable_count(&match self {
-            Self::BrainNetCnn => {
-                BrainNetCnn::table(&changed(&BrainNetCnnConfig { outputs, ..BrainNetCnnConfig::new(regions) }, keys)?)
-            }
-            Self::BrainGnn => {
-                BrainGnn::table(&changed(&BrainGnnConfig { outputs, ..BrainGnnConfig::new(regions) }, keys)?)
-            }
-            Self::BrainNetTf => {
-                BrainNetTf::table(&changed(&BrainNetTfConfig { outputs, ..BrainNetTfConfig::new(regions) }, keys)?)
-            }
+        Ok(trainable_count(&match self.configured(regions, outputs, keys)? {
+            Configured::BrainNetCnn(config) => BrainNetCnn::table(&config),
+            Configured::BrainGnn(config) => BrainGnn::table(&config),
+            Configured::BrainNetTf(config) => BrainNetTf::table(&config),
         }))
     }
 
@@ -150,33 +139,32 @@ impl ConnectivityMethod {
         run: &Run,
         observer: &dyn RunObserver,
     ) -> Result<Outcome, EvalError> {
-        let outputs = run.loss.outputs();
+        match self.configured(regions, run.loss.outputs(), keys)? {
+            Configured::BrainNetCnn(config) => outcome::<BrainNetCnn>(&config, parts, run, observer),
+            Configured::BrainGnn(config) => outcome::<BrainGnn>(&config, parts, run, observer),
+            Configured::BrainNetTf(config) => outcome::<BrainNetTf>(&config, parts, run, observer),
+        }
+    }
+
+    fn configured(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<Configured, EvalError> {
         Ok(match self {
-            Self::BrainNetCnn => outcome::<BrainNetCnn>(
-                &changed(&BrainNetCnnConfig { outputs, ..BrainNetCnnConfig::new(regions) }, keys)?,
-                parts,
-                run,
-                observer,
-            )?,
-            Self::BrainGnn => outcome::<BrainGnn>(
-                &changed(&BrainGnnConfig { outputs, ..BrainGnnConfig::new(regions) }, keys)?,
-                parts,
-                run,
-                observer,
-            )?,
-            Self::BrainNetTf => outcome::<BrainNetTf>(
-                &changed(&BrainNetTfConfig { outputs, ..BrainNetTfConfig::new(regions) }, keys)?,
-                parts,
-                run,
-                observer,
-            )?,
+            Self::BrainNetCnn => Configured::BrainNetCnn(changed(&BrainNetCnnConfig::new(regions), outputs, keys)?),
+            Self::BrainGnn => Configured::BrainGnn(changed(&BrainGnnConfig::new(regions), outputs, keys)?),
+            Self::BrainNetTf => Configured::BrainNetTf(changed(&BrainNetTfConfig::new(regions), outputs, keys)?),
         })
     }
 }
 
+enum Configured {
+    BrainNetCnn(BrainNetCnnConfig),
+    BrainGnn(BrainGnnConfig),
+    BrainNetTf(BrainNetTfConfig),
+}
+
 /// A configuration with some of its keys changed. Regions and outputs follow from the data.
-fn changed<C: Serialize + DeserializeOwned>(config: &C, keys: &NetworkKeys) -> Result<C, EvalError> {
+fn changed<C: Serialize + DeserializeOwned>(config: &C, outputs: usize, keys: &NetworkKeys) -> Result<C, EvalError> {
     let mut table = serde_json::to_value(config).expect("a configuration is words and numbers");
+    table["outputs"] = outputs.into();
     let data = |key: &String| ["regions", "outputs"].contains(&key.as_str());
     let known: Vec<String> =
         table.as_object().into_iter().flat_map(|t| t.keys()).filter(|k| !data(k)).cloned().collect();

@@ -65,6 +65,7 @@ impl FeatureTable {
                 rows,
                 origin: Some(TableOrigin { shard, ..TableOrigin::of_frozen(frozen, cohort, pooling)? }),
                 passed_over: passed_over.clone(),
+                trust: None,
             });
         }
         Ok(tables)

@@ -132,6 +132,8 @@ pub struct FeatureTable {
     pub origin: Option<TableOrigin>,
     /// Scans without a usable region, which have no row.
     pub passed_over: Vec<String>,
+    /// Whether each scan is like those the model knows, where that was asked.
+    pub trust: Option<Vec<String>>,
 }
 
 impl FeatureTable {
@@ -141,7 +143,7 @@ impl FeatureTable {
             let found = format!("{} for {} rows", rows.len(), features.rows());
             return Err(EvalError::named("feature table", "one scan a row", found));
         }
-        Ok(Self { rows, features, origin: None, passed_over: vec![] })
+        Ok(Self { rows, features, origin: None, passed_over: vec![], trust: None })
     }
 
     /// BLAKE3 of the origin; empty where no model made the features.

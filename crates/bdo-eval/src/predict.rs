@@ -114,11 +114,11 @@ pub fn predict(
                 verdicts[i] = verdict;
             }
         };
-        let spoken = predict_scans(&frozen, head, &members, cohort, &scans, observer, judge)?;
-        for (i, values) in spoken.said {
+        let spoken;
+        (spoken, passed_over) = predict_scans(&frozen, head, &members, cohort, &scans, observer, judge)?;
+        for (i, values) in spoken {
             members.iter().zip(values).for_each(|(&m, value)| said[i][m] = value);
         }
-        passed_over = spoken.passed_over;
     }
     let mut fitted_on = TrainingPeople { by_id: trusting.same_people, ..TrainingPeople::default() };
     for people in head.members.iter().map(Member::people) {
@@ -164,15 +164,7 @@ fn is_of(frozen: &FrozenModel, head: &FittedHead, member: usize) -> Result<(), E
     Ok(())
 }
 
-/// What members of one model say of some scans.
-pub(crate) struct Spoken {
-    /// Number of the scan and what each member says.
-    pub(crate) said: Vec<(usize, Vec<Vec<f64>>)>,
-    /// Scans without a usable region.
-    pub(crate) passed_over: Vec<usize>,
-}
-
-/// Asks the members that share a model.
+/// Asks the members that share a model: number of each scan and what each member says, and scans without a usable region.
 pub(crate) fn predict_scans(
     frozen: &FrozenModel,
     head: &FittedHead,
@@ -181,13 +173,13 @@ pub(crate) fn predict_scans(
     scans: &[usize],
     observer: &dyn Observer,
     mut look: impl FnMut(usize, &Encoded<'_>),
-) -> Result<Spoken, EvalError> {
+) -> Result<(Vec<(usize, Vec<Vec<f64>>)>, Vec<usize>), EvalError> {
     let mut said = Vec::with_capacity(scans.len());
     let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
         look(i, &encoded);
         said.push((i, members.iter().map(|&m| head.say(&head.members[m], &encoded)).collect()));
     })?;
-    Ok(Spoken { said, passed_over })
+    Ok((said, passed_over))
 }
 
 impl Predictions {

@@ -135,7 +135,7 @@ impl Network for BrainNetTf {
         let reduced = leaky(self.reduce.forward(clusters)).reshape([samples, 1, REDUCED * self.config.clusters]);
         let hidden = leaky(self.linear1.forward(reduced));
         let hidden = leaky(self.linear2.forward(hidden));
-        let output = self.linear3.forward(hidden).reshape([samples, self.config.outputs]);
-        Pass { output, penalty: None, statistics: Vec::new() }
+        let output: Tensor<2> = self.linear3.forward(hidden).reshape([samples, self.config.outputs]);
+        output.into()
     }
 }

@@ -7,8 +7,7 @@ use crate::token::grid::Grid;
 use crate::token::place::Places;
 use bdo_data::durable;
 use bdo_eval::error::EvalError;
-use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
+use bdo_model::parameters::{ParameterSpec, Parameters};
 use bdo_model::weights::{
     CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, PreprocessorConfig, README_FILE, TrainingPeople, read_parameters,
     write_parameters,
@@ -26,15 +25,6 @@ pub enum TokenConfig {
     BrainLm(BrainLmConfig),
     /// Brain-JEPA.
     BrainJepa(BrainJepaConfig),
-}
-
-/// A token model with its values, off any run.
-#[derive(Clone, Debug)]
-pub enum TrainedTokens {
-    /// BrainLM.
-    BrainLm(TrainedLm),
-    /// Brain-JEPA.
-    BrainJepa(TrainedJepa),
 }
 
 /// Everything a shareable token model consists of.
@@ -129,19 +119,6 @@ impl TokenDirectory {
         durable::write(&folder.join(README_FILE), card.as_bytes())?;
         let config = ConfigFile { model: self.config.clone(), places: self.places.clone() };
         Ok(durable::write_json(&folder.join(CONFIG_FILE), &config)?)
-    }
-
-    /// The model, ready to make features or to be trained further.
-    pub fn learner(&self, kernels: Kernels) -> Result<TrainedTokens, ParameterError> {
-        let (places, weights) = (self.places.clone(), self.weights.clone());
-        Ok(match &self.config {
-            TokenConfig::BrainLm(config) => {
-                TrainedTokens::BrainLm(TrainedLm::of_parameters(config, places, weights, kernels)?)
-            }
-            TokenConfig::BrainJepa(config) => {
-                TrainedTokens::BrainJepa(TrainedJepa::of_parameters(config, places, weights, kernels)?)
-            }
-        })
     }
 }
 

@@ -5,7 +5,8 @@ use super::learner::{TokenData, TokenLearner};
 use super::model::{TokenModel, TrainedJepa, TrainedLm};
 use super::recipe::TokenRecipe;
 use super::scans::{grid_of, group_gradients};
-use super::settings::{brain_jepa, brain_lm};
+use crate::brainjepa::BrainJepaConfig;
+use crate::brainlm::BrainLmConfig;
 use crate::token::grid::Grid;
 use crate::token::place::Places;
 use bdo_data::shard::spread;
@@ -68,7 +69,7 @@ fn train<M: TokenModel>(
     let (settings, seed) = (&opened.settings, data.seed);
     let (places, kernels) = (data.places.clone(), settings.kernels());
     let learner = TokenLearner::<M> {
-        model: M::of_parameters(&config, places.clone(), M::initial(&config, seed), kernels)?,
+        model: M::fresh(&config, places.clone(), seed, kernels)?,
         recipe: TokenRecipe::of_settings(settings),
         config,
         places,
@@ -102,9 +103,20 @@ fn shape(
         Kind::BrainJepa => {
             notes.push("regions are placed by gradients of the training people's mean connectivity".into());
             let places = group_gradients(source.cohort(), &spread(source.train_scans(), MOST_SCANS))?;
-            Ok((TokenConfig::BrainJepa(brain_jepa(settings, grid)), Some(places)))
+            let config = BrainJepaConfig::of_width(grid, settings.method.size.width());
+            Ok((TokenConfig::BrainJepa(config), Some(places)))
         }
         Kind::Bdo => Err(EvalError::named("model.kind", "brainlm or brainjepa", Kind::Bdo.name())),
+    }
+}
+
+/// BrainLM as configured.
+fn brain_lm(settings: &Settings, grid: Grid, centres: bool) -> BrainLmConfig {
+    BrainLmConfig {
+        dropout: settings.model.dropout,
+        attention_dropout: settings.method.attention_dropout,
+        mask_ratio: settings.mask.ratio,
+        ..BrainLmConfig::of_width(grid, settings.method.size.width(), centres)
     }
 }
 
@@ -116,4 +128,18 @@ fn scans_of(source: &ScanSource, with_validation: bool, grid: Grid) -> Vec<usize
     scans.retain(|i| frames(*i) >= grid.frames());
     scans.sort_unstable();
     scans
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn oddities_reach_the_model() {
+        let sets = ["model.kind=brainlm", "model.attention_dropout=0.1", "mask.ratio=0.5"].map(String::from);
+        let asked = Settings::resolve(None, "", &sets).unwrap().settings;
+        let config = brain_lm(&asked, Grid { regions: 10, windows: 4 }, true);
+        assert_eq!((config.attention_dropout, config.mask_ratio, config.dropout), (0.1, 0.5, 0.1));
+    }
 }

@@ -312,5 +312,10 @@ fn brain_jepa_overfits_eight_scans() {
     let places =
         Places { width: GRADIENTS, values: (0..8 * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect() };
     let recipe = TokenRecipe { epochs: 250, rate: [1e-4, 3e-3, 1e-5], ..TokenRecipe::brain_jepa(8) };
-    token_model_learns(TrainedJepa::fresh(&config, places, 1, Kernels::default()).unwrap(), &config, &recipe, 0.5);
+    token_model_learns(
+        TrainedJepa::fresh(&config, Some(places), 1, Kernels::default()).unwrap(),
+        &config,
+        &recipe,
+        0.5,
+    );
 }

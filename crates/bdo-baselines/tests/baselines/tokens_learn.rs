@@ -166,7 +166,7 @@ fn brain_jepa_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
     let (config, places, recipe) = brain_jepa();
     let learner = pretrained(
-        TrainedJepa::fresh(&config, places.clone(), 1, Kernels::default()).unwrap(),
+        TrainedJepa::fresh(&config, Some(places.clone()), 1, Kernels::default()).unwrap(),
         &config,
         &recipe,
         &scans,

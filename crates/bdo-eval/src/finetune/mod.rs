@@ -213,12 +213,8 @@ impl<'a> TuneWork<'a> {
         let head = self.head.clone().with(vec![member.clone()]);
         let frozen = FrozenModel::read(&folder.join(&member.model))?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
-        let said: BTreeMap<usize, Vec<f64>> =
-            predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?
-                .said
-                .into_iter()
-                .map(|(i, values)| (i, mean_of(&values)))
-                .collect();
+        let (said, _) = predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?;
+        let said: BTreeMap<usize, Vec<f64>> = said.into_iter().map(|(i, values)| (i, mean_of(&values))).collect();
         let mean = |scans: &Vec<&usize>| mean_of(&scans.iter().map(|i| said[*i].clone()).collect::<Vec<_>>());
         Ok(test.scans.iter().map(mean).collect())
     }

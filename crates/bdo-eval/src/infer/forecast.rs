@@ -168,9 +168,9 @@ pub fn forecast_skill(
         scored += 1;
         let regions = masked.region_valid.len();
         let first_hidden = masked.context.len() - horizon;
-        question.each_hidden(&masked, i as u64, |row, mean, sd, truth| {
-            tallies[row - first_hidden].add(mean, sd, truth);
-        })?;
+        for found in question.hidden(&masked, i as u64)? {
+            question.add(&found, &mut tallies[found.row - first_hidden]);
+        }
         let last: Vec<f64> =
             masked.values[(first_hidden - 1) * regions..first_hidden * regions].iter().map(|x| f64::from(*x)).collect();
         let kriging = Predictor::Kriging.predict(&masked, regions, question.correlation);

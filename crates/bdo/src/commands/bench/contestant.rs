@@ -66,7 +66,7 @@ impl Contestant {
             "brainjepa" => {
                 let places = group_gradients(source.cohort(), source.train_scans())?;
                 let config = BrainJepaConfig::of_width(grid, args.size.width());
-                let learner = TrainedJepa::fresh(&config, places, seed, kernels)?;
+                let learner = TrainedJepa::fresh(&config, Some(places), seed, kernels)?;
                 let cost = TokenCost::of_brain_jepa(&config);
                 Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_jepa(args.batch), scans, phase, grid))
             }
