@@ -36,7 +36,6 @@ impl ConnectomeSet {
         Ok(Self { regions, connectomes, subjects, people, left_out })
     }
 
-    /// Regions of every matrix.
     pub fn regions(&self) -> usize {
         self.regions
     }

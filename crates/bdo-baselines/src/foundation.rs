@@ -40,16 +40,13 @@ const FEATURE_BATCH: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FoundationMethod {
-    /// BrainLM.
     BrainLm,
-    /// Brain-JEPA.
     BrainJepa,
 }
 
 /// Fine-tuning: which points of the grid, and for how long each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// Passes over the training people.
     pub epochs: usize,
     /// Points of the protocol's grid.
     pub points: Vec<TunePoint>,
@@ -71,13 +68,9 @@ impl Tuning {
 /// Everything besides model and data that decides a result.
 #[derive(Clone, Debug)]
 pub struct FoundationRun<'a> {
-    /// The model directory.
     pub model: &'a Path,
-    /// What a wrong prediction costs.
     pub loss: Loss,
-    /// Seed of heads and orders.
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
     /// Fine-tuning in place of a probe.
     pub tuning: Option<&'a Tuning>,
@@ -85,7 +78,6 @@ pub struct FoundationRun<'a> {
     pub states: Option<(&'a Path, &'a str)>,
     /// A folder that features are kept in, if any.
     pub features: Option<&'a Path>,
-    /// The processes that train together.
     pub ranks: &'a dyn Ranks,
 }
 
@@ -94,17 +86,13 @@ pub struct FoundationRun<'a> {
 pub struct FoundationOutcome {
     /// Predictions of the probe, or of the tuned model.
     pub outcome: Outcome,
-    /// Names of the people by their number.
     pub people: Vec<String>,
-    /// What a reader of the result must know.
     pub notes: Vec<String>,
 }
 
 impl FoundationMethod {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::BrainLm, Self::BrainJepa];
 
-    /// As typed and printed.
     pub fn name(self) -> &'static str {
         self.kind().name()
     }

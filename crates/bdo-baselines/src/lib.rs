@@ -3,6 +3,8 @@
 //! Modules are listed along the path data takes.
 
 #![forbid(unsafe_code)]
+// A comment says what a name and its type do not; where there is nothing to add, there is none.
+#![allow(missing_docs)]
 
 pub mod connectivity;
 pub mod pairwise;

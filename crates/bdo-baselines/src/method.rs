@@ -20,31 +20,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A network over connectomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConnectivityMethod {
-    /// BrainNetCNN.
     BrainNetCnn,
-    /// BrainGNN.
     BrainGnn,
-    /// BrainNetTF.
     BrainNetTf,
 }
 
 /// Changed keys of a network's configuration, such as the oddities of its public code.
 pub type NetworkKeys = BTreeMap<String, serde_json::Value>;
 
-/// What training and predicting gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The chosen epoch, counted from 0.
     pub epoch: usize,
-    /// Epochs that were run.
     pub epochs: usize,
     /// Score of the chosen epoch on the validation people.
     pub validation: Score,
-    /// Score on the test people.
     pub test: Score,
     /// What is said of each test person, by number: the z-scored number, or the probabilities of all classes.
     pub said: BTreeMap<usize, Vec<f64>>,
@@ -72,25 +65,18 @@ impl Outcome {
 /// Everything besides method and data that decides a result.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// How to train.
     pub recipe: &'a Recipe,
-    /// What a wrong prediction costs.
     pub loss: Loss,
-    /// Seed of everything random.
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a Path, &'a str)>,
-    /// The processes that train together.
     pub ranks: &'a dyn Ranks,
 }
 
 impl ConnectivityMethod {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::BrainNetCnn, Self::BrainGnn, Self::BrainNetTf];
 
-    /// As typed and printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::BrainNetCnn => "brainnetcnn",
@@ -99,7 +85,6 @@ impl ConnectivityMethod {
         }
     }
 
-    /// The matrices it looks at.
     pub fn inputs(self) -> ConnectivityKind {
         match self {
             Self::BrainNetCnn | Self::BrainNetTf => ConnectivityKind::Pearson,

@@ -23,7 +23,6 @@ pub struct AuditRow {
     pub nuisance: String,
     /// Number of classes; 0 for a number.
     pub classes: usize,
-    /// People tested.
     pub tested_people: usize,
     /// Which score says it best.
     pub primary: String,

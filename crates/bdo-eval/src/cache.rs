@@ -21,7 +21,6 @@ struct Sidecar {
     rows: Vec<ScanRow>,
     width: usize,
     passed_over: Vec<String>,
-    /// BLAKE3 of the file of numbers.
     blake3: String,
 }
 

@@ -19,7 +19,6 @@ const PAST_THE_BEST: usize = 3;
 /// What is to be predicted, one entry a training row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Labels<'a> {
-    /// A number.
     Number(&'a [f64]),
     /// Class numbers from 0.
     Class {
@@ -50,7 +49,6 @@ pub struct FittedProbe {
     intercepts: Vec<f64>,
     /// 0 for a number.
     classes: usize,
-    /// The chosen penalty.
     pub penalty: f64,
     /// Each penalty tried with its score on left-out people: mean squared error or mean log loss.
     pub tried: Vec<(f64, f64)>,
@@ -144,7 +142,6 @@ impl FittedProbe {
 /// A penalty chosen inside the training people.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// The chosen penalty.
     pub penalty: f64,
     /// Its score on left-out people: mean squared error or mean log loss.
     pub loss: f64,

@@ -32,7 +32,6 @@ struct SiteEffect {
     scale: Vec<f64>,
 }
 
-/// A harmonisation fitted on training people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedCombat {
     sites: BTreeMap<String, SiteEffect>,

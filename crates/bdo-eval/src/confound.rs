@@ -13,9 +13,7 @@ use bdo_data::target::{Target, TargetKind};
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
 const MOTION_COLUMNS: [&str; 5] =
     ["mean_fd", "func_mean_fd", "mean_framewise_displacement", "MeanFD", "framewise_displacement_mean"];
-/// Columns of age.
 const AGE_COLUMNS: [&str; 5] = ["age", "AGE_AT_SCAN", "Age", "age_years", "AGE"];
-/// Columns of sex.
 const SEX_COLUMNS: [&str; 5] = ["sex", "SEX", "Sex", "gender", "Gender"];
 
 /// The nuisance values of every scan of a cohort, in the order of its index.
@@ -24,9 +22,7 @@ pub struct Nuisance {
     rows: Vec<ScanRow>,
     /// Where it was acquired.
     pub site: Vec<Option<String>>,
-    /// Mean head motion.
     pub mean_fd_mm: Vec<Option<f64>>,
-    /// Repetition time.
     pub tr_seconds: Vec<f64>,
     /// Time from the first kept frame to the last.
     pub span_seconds: Vec<f64>,

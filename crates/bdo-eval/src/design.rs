@@ -51,7 +51,6 @@ impl Coordinates {
         Ok(Self { rows: products.nrows(), scores, eigenvalues })
     }
 
-    /// Number of training rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

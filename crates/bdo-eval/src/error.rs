@@ -30,7 +30,6 @@ pub enum EvalError {
     Parameter(#[from] ParameterError),
     #[error(transparent)]
     Run(RunError),
-    /// The table could not be laid out as Parquet.
     #[error("{}: cannot lay out Parquet: {source}", .path.display())]
     Parquet { path: PathBuf, source: parquet::errors::ParquetError },
     /// Something that has a name is not as it must be.
@@ -41,18 +40,15 @@ pub enum EvalError {
     /// Something without a name is not as it must be.
     #[error("expected {expected}, found {found}")]
     Found { expected: String, found: String },
-    /// Nobody to fit on, or nobody to test.
     #[error("expected people {what}, found none with features and a value")]
     Nobody { what: &'static str },
     /// The decomposition did not converge, which finite input does not lead to.
     #[error("the eigenvalues of a {size} x {size} matrix of products were not found")]
     Eigenvalues { size: usize },
-    /// A method without a result for a task.
     #[error("{method} on {target}: {source}")]
     Task { method: String, target: String, source: Box<Self> },
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
-    /// Stopped by request.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
     /// The same during a training.

@@ -38,7 +38,6 @@ pub struct ExplainSettings {
 /// Contents of `explanation.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The label.
     pub target: String,
     /// The class that is explained, where there are more than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,11 +46,9 @@ pub struct Explanation {
     pub method: String,
     /// What the head reads.
     pub pooling: Pooling,
-    /// Scans looked at.
     pub scans: usize,
     /// One for each region, in the order of the model.
     pub regions: Vec<Used>,
-    /// The same for each network.
     pub networks: Vec<Used>,
     /// Mean difference between what the parts add up to and what the head says, over the spread of what it says.
     pub incompleteness: f64,
@@ -62,9 +59,7 @@ pub struct Explanation {
 /// How a head uses a region, or a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// Its name.
     pub name: String,
-    /// The network of a region.
     pub network: Option<String>,
     /// Centre of a region in MNI space, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,11 +74,9 @@ pub struct Used {
 /// A map that stays the same when the weights are shuffled says nothing about them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sanity {
-    /// Shuffled heads.
     pub shuffles: usize,
     /// Mean rank correlation of the importance of regions with theirs.
     pub mean: f64,
-    /// The largest.
     pub largest: f64,
 }
 

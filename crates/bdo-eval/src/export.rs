@@ -12,7 +12,6 @@ use parquet::file::properties::WriterProperties;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Formats of a feature table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
     /// One file; `feature` is a fixed-size list, the origin is key-value metadata.
@@ -24,7 +23,6 @@ pub enum TableFormat {
 }
 
 impl TableFormat {
-    /// The format a file name asks for.
     pub fn of(path: &Path) -> Result<Self, EvalError> {
         match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => Ok(Self::Parquet),

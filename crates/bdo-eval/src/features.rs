@@ -29,22 +29,18 @@ impl Features {
         Ok(Self { rows, width, values })
     }
 
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// One row.
     pub fn row(&self, i: usize) -> &[f64] {
         &self.values[i * self.width..][..self.width]
     }
 
-    /// One row, to be changed.
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.values[i * self.width..][..self.width]
     }
@@ -61,14 +57,12 @@ impl Features {
 pub struct ScanRow {
     /// The scan, spelled as its cohort spells it.
     pub scan: String,
-    /// The person.
     pub subject: String,
     /// The session, where there are several.
     pub session: Option<String>,
 }
 
 impl ScanRow {
-    /// The row of a scan of a cohort.
     pub fn of(entry: &IndexEntry) -> Self {
         Self { scan: entry.id.to_string(), subject: entry.id.subject.clone(), session: entry.id.session.clone() }
     }
@@ -78,9 +72,7 @@ impl ScanRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableOrigin {
-    /// Version of the software.
     pub version: String,
-    /// Hash of the model.
     pub model_blake3: String,
     /// Hash of its readout, where that has a part in the features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,13 +100,11 @@ impl TableOrigin {
         })
     }
 
-    /// Features of a frozen model.
     pub fn of_frozen(frozen: &FrozenModel, cohort: &Cohort, pooling: Pooling) -> Result<Self, CohortError> {
         let readout_blake3 = frozen.readout_blake3(pooling);
         Ok(Self { readout_blake3, ..Self::of(frozen.blake3.clone(), cohort, pooling)? })
     }
 
-    /// BLAKE3 over all of it.
     pub fn blake3(&self) -> String {
         let json = serde_json::to_vec(self).expect("an origin holds only words");
         blake3::hash(&json).to_hex().to_string()
@@ -124,9 +114,7 @@ impl TableOrigin {
 /// Features with the scan each row is of. A person may have several rows. Labels are deliberately absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureTable {
-    /// Who and what each row is.
     pub rows: Vec<ScanRow>,
-    /// The matrix.
     pub features: Features,
     /// The model and cohort they were made of; none where no model made them.
     pub origin: Option<TableOrigin>,
@@ -137,7 +125,6 @@ pub struct FeatureTable {
 }
 
 impl FeatureTable {
-    /// Joins rows and scans.
     pub fn new(rows: Vec<ScanRow>, features: Features) -> Result<Self, EvalError> {
         if rows.len() != features.rows() {
             let found = format!("{} for {} rows", rows.len(), features.rows());

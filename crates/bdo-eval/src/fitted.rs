@@ -20,9 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const FORMAT: &str = "bdo-head/1";
-/// What a head is.
 pub const HEAD_FILE: &str = "head.json";
-/// Its numbers.
 pub const HEAD_NUMBERS_FILE: &str = "head.safetensors";
 /// The numbers of a head fitted in closed form.
 pub const CLOSED_FORM_FILE: &str = "head_closed_form.json";
@@ -55,16 +53,12 @@ pub struct Member {
     pub seed: u64,
     /// Folder of its model, below that of the head.
     pub model: String,
-    /// Hash of that model.
     pub model_blake3: String,
     /// Hash of the readout of that model, where it has a part in the features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readout_blake3: Option<String>,
-    /// Mean of the label over the training people.
     pub label_mean: f64,
-    /// Its spread.
     pub label_spread: f64,
-    /// Hash of the split.
     pub split_blake3: String,
     /// BLAKE3 of the ids of the people it was fitted on.
     pub train_people: BTreeSet<String>,
@@ -87,30 +81,23 @@ pub struct Member {
     pub closed_form: Option<FittedProbe>,
 }
 
-/// A head with all its members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedHead {
     format: String,
-    /// Version of the software.
     pub version: String,
-    /// What is predicted.
     pub target: String,
-    /// Number or classes.
     pub task: TargetKind,
     /// How frames become one vector; attention has its own.
     pub pooling: Pooling,
-    /// What stands on it.
     pub kind: HeadKind,
     /// Numbers the head reads of a scan.
     pub width: usize,
     /// Whether features are shifted and scaled first.
     pub transformed: [bool; 2],
-    /// Hash of the cohort it was fitted on.
     pub cohort_blake3: String,
     /// One for each seed.
     pub members: Vec<Member>,
-    /// BLAKE3 of the file of numbers.
     pub numbers_blake3: String,
 }
 
@@ -166,7 +153,6 @@ impl FittedHead {
         Ok(write_parameters(path, &self.table(), &Parameters(parameters))?)
     }
 
-    /// Reads and checks a head.
     pub fn read(folder: &Path) -> Result<Self, EvalError> {
         let path = folder.join(HEAD_FILE);
         let bytes = durable::read(&path)?;
@@ -284,7 +270,6 @@ pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> Vec<f64> {
     fit.predict(&row, &[0])
 }
 
-/// The mean of rows of one length.
 pub fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
     let n = rows.len() as f64;
     let mut mean = vec![0.0; rows.first().map_or(0, Vec::len)];
@@ -339,7 +324,6 @@ impl Member {
         }
     }
 
-    /// Units of the label.
     pub fn units(&self) -> LabelScale {
         LabelScale { mean: self.label_mean, spread: self.label_spread }
     }

@@ -8,13 +8,10 @@ use rand_chacha::rand_core::Rng;
 
 /// A head that can be trained: one output a scan, or one for each class.
 pub trait Head: Sync {
-    /// What it reads of a scan.
     type Input: ?Sized + Sync;
-    /// Number of parameters.
     fn parameters(&self) -> usize;
     /// Fresh parameters, a function of the seed.
     fn start(&self, seed: u64) -> Vec<f64>;
-    /// The outputs for one scan.
     fn outputs(&self, parameters: &[f64], input: &Self::Input) -> Vec<f64>;
     /// Adds the gradient of the outputs, weighted by `slopes(outputs)`, to `gradient`; returns the outputs.
     fn add_gradient(

@@ -39,7 +39,6 @@ pub fn in_order<T>(parts: Vec<(PathBuf, Shard, T)>) -> Result<Vec<T>, EvalError>
 }
 
 impl FeatureTable {
-    /// Reads a table of any of the formats.
     pub fn read(path: &Path) -> Result<Self, EvalError> {
         match TableFormat::of(path)? {
             TableFormat::Parquet => of_parquet(path),

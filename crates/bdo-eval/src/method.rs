@@ -24,13 +24,9 @@ pub enum FitOn {
 /// One prediction problem: a label, and who may be fitted on and who is tested.
 #[derive(Debug, Clone, Copy)]
 pub struct Task<'a> {
-    /// The scans and people.
     pub cohort: &'a Cohort,
-    /// Who is who.
     pub split: &'a Split,
-    /// What is predicted.
     pub target: &'a Target,
-    /// Seed of whatever a method draws.
     pub seed: u64,
     /// Who closed-form methods are fitted on.
     pub fit_on: FitOn,
@@ -54,7 +50,6 @@ impl Task<'_> {
 /// What is said of one test person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// The person.
     pub subject: String,
     /// The number, or the position of the class.
     pub truth: f64,
@@ -74,19 +69,16 @@ impl Prediction {
 pub struct Outcome {
     /// One entry a test person; of several scans the mean.
     pub predictions: Vec<Prediction>,
-    /// Numbers fitted with the labels.
     pub parameters: usize,
     /// BLAKE3 of what was fitted on.
     pub fitted_on_blake3: String,
     /// Choices that were made on the way (the penalty, the epoch).
     pub chosen: BTreeMap<String, f64>,
-    /// What a reader of the table must know.
     pub flags: Vec<String>,
 }
 
 /// Anything that can be a row of the table.
 pub trait Method: Sync + Send {
-    /// The name of the row.
     fn name(&self) -> &str;
 
     /// Everything besides cohort, split and seed that decides the result (settings, the hash of a model): a stored result is

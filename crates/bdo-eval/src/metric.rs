@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Bins of confidence in the calibration error.
 const CALIBRATION_BINS: usize = 10;
 
-/// Scores of predicted numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RegressionMetrics {
     /// Mean squared error, in squared spreads of the training labels.
@@ -18,7 +17,6 @@ pub struct RegressionMetrics {
     pub r2: Option<f64>,
 }
 
-/// Scores of predicted classes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClassificationMetrics {
     /// Share of people whose most probable class is theirs.
@@ -38,13 +36,10 @@ pub struct ClassificationMetrics {
     pub log_loss: f64,
 }
 
-/// Scores of one kind of prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Metrics {
-    /// Of numbers.
     Regression(RegressionMetrics),
-    /// Of classes.
     Classification(ClassificationMetrics),
 }
 
@@ -75,7 +70,6 @@ impl Metrics {
         }
     }
 
-    /// One score by name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.named().into_iter().find(|(n, _)| *n == name).and_then(|(_, value)| value)
     }

@@ -21,9 +21,7 @@ use std::path::{Path, PathBuf};
 /// A model on a labelled cohort, and where results go.
 #[derive(Clone, Debug)]
 pub struct HeadRequest<S> {
-    /// The model directory.
     pub model: PathBuf,
-    /// The cohort.
     pub data: PathBuf,
     /// Further people, scored with what was fitted.
     pub test_data: Option<PathBuf>,
@@ -31,7 +29,6 @@ pub struct HeadRequest<S> {
     pub out: PathBuf,
     /// What is taken for granted about the cohort.
     pub trusting: Trusting,
-    /// The settings.
     pub settings: S,
 }
 
@@ -43,12 +40,9 @@ pub(crate) fn check_seeds(seeds: &[u64]) -> Result<(), EvalError> {
     Ok(())
 }
 
-/// One seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeedOutcome {
-    /// The seed.
     pub seed: u64,
-    /// Hash of its split.
     pub split_blake3: String,
     /// Training, validation and test people with features.
     pub people: [usize; 3],
@@ -60,7 +54,6 @@ pub struct SeedOutcome {
     pub test: Metrics,
     /// Every configuration with its validation scores.
     pub tried: serde_json::Value,
-    /// Predictions for the test people.
     #[serde(skip)]
     pub predictions: Vec<Prediction>,
 }
@@ -91,7 +84,6 @@ impl SeedOutcome {
 /// Further people, scored with the fitted head.
 #[derive(Clone, Debug, Serialize)]
 pub struct TestData {
-    /// Where they are.
     pub cohort: PathBuf,
     /// Hash of all that cohort holds.
     pub cohort_blake3: String,
@@ -101,7 +93,6 @@ pub struct TestData {
     pub seen_by_model: usize,
     /// Scores, if anybody has a label.
     pub score: Option<PeopleScore>,
-    /// Predictions as a table.
     #[serde(skip)]
     pub tsv: String,
 }
@@ -109,15 +100,10 @@ pub struct TestData {
 /// `result.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeadResult {
-    /// Version of the software.
     pub version: String,
-    /// What was done.
     pub verb: &'static str,
-    /// The settings.
     pub settings: serde_json::Value,
-    /// Number or classes.
     pub task: TargetKind,
-    /// Hash of the cohort.
     pub cohort_blake3: String,
     /// Hashes of the models, one a seed.
     pub model_blake3: Vec<String>,
@@ -127,7 +113,6 @@ pub struct HeadResult {
     pub summary: Vec<Summary>,
     /// Test people, over all seeds, that the model was pre-trained on.
     pub pretrained_test_people: usize,
-    /// Further people.
     pub test_data: Option<TestData>,
 }
 

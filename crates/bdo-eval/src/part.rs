@@ -13,11 +13,9 @@ use std::collections::BTreeMap;
 /// People with at least one scan and a label, sorted by name.
 #[derive(Debug)]
 pub struct Part<'a, I: ?Sized> {
-    /// Who.
     pub people: Vec<String>,
     /// Numbers in units of the label, or positions of classes; one a person.
     pub labels: Vec<f64>,
-    /// The scans of each person.
     pub scans: Vec<Vec<&'a I>>,
 }
 

@@ -19,7 +19,6 @@ use std::path::Path;
 /// What a head says of one scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScanPrediction {
-    /// The scan.
     pub row: ScanRow,
     /// What each member says: the label, or the probabilities of all classes.
     pub members: Vec<Vec<f64>>,
@@ -32,7 +31,6 @@ pub struct ScanPrediction {
 }
 
 impl ScanPrediction {
-    /// Mean over the members.
     pub fn mean(&self) -> Vec<f64> {
         mean_of(&self.members)
     }
@@ -43,7 +41,6 @@ impl ScanPrediction {
     }
 }
 
-/// All scans of a cohort.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictions {
     /// In the order of the cohort.
@@ -322,7 +319,6 @@ pub struct PeopleScore {
     pub people: usize,
     /// Each member by itself.
     pub members: Vec<Metrics>,
-    /// Over the members.
     pub summary: Vec<Summary>,
     /// The mean of the members' predictions.
     pub together: Metrics,

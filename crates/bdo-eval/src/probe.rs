@@ -29,19 +29,14 @@ pub(crate) const MODEL_FOLDER: &str = "model";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeSettings {
-    /// The label.
     pub target: String,
-    /// How frames become one vector.
     pub pooling: Pooling,
-    /// What stands on it.
     pub head: HeadKind,
     /// Whether features are z-scored by the training scans; the protocol takes them raw.
     pub standardise: bool,
     /// Seeds of splits and heads.
     pub seeds: Vec<u64>,
-    /// Epochs of every configuration.
     pub epochs: usize,
-    /// Configurations.
     pub grid: Vec<ProbePoint>,
 }
 

@@ -11,13 +11,10 @@ use crate::method::{Prediction, Task, mean_by_person};
 pub(crate) struct Problem<'a> {
     task: &'a Task<'a>,
     subjects: Vec<&'a str>,
-    /// Rows that are fitted on.
     pub(crate) fitted: Vec<usize>,
     /// Rows of validation people, where they are not fitted on: what chooses between fits.
     pub(crate) choosing: Vec<usize>,
-    /// Rows that are tested.
     pub(crate) tested: Vec<usize>,
-    /// The person of each fitted row.
     pub(crate) groups: Vec<usize>,
     /// Class of each fitted row; empty for a number.
     codes: Vec<usize>,

@@ -96,7 +96,6 @@ pub struct NoBrain {
 pub enum NoBrainKind {
     /// Mean framewise displacement.
     Motion,
-    /// Where the scan was acquired.
     Site,
     /// Age and sex, without the one that is predicted.
     AgeSex,
@@ -105,7 +104,6 @@ pub enum NoBrainKind {
 }
 
 impl NoBrain {
-    /// A method that knows so much.
     pub fn new(kind: NoBrainKind, nuisance: Arc<Nuisance>) -> Self {
         Self { kind, nuisance }
     }

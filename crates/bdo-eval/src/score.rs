@@ -23,15 +23,12 @@ pub fn beats(first: &Metrics, second: &Metrics) -> bool {
 /// Mean and population spread of each score over seeds; none where a seed has none, and no spread of a single seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Name of the score.
     pub name: String,
-    /// Mean over seeds.
     pub mean: Option<f64>,
     /// Population standard deviation over seeds.
     pub spread: Option<f64>,
 }
 
-/// Summarises the scores of several seeds.
 pub fn summarise(scores: &[Metrics]) -> Vec<Summary> {
     let names = scores.first().map(Metrics::named).unwrap_or_default();
     let n = scores.len() as f64;

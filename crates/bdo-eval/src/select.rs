@@ -10,10 +10,8 @@ use bdo_data::target::{LabelScale, TargetKind};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// What one configuration came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointOutcome {
-    /// The configuration.
     pub point: ProbePoint,
     /// Its best epoch, counted from 1.
     pub epoch: usize,
@@ -59,7 +57,6 @@ pub fn search<H: Head>(
     (outcomes.into_iter().map(|(outcome, _)| outcome).collect(), chosen, parameters)
 }
 
-/// The loss of a task.
 pub fn loss_of(task: &TargetKind) -> Loss {
     match task.classes().len() {
         0 => Loss::SquaredError,

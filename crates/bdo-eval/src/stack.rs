@@ -46,7 +46,6 @@ impl Member {
         Self { name: name.to_owned(), source: source.to_owned(), table, kept: Mutex::new(None) }
     }
 
-    /// The features.
     pub fn table(&self) -> &Arc<FeatureTable> {
         &self.table
     }

@@ -22,7 +22,6 @@ use crate::features::{FeatureTable, Features, ScanRow};
 /// Eigenvalues below this are rounding: shrinkage keeps those of a correlation matrix far above.
 const LEAST_EIGENVALUE: f64 = 1e-10;
 
-/// The covariances of the scans of a cohort.
 #[derive(Debug)]
 pub struct CovarianceSet {
     rows: Vec<ScanRow>,
@@ -109,7 +108,6 @@ pub struct FittedTangent {
 }
 
 impl FittedTangent {
-    /// Fits on the scans of training people.
     pub fn fit(set: &CovarianceSet, people: &TrainPeople) -> Result<Self, EvalError> {
         let scans: Vec<&ScanCovariance> = set
             .rows

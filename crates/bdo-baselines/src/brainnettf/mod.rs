@@ -26,7 +26,6 @@ const HIDDEN: [usize; 2] = [256, 32];
 pub struct BrainNetTfConfig {
     /// Regions, N.
     pub regions: usize,
-    /// Numbers predicted.
     pub outputs: usize,
     /// Attention heads; must divide the width.
     pub heads: usize,
@@ -64,7 +63,6 @@ impl BrainNetTfConfig {
     }
 }
 
-/// The network.
 #[derive(Module, Debug)]
 pub struct BrainNetTf {
     /// [N, identity], if there is one.

@@ -17,22 +17,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What decides the shape of a token model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model_type", content = "config", rename_all = "lowercase")]
 pub enum TokenConfig {
-    /// BrainLM.
     BrainLm(BrainLmConfig),
-    /// Brain-JEPA.
     BrainJepa(BrainJepaConfig),
 }
 
 /// Everything a shareable token model consists of.
 #[derive(Clone, Debug)]
 pub struct TokenDirectory {
-    /// Shape.
     pub config: TokenConfig,
-    /// Where regions are.
     pub places: Option<Places>,
     /// One set a file.
     pub weights: Vec<Parameters>,
@@ -51,7 +46,6 @@ struct ConfigFile {
 }
 
 impl TokenConfig {
-    /// The method.
     pub fn kind(&self) -> Kind {
         match self {
             Self::BrainLm(_) => Kind::BrainLm,
@@ -59,7 +53,6 @@ impl TokenConfig {
         }
     }
 
-    /// Regions by windows.
     pub fn grid(&self) -> Grid {
         match self {
             Self::BrainLm(config) => config.grid,
@@ -77,7 +70,6 @@ impl TokenConfig {
 }
 
 impl TokenDirectory {
-    /// Reads and checks every file.
     pub fn read(folder: &Path) -> Result<Self, EvalError> {
         let ConfigFile { model, places } = read_json(&folder.join(CONFIG_FILE), "the configuration of a token model")?;
         let path = folder.join(PREPROCESSOR_FILE);

@@ -26,17 +26,11 @@ use std::path::PathBuf;
 /// A token model, and all that decides its training.
 #[derive(Clone, Debug)]
 pub struct TokenLearner<M: TokenModel> {
-    /// The model.
     pub model: M,
-    /// Its shape.
     pub config: M::Config,
-    /// Where regions are.
     pub places: Option<Places>,
-    /// How it is trained.
     pub recipe: TokenRecipe,
-    /// Seed of the weights.
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
 }
 
@@ -72,21 +66,16 @@ pub struct TokenData {
     pub source: ScanSource,
     /// Scans trained on.
     pub scans: Vec<usize>,
-    /// Scans per step.
     pub batch_size: usize,
     /// Scans whose activations are held at once.
     pub micro_batch_size: usize,
     /// Shape and places.
     pub config: TokenConfig,
-    /// Where regions are.
     pub places: Option<Places>,
     /// How scans are brought into the form that was trained on.
     pub preprocessor: PreprocessorConfig,
-    /// Who is trained on.
     pub people: TrainingPeople,
-    /// Seed of the run.
     pub seed: u64,
-    /// The model directory.
     pub model: PathBuf,
 }
 

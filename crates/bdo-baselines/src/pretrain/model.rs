@@ -25,7 +25,6 @@ pub const AVERAGE: &str = "ema.safetensors";
 pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
     /// What the optimiser changes.
     type Net: Module;
-    /// What decides its shape.
     type Config: Clone + std::fmt::Debug + Send + Sync;
     /// What is random in the loss of a micro-batch.
     type Masks: Send + Sync;
@@ -59,7 +58,6 @@ pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
     /// Its values, one set a file.
     fn parameters(&self) -> Vec<Parameters>;
 
-    /// Regions by windows.
     fn grid(&self) -> Grid;
 
     /// Which frames of a scan a visit sees.
@@ -74,7 +72,6 @@ pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
     /// Loss of a batch of patches [B, N * W, 16].
     fn loss(&self, patches: Tensor<3>, masks: &Self::Masks) -> Tensor<1>;
 
-    /// The trained part.
     fn net(&self) -> &Self::Net;
 
     /// Exchanges the trained part and lets the rest follow with a momentum.

@@ -6,13 +6,10 @@ use bdo_train::schedule::{CosineEnd, LearningRate, Warmup, half_cosine, linear};
 use bdo_train::settings::{Preset, Settings};
 use serde::{Deserialize, Serialize};
 
-/// Settings of one training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRecipe {
-    /// Passes over the scans.
     pub epochs: usize,
-    /// Scans a step.
     pub batch_size: usize,
     /// Learning rate at the first step, after the warm-up and at the last step.
     pub rate: [f64; 3],
@@ -41,7 +38,6 @@ impl TokenRecipe {
         Self::of_settings(&resolved.settings)
     }
 
-    /// As a configuration says.
     pub fn of_settings(settings: &Settings) -> Self {
         let train = &settings.train;
         Self {
@@ -54,19 +50,16 @@ impl TokenRecipe {
         }
     }
 
-    /// Learning rate of a step.
     pub fn learning_rate(&self, at: &At) -> f64 {
         let [start, peak, end] = self.rate;
         let (warmup, ends) = (Warmup::Share(self.warmup), CosineEnd::LastStep);
         LearningRate::Cosine { start, peak, end, warmup, ends }.at(&at.plan, at.step)
     }
 
-    /// Momentum of the moving average at a step.
     pub fn momentum(&self, at: &At) -> f64 {
         linear(self.momentum[0], self.momentum[1], &at.plan, at.step)
     }
 
-    /// Weight decay of a step.
     fn weight_decay(&self, at: &At) -> f64 {
         let last = at.plan.scheduled_steps().saturating_sub(1);
         half_cosine(self.weight_decay[0], self.weight_decay[1], at.plan.counted(at.step), last)

@@ -15,9 +15,7 @@ use crate::metric::Metrics;
 /// A scored outcome with everything that decided it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// The row.
     pub method: String,
-    /// The label.
     pub target: String,
     /// Random, or a group of sites left out.
     pub scheme: Scheme,
@@ -25,7 +23,6 @@ pub struct TaskResult {
     pub seed: u64,
     /// BLAKE3 of cohort, split, method and who is fitted on: a stored result is used only if it is the same.
     pub key: String,
-    /// BLAKE3 of the split.
     pub split_blake3: String,
     /// People a closed-form method is fitted on.
     pub fitted_people: usize,
@@ -33,7 +30,6 @@ pub struct TaskResult {
     pub classes: Vec<String>,
     /// Population spread of the training labels (1 for classes): the unit of the mean squared error.
     pub label_spread: f64,
-    /// The scores.
     pub metrics: Metrics,
     /// Numbers of a pre-trained model that were used as they are.
     #[serde(default)]
@@ -46,7 +42,6 @@ pub struct TaskResult {
     /// How much more that was than before.
     #[serde(default)]
     pub own_mib: Option<f64>,
-    /// Predictions and provenance.
     pub outcome: Outcome,
 }
 
@@ -122,7 +117,6 @@ impl ResultStore {
         (result.key == key(method, task, cohort_blake3)).then_some(result)
     }
 
-    /// Keeps a result.
     pub fn keep(&self, result: &TaskResult) -> Result<(), FileError> {
         let path = self.path(&result.method, &result.target, result.scheme, result.seed);
         durable::create_folder(durable::parent(&path))?;

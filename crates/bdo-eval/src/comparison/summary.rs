@@ -13,18 +13,13 @@ use crate::metric::Metrics;
 use crate::resample::{Comparison, Interval, bootstrap, corrected_comparison, false_discovery, permutation_p};
 use crate::score::FEW_PEOPLE;
 
-/// How much resampling there is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummarySettings {
-    /// Resamples of people.
     pub bootstraps: usize,
-    /// Permutations of labels.
     pub permutations: usize,
     /// Share of resamples inside the interval.
     pub level: f64,
-    /// Seed of both.
     pub seed: u64,
-    /// The row others are compared with.
     pub against: String,
     /// Further rows that all are compared with.
     #[serde(default)]
@@ -35,7 +30,6 @@ pub struct SummarySettings {
 }
 
 impl SummarySettings {
-    /// Compared with these rows.
     pub fn against(mut self, rows: &[String]) -> Self {
         if let Some((first, more)) = rows.split_first() {
             (self.against, self.more_against) = (first.clone(), more.to_vec());
@@ -72,22 +66,18 @@ impl Default for SummarySettings {
 /// A score over repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The score.
     pub metric: String,
     /// Mean over the repetitions in which it is defined; none where it never is.
     pub mean: Option<f64>,
     /// Population spread over them; none of a single one.
     pub spread: Option<f64>,
-    /// One value a repetition.
     pub values: Vec<Option<f64>>,
 }
 
 /// A method on a target under one kind of split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The method.
     pub method: String,
-    /// The label.
     pub target: String,
     /// `random` or `leave_site_out`.
     pub scheme: String,
@@ -99,7 +89,6 @@ pub struct Row {
     pub fitted_people: f64,
     /// Mean number of people tested.
     pub tested_people: f64,
-    /// All scores.
     pub cells: Vec<Cell>,
     /// The score that interval, chance and comparison are about.
     pub primary: String,
@@ -116,7 +105,6 @@ pub struct Row {
     /// The same with further rows: those asked for, and those it is judged by.
     #[serde(default)]
     pub further: Vec<Against>,
-    /// Numbers fitted with the labels.
     pub parameters: usize,
     /// Numbers of a pre-trained model that are used as they are.
     #[serde(default)]
@@ -126,14 +114,12 @@ pub struct Row {
     /// Most memory the process took for one of them in addition to what it held before, where the system says it.
     #[serde(default)]
     pub own_mib: Option<f64>,
-    /// What a reader must know.
     pub flags: Vec<String>,
 }
 
 /// Difference from a named row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Against {
-    /// The row.
     pub row: String,
     /// The difference of the primary score.
     pub comparison: Comparison,
@@ -156,7 +142,6 @@ impl Row {
         }
     }
 
-    /// A score by name.
     pub fn cell(&self, metric: &str) -> Option<&Cell> {
         self.cells.iter().find(|c| c.metric == metric)
     }
@@ -165,7 +150,6 @@ impl Row {
 /// All rows, with what made them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How much resampling.
     pub settings: SummarySettings,
     /// One a scheme, target and method.
     pub rows: Vec<Row>,
@@ -177,9 +161,7 @@ pub struct Summary {
 /// A sentence about some methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footnote {
-    /// The methods.
     pub methods: Vec<String>,
-    /// The sentence.
     pub text: String,
 }
 

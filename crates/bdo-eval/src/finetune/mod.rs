@@ -35,22 +35,18 @@ use tuned::{HeadShape, TuneStart, head_of_probe, head_parameters, without_head};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuneSettings {
-    /// The label.
     pub target: String,
     /// How frames are pooled: their mean (linear) or by attention.
     pub head: HeadKind,
     /// Seeds of splits, heads and orders.
     pub seeds: Vec<u64>,
-    /// Epochs of every configuration.
     pub epochs: usize,
     /// Most time of each, in which as many epochs are run as fit; 0 for no limit.
     #[serde(default)]
     pub max_minutes: f64,
-    /// Configurations that are run.
     pub points: Vec<TunePoint>,
 }
 
-/// Follows a fine-tuning.
 pub trait TuneObserver: Observer {
     /// So many epochs of a configuration (counted from 0) are done; mean training loss of the last.
     fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _loss: f64) {}

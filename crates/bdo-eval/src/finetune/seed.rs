@@ -25,10 +25,8 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What one configuration came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TuneOutcome {
-    /// The configuration.
     pub point: TunePoint,
     /// Its best epoch, counted from 1; 0 is the closed-form probe of the frozen model, where all begin.
     pub epoch: usize,

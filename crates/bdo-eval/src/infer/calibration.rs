@@ -34,7 +34,6 @@ const AROUND: usize = 24;
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     format: String,
-    /// The model it belongs to.
     pub model_blake3: String,
     /// The cohort whose people it was fitted on.
     pub cohort_blake3: String,
@@ -222,7 +221,6 @@ impl Calibration {
         self.variance(r.state_variance, r.region_variance, r.unknown)
     }
 
-    /// Writes it whole or not at all.
     pub fn write(&self, path: &Path) -> Result<(), EvalError> {
         Ok(durable::write_json(path, self)?)
     }

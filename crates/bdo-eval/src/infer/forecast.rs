@@ -23,11 +23,8 @@ pub const OTHERS: [&str; 5] = ["persistence", "mean", "ar1", "var1", "kriging"];
 /// How a forecast this many frames ahead fares.
 #[derive(Clone, Debug, Serialize)]
 pub struct HorizonScore {
-    /// Frames ahead.
     pub frames_ahead: usize,
-    /// Mean time ahead.
     pub seconds_ahead: f64,
-    /// The model with its bands.
     pub model: IntervalScore,
     /// Mean squared error of the simple forecasts.
     pub others: [f64; 5],

@@ -22,7 +22,6 @@ use std::sync::Arc;
 pub struct Block {
     /// Since the first frame.
     pub times_seconds: Vec<f64>,
-    /// What each row is.
     pub kinds: Vec<&'static str>,
     /// For each list column, row-major values.
     pub lists: Vec<Vec<f32>>,
@@ -220,7 +219,6 @@ impl TsvWriter {
         Ok(writer)
     }
 
-    /// Adds a line.
     pub fn line(&mut self, text: &str) -> Result<(), EvalError> {
         Ok(writeln!(self.file, "{text}").in_file("write", &self.temporary)?)
     }

@@ -15,17 +15,12 @@ use serde::Serialize;
 /// What is asked of whom.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The model.
     pub engine: &'a Engine<'a>,
-    /// Its bands.
     pub calibration: &'a Calibration,
     /// Of the training people, for kriging.
     pub correlation: &'a Autocorrelation,
-    /// The cohort.
     pub cohort: &'a Cohort,
-    /// Scans of it.
     pub scans: &'a [usize],
-    /// Seed of the masks and draws.
     pub seed: u64,
 }
 
@@ -34,9 +29,7 @@ pub struct Question<'a> {
 pub struct FillScore {
     /// Share of frames that were hidden.
     pub missing: f64,
-    /// Scans scored.
     pub scans: usize,
-    /// The model with its bands.
     pub model: IntervalScore,
     /// Mean squared error of the others on the same frames.
     pub others: Vec<(&'static str, f64)>,

@@ -26,10 +26,8 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// One scan with its label.
 #[derive(Clone, Debug)]
 pub struct Example<H> {
-    /// The scan.
     pub scan: H,
     /// Position of a class, the z-scored value for a number.
     pub label: f32,
@@ -81,23 +79,17 @@ impl<H> Parts<H> {
 /// What to train on what.
 #[derive(Clone, Debug)]
 pub struct Request<'a, N: Network, S: Scans> {
-    /// Shape of the network.
     pub config: &'a N::Config,
-    /// How it is trained.
     pub recipe: &'a Recipe,
-    /// What a wrong prediction costs.
     pub loss: Loss,
-    /// Where inputs come from.
     pub scans: &'a S,
     /// Who trains, selects and is tested.
     pub parts: &'a Parts<S::Handle>,
     /// Seed of weights, order, mixing and dropout.
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a std::path::Path, &'a str)>,
-    /// The processes that train it together.
     pub ranks: &'a dyn Ranks,
 }
 
@@ -106,11 +98,9 @@ pub struct Request<'a, N: Network, S: Scans> {
 pub struct FittedNetwork<N> {
     /// The network, outside any gradient tape.
     pub network: N,
-    /// All its values.
     pub parameters: Parameters,
     /// The chosen epoch, counted from 0.
     pub epoch: usize,
-    /// Its score.
     pub score: Score,
     /// Mean training loss of every epoch.
     pub train_losses: Vec<f64>,
@@ -220,7 +210,6 @@ pub struct Labelled<I> {
     pieces: Vec<Option<Examples<I>>>,
 }
 
-/// Inputs and their labels.
 type Examples<I> = (Vec<Arc<I>>, Vec<f32>);
 
 impl<S: Scans> Batches for SupervisedData<'_, S> {
@@ -251,7 +240,6 @@ impl<S: Scans> Batches for SupervisedData<'_, S> {
     }
 }
 
-/// A network in training.
 #[derive(Debug)]
 struct Supervised<'a, N: Network, S> {
     network: N,

@@ -56,7 +56,6 @@ pub trait Scans: Sync {
 pub struct InMemory<I>(std::marker::PhantomData<fn() -> I>);
 
 impl<I> InMemory<I> {
-    /// Needs nothing.
     pub fn new() -> Self {
         Self(std::marker::PhantomData)
     }
@@ -87,7 +86,6 @@ impl Training {
     }
 }
 
-/// What a pass computes.
 #[derive(Clone, Debug)]
 pub struct Pass {
     /// [B, outputs], linear.
@@ -115,7 +113,6 @@ pub trait Network: Module + Sync {
     /// of a batch must see it whole.
     const SCANS_AT_ONCE: usize = usize::MAX;
 
-    /// Every parameter it has.
     fn table(config: &Self::Config) -> Vec<ParameterSpec> {
         Source::list(|source| Self::build(config, source))
     }
@@ -125,7 +122,6 @@ pub trait Network: Module + Sync {
         draw_parameters(&Self::table(config), seed)
     }
 
-    /// Takes its values out of a source.
     fn build(config: &Self::Config, source: &mut Source) -> Result<Self, ParameterError>;
 
     /// One pass; `training` is absent when predicting.
@@ -143,7 +139,6 @@ pub trait Network: Module + Sync {
         self
     }
 
-    /// A network with exactly these values.
     fn from_parameters(
         config: &Self::Config,
         parameters: Parameters,

@@ -34,14 +34,12 @@ impl Score {
         found.map_or(nobody, |metrics| Self::from(&metrics))
     }
 
-    /// As an entry of the journal.
     pub(super) fn entry(&self, step: u64, scans: usize) -> ValidationEntry {
         let named = [("accuracy", self.accuracy), ("macro_f1", self.macro_f1), ("rho", self.rho)];
         let measures = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         ValidationEntry { step, loss: LossTerms::plain(self.loss), measures: Terms(measures.collect()), scans }
     }
 
-    /// Of an entry of the journal.
     pub(super) fn of_entry(entry: &ValidationEntry) -> Self {
         let value = |name: &str| entry.measures.0.get(name).copied();
         let (accuracy, macro_f1, rho) = (value("accuracy"), value("macro_f1"), value("rho"));

@@ -61,7 +61,7 @@ fn unseen_sites_are_refused_or_left_as_they_are() {
     let error = fitted.apply(&features, &[29], &["moon"], None, UnseenSite::Refuse).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "site \"moon\": expected one of the training sites a, b, found another; hint: the policy `pooled` lets it pass"
+        "site \"moon\": expected one of the training sites a, b, c, found another; hint: the policy `pooled` lets it pass"
     );
     let left = fitted.apply(&features, &[29], &["moon"], None, UnseenSite::Pooled).unwrap();
     assert_eq!(left, features.row(29));
