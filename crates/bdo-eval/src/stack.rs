@@ -29,8 +29,9 @@ const STACK: &str = "stack/2";
 /// A table of features with the kernel that was last computed of it, which stacks and labels share.
 pub struct Member {
     name: String,
-    source: String,
-    table: Arc<FeatureTable>,
+    /// What made the features (settings, the hash of a model).
+    pub source: String,
+    pub table: Arc<FeatureTable>,
     kept: Mutex<Option<Kept>>,
 }
 
@@ -41,18 +42,8 @@ struct Kept {
 }
 
 impl Member {
-    /// `source` is what made the features (settings, the hash of a model).
     pub fn new(name: &str, table: Arc<FeatureTable>, source: &str) -> Self {
         Self { name: name.to_owned(), source: source.to_owned(), table, kept: Mutex::new(None) }
-    }
-
-    pub fn table(&self) -> &Arc<FeatureTable> {
-        &self.table
-    }
-
-    /// What made them.
-    pub fn source(&self) -> &str {
-        &self.source
     }
 
     /// Products of all given rows, standardised on the fitted ones and divided by the mean of their diagonal there.

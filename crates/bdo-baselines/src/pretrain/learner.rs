@@ -3,7 +3,7 @@
 use super::directory::{TokenConfig, TokenDirectory};
 use super::features::{TokenScan, patches};
 use super::model::TokenModel;
-use super::recipe::TokenRecipe;
+use super::recipe::{adam, learning_rate, momentum};
 use crate::token::place::Places;
 use bdo_data::cohort::CohortError;
 use bdo_data::random::{shuffle, stream};
@@ -17,6 +17,7 @@ use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
+use bdo_train::settings::TrainSettings;
 use bdo_train::source::ScanSource;
 use bdo_train::step::{StepLimits, StepReport, number, take_step};
 use burn::tensor::Device;
@@ -29,16 +30,16 @@ pub struct TokenLearner<M: TokenModel> {
     pub model: M,
     pub config: M::Config,
     pub places: Option<Places>,
-    pub recipe: TokenRecipe,
+    pub train: TrainSettings,
     pub seed: u64,
     pub kernels: Kernels,
 }
 
 impl<M: TokenModel> TokenLearner<M> {
     /// A model that is trained outside a run.
-    pub fn of(model: M, config: &M::Config, recipe: &TokenRecipe) -> Self {
-        let (config, recipe, kernels) = (config.clone(), recipe.clone(), Kernels::default());
-        Self { model, config, places: None, recipe, seed: 0, kernels }
+    pub fn of(model: M, config: &M::Config, train: &TrainSettings) -> Self {
+        let (config, train, kernels) = (config.clone(), train.clone(), Kernels::default());
+        Self { model, config, places: None, train, seed: 0, kernels }
     }
 
     /// One step on given scans, in micro-batches of so many.
@@ -182,13 +183,13 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     }
 
     fn learning_rate(&self, at: &At) -> f64 {
-        self.recipe.learning_rate(at)
+        learning_rate(&self.train, at)
     }
 
-    fn updated(self, gradients: &NamedGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
-        let of_parameter = |_: &str, axes: usize| self.recipe.adam(axes, scale, at);
-        let momentum = self.recipe.momentum(at);
-        let model = self.model.updated(|net| adam.apply_each(net, gradients, &of_parameter), momentum);
+    fn updated(self, gradients: &NamedGradients, state: &mut AdamState, scale: f64, at: &At) -> Self {
+        let of_parameter = |_: &str, axes: usize| adam(&self.train, axes, scale, at);
+        let momentum = momentum(&self.train, at);
+        let model = self.model.updated(|net| state.apply_each(net, gradients, &of_parameter), momentum);
         Self { model, ..self }
     }
 
@@ -200,7 +201,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
             preprocessor: data.preprocessor.clone(),
             people: data.people.clone(),
         };
-        let training = format!("{steps} steps of {} scans, seed {}.", self.recipe.batch_size, data.seed);
+        let training = format!("{steps} steps of {} scans, seed {}.", self.train.batch_size, data.seed);
         directory.write(&data.model, &training)
     }
 }

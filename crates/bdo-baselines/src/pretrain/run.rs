@@ -3,7 +3,6 @@
 use super::directory::TokenConfig;
 use super::learner::{TokenData, TokenLearner};
 use super::model::{TokenModel, TrainedJepa, TrainedLm};
-use super::recipe::TokenRecipe;
 use super::scans::{grid_of, group_gradients};
 use crate::brainjepa::BrainJepaConfig;
 use crate::brainlm::BrainLmConfig;
@@ -70,7 +69,7 @@ fn train<M: TokenModel>(
     let (places, kernels) = (data.places.clone(), settings.kernels());
     let learner = TokenLearner::<M> {
         model: M::fresh(&config, places.clone(), seed, kernels)?,
-        recipe: TokenRecipe::of_settings(settings),
+        train: settings.train.clone(),
         config,
         places,
         seed,

@@ -10,7 +10,7 @@ use bdo_baselines::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
-use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::pretrain::recipe::of_preset;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
@@ -29,6 +29,7 @@ use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
+use bdo_train::settings::{Preset, TrainSettings};
 use std::sync::Arc;
 
 const REGIONS: usize = 10;
@@ -261,13 +262,13 @@ fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
 }
 
 /// Trains, checks that the loss falls to a share of what it was, then learns random labels from the features by heart.
-fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe, share: f64) {
+fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &TrainSettings, share: f64) {
     let scans = rhythms();
     let mut losses = Vec::new();
     let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe), AdamState::default());
     for step in 0..recipe.epochs as u64 {
         // All eight scans are one batch.
-        let at = At { plan: Plan::of_epochs(recipe.epochs as f64, 1), step, seed: 5 };
+        let at = At { plan: Plan::of_epochs(recipe.epochs, 1), step, seed: 5 };
         let (next, report) = learner.step(&scans, scans.len(), &mut adam, &at).unwrap();
         losses.push(report.loss.total);
         learner = next;
@@ -300,7 +301,13 @@ fn brainlm_overfits_eight_scans() {
         attention_dropout: 0.0,
         mask_ratio: 0.5,
     };
-    let recipe = TokenRecipe { epochs: 700, rate: [0.0, 2e-3, 0.0], ..TokenRecipe::brain_lm(8) };
+    let recipe = TrainSettings {
+        epochs: 700.0,
+        learning_rate_start: 0.0,
+        learning_rate: 2e-3,
+        learning_rate_end: 0.0,
+        ..of_preset(Preset::BrainLm, 8)
+    };
     // The rhythms have mean square one half; predicting the mean costs that.
     token_model_learns(TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap(), &config, &recipe, 0.3);
 }
@@ -311,7 +318,13 @@ fn brain_jepa_overfits_eight_scans() {
     let config = BrainJepaConfig { grid: SMALL_GRID, encoder: trunk, predictor: trunk };
     let places =
         Places { width: GRADIENTS, values: (0..8 * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect() };
-    let recipe = TokenRecipe { epochs: 250, rate: [1e-4, 3e-3, 1e-5], ..TokenRecipe::brain_jepa(8) };
+    let recipe = TrainSettings {
+        epochs: 250.0,
+        learning_rate_start: 1e-4,
+        learning_rate: 3e-3,
+        learning_rate_end: 1e-5,
+        ..of_preset(Preset::BrainJepa, 8)
+    };
     token_model_learns(
         TrainedJepa::fresh(&config, Some(places), 1, Kernels::default()).unwrap(),
         &config,

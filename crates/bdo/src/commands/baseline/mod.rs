@@ -156,11 +156,8 @@ fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
                 );
             }
             let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
-            if !set.left_out().is_empty() {
-                note(
-                    common,
-                    &format!("{} scans have too few frames or regions and are left out", set.left_out().len()),
-                );
+            if !set.left_out.is_empty() {
+                note(common, &format!("{} scans have too few frames or regions and are left out", set.left_out.len()));
             }
             Some(set)
         }
@@ -344,8 +341,8 @@ impl Work<'_> {
         let (loss, kernels) = (loss_of(&self.labels.kind), kernels());
         let (states, ranks) = (Some((states.as_path(), split.blake3.as_str())), self.ranks);
         let run = Run { recipe, loss, seed: run_seed, kernels, states, ranks };
-        let outcome = method.run(set.regions(), keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
-        Ok((outcome, set.people().to_vec()))
+        let outcome = method.run(set.regions, keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
+        Ok((outcome, set.people.clone()))
     }
 }
 

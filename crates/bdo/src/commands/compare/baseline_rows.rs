@@ -190,11 +190,11 @@ impl Method for BaselineRow {
                 let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
                 let run = Run { recipe, loss, seed, kernels, states: None, ranks: &Alone };
-                let outcome = method.run(set.regions(), &keys, &parts, &run, &Unobserved)?;
+                let outcome = method.run(set.regions, &keys, &parts, &run, &Unobserved)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();
-                let parameters = method.parameter_count(set.regions(), loss.outputs(), &keys)?;
-                Found { outcome, people: set.people().to_vec(), flags, parameters }
+                let parameters = method.parameter_count(set.regions, loss.outputs(), &keys)?;
+                Found { outcome, people: set.people.clone(), flags, parameters }
             }
             Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label)?,
         };

@@ -69,16 +69,16 @@ impl Workshop<'_> {
         let (name, members) = (asked.name(), asked.members());
         if let (Some(Row::Bdo(BdoRow::Finetune)), Some(models)) = (asked.single(), self.models) {
             let mean = self.tables.under(row::pooled(Pooling::Mean), split, self.models)?;
-            return fine_tuning(&name, models.folder(&split.blake3, false)?, mean.table().clone(), self.args);
+            return fine_tuning(&name, models.folder(&split.blake3, false)?, mean.table.clone(), self.args);
         }
         let member = |row: &Row| self.tables.under(*row, split, self.models);
         let members = members.iter().map(member).collect::<anyhow::Result<Vec<Arc<Member>>>>()?;
         let Some(row) = asked.single() else { return Ok(Box::new(Stack::new(&name, members))) };
-        let table = members[0].table().clone();
+        let table = members[0].table.clone();
         if matches!(row, Row::Bdo(BdoRow::Probe { .. })) {
             return Ok(Box::new(GridProbe::new(&name, table, ProbeSettings::protocol(""))));
         }
-        let plain = ClosedForm::new(&name, table, members[0].source());
+        let plain = ClosedForm::new(&name, table, &members[0].source);
         let plain = if matches!(row, Row::Bdo(_)) { plain.of_pretrained() } else { plain };
         let combat =
             matches!(row, Row::Bdo(BdoRow::ClosedForm { combat: true, .. }) | Row::Connectivity { combat: true, .. });
