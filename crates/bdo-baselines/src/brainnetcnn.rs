@@ -25,7 +25,6 @@ const PREDICTION_KEY: [u8; 32] = [0x5a; 32];
 pub struct BrainNetCnnConfig {
     /// Regions, N.
     pub regions: usize,
-    /// Numbers predicted.
     pub outputs: usize,
     /// Rate of dropout before the last three layers.
     pub dropout: f64,
@@ -42,7 +41,6 @@ impl BrainNetCnnConfig {
     }
 }
 
-/// The network.
 #[derive(Module, Debug)]
 pub struct BrainNetCnn {
     /// Edges of one channel to 32.
@@ -143,7 +141,7 @@ impl Network for BrainNetCnn {
         if self.config.activate_output {
             output = leaky(output);
         }
-        Pass { output: output.reshape([samples, self.config.outputs]), penalty: None, statistics: Vec::new() }
+        Tensor::<2>::into(output.reshape([samples, self.config.outputs]))
     }
 }
 

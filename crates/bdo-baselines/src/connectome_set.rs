@@ -10,11 +10,13 @@ use std::sync::Arc;
 /// Matrices of every usable scan, with whose they are.
 #[derive(Clone, Debug)]
 pub struct ConnectomeSet {
-    regions: usize,
+    pub regions: usize,
     connectomes: Vec<Arc<Connectome>>,
     subjects: Vec<String>,
-    people: Vec<String>,
-    left_out: Vec<String>,
+    /// Names by their number in examples.
+    pub people: Vec<String>,
+    /// Scans that have too few frames or regions for a matrix.
+    pub left_out: Vec<String>,
 }
 
 impl ConnectomeSet {
@@ -34,21 +36,6 @@ impl ConnectomeSet {
         people.dedup();
         let left_out = others.iter().map(|i| cohort.index()[*i].id.to_string()).collect();
         Ok(Self { regions, connectomes, subjects, people, left_out })
-    }
-
-    /// Regions of every matrix.
-    pub fn regions(&self) -> usize {
-        self.regions
-    }
-
-    /// Names of the people by their number in examples.
-    pub fn people(&self) -> &[String] {
-        &self.people
-    }
-
-    /// Scans that have too few frames or regions for a matrix.
-    pub fn left_out(&self) -> &[String] {
-        &self.left_out
     }
 
     /// Deals the scans out to the parts of a split; `label` gives a person's label in units of the loss.

@@ -5,28 +5,27 @@ use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
 use crate::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use crate::method::Outcome;
-use crate::pretrain::directory::{DirectoryError, TokenConfig, TokenDirectory, TrainedTokens};
+use crate::pretrain::directory::{TokenConfig, TokenDirectory};
 use crate::pretrain::features::{TokenScan, feature_patches, features};
+use crate::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
 use crate::pretrain::scans::taken_in;
 use crate::token::grid::{Grid, WINDOWS};
-use crate::tune::{Patches, SlowJepa, TokenEncoder, TuneStart, Tuned};
-use bdo_data::cohort::{Cohort, CohortError};
+use crate::tune::{Patches, TuneStart, Tuned};
+use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
-use bdo_data::durable::FileError;
 use bdo_eval::cache::{find, keep};
 use bdo_eval::error::EvalError;
 use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network, too_few};
 use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, ParameterSpec, trainable_count};
+use bdo_model::parameters::{ParameterSpec, trainable_count};
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::ContractError;
 use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::ranks::Ranks;
 use bdo_train::settings::Kind;
@@ -41,16 +40,13 @@ const FEATURE_BATCH: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FoundationMethod {
-    /// BrainLM.
     BrainLm,
-    /// Brain-JEPA.
     BrainJepa,
 }
 
 /// Fine-tuning: which points of the grid, and for how long each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// Passes over the training people.
     pub epochs: usize,
     /// Points of the protocol's grid.
     pub points: Vec<TunePoint>,
@@ -58,16 +54,23 @@ pub struct Tuning {
     pub max_minutes: f64,
 }
 
+impl Tuning {
+    fn recipes(&self) -> Vec<Recipe> {
+        let recipe = |point: &TunePoint| {
+            let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
+            let (max_minutes, selection) = (self.max_minutes, Selection::Protocol);
+            Recipe { rate, max_minutes, selection, order: BASELINE_ORDER, ..point.recipe(self.epochs) }
+        };
+        self.points.iter().map(recipe).collect()
+    }
+}
+
 /// Everything besides model and data that decides a result.
 #[derive(Clone, Debug)]
 pub struct FoundationRun<'a> {
-    /// The model directory.
     pub model: &'a Path,
-    /// What a wrong prediction costs.
     pub loss: Loss,
-    /// Seed of heads and orders.
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
     /// Fine-tuning in place of a probe.
     pub tuning: Option<&'a Tuning>,
@@ -75,7 +78,6 @@ pub struct FoundationRun<'a> {
     pub states: Option<(&'a Path, &'a str)>,
     /// A folder that features are kept in, if any.
     pub features: Option<&'a Path>,
-    /// The processes that train together.
     pub ranks: &'a dyn Ranks,
 }
 
@@ -84,40 +86,13 @@ pub struct FoundationRun<'a> {
 pub struct FoundationOutcome {
     /// Predictions of the probe, or of the tuned model.
     pub outcome: Outcome,
-    /// Names of the people by their number.
     pub people: Vec<String>,
-    /// What a reader of the result must know.
     pub notes: Vec<String>,
 }
 
-/// There is no result.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum FoundationError {
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// It is another method's.
-    #[error("expected a model of {expected}, found one of {found}")]
-    Method { expected: &'static str, found: &'static str },
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Model(#[from] EvalError),
-    #[error(transparent)]
-    Contract(#[from] ContractError),
-    #[error(transparent)]
-    Fit(#[from] SupervisedError),
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-}
-
 impl FoundationMethod {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::BrainLm, Self::BrainJepa];
 
-    /// As typed and printed.
     pub fn name(self) -> &'static str {
         self.kind().name()
     }
@@ -159,45 +134,71 @@ impl FoundationMethod {
         run: &FoundationRun,
         label: &dyn Fn(&str) -> Option<f32>,
         observer: &dyn RunObserver,
-    ) -> Result<FoundationOutcome, FoundationError> {
+    ) -> Result<FoundationOutcome, EvalError> {
         let directory = TokenDirectory::read(run.model)?;
         if directory.config.kind() != self.kind() {
-            return Err(FoundationError::Method { expected: self.name(), found: directory.config.kind().name() });
+            let found = directory.config.kind().name();
+            return Err(EvalError::found(format!("a model of {}", self.name()), format!("one of {found}")));
         }
-        let intake = Intake::new(&directory.preprocessor, cohort)?;
-        let scans = taken_in(cohort, &intake, directory.config.grid())?;
-        let mut notes = Vec::new();
-        if scans.len() < cohort.len() {
-            let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
-            notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
+        match &directory.config {
+            TokenConfig::BrainLm(config) => {
+                result_of::<TrainedLm>(config, &directory, (cohort, split), run, label, observer)
+            }
+            TokenConfig::BrainJepa(config) => {
+                result_of::<TrainedJepa>(config, &directory, (cohort, split), run, label, observer)
+            }
         }
-        let learner = directory.learner(run.kernels)?;
-        let (outcome, people) = match run.tuning {
-            None => {
-                let features = embedded(&learner, &scans, cohort, run)?;
-                let width = features.first().map_or(0, |(_, feature)| feature.len());
-                let inputs = features.into_iter().map(|(i, feature)| (i, Feature(feature))).collect();
-                let (parts, people) = labelled(cohort, split, inputs, label);
-                let shape = HeadShape { width, outputs: run.loss.outputs() };
-                let fitted = best::<LinearHead>(&shape, &probe_recipes(), &parts, run, None, &Unobserved)?;
-                (Outcome::of(&fitted, run.loss, &InMemory::new(), &parts)?, people)
-            }
-            Some(tuning) => {
-                let (parts, people) = labelled(cohort, split, patches_of(&learner, &scans), label);
-                (tuned(&directory, &parts, run, tuning, observer)?, people)
-            }
-        };
-        Ok(FoundationOutcome { outcome, people, notes })
     }
 }
 
+fn result_of<M: TokenModel>(
+    config: &M::Config,
+    directory: &TokenDirectory,
+    (cohort, split): (&Cohort, &Split),
+    run: &FoundationRun,
+    label: &dyn Fn(&str) -> Option<f32>,
+    observer: &dyn RunObserver,
+) -> Result<FoundationOutcome, EvalError> {
+    let intake = Intake::new(&directory.preprocessor, cohort)?;
+    let scans = taken_in(cohort, &intake, directory.config.grid())?;
+    let mut notes = Vec::new();
+    if scans.len() < cohort.len() {
+        let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
+        notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
+    }
+    let model = M::of_parameters(config, directory.places.clone(), directory.weights.clone(), run.kernels)?;
+    let (outcome, people) = match run.tuning {
+        None => {
+            let features = embedded(&model, &scans, cohort, run)?;
+            let width = features.first().map_or(0, |(_, feature)| feature.len());
+            let inputs = features.into_iter().map(|(i, feature)| (i, Feature(feature))).collect();
+            let (parts, people) = labelled(cohort, split, inputs, label);
+            let shape = HeadShape { width, outputs: run.loss.outputs() };
+            (best::<LinearHead>(&shape, &probe_recipes(), &parts, run, None, &Unobserved)?, people)
+        }
+        Some(tuning) => {
+            let inputs = scans.iter().map(|(i, scan)| (*i, Patches(feature_patches(&model, scan)))).collect();
+            let (parts, people) = labelled(cohort, split, inputs, label);
+            let start = TuneStart {
+                config: config.clone(),
+                outputs: run.loss.outputs(),
+                places: directory.places.clone(),
+                // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
+                values: Arc::new(directory.weights.last().cloned().unwrap_or_default()),
+            };
+            (best::<Tuned<M::Encoder>>(&start, &tuning.recipes(), &parts, run, run.states, observer)?, people)
+        }
+    };
+    Ok(FoundationOutcome { outcome, people, notes })
+}
+
 /// Features of scans, by their number in the cohort; computed unless they are in a file.
-fn embedded(
-    learner: &TrainedTokens,
+fn embedded<M: TokenModel>(
+    model: &M,
     scans: &[(usize, TokenScan)],
     cohort: &Cohort,
     run: &FoundationRun,
-) -> Result<Vec<(usize, Vec<f32>)>, FoundationError> {
+) -> Result<Vec<(usize, Vec<f32>)>, EvalError> {
     let origin = TableOrigin::of(model_blake3(run.model)?, cohort, Pooling::Mean)?;
     if let Some(found) = run.features.and_then(|folder| find(folder, &origin))
         && found.rows.iter().map(|row| &row.scan).eq(&names(scans, cohort))
@@ -205,16 +206,13 @@ fn embedded(
         return Ok(scans.iter().enumerate().map(|(row, (i, _))| (*i, found.feature(row))).collect());
     }
     let only: Vec<&TokenScan> = scans.iter().map(|(_, scan)| scan).collect();
-    let found = match learner {
-        TrainedTokens::BrainLm(learner) => features(learner, &only, FEATURE_BATCH),
-        TrainedTokens::BrainJepa(learner) => features(learner, &only, FEATURE_BATCH),
-    };
+    let found = features(model, &only, FEATURE_BATCH);
     let rows: Vec<(usize, Vec<f32>)> = scans.iter().map(|(i, _)| *i).zip(found).collect();
     if let Some(folder) = run.features {
         let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
         let values: Vec<f64> = rows.iter().flat_map(|(_, row)| row).map(|x| f64::from(*x)).collect();
-        let features = Features::new(rows.len(), values.len() / rows.len().max(1), values).map_err(EvalError::from)?;
-        let table = FeatureTable::new(entries, features).map_err(EvalError::from)?;
+        let features = Features::new(rows.len(), values.len() / rows.len().max(1), values)?;
+        let table = FeatureTable::new(entries, features)?;
         keep(folder, &FeatureTable { origin: Some(origin), ..table })?;
     }
     Ok(rows)
@@ -223,15 +221,6 @@ fn embedded(
 /// How the cohort calls the scans that were taken in.
 fn names(scans: &[(usize, TokenScan)], cohort: &Cohort) -> Vec<String> {
     scans.iter().map(|(i, _)| cohort.index()[*i].id.to_string()).collect()
-}
-
-/// What an encoder looks at, for training it further.
-fn patches_of(learner: &TrainedTokens, scans: &[(usize, TokenScan)]) -> Vec<(usize, Patches)> {
-    let of = |scan: &TokenScan| match learner {
-        TrainedTokens::BrainLm(learner) => feature_patches(learner, scan),
-        TrainedTokens::BrainJepa(learner) => feature_patches(learner, scan),
-    };
-    scans.iter().map(|(i, scan)| (*i, Patches(of(scan)))).collect()
 }
 
 /// Inputs with labels, by part, and the people by their number; inputs are given by the number of their scan.
@@ -246,42 +235,7 @@ fn labelled<I>(
     Parts::deal(split, scans, label)
 }
 
-fn tuned(
-    directory: &TokenDirectory,
-    parts: &Parts<Arc<Patches>>,
-    run: &FoundationRun,
-    tuning: &Tuning,
-    observer: &dyn RunObserver,
-) -> Result<Outcome, SupervisedError> {
-    let recipe = |point: &TunePoint| {
-        let rate = Rate::Cosine { from: point.learning_rate, to: point.least_learning_rate };
-        let (max_minutes, selection) = (tuning.max_minutes, Selection::Protocol);
-        Recipe { rate, max_minutes, selection, order: BASELINE_ORDER, ..point.recipe(tuning.epochs) }
-    };
-    let recipes: Vec<Recipe> = tuning.points.iter().map(recipe).collect();
-    match &directory.config {
-        TokenConfig::BrainLm(config) => tuned_from::<BrainLm>(config, directory, &recipes, parts, run, observer),
-        TokenConfig::BrainJepa(config) => tuned_from::<SlowJepa>(config, directory, &recipes, parts, run, observer),
-    }
-}
-
-fn tuned_from<E: TokenEncoder>(
-    config: &E::Config,
-    directory: &TokenDirectory,
-    recipes: &[Recipe],
-    parts: &Parts<Arc<Patches>>,
-    run: &FoundationRun,
-    observer: &dyn RunObserver,
-) -> Result<Outcome, SupervisedError> {
-    // The last file is what features are made with: the only one of BrainLM, the moving average of Brain-JEPA.
-    let values = Arc::new(directory.weights.last().cloned().unwrap_or_default());
-    let outputs = run.loss.outputs();
-    let start = TuneStart { config: config.clone(), outputs, places: directory.places.clone(), values };
-    let fitted = best::<Tuned<E>>(&start, recipes, parts, run, run.states, observer)?;
-    Outcome::of(&fitted, run.loss, &InMemory::new(), parts)
-}
-
-/// The best of several recipes on the validation people; the first of equal ones.
+/// Predictions of the best of several recipes on the validation people; the first of equal ones.
 fn best<N: Network>(
     config: &N::Config,
     recipes: &[Recipe],
@@ -289,7 +243,7 @@ fn best<N: Network>(
     run: &FoundationRun,
     states: Option<(&Path, &str)>,
     observer: &dyn RunObserver,
-) -> Result<FittedNetwork<N>, SupervisedError> {
+) -> Result<Outcome, EvalError> {
     let mut best: Option<FittedNetwork<N>> = None;
     for (i, recipe) in recipes.iter().enumerate() {
         let folder = states.map(|(folder, name)| (folder.join(format!("point-{i}")), name));
@@ -309,5 +263,6 @@ fn best<N: Network>(
             best = Some(fitted);
         }
     }
-    best.ok_or(SupervisedError::TooFew { train: parts.train.len(), validation: parts.validation.len() })
+    let best = best.ok_or_else(|| too_few(parts))?;
+    Outcome::of(&best, run.loss, &InMemory::new(), parts)
 }

@@ -9,7 +9,6 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
 
-/// The feature vector of a scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feature(pub Vec<f32>);
 
@@ -38,7 +37,6 @@ pub(crate) fn rows_on<'a>(
     Tensor::from_data(TensorData::new(values, [count, rows, width]), device)
 }
 
-/// Shape of a linear head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadShape {
     /// Of the feature.
@@ -47,7 +45,6 @@ pub struct HeadShape {
     pub outputs: usize,
 }
 
-/// Feature to outputs.
 #[derive(Module, Debug)]
 pub struct LinearHead {
     /// d -> outputs.

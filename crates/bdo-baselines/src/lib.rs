@@ -3,31 +3,20 @@
 //! Modules are listed along the path data takes.
 
 #![forbid(unsafe_code)]
+// A comment says what a name and its type do not; where there is nothing to add, there is none.
+#![allow(missing_docs)]
 
 pub mod connectivity;
-
 pub mod pairwise;
-
 pub mod brainnetcnn;
-
 pub mod braingnn;
-
 pub mod brainnettf;
-
 pub mod token;
-
 pub mod brainlm;
-
 pub mod brainjepa;
-
 pub mod pretrain;
-
 pub mod head;
-
 pub mod tune;
-
 pub mod connectome_set;
-
 pub mod method;
-
 pub mod foundation;

@@ -4,8 +4,9 @@ use crate::braingnn::{BrainGnn, BrainGnnConfig};
 use crate::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use crate::brainnettf::{BrainNetTf, BrainNetTfConfig};
 use crate::connectivity::{ConnectivityKind, Connectome};
+use bdo_eval::error::EvalError;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network};
 use bdo_eval::supervised::network::{InMemory, Network, Scans};
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::{Score, by_person};
@@ -19,43 +20,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A network over connectomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConnectivityMethod {
-    /// BrainNetCNN.
     BrainNetCnn,
-    /// BrainGNN.
     BrainGnn,
-    /// BrainNetTF.
     BrainNetTf,
 }
 
 /// Changed keys of a network's configuration, such as the oddities of its public code.
 pub type NetworkKeys = BTreeMap<String, serde_json::Value>;
 
-/// A network cannot be configured so.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[allow(missing_docs)] // The messages say it.
-pub enum NetworkKeyError {
-    /// It has no such key.
-    #[error("model.{key}: expected one of {}", .known.join(", "))]
-    Unknown { key: String, known: Vec<String> },
-    /// The value does not fit.
-    #[error("model.{key}: expected {expected}, found {found}")]
-    Value { key: String, expected: String, found: String },
-}
-
-/// What training and predicting gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The chosen epoch, counted from 0.
     pub epoch: usize,
-    /// Epochs that were run.
     pub epochs: usize,
     /// Score of the chosen epoch on the validation people.
     pub validation: Score,
-    /// Score on the test people.
     pub test: Score,
     /// What is said of each test person, by number: the z-scored number, or the probabilities of all classes.
     pub said: BTreeMap<usize, Vec<f64>>,
@@ -68,7 +50,7 @@ impl Outcome {
         loss: Loss,
         scans: &S,
         parts: &Parts<S::Handle>,
-    ) -> Result<Self, SupervisedError> {
+    ) -> Result<Self, EvalError> {
         let test = fitted.predict(scans, &parts.test)?;
         Ok(Self {
             epoch: fitted.epoch,
@@ -83,25 +65,18 @@ impl Outcome {
 /// Everything besides method and data that decides a result.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// How to train.
     pub recipe: &'a Recipe,
-    /// What a wrong prediction costs.
     pub loss: Loss,
-    /// Seed of everything random.
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a Path, &'a str)>,
-    /// The processes that train together.
     pub ranks: &'a dyn Ranks,
 }
 
 impl ConnectivityMethod {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::BrainNetCnn, Self::BrainGnn, Self::BrainNetTf];
 
-    /// As typed and printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::BrainNetCnn => "brainnetcnn",
@@ -110,7 +85,6 @@ impl ConnectivityMethod {
         }
     }
 
-    /// The matrices it looks at.
     pub fn inputs(self) -> ConnectivityKind {
         match self {
             Self::BrainNetCnn | Self::BrainNetTf => ConnectivityKind::Pearson,
@@ -127,28 +101,17 @@ impl ConnectivityMethod {
     }
 
     /// Refuses keys the network does not have, and values that do not fit.
-    pub fn check(self, keys: &NetworkKeys) -> Result<(), NetworkKeyError> {
+    pub fn check(self, keys: &NetworkKeys) -> Result<(), EvalError> {
         // Whatever the number of regions is, the keys are the same.
-        let regions = 100;
-        match self {
-            Self::BrainNetCnn => changed(&BrainNetCnnConfig::new(regions), keys).map(|_| ()),
-            Self::BrainGnn => changed(&BrainGnnConfig::new(regions), keys).map(|_| ()),
-            Self::BrainNetTf => changed(&BrainNetTfConfig::new(regions), keys).map(|_| ()),
-        }
+        self.configured(100, 1, keys).map(|_| ())
     }
 
     /// Trained numbers.
-    pub fn parameter_count(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<usize, NetworkKeyError> {
-        Ok(trainable_count(&match self {
-            Self::BrainNetCnn => {
-                BrainNetCnn::table(&changed(&BrainNetCnnConfig { outputs, ..BrainNetCnnConfig::new(regions) }, keys)?)
-            }
-            Self::BrainGnn => {
-                BrainGnn::table(&changed(&BrainGnnConfig { outputs, ..BrainGnnConfig::new(regions) }, keys)?)
-            }
-            Self::BrainNetTf => {
-                BrainNetTf::table(&changed(&BrainNetTfConfig { outputs, ..BrainNetTfConfig::new(regions) }, keys)?)
-            }
+    pub fn parameter_count(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<usize, EvalError> {
+        Ok(trainable_count(&match self.configured(regions, outputs, keys)? {
+            Configured::BrainNetCnn(config) => BrainNetCnn::table(&config),
+            Configured::BrainGnn(config) => BrainGnn::table(&config),
+            Configured::BrainNetTf(config) => BrainNetTf::table(&config),
         }))
     }
 
@@ -160,62 +123,46 @@ impl ConnectivityMethod {
         parts: &Parts<Arc<Connectome>>,
         run: &Run,
         observer: &dyn RunObserver,
-    ) -> Result<Outcome, MethodError> {
-        let outputs = run.loss.outputs();
+    ) -> Result<Outcome, EvalError> {
+        match self.configured(regions, run.loss.outputs(), keys)? {
+            Configured::BrainNetCnn(config) => outcome::<BrainNetCnn>(&config, parts, run, observer),
+            Configured::BrainGnn(config) => outcome::<BrainGnn>(&config, parts, run, observer),
+            Configured::BrainNetTf(config) => outcome::<BrainNetTf>(&config, parts, run, observer),
+        }
+    }
+
+    fn configured(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<Configured, EvalError> {
         Ok(match self {
-            Self::BrainNetCnn => outcome::<BrainNetCnn>(
-                &changed(&BrainNetCnnConfig { outputs, ..BrainNetCnnConfig::new(regions) }, keys)?,
-                parts,
-                run,
-                observer,
-            )?,
-            Self::BrainGnn => outcome::<BrainGnn>(
-                &changed(&BrainGnnConfig { outputs, ..BrainGnnConfig::new(regions) }, keys)?,
-                parts,
-                run,
-                observer,
-            )?,
-            Self::BrainNetTf => outcome::<BrainNetTf>(
-                &changed(&BrainNetTfConfig { outputs, ..BrainNetTfConfig::new(regions) }, keys)?,
-                parts,
-                run,
-                observer,
-            )?,
+            Self::BrainNetCnn => Configured::BrainNetCnn(changed(&BrainNetCnnConfig::new(regions), outputs, keys)?),
+            Self::BrainGnn => Configured::BrainGnn(changed(&BrainGnnConfig::new(regions), outputs, keys)?),
+            Self::BrainNetTf => Configured::BrainNetTf(changed(&BrainNetTfConfig::new(regions), outputs, keys)?),
         })
     }
 }
 
-/// There is no result.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum MethodError {
-    #[error(transparent)]
-    Key(#[from] NetworkKeyError),
-    #[error(transparent)]
-    Fit(#[from] SupervisedError),
+enum Configured {
+    BrainNetCnn(BrainNetCnnConfig),
+    BrainGnn(BrainGnnConfig),
+    BrainNetTf(BrainNetTfConfig),
 }
 
 /// A configuration with some of its keys changed. Regions and outputs follow from the data.
-fn changed<C: Serialize + DeserializeOwned>(config: &C, keys: &NetworkKeys) -> Result<C, NetworkKeyError> {
+fn changed<C: Serialize + DeserializeOwned>(config: &C, outputs: usize, keys: &NetworkKeys) -> Result<C, EvalError> {
     let mut table = serde_json::to_value(config).expect("a configuration is words and numbers");
-    let known: Vec<String> = table
-        .as_object()
-        .map(|o| o.keys().filter(|k| !["regions", "outputs"].contains(&k.as_str())).map(|k| format!("model.{k}")))
-        .map(Iterator::collect)
-        .unwrap_or_default();
+    table["outputs"] = outputs.into();
+    let data = |key: &String| ["regions", "outputs"].contains(&key.as_str());
+    let known: Vec<String> =
+        table.as_object().into_iter().flat_map(|t| t.keys()).filter(|k| !data(k)).cloned().collect();
     for (key, value) in keys {
-        if !known.contains(&format!("model.{key}")) {
-            return Err(NetworkKeyError::Unknown { key: key.clone(), known });
+        if !known.contains(key) {
+            let known: Vec<String> = known.iter().map(|key| format!("model.{key}")).collect();
+            return Err(EvalError::Unknown { name: format!("model.{key}"), known: known.join(", ") });
         }
         table[key] = value.clone();
-        serde_json::from_value::<C>(table.clone()).map_err(|error| NetworkKeyError::Value {
-            key: key.clone(),
-            expected: error.to_string(),
-            found: value.to_string(),
-        })?;
+        serde_json::from_value::<C>(table.clone())
+            .map_err(|error| EvalError::named(format!("model.{key}"), error, value))?;
     }
-    serde_json::from_value(table)
-        .map_err(|error| NetworkKeyError::Unknown { key: error.to_string(), known: Vec::new() })
+    Ok(serde_json::from_value(table).expect("every key was checked"))
 }
 
 fn outcome<N: Network<Input = Connectome>>(
@@ -223,7 +170,7 @@ fn outcome<N: Network<Input = Connectome>>(
     parts: &Parts<Arc<Connectome>>,
     run: &Run,
     observer: &dyn RunObserver,
-) -> Result<Outcome, SupervisedError> {
+) -> Result<Outcome, EvalError> {
     let Run { recipe, loss, seed, kernels, states, ranks } = *run;
     let scans = &InMemory::new();
     let request = Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks };

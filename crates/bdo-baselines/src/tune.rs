@@ -34,25 +34,19 @@ impl Input for Patches {
 /// A trunk to begin with.
 #[derive(Clone, Debug)]
 pub struct TuneStart<C> {
-    /// Its shape.
     pub config: C,
     /// Outputs of the head on top of it.
     pub outputs: usize,
-    /// Where regions are.
     pub places: Option<Places>,
-    /// Its values.
     pub values: Arc<Parameters>,
 }
 
 /// An encoder that can be trained further.
 pub trait TokenEncoder: Module + ModuleDisplay + Sync {
-    /// What decides its shape.
     type Config: Clone + std::fmt::Debug + Send + Sync;
 
-    /// Takes its values out of a source.
     fn build(config: &Self::Config, source: &mut Source) -> Result<Self, ParameterError>;
 
-    /// Its blocks.
     fn shape(config: &Self::Config) -> TrunkShape;
 
     /// Patches [B, N * W, 16] -> [B, d].
@@ -79,7 +73,6 @@ impl TokenEncoder for BrainLm {
 /// The slowly moving encoder of Brain-JEPA, under the name it has in the model.
 #[derive(Module, Debug)]
 pub struct SlowJepa {
-    /// The encoder.
     pub encoder: JepaEncoder,
 }
 
@@ -99,10 +92,8 @@ impl TokenEncoder for SlowJepa {
     }
 }
 
-/// An encoder and a head.
 #[derive(Module, Debug)]
 pub struct Tuned<E> {
-    /// The encoder.
     pub trunk: E,
     /// d -> outputs.
     pub head: Linear,

@@ -32,6 +32,16 @@ pub enum TargetKind {
     },
 }
 
+impl TargetKind {
+    /// Names of the classes; none for a number.
+    pub fn classes(&self) -> &[String] {
+        match self {
+            Self::Regression => &[],
+            Self::Classification { classes } => classes,
+        }
+    }
+}
+
 /// Why a column cannot be predicted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
@@ -95,10 +105,7 @@ impl Target {
 
     /// Number of classes; none for a number.
     pub fn classes(&self) -> Option<usize> {
-        match &self.kind {
-            TargetKind::Regression => None,
-            TargetKind::Classification { classes } => Some(classes.len()),
-        }
+        Some(self.kind.classes().len()).filter(|classes| *classes > 0)
     }
 
     /// Units fitted on the training people who have a value.

@@ -5,10 +5,11 @@ use bdo_data::division::{Division, Scheme};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{ResultError, primary_metric, run_task};
+use crate::comparison::primary_metric;
 use crate::confound::Nuisance;
+use crate::error::EvalError;
 use crate::features::FeatureTable;
-use crate::method::{FitOn, Method, MethodError, Outcome, Task};
+use crate::method::{FitOn, Task};
 use crate::metric::Metrics;
 use crate::reference::closed_form;
 use bdo_data::target::Target;
@@ -22,31 +23,11 @@ pub struct AuditRow {
     pub nuisance: String,
     /// Number of classes; 0 for a number.
     pub classes: usize,
-    /// People tested.
     pub tested_people: usize,
     /// Which score says it best.
     pub primary: String,
     /// The scores, none where the nuisance does not vary or is not known.
     pub metrics: Option<Metrics>,
-}
-
-struct Audited<'a> {
-    name: &'a str,
-    table: &'a FeatureTable,
-}
-
-impl Method for Audited<'_> {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn fingerprint(&self) -> String {
-        "audit".into()
-    }
-
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        closed_form(task, self.table)
-    }
 }
 
 /// Predicts site, repetition time, scan length and head motion from features by the closed-form probe, on one random split a
@@ -59,7 +40,7 @@ pub fn audit(
     division: &Division<'_>,
     nuisance: &Nuisance,
     seed: u64,
-) -> Result<Vec<AuditRow>, MethodError> {
+) -> Result<Vec<AuditRow>, EvalError> {
     let labels = nuisance.as_labels();
     let one = |column: &String| {
         let empty = |classes| AuditRow {
@@ -76,17 +57,12 @@ pub fn audit(
             return Ok(empty(classes));
         };
         let task = Task { cohort, split: &split, target: &target, seed, fit_on: FitOn::TrainAndValidation };
-        match run_task(&Audited { name, table }, &task, "", &[]) {
-            Ok(result) => Ok(AuditRow {
-                tested_people: result.outcome.predictions.len(),
-                metrics: Some(result.metrics),
-                ..empty(classes)
-            }),
-            Err(ResultError::Method { source, .. }) if matches!(*source, MethodError::Nobody { .. }) => {
-                Ok(empty(classes))
-            }
-            Err(error) => Err(MethodError::Other(Box::new(error))),
-        }
+        let outcome = match closed_form(&task, table) {
+            Err(EvalError::Nobody { .. }) => return Ok(empty(classes)),
+            found => found?,
+        };
+        let (tested_people, metrics) = (outcome.predictions.len(), task.score(&outcome.predictions));
+        Ok(AuditRow { tested_people, metrics, ..empty(classes) })
     };
     labels.columns().par_iter().map(one).collect()
 }

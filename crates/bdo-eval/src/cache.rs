@@ -21,7 +21,6 @@ struct Sidecar {
     rows: Vec<ScanRow>,
     width: usize,
     passed_over: Vec<String>,
-    /// BLAKE3 of the file of numbers.
     blake3: String,
 }
 
@@ -105,5 +104,6 @@ pub fn find(folder: &Path, origin: &TableOrigin) -> Option<FeatureTable> {
     let mut parameters = read_parameters(&numbers, &layout(note.rows.len(), note.width)).ok()?;
     let values = parameters.0.remove("features")?.values.into_iter().map(f64::from).collect();
     let features = Features::new(note.rows.len(), note.width, values).ok()?;
-    Some(FeatureTable { rows: note.rows, features, origin: Some(note.origin), passed_over: note.passed_over })
+    let (origin, passed_over) = (Some(note.origin), note.passed_over);
+    Some(FeatureTable { rows: note.rows, features, origin, passed_over, trust: None })
 }

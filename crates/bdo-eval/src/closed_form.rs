@@ -3,7 +3,8 @@
 use bdo_data::random;
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Coordinates, Design, DesignError};
+use crate::design::{Coordinates, Design};
+use crate::error::EvalError;
 use crate::features::Features;
 use crate::fitted::contrast;
 use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
@@ -18,7 +19,6 @@ const PAST_THE_BEST: usize = 3;
 /// What is to be predicted, one entry a training row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Labels<'a> {
-    /// A number.
     Number(&'a [f64]),
     /// Class numbers from 0.
     Class {
@@ -49,7 +49,6 @@ pub struct FittedProbe {
     intercepts: Vec<f64>,
     /// 0 for a number.
     classes: usize,
-    /// The chosen penalty.
     pub penalty: f64,
     /// Each penalty tried with its score on left-out people: mean squared error or mean log loss.
     pub tried: Vec<(f64, f64)>,
@@ -63,7 +62,7 @@ impl FittedProbe {
         labels: Labels<'_>,
         groups: &[usize],
         seed: u64,
-    ) -> Result<Self, DesignError> {
+    ) -> Result<Self, EvalError> {
         let design = Design::new(features, rows)?;
         let Choice { penalty, tried, .. } = Choice::inside(&design, labels, groups, seed);
         Ok(Self { tried, ..Self::at(&design, labels, penalty) })
@@ -75,7 +74,7 @@ impl FittedProbe {
         rows: &[usize],
         labels: Labels<'_>,
         loss: impl Fn(&Self) -> f64,
-    ) -> Result<Self, DesignError> {
+    ) -> Result<Self, EvalError> {
         let design = Design::new(features, rows)?;
         let Choice { penalty, tried, .. } = Choice::by(&design, |penalty| loss(&Self::at(&design, labels, penalty)));
         Ok(Self { tried, ..Self::at(&design, labels, penalty) })
@@ -143,7 +142,6 @@ impl FittedProbe {
 /// A penalty chosen inside the training people.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// The chosen penalty.
     pub penalty: f64,
     /// Its score on left-out people: mean squared error or mean log loss.
     pub loss: f64,

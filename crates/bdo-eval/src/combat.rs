@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::EvalError;
 use crate::features::Features;
 
 /// Relative change at which the alternating estimates of a site have settled.
@@ -24,21 +25,6 @@ pub enum UnseenSite {
     Pooled,
 }
 
-/// Why features cannot be harmonised.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum CombatError {
-    /// A site that was not among the training people.
-    #[error("site {site:?}: expected one of the training sites {}, found another; hint: the policy `pooled` lets it pass", .known.join(", "))]
-    UnseenSite { site: String, known: Vec<String> },
-    /// Covariates that cannot be told from sites.
-    #[error("covariates: expected columns that vary within sites, found column {column} explained by the others")]
-    Collinear { column: usize },
-    /// Lengths that do not match.
-    #[error("{what}: expected {expected}, found {found}")]
-    Shape { what: &'static str, expected: usize, found: usize },
-}
-
 /// Location and scale of a site, per feature, against the standardised grand statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct SiteEffect {
@@ -46,7 +32,6 @@ struct SiteEffect {
     scale: Vec<f64>,
 }
 
-/// A harmonisation fitted on training people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedCombat {
     sites: BTreeMap<String, SiteEffect>,
@@ -65,7 +50,7 @@ impl FittedCombat {
         rows: &[usize],
         sites: &[&str],
         covariates: Option<&Features>,
-    ) -> Result<Self, CombatError> {
+    ) -> Result<Self, EvalError> {
         same("sites", rows.len(), sites.len())?;
         let q = covariates.map_or(0, Features::width);
         same("rows of covariates", rows.len(), covariates.map_or(rows.len(), Features::rows))?;
@@ -93,8 +78,10 @@ impl FittedCombat {
                 x.iter().enumerate().for_each(|(b, xb)| normal[a * size + b] += xa * xb);
             }
         }
-        let inverse = inverted(normal, size)
-            .map_err(|column| CombatError::Collinear { column: column.saturating_sub(members.len()) })?;
+        let inverse = inverted(normal, size).map_err(|column| {
+            let found = format!("column {} explained by the others", column.saturating_sub(members.len()));
+            EvalError::named("covariates", "columns that vary within sites", found)
+        })?;
         let means: Vec<f64> = (0..width).map(|j| column_mean(n, |i| features.row(rows[i])[j])).collect();
         let value = |i: usize, j: usize| present(features.row(rows[i])[j], means[j]);
         // Least squares: products with the design, then its inverse, feature by feature.
@@ -154,7 +141,7 @@ impl FittedCombat {
         sites: &[&str],
         covariates: Option<&Features>,
         unseen: UnseenSite,
-    ) -> Result<Vec<f64>, CombatError> {
+    ) -> Result<Vec<f64>, EvalError> {
         same("features", self.grand_mean.len(), features.width())?;
         same("sites", rows.len(), sites.len())?;
         same("covariates", self.covariate_means.len(), covariates.map_or(0, Features::width))?;
@@ -162,8 +149,12 @@ impl FittedCombat {
         for (k, (&i, site)) in rows.iter().zip(sites).enumerate() {
             let effect = self.sites.get(*site);
             if effect.is_none() && unseen == UnseenSite::Refuse {
-                let known = self.sites.keys().cloned().collect();
-                return Err(CombatError::UnseenSite { site: (*site).to_owned(), known });
+                let known: Vec<&str> = self.sites.keys().map(String::as_str).collect();
+                return Err(EvalError::named(
+                    format!("site {site:?}"),
+                    format!("one of the training sites {}", known.join(", ")),
+                    "another; hint: the policy `pooled` lets it pass",
+                ));
             }
             let base = self.expected(covariates.map(|c| c.row(k)));
             for (j, &x) in features.row(i).iter().enumerate() {
@@ -248,8 +239,8 @@ fn column_mean(n: usize, value: impl Fn(usize) -> f64) -> f64 {
     sum / count.max(1.0)
 }
 
-fn same(what: &'static str, expected: usize, found: usize) -> Result<(), CombatError> {
-    if expected == found { Ok(()) } else { Err(CombatError::Shape { what, expected, found }) }
+fn same(what: &str, expected: usize, found: usize) -> Result<(), EvalError> {
+    if expected == found { Ok(()) } else { Err(EvalError::named(what, expected, found)) }
 }
 
 /// Gauss-Jordan without pivoting, right for the positive matrix of a regression; the first dependent column where there is one.

@@ -35,7 +35,6 @@ impl Conformal {
         score(said, truth) <= self.threshold
     }
 
-    /// The interval around a prediction.
     pub fn interval(&self, prediction: f64) -> [f64; 2] {
         [prediction - self.threshold, prediction + self.threshold]
     }

@@ -6,15 +6,14 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::site_column;
 use bdo_data::participants::{Label, Participants};
 
-use crate::features::{FeatureError, FeatureTable, Features, ScanRow};
+use crate::error::EvalError;
+use crate::features::{FeatureTable, Features, ScanRow};
 use bdo_data::target::{Target, TargetKind};
 
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
 const MOTION_COLUMNS: [&str; 5] =
     ["mean_fd", "func_mean_fd", "mean_framewise_displacement", "MeanFD", "framewise_displacement_mean"];
-/// Columns of age.
 const AGE_COLUMNS: [&str; 5] = ["age", "AGE_AT_SCAN", "Age", "age_years", "AGE"];
-/// Columns of sex.
 const SEX_COLUMNS: [&str; 5] = ["sex", "SEX", "Sex", "gender", "Gender"];
 
 /// The nuisance values of every scan of a cohort, in the order of its index.
@@ -23,9 +22,7 @@ pub struct Nuisance {
     rows: Vec<ScanRow>,
     /// Where it was acquired.
     pub site: Vec<Option<String>>,
-    /// Mean head motion.
     pub mean_fd_mm: Vec<Option<f64>>,
-    /// Repetition time.
     pub tr_seconds: Vec<f64>,
     /// Time from the first kept frame to the last.
     pub span_seconds: Vec<f64>,
@@ -59,7 +56,7 @@ impl Nuisance {
     }
 
     /// One column a site; none where no scan has a site, or all have the same.
-    pub fn site_table(&self) -> Result<Option<FeatureTable>, FeatureError> {
+    pub fn site_table(&self) -> Result<Option<FeatureTable>, EvalError> {
         let sites: BTreeSet<&String> = self.site.iter().flatten().collect();
         if sites.len() < 2 {
             return Ok(None);
@@ -71,7 +68,7 @@ impl Nuisance {
     }
 
     /// Mean head motion; none where it is not known of anybody.
-    pub fn motion_table(&self) -> Result<Option<FeatureTable>, FeatureError> {
+    pub fn motion_table(&self) -> Result<Option<FeatureTable>, EvalError> {
         if self.mean_fd_mm.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -79,7 +76,7 @@ impl Nuisance {
     }
 
     /// Age and sex without the one that is to be predicted, however it is spelled; none where nothing is left.
-    pub fn demographic_table(&self, target: &Target) -> Result<Option<FeatureTable>, FeatureError> {
+    pub fn demographic_table(&self, target: &Target) -> Result<Option<FeatureTable>, EvalError> {
         let kept: Vec<&Target> =
             self.demographics.iter().filter(|d| d.name != target.name && !says_the_same(target, d)).collect();
         // A class beyond two needs a column each; two need one.
@@ -124,7 +121,7 @@ impl Nuisance {
         out
     }
 
-    fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, FeatureError> {
+    fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, EvalError> {
         let features = Features::new(self.rows.len(), width, values)?;
         FeatureTable::new(self.rows.clone(), features).map(Some)
     }

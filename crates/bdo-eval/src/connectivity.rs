@@ -3,7 +3,8 @@
 use bdo_data::cohort::Cohort;
 use rayon::prelude::*;
 
-use crate::features::{FeatureError, FeatureTable, Features, ScanRow};
+use crate::error::EvalError;
+use crate::features::{FeatureTable, Features, ScanRow};
 use crate::product::dot;
 
 /// Correlations are kept this far from one before their inverse hyperbolic tangent, which is infinite there.
@@ -56,12 +57,12 @@ pub fn upper_triangle(series: &[f32], regions: usize, scale: Scale) -> Vec<f64> 
 }
 
 /// The connectivity of every scan of a cohort, scans in parallel.
-pub fn connectivity_table(cohort: &Cohort, scale: Scale) -> Result<FeatureTable, FeatureError> {
+pub fn connectivity_table(cohort: &Cohort, scale: Scale) -> Result<FeatureTable, EvalError> {
     let regions = cohort.regions().len();
     let rows = (0..cohort.len())
         .into_par_iter()
         .map(|i| Ok(upper_triangle(&cohort.scan(i)?.series, regions, scale)))
-        .collect::<Result<Vec<_>, FeatureError>>()?;
+        .collect::<Result<Vec<_>, EvalError>>()?;
     let scans = cohort.index().iter().map(ScanRow::of).collect();
     let width = regions * regions.saturating_sub(1) / 2;
     FeatureTable::new(scans, Features::new(rows.len(), width, rows.concat())?)

@@ -10,6 +10,7 @@ use bdo_kernels::linalg::{self, leading_eigen};
 use faer::{Mat, MatRef};
 use rayon::prelude::*;
 
+use crate::error::EvalError;
 use crate::features::Features;
 use crate::standardise::FittedStandardiser;
 
@@ -39,17 +40,9 @@ pub struct Design<'a> {
     rotation: Option<Mat<f64>>,
 }
 
-/// The decomposition did not converge, which finite input does not lead to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the eigenvalues of a {size} x {size} matrix of products were not found")]
-pub struct DesignError {
-    /// Its size.
-    pub size: usize,
-}
-
 impl Coordinates {
     /// Of rows that are known by their products with each other.
-    pub fn of_products(products: &Mat<f64>) -> Result<Self, DesignError> {
+    pub fn of_products(products: &Mat<f64>) -> Result<Self, EvalError> {
         let (eigenvalues, vectors) = eigen(products)?;
         let mut scores = row_major(vectors.as_ref());
         for row in scores.chunks_exact_mut(eigenvalues.len().max(1)) {
@@ -58,7 +51,6 @@ impl Coordinates {
         Ok(Self { rows: products.nrows(), scores, eigenvalues })
     }
 
-    /// Number of training rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -101,7 +93,7 @@ impl Deref for Design<'_> {
 
 impl<'a> Design<'a> {
     /// Standardises on these rows and decomposes.
-    pub fn new(features: &'a Features, rows: &'a [usize]) -> Result<Self, DesignError> {
+    pub fn new(features: &'a Features, rows: &'a [usize]) -> Result<Self, EvalError> {
         let standardiser = FittedStandardiser::fit(features, rows);
         if features.width() < rows.len() {
             let all = standardised(features, rows, &standardiser, 0, features.width());
@@ -167,9 +159,9 @@ fn add_product(out: &mut Mat<f64>, a: MatRef<'_, f64>) {
 }
 
 /// Eigenvalues above rounding, largest first, with their vectors as columns.
-fn eigen(matrix: &Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), DesignError> {
+fn eigen(matrix: &Mat<f64>) -> Result<(Vec<f64>, Mat<f64>), EvalError> {
     let n = matrix.nrows();
-    let (mut values, vectors) = leading_eigen(matrix.as_ref()).ok_or(DesignError { size: n })?;
+    let (mut values, vectors) = leading_eigen(matrix.as_ref()).ok_or(EvalError::Eigenvalues { size: n })?;
     // Sums of n products round to about n times the last digit of the largest; below that a direction is not there.
     let least = values.first().copied().unwrap_or(0.0) * n as f64 * f64::EPSILON * 4.0;
     values.retain(|value| *value > least);

@@ -57,13 +57,15 @@ impl FeatureTable {
                 values.extend(feature.iter().map(|x| f64::from(*x)));
             }
             if rows.is_empty() && shard.is_none() {
-                return Err(EvalError::NoScans { cohort: cohort.folder().to_path_buf() });
+                let cohort = cohort.folder().display();
+                return Err(EvalError::named(cohort, "at least one scan with a usable region", "none"));
             }
             tables.push(Self {
                 features: Features::new(rows.len(), frozen.feature_width(pooling), values)?,
                 rows,
                 origin: Some(TableOrigin { shard, ..TableOrigin::of_frozen(frozen, cohort, pooling)? }),
                 passed_over: passed_over.clone(),
+                trust: None,
             });
         }
         Ok(tables)

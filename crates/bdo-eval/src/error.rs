@@ -1,6 +1,5 @@
-//! The one error of features, probes, fine-tuning, predictions and inference.
+//! The one error of features, probes, fine-tuning, comparisons and inference.
 
-use crate::supervised::learner::SupervisedError;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::SplitError;
 use bdo_data::durable::FileError;
@@ -8,63 +7,53 @@ use bdo_data::target::TargetError;
 use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;
+use bdo_model::parameters::ParameterError;
 use bdo_model::weights::{ContractError, WeightsError};
+use bdo_train::bdo::RunError;
+use bdo_train::fit::FitError;
 use bdo_train::ranks::RanksError;
+use bdo_train::source::SourceError;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Everything that can stop an evaluation.
+/// Everything that can stop an evaluation, or the training of what is evaluated.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say it.
 pub enum EvalError {
     #[error(transparent)]
     Model(ModelError),
     #[error(transparent)]
-    Features(#[from] crate::features::FeatureError),
-    #[error(transparent)]
-    Design(#[from] crate::design::DesignError),
-    #[error(transparent)]
     Split(#[from] SplitError),
-    /// The table could not be laid out as Parquet.
-    #[error("{}: cannot lay out Parquet: {source}", .path.display())]
-    Parquet { path: PathBuf, source: parquet::errors::ParquetError },
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A part of the split without people.
-    #[error("target {target:?}, seed {seed}: expected {expected} among the {part} people with features, found {found}")]
-    Part { target: String, seed: u64, part: &'static str, expected: &'static str, found: String },
-    /// A setting outside its range.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    #[error(transparent)]
+    Run(RunError),
+    #[error("{}: cannot lay out Parquet: {source}", .path.display())]
+    Parquet { path: PathBuf, source: parquet::errors::ParquetError },
+    /// Something that has a name is not as it must be.
     #[error("{name}: expected {expected}, found {found}")]
-    Setting { name: &'static str, expected: String, found: String },
-    /// No scan could be embedded.
-    #[error("{}: expected at least one scan with a usable region, found none", .cohort.display())]
-    NoScans { cohort: PathBuf },
-    /// Too few scans for what is asked.
-    #[error("{what}: expected at least {expected} scans, found {found}")]
-    TooFew { what: &'static str, expected: usize, found: usize },
+    Named { name: String, expected: String, found: String },
+    #[error("{name}: expected one of {known}")]
+    Unknown { name: String, known: String },
+    /// Something without a name is not as it must be.
+    #[error("expected {expected}, found {found}")]
+    Found { expected: String, found: String },
+    #[error("expected people {what}, found none with features and a value")]
+    Nobody { what: &'static str },
+    /// The decomposition did not converge, which finite input does not lead to.
+    #[error("the eigenvalues of a {size} x {size} matrix of products were not found")]
+    Eigenvalues { size: usize },
+    #[error("{method} on {target}: {source}")]
+    Task { method: String, target: String, source: Box<Self> },
     #[error(transparent)]
-    Training(SupervisedError),
-    #[error(transparent)]
-    Probe(#[from] Box<crate::method::MethodError>),
-    /// Stopped by request.
+    Other(Box<dyn std::error::Error + Send + Sync>),
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
-}
-
-impl From<SupervisedError> for EvalError {
-    fn from(error: SupervisedError) -> Self {
-        match error {
-            SupervisedError::Interrupted { .. } => Self::Interrupted,
-            SupervisedError::Cohort(error) => error.into(),
-            error => Self::Training(error),
-        }
-    }
-}
-
-impl From<RanksError> for EvalError {
-    fn from(error: RanksError) -> Self {
-        Self::Training(SupervisedError::Fit(error.into()))
-    }
+    /// The same during a training.
+    #[error("interrupted at step {step}; run the same command again to go on")]
+    InterruptedAt { step: u64 },
 }
 
 impl From<ModelError> for EvalError {
@@ -76,24 +65,55 @@ impl From<ModelError> for EvalError {
     }
 }
 
-macro_rules! from_errors_of_models {
-    ($($error:ty),+) => {
+impl From<RunError> for EvalError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Cohort(error) => error.into(),
+            error => Self::Run(error),
+        }
+    }
+}
+
+macro_rules! from_errors_of {
+    ($kind:ident: $($error:ty),+) => {
         $(impl From<$error> for EvalError {
             fn from(error: $error) -> Self {
-                Self::Model(error.into())
+                Self::$kind(error.into())
             }
         })+
     };
 }
 
-from_errors_of_models!(FileError, CohortError, WeightsError, BuildError, ContractError, BatchError);
+from_errors_of!(Model: FileError, CohortError, WeightsError, BuildError, ContractError, BatchError);
+from_errors_of!(Run: FitError, SourceError);
+
+impl From<RanksError> for EvalError {
+    fn from(error: RanksError) -> Self {
+        FitError::from(error).into()
+    }
+}
 
 impl EvalError {
-    pub(crate) fn setting(name: &'static str, expected: impl Display, found: impl Display) -> Self {
-        Self::Setting { name, expected: expected.to_string(), found: found.to_string() }
+    /// Something that has a name is not as it must be.
+    pub fn named(name: impl Display, expected: impl Display, found: impl Display) -> Self {
+        Self::Named { name: name.to_string(), expected: expected.to_string(), found: found.to_string() }
     }
 
-    pub(crate) fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
+    /// The same where there is nothing to name.
+    pub fn found(expected: impl Display, found: impl Display) -> Self {
+        Self::Found { expected: expected.to_string(), found: found.to_string() }
+    }
+
+    /// A file that was made for something else, or damaged.
+    pub fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
         Self::Model(ModelError::refused(path, expected, found))
+    }
+
+    /// The step at which a training was stopped by request.
+    pub fn stopped_at(&self) -> Option<u64> {
+        match self {
+            Self::Run(RunError::Fit(FitError::Interrupted { step })) | Self::InterruptedAt { step } => Some(*step),
+            _ => None,
+        }
     }
 }

@@ -38,7 +38,6 @@ pub struct ExplainSettings {
 /// Contents of `explanation.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The label.
     pub target: String,
     /// The class that is explained, where there are more than two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,11 +46,9 @@ pub struct Explanation {
     pub method: String,
     /// What the head reads.
     pub pooling: Pooling,
-    /// Scans looked at.
     pub scans: usize,
     /// One for each region, in the order of the model.
     pub regions: Vec<Used>,
-    /// The same for each network.
     pub networks: Vec<Used>,
     /// Mean difference between what the parts add up to and what the head says, over the spread of what it says.
     pub incompleteness: f64,
@@ -62,9 +59,7 @@ pub struct Explanation {
 /// How a head uses a region, or a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// Its name.
     pub name: String,
-    /// The network of a region.
     pub network: Option<String>,
     /// Centre of a region in MNI space, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,11 +74,9 @@ pub struct Used {
 /// A map that stays the same when the weights are shuffled says nothing about them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sanity {
-    /// Shuffled heads.
     pub shuffles: usize,
     /// Mean rank correlation of the importance of regions with theirs.
     pub mean: f64,
-    /// The largest.
     pub largest: f64,
 }
 
@@ -138,7 +131,7 @@ pub fn explain(
         (found, (0..shuffles).map(of).collect::<Result<Vec<_>, _>>()?)
     };
     if found.parts.len() < 2 {
-        return Err(EvalError::TooFew { what: "explanation", expected: 2, found: found.parts.len() });
+        return Err(EvalError::named("explanation", "at least 2 scans", found.parts.len()));
     }
     let found = described(&head, exact, &frozen, cohort, &found, &shuffled);
     Ok(Explanation { class: settings.class.clone(), ..found })
@@ -146,7 +139,7 @@ pub fn explain(
 
 /// The output that is explained: the only one, or that of the named class.
 fn class_of(task: &TargetKind, named: Option<&str>) -> Result<usize, EvalError> {
-    let refuse = |expected: String, found: &str| Err(EvalError::setting("class", &expected, found));
+    let refuse = |expected: String, found: &str| Err(EvalError::named("class", &expected, found));
     match (task, named) {
         (TargetKind::Classification { classes }, named) if classes.len() > 2 => {
             let place = named.and_then(|name| classes.iter().position(|class| class == name));
@@ -338,11 +331,8 @@ impl Gradients {
                 (Some(pooling), mean_weights(head, members, class))
             }
             (_, other) => {
-                return Err(EvalError::Setting {
-                    name: "pooling",
-                    expected: "a head on mean, mean-std, covariance, regions or coupling".to_owned(),
-                    found: other.name().to_owned(),
-                });
+                let expected = "a head on mean, mean-std, covariance, regions or coupling";
+                return Err(EvalError::named("pooling", expected, other.name()));
             }
         };
         let directory = ModelDirectory::read(&frozen.folder)?;

@@ -6,12 +6,12 @@ use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, Strin
 use arrow_schema::{DataType, Field, Schema};
 use bdo_data::durable;
 use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-/// Formats of a feature table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
     /// One file; `feature` is a fixed-size list, the origin is key-value metadata.
@@ -23,7 +23,6 @@ pub enum TableFormat {
 }
 
 impl TableFormat {
-    /// The format a file name asks for.
     pub fn of(path: &Path) -> Result<Self, EvalError> {
         match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => Ok(Self::Parquet),
@@ -37,33 +36,19 @@ impl TableFormat {
 impl FeatureTable {
     /// Writes the table; every file appears whole or not at all, what lies beside the table first.
     pub fn write(&self, path: &Path) -> Result<(), EvalError> {
-        self.write_with(path, None)
-    }
-
-    /// The same with a last column `trust`: whether each scan is like those the model knows.
-    pub fn write_with(&self, path: &Path, trust: Option<&[&str]>) -> Result<(), EvalError> {
         match TableFormat::of(path)? {
-            TableFormat::Parquet => durable::write(path, &self.parquet(path, trust)?)?,
+            TableFormat::Parquet => durable::write(path, &self.parquet(path)?)?,
             TableFormat::Tsv => {
                 self.write_origin(path)?;
-                durable::write(path, self.tsv(trust).as_bytes())?;
+                durable::write(path, self.tsv().as_bytes())?;
             }
             TableFormat::Npy => {
                 self.write_origin(path)?;
-                durable::write(&path.with_extension("ids.tsv"), self.ids(trust).as_bytes())?;
+                durable::write(&path.with_extension("ids.tsv"), self.ids().as_bytes())?;
                 durable::write(path, &self.npy())?;
             }
         }
         Ok(())
-    }
-
-    /// The files besides the table itself.
-    pub fn sidecars(path: &Path) -> Vec<PathBuf> {
-        match TableFormat::of(path) {
-            Ok(TableFormat::Tsv) => vec![path.with_extension("json")],
-            Ok(TableFormat::Npy) => vec![path.with_extension("json"), path.with_extension("ids.tsv")],
-            _ => Vec::new(),
-        }
     }
 
     fn write_origin(&self, path: &Path) -> Result<(), EvalError> {
@@ -71,23 +56,17 @@ impl FeatureTable {
         Ok(durable::write_json(&path.with_extension("json"), origin)?)
     }
 
-    fn parquet(&self, path: &Path, trust: Option<&[&str]>) -> Result<Vec<u8>, EvalError> {
-        let item = Arc::new(Field::new("item", DataType::Float32, false));
-        let width = self.features.width() as i32;
-        let list = DataType::FixedSizeList(item.clone(), width);
-        let mut fields = vec![
-            Field::new("scan", DataType::Utf8, false),
-            Field::new("subject", DataType::Utf8, false),
-            Field::new("session", DataType::Utf8, true),
-            Field::new("feature", list, false),
-        ];
-        fields.extend(trust.map(|_| Field::new("trust", DataType::Utf8, false)));
+    fn parquet(&self, path: &Path) -> Result<Vec<u8>, EvalError> {
+        let width = self.features.width();
+        let mut fields = scan_fields();
+        fields.push(list_field("feature", width));
+        fields.extend(self.trust.as_ref().map(|_| Field::new("trust", DataType::Utf8, false)));
         let schema = Arc::new(Schema::new(fields));
         let text = |pick: fn(&ScanRow) -> &str| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(self.rows.iter().map(pick)))
         };
         let sessions: StringArray = self.rows.iter().map(|row| row.session.as_deref()).collect();
-        let values = Arc::new(Float32Array::from_iter_values(self.features.values().iter().map(|x| *x as f32)));
+        let values = self.features.values().iter().map(|x| *x as f32);
         let origin = self.origin.iter().flat_map(|origin| {
             let shard = origin.shard.map(|shard| ("bdo.shard", shard.to_string()));
             let facts = [
@@ -100,11 +79,10 @@ impl FeatureTable {
         });
         let metadata = origin.map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect();
         let properties = WriterProperties::builder().set_key_value_metadata(Some(metadata)).build();
-        let lay_out = || -> Result<Vec<u8>, parquet::errors::ParquetError> {
-            let features = FixedSizeListArray::try_new(item, width, values, None)?;
+        let lay_out = || -> Result<Vec<u8>, ParquetError> {
             let mut columns: Vec<ArrayRef> =
-                vec![text(|r| &r.scan), text(|r| &r.subject), Arc::new(sessions), Arc::new(features)];
-            columns.extend(trust.map(|names| Arc::new(StringArray::from_iter_values(names)) as ArrayRef));
+                vec![text(|r| &r.scan), text(|r| &r.subject), Arc::new(sessions), list_array(width, values)?];
+            columns.extend(self.trust.as_ref().map(|names| Arc::new(StringArray::from_iter_values(names)) as ArrayRef));
             let batch = RecordBatch::try_new(schema.clone(), columns)?;
             let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties))?;
             writer.write(&batch)?;
@@ -113,25 +91,25 @@ impl FeatureTable {
         lay_out().map_err(|source| EvalError::Parquet { path: path.to_path_buf(), source })
     }
 
-    fn tsv(&self, trust: Option<&[&str]>) -> String {
-        let mut out = String::from("scan\tsubject\tsession");
-        (0..self.features.width()).for_each(|i| out.push_str(&format!("\tf{i}")));
-        out.push_str(if trust.is_some() { "\ttrust\n" } else { "\n" });
-        for (row, id) in self.rows.iter().enumerate() {
-            out.push_str(&id_cells(id));
-            // The shortest decimal that reads back as the same f32.
-            self.feature(row).iter().for_each(|x| out.push_str(&format!("\t{x}")));
-            trust.iter().for_each(|names| out.push_str(&format!("\t{}", names[row])));
-            out.push('\n');
-        }
-        out
+    fn tsv(&self) -> String {
+        let names: String = (0..self.features.width()).map(|i| format!("\tf{i}")).collect();
+        // The shortest decimal that reads back as the same f32.
+        self.lines(&names, |row| self.feature(row).iter().map(|x| format!("\t{x}")).collect())
     }
 
-    fn ids(&self, trust: Option<&[&str]>) -> String {
-        let cell = |row: usize| trust.map_or_else(String::new, |names| format!("\t{}", names[row]));
-        let lines = self.rows.iter().enumerate().map(|(row, id)| id_cells(id) + &cell(row) + "\n");
-        let head = if trust.is_some() { "scan\tsubject\tsession\ttrust\n" } else { "scan\tsubject\tsession\n" };
-        std::iter::once(head.to_owned()).chain(lines).collect()
+    fn ids(&self) -> String {
+        self.lines("", |_| String::new())
+    }
+
+    /// The scans as lines of text, with further cells before that of trust.
+    fn lines(&self, names: &str, cells: impl Fn(usize) -> String) -> String {
+        let trust = |row: usize| self.trust.as_ref().map_or_else(String::new, |names| format!("\t{}", names[row]));
+        let head = format!("scan\tsubject\tsession{names}{}\n", if self.trust.is_some() { "\ttrust" } else { "" });
+        let line = |(row, id): (usize, &ScanRow)| {
+            let session = id.session.as_deref().unwrap_or("n/a");
+            format!("{}\t{}\t{session}{}{}\n", id.scan, id.subject, cells(row), trust(row))
+        };
+        std::iter::once(head).chain(self.rows.iter().enumerate().map(line)).collect()
     }
 
     fn npy(&self) -> Vec<u8> {
@@ -152,6 +130,23 @@ impl FeatureTable {
     }
 }
 
-fn id_cells(row: &ScanRow) -> String {
-    format!("{}\t{}\t{}", row.scan, row.subject, row.session.as_deref().unwrap_or("n/a"))
+/// The columns that say which scan a row is of.
+pub(crate) fn scan_fields() -> Vec<Field> {
+    [("scan", false), ("subject", false), ("session", true)]
+        .map(|(name, null)| Field::new(name, DataType::Utf8, null))
+        .into()
+}
+
+/// A column of `width` numbers per row.
+pub(crate) fn list_field(name: &str, width: usize) -> Field {
+    Field::new(name, DataType::FixedSizeList(list_item(), width as i32), false)
+}
+
+pub(crate) fn list_array(width: usize, values: impl Iterator<Item = f32>) -> Result<ArrayRef, ParquetError> {
+    let values = Arc::new(Float32Array::from_iter_values(values));
+    Ok(Arc::new(FixedSizeListArray::try_new(list_item(), width as i32, values, None)?))
+}
+
+fn list_item() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Float32, false))
 }

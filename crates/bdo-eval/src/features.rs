@@ -1,5 +1,6 @@
 //! Numbers that describe scans: one row per scan, one column per feature, NaN where a value is missing.
 
+use crate::error::EvalError;
 use bdo_data::cohort::{Cohort, CohortError, IndexEntry};
 use bdo_data::shard::Shard;
 use bdo_model::frozen::FrozenModel;
@@ -14,71 +15,32 @@ pub struct Features {
     values: Vec<f64>,
 }
 
-/// Why features cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FeatureError {
-    /// Values that are no matrix.
-    #[error("features: expected {rows} x {width} values, found {found}")]
-    Shape {
-        /// Rows announced.
-        rows: usize,
-        /// Columns announced.
-        width: usize,
-        /// Values given.
-        found: usize,
-    },
-    /// Rows and people do not go together.
-    #[error("feature table: expected one scan a row, found {people} for {rows} rows")]
-    People {
-        /// Rows of the matrix.
-        rows: usize,
-        /// People given.
-        people: usize,
-    },
-    /// Infinite values have no place in a linear model; NaN marks what is missing.
-    #[error("features: expected finite values or NaN, found {found} in row {row}, column {column}")]
-    Infinite {
-        /// The row.
-        row: usize,
-        /// The column.
-        column: usize,
-        /// The value.
-        found: f64,
-    },
-    /// The scans they are made of cannot be read.
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-}
-
 impl Features {
     /// Takes row-major values, which must be finite or NaN.
-    pub fn new(rows: usize, width: usize, values: Vec<f64>) -> Result<Self, FeatureError> {
+    pub fn new(rows: usize, width: usize, values: Vec<f64>) -> Result<Self, EvalError> {
         if values.len() != rows * width {
-            return Err(FeatureError::Shape { rows, width, found: values.len() });
+            return Err(EvalError::named("features", format!("{rows} x {width} values"), values.len()));
         }
         if let Some(at) = values.iter().position(|x| x.is_infinite()) {
-            let (row, column) = (at / width, at % width);
-            return Err(FeatureError::Infinite { row, column, found: values[at] });
+            // NaN marks what is missing; infinite values have no place in a linear model.
+            let found = format!("{} in row {}, column {}", values[at], at / width, at % width);
+            return Err(EvalError::named("features", "finite values or NaN", found));
         }
         Ok(Self { rows, width, values })
     }
 
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// One row.
     pub fn row(&self, i: usize) -> &[f64] {
         &self.values[i * self.width..][..self.width]
     }
 
-    /// One row, to be changed.
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.values[i * self.width..][..self.width]
     }
@@ -95,14 +57,12 @@ impl Features {
 pub struct ScanRow {
     /// The scan, spelled as its cohort spells it.
     pub scan: String,
-    /// The person.
     pub subject: String,
     /// The session, where there are several.
     pub session: Option<String>,
 }
 
 impl ScanRow {
-    /// The row of a scan of a cohort.
     pub fn of(entry: &IndexEntry) -> Self {
         Self { scan: entry.id.to_string(), subject: entry.id.subject.clone(), session: entry.id.session.clone() }
     }
@@ -112,9 +72,7 @@ impl ScanRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableOrigin {
-    /// Version of the software.
     pub version: String,
-    /// Hash of the model.
     pub model_blake3: String,
     /// Hash of its readout, where that has a part in the features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,13 +100,11 @@ impl TableOrigin {
         })
     }
 
-    /// Features of a frozen model.
     pub fn of_frozen(frozen: &FrozenModel, cohort: &Cohort, pooling: Pooling) -> Result<Self, CohortError> {
         let readout_blake3 = frozen.readout_blake3(pooling);
         Ok(Self { readout_blake3, ..Self::of(frozen.blake3.clone(), cohort, pooling)? })
     }
 
-    /// BLAKE3 over all of it.
     pub fn blake3(&self) -> String {
         let json = serde_json::to_vec(self).expect("an origin holds only words");
         blake3::hash(&json).to_hex().to_string()
@@ -158,23 +114,23 @@ impl TableOrigin {
 /// Features with the scan each row is of. A person may have several rows. Labels are deliberately absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureTable {
-    /// Who and what each row is.
     pub rows: Vec<ScanRow>,
-    /// The matrix.
     pub features: Features,
     /// The model and cohort they were made of; none where no model made them.
     pub origin: Option<TableOrigin>,
     /// Scans without a usable region, which have no row.
     pub passed_over: Vec<String>,
+    /// Whether each scan is like those the model knows, where that was asked.
+    pub trust: Option<Vec<String>>,
 }
 
 impl FeatureTable {
-    /// Joins rows and scans.
-    pub fn new(rows: Vec<ScanRow>, features: Features) -> Result<Self, FeatureError> {
+    pub fn new(rows: Vec<ScanRow>, features: Features) -> Result<Self, EvalError> {
         if rows.len() != features.rows() {
-            return Err(FeatureError::People { rows: features.rows(), people: rows.len() });
+            let found = format!("{} for {} rows", rows.len(), features.rows());
+            return Err(EvalError::named("feature table", "one scan a row", found));
         }
-        Ok(Self { rows, features, origin: None, passed_over: vec![] })
+        Ok(Self { rows, features, origin: None, passed_over: vec![], trust: None })
     }
 
     /// BLAKE3 of the origin; empty where no model made the features.

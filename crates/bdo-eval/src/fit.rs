@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbePoint {
-    /// Scans a step.
     pub batch_size: usize,
     /// At the first step.
     pub learning_rate: f64,
@@ -103,11 +102,9 @@ pub struct Examples<'a, I: ?Sized> {
 /// How long, how, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitPlan {
-    /// The settings of this run.
     pub point: ProbePoint,
     /// Passes over the training scans; all of them are run.
     pub epochs: usize,
-    /// What is minimised.
     pub loss: Loss,
     /// Decides the order of scans.
     pub seed: u64,

@@ -10,7 +10,7 @@ use crate::transform::FittedTransform;
 use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::{LabelScale, TargetKind};
+use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_model::control::Encoded;
 use bdo_model::parameters::{Array, ParameterSpec, Parameters, Start};
 use bdo_model::pooling::Pooling;
@@ -20,9 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const FORMAT: &str = "bdo-head/1";
-/// What a head is.
 pub const HEAD_FILE: &str = "head.json";
-/// Its numbers.
 pub const HEAD_NUMBERS_FILE: &str = "head.safetensors";
 /// The numbers of a head fitted in closed form.
 pub const CLOSED_FORM_FILE: &str = "head_closed_form.json";
@@ -55,16 +53,12 @@ pub struct Member {
     pub seed: u64,
     /// Folder of its model, below that of the head.
     pub model: String,
-    /// Hash of that model.
     pub model_blake3: String,
     /// Hash of the readout of that model, where it has a part in the features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readout_blake3: Option<String>,
-    /// Mean of the label over the training people.
     pub label_mean: f64,
-    /// Its spread.
     pub label_spread: f64,
-    /// Hash of the split.
     pub split_blake3: String,
     /// BLAKE3 of the ids of the people it was fitted on.
     pub train_people: BTreeSet<String>,
@@ -87,67 +81,49 @@ pub struct Member {
     pub closed_form: Option<FittedProbe>,
 }
 
-/// A head with all its members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedHead {
     format: String,
-    /// Version of the software.
     pub version: String,
-    /// What is predicted.
     pub target: String,
-    /// Number or classes.
     pub task: TargetKind,
     /// How frames become one vector; attention has its own.
     pub pooling: Pooling,
-    /// What stands on it.
     pub kind: HeadKind,
     /// Numbers the head reads of a scan.
     pub width: usize,
     /// Whether features are shifted and scaled first.
     pub transformed: [bool; 2],
-    /// Hash of the cohort it was fitted on.
     pub cohort_blake3: String,
     /// One for each seed.
     pub members: Vec<Member>,
-    /// BLAKE3 of the file of numbers.
     pub numbers_blake3: String,
 }
 
-/// What a head is of, besides its members.
-#[derive(Clone, Debug)]
-pub struct HeadFacts {
-    /// What is predicted.
-    pub target: String,
-    /// Number or classes.
-    pub task: TargetKind,
-    /// How frames become one vector.
-    pub pooling: Pooling,
-    /// What stands on it.
-    pub kind: HeadKind,
-    /// Numbers the head reads of a scan.
-    pub width: usize,
-    /// Hash of the cohort it was fitted on.
-    pub cohort_blake3: String,
-}
-
 impl FittedHead {
-    /// Puts members together.
-    pub fn new(facts: HeadFacts, members: Vec<Member>) -> Self {
-        let transform = members.first().map(|m| &m.transform);
+    /// One without members.
+    pub fn of(target: &Target, pooling: Pooling, kind: HeadKind, width: usize, cohort_blake3: String) -> Self {
         Self {
             format: FORMAT.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            target: facts.target,
-            task: facts.task,
-            pooling: facts.pooling,
-            kind: facts.kind,
-            width: facts.width,
-            transformed: [transform.is_some_and(|t| t.centre.is_some()), transform.is_some_and(|t| t.scale.is_some())],
-            cohort_blake3: facts.cohort_blake3,
-            members,
+            target: target.name.clone(),
+            task: target.kind.clone(),
+            pooling,
+            kind,
+            width,
+            transformed: [false; 2],
+            cohort_blake3,
+            members: vec![],
             numbers_blake3: String::new(),
         }
+    }
+
+    /// Puts members together.
+    pub fn with(self, members: Vec<Member>) -> Self {
+        let transform = members.first().map(|m| &m.transform);
+        let transformed = [transform.is_some_and(|t| t.centre.is_some()), transform.is_some_and(|t| t.scale.is_some())];
+        Self { transformed, members, ..self }
     }
 
     /// Writes numbers, then the description.
@@ -167,14 +143,16 @@ impl FittedHead {
     fn write_numbers(&self, path: &Path) -> Result<(), EvalError> {
         let mut parameters = BTreeMap::new();
         for member in &self.members {
-            for (spec, values) in self.layout(member.seed).into_iter().zip(self.pieces(member)) {
-                parameters.insert(spec.name, Array { shape: spec.shape, values });
+            let transform = [&member.transform.centre, &member.transform.scale].into_iter().flatten().flatten();
+            let mut numbers = member.parameters.iter().chain(transform).copied();
+            for ParameterSpec { name, shape, .. } in self.layout(member.seed) {
+                let values = numbers.by_ref().take(shape[0]).collect();
+                parameters.insert(name, Array { shape, values });
             }
         }
         Ok(write_parameters(path, &self.table(), &Parameters(parameters))?)
     }
 
-    /// Reads and checks a head.
     pub fn read(folder: &Path) -> Result<Self, EvalError> {
         let path = folder.join(HEAD_FILE);
         let bytes = durable::read(&path)?;
@@ -183,10 +161,8 @@ impl FittedHead {
         if head.format != FORMAT {
             return Err(EvalError::refused(&path, FORMAT, &head.format));
         }
-        if let TargetKind::Classification { classes } = &head.task
-            && classes.len() < 2
-        {
-            return Err(EvalError::refused(&path, "at least two classes", classes.len()));
+        if head.task != TargetKind::Regression && head.task.classes().len() < 2 {
+            return Err(EvalError::refused(&path, "at least two classes", head.task.classes().len()));
         }
         if head.members.is_empty() {
             return Err(EvalError::refused(&path, "at least one member", "none"));
@@ -272,18 +248,6 @@ impl FittedHead {
         layout
     }
 
-    fn pieces(&self, member: &Member) -> Vec<Vec<f32>> {
-        let outputs = self.linear().outputs;
-        let (weight, rest) = member.parameters.split_at(outputs * self.width);
-        let (bias, query) = rest.split_at(outputs);
-        let mut pieces = vec![weight.to_vec(), bias.to_vec()];
-        if self.kind == HeadKind::Attention {
-            pieces.push(query.to_vec());
-        }
-        pieces.extend([&member.transform.centre, &member.transform.scale].into_iter().flatten().cloned());
-        pieces
-    }
-
     fn table(&self) -> Vec<ParameterSpec> {
         self.members.iter().flat_map(|member| self.layout(member.seed)).collect()
     }
@@ -306,7 +270,6 @@ pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> Vec<f64> {
     fit.predict(&row, &[0])
 }
 
-/// The mean of rows of one length.
 pub fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
     let n = rows.len() as f64;
     let mut mean = vec![0.0; rows.first().map_or(0, Vec::len)];
@@ -361,7 +324,6 @@ impl Member {
         }
     }
 
-    /// Units of the label.
     pub fn units(&self) -> LabelScale {
         LabelScale { mean: self.label_mean, spread: self.label_spread }
     }

@@ -52,17 +52,14 @@ impl WorkFolder {
         Ok(opened.unwrap_or_else(|| Self { path: path.to_path_buf(), _lock: None }))
     }
 
-    /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path below it.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Writes a value as JSON.
     pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), EvalError> {
         Ok(durable::write_json(&self.join(name), value)?)
     }

@@ -1,19 +1,17 @@
 //! What stands on top of frozen features: a linear map, or a learned query over the frames followed by one. Plain
 //! loops with hand-written gradients; parameters are one flat vector, so one optimiser serves both.
 
+use crate::product::{add_scaled, dot};
 use bdo_data::random::stream;
 use bdo_model::control::ControlSequence;
 use rand_chacha::rand_core::Rng;
 
 /// A head that can be trained: one output a scan, or one for each class.
 pub trait Head: Sync {
-    /// What it reads of a scan.
     type Input: ?Sized + Sync;
-    /// Number of parameters.
     fn parameters(&self) -> usize;
     /// Fresh parameters, a function of the seed.
     fn start(&self, seed: u64) -> Vec<f64>;
-    /// The outputs for one scan.
     fn outputs(&self, parameters: &[f64], input: &Self::Input) -> Vec<f64>;
     /// Adds the gradient of the outputs, weighted by `slopes(outputs)`, to `gradient`; returns the outputs.
     fn add_gradient(
@@ -139,9 +137,9 @@ impl Head for AttentionHead {
         let (mut by_pooled, mut along) = (vec![0.0; d], 0.0);
         let parts = self.linear.weights(parameters).zip(slopes(&attended.outputs)).zip(&attended.outputs);
         for ((((row, bias), slope), output), (g, b)) in parts.zip(rows.chunks_exact_mut(d).zip(biases)) {
-            g.iter_mut().zip(&attended.pooled).for_each(|(g, x)| *g += slope * x);
+            add_scaled(g, slope, &attended.pooled);
             *b += slope;
-            by_pooled.iter_mut().zip(row).for_each(|(p, w)| *p += slope * w);
+            add_scaled(&mut by_pooled, slope, row);
             along += slope * (output - bias);
         }
         // Through the softmax: weight times what the frame says more than the pooled vector does.
@@ -150,25 +148,6 @@ impl Head for AttentionHead {
             add_scaled(query, scale * weight * (dot(&by_pooled, row) - along), row);
         }
         attended.outputs
-    }
-}
-
-/// Eight running sums, which the compiler keeps in vector registers.
-fn dot(weights: &[f64], values: &[f32]) -> f64 {
-    let mut sums = [0.0f64; 8];
-    let (mut w, mut v) = (weights.chunks_exact(8), values.chunks_exact(8));
-    for (w, v) in (&mut w).zip(&mut v) {
-        for ((sum, w), v) in sums.iter_mut().zip(w).zip(v) {
-            *sum += w * f64::from(*v);
-        }
-    }
-    let rest: f64 = w.remainder().iter().zip(v.remainder()).map(|(w, v)| w * f64::from(*v)).sum();
-    sums.iter().sum::<f64>() + rest
-}
-
-fn add_scaled(sum: &mut [f64], factor: f64, values: &[f32]) {
-    for (s, v) in sum.iter_mut().zip(values) {
-        *s += factor * f64::from(*v);
     }
 }
 

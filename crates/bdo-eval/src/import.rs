@@ -14,15 +14,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A table as it is in its file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredTable {
-    /// Rows, numbers and origin.
-    pub table: FeatureTable,
-    /// The column `trust`, where the file has one.
-    pub trust: Option<Vec<String>>,
-}
-
 /// Parts of one whole, found by different processes, in their order. Every part must be there once.
 pub fn in_order<T>(parts: Vec<(PathBuf, Shard, T)>) -> Result<Vec<T>, EvalError> {
     let of = parts.first().map_or(0, |(_, shard, _)| shard.of);
@@ -47,8 +38,7 @@ pub fn in_order<T>(parts: Vec<(PathBuf, Shard, T)>) -> Result<Vec<T>, EvalError>
     Ok(whole)
 }
 
-impl StoredTable {
-    /// Reads a table of any of the formats.
+impl FeatureTable {
     pub fn read(path: &Path) -> Result<Self, EvalError> {
         match TableFormat::of(path)? {
             TableFormat::Parquet => of_parquet(path),
@@ -62,39 +52,32 @@ impl StoredTable {
         let mut parts = Vec::new();
         let mut expected: Option<(PathBuf, TableOrigin, usize, bool)> = None;
         for path in paths {
-            let mut stored = Self::read(path)?;
+            let mut part = Self::read(path)?;
             let missing = || EvalError::refused(path, "a part made with --shard", "a whole table");
-            let origin = stored.table.origin.as_mut().ok_or_else(missing)?;
+            let origin = part.origin.as_mut().ok_or_else(missing)?;
             let shard = origin.shard.take().ok_or_else(missing)?;
-            let key = (origin.clone(), stored.table.features.width(), stored.trust.is_some());
+            let key = (origin.clone(), part.features.width(), part.trust.is_some());
             let (first, origin, width, trust) =
                 expected.get_or_insert_with(|| (path.clone(), key.0.clone(), key.1, key.2));
             if (&*origin, *width, *trust) != (&key.0, key.1, key.2) {
                 let expected = format!("a part of the same table as {}", first.display());
                 return Err(EvalError::refused(path, expected, "one of another model, cohort, pooling or version"));
             }
-            parts.push((path.clone(), shard, stored));
+            parts.push((path.clone(), shard, part));
         }
         let (mut rows, mut values, mut trust) = (Vec::new(), Vec::new(), Vec::new());
         for part in in_order(parts)? {
-            rows.extend(part.table.rows);
-            values.extend_from_slice(part.table.features.values());
+            rows.extend(part.rows);
+            values.extend_from_slice(part.features.values());
             trust.extend(part.trust.unwrap_or_default());
         }
         let (_, origin, width, with_trust) = expected.unwrap_or_else(|| unreachable!("a merge has at least one part"));
         let features = Features::new(rows.len(), width, values)?;
-        let table = FeatureTable { rows, features, origin: Some(origin), passed_over: vec![] };
-        Ok(Self { table, trust: with_trust.then_some(trust) })
-    }
-
-    /// Writes the table.
-    pub fn write(&self, path: &Path) -> Result<(), EvalError> {
-        let trust: Option<Vec<&str>> = self.trust.as_ref().map(|names| names.iter().map(String::as_str).collect());
-        self.table.write_with(path, trust.as_deref())
+        Ok(Self { rows, features, origin: Some(origin), passed_over: vec![], trust: with_trust.then_some(trust) })
     }
 }
 
-fn of_parquet(path: &Path) -> Result<StoredTable, EvalError> {
+fn of_parquet(path: &Path) -> Result<FeatureTable, EvalError> {
     let parquet = |source| EvalError::Parquet { path: path.to_path_buf(), source };
     let file = File::open(path).in_file("read", path)?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(parquet)?;
@@ -152,13 +135,13 @@ impl StoredRows {
         Some(())
     }
 
-    fn table(self, path: &Path, origin: Option<TableOrigin>) -> Result<StoredTable, EvalError> {
+    fn table(self, path: &Path, origin: Option<TableOrigin>) -> Result<FeatureTable, EvalError> {
         let Self { rows, width, values, trust } = self;
         let features = Features::new(rows.len(), width, values)?;
         if trust.as_ref().is_some_and(|names| names.len() != rows.len()) {
             return Err(EvalError::refused(path, "one value of trust per row", "another number"));
         }
-        Ok(StoredTable { table: FeatureTable { rows, features, origin, passed_over: vec![] }, trust })
+        Ok(FeatureTable { rows, features, origin, passed_over: vec![], trust })
     }
 }
 
@@ -189,7 +172,7 @@ fn scan_row(cells: &[String]) -> Option<ScanRow> {
     Some(ScanRow { scan: scan.clone(), subject: subject.clone(), session })
 }
 
-fn of_tsv(path: &Path) -> Result<StoredTable, EvalError> {
+fn of_tsv(path: &Path) -> Result<FeatureTable, EvalError> {
     let origin = origin_beside(path)?;
     let (header, lines) = cells(path)?;
     let trust = header.last().is_some_and(|name| name == "trust");
@@ -206,7 +189,7 @@ fn of_tsv(path: &Path) -> Result<StoredTable, EvalError> {
     read.table(path, origin)
 }
 
-fn of_npy(path: &Path) -> Result<StoredTable, EvalError> {
+fn of_npy(path: &Path) -> Result<FeatureTable, EvalError> {
     let origin = origin_beside(path)?;
     let ids = path.with_extension("ids.tsv");
     let (header, lines) = cells(&ids)?;

@@ -34,7 +34,6 @@ pub fn normal_crps(mean: f64, sd: f64, truth: f64) -> f64 {
     sd * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * density - 1.0 / PI.sqrt())
 }
 
-/// Sums over predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IntervalTally {
     half_widths: [f64; 3],
@@ -46,16 +45,13 @@ pub struct IntervalTally {
     pit: [u64; PIT_BINS],
 }
 
-/// How spreads fared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IntervalScore {
-    /// Predictions scored.
     pub count: u64,
     /// Mean squared error of the means.
     pub mse: f64,
     /// Share of truths inside the bands of 50, 80 and 95 %.
     pub coverage: [f64; 3],
-    /// Mean width of the bands.
     pub width: [f64; 3],
     /// Mean score of the normal predictions.
     pub crps: f64,
@@ -77,7 +73,6 @@ impl IntervalTally {
         }
     }
 
-    /// Adds one prediction.
     pub fn add(&mut self, mean: f64, sd: f64, truth: f64) {
         self.count += 1;
         self.squared_error += (truth - mean) * (truth - mean);
@@ -90,19 +85,6 @@ impl IntervalTally {
         self.pit[((place * PIT_BINS as f64) as usize).min(PIT_BINS - 1)] += 1;
     }
 
-    /// Adds what another tally with the same bands has seen.
-    pub fn join(&mut self, other: &Self) {
-        self.count += other.count;
-        self.squared_error += other.squared_error;
-        self.crps += other.crps;
-        for level in 0..3 {
-            self.covered[level] += other.covered[level];
-            self.width[level] += other.width[level];
-        }
-        self.pit.iter_mut().zip(&other.pit).for_each(|(sum, more)| *sum += more);
-    }
-
-    /// The shares and means.
     pub fn score(&self) -> IntervalScore {
         let n = self.count.max(1) as f64;
         IntervalScore {

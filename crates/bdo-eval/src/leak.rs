@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 pub struct LeakReport {
     /// People who are fitted (or selected) on and tested.
     pub people: Vec<String>,
-    /// Families with members on both sides.
     pub families: Vec<String>,
     /// Scans with the same content, fitted on first, tested second.
     pub duplicates: Vec<(String, String)>,
@@ -26,7 +25,6 @@ pub struct LeakReport {
      out of the cohort"
 )]
 pub struct LeakError {
-    /// What was found.
     pub found: String,
 }
 
@@ -39,7 +37,6 @@ impl LeakReport {
         Self::between(&fitted, &tested, division)
     }
 
-    /// Compares two lists of people.
     pub fn between(fitted: &[&str], tested: &[&str], division: &Division<'_>) -> Self {
         let (fitted, tested): (BTreeSet<&str>, BTreeSet<&str>) =
             (fitted.iter().copied().collect(), tested.iter().copied().collect());

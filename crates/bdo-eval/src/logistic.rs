@@ -18,7 +18,6 @@ pub struct LogisticFit {
     pub weights: Vec<f64>,
 }
 
-/// How exactly a fit is solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exactness {
     /// Until the objective is known to about 1e-5 of itself: enough to rank penalties.
@@ -27,7 +26,6 @@ pub enum Exactness {
     Final,
 }
 
-/// The rows and classes to fit on.
 pub struct LogisticProblem<'a> {
     design: &'a Coordinates,
     rows: Vec<usize>,
@@ -106,7 +104,6 @@ impl<'a> LogisticProblem<'a> {
         State { objective, gradient, probabilities }
     }
 
-    /// Product of the Hessian with a direction.
     fn hessian_product(&self, state: &State, penalty: f64, direction: &[f64]) -> Vec<f64> {
         let (width, rank) = (self.width(), self.design.rank());
         let mut out = vec![0.0; direction.len()];

@@ -6,8 +6,8 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use serde::{Deserialize, Serialize};
 
-use crate::design::DesignError;
-use crate::features::FeatureError;
+use crate::error::EvalError;
+use crate::metric::Metrics;
 use bdo_data::target::Target;
 
 /// Who a closed-form method is fitted on. Its penalty is always chosen inside these people.
@@ -24,13 +24,9 @@ pub enum FitOn {
 /// One prediction problem: a label, and who may be fitted on and who is tested.
 #[derive(Debug, Clone, Copy)]
 pub struct Task<'a> {
-    /// The scans and people.
     pub cohort: &'a Cohort,
-    /// Who is who.
     pub split: &'a Split,
-    /// What is predicted.
     pub target: &'a Target,
-    /// Seed of whatever a method draws.
     pub seed: u64,
     /// Who closed-form methods are fitted on.
     pub fit_on: FitOn,
@@ -42,12 +38,18 @@ impl Task<'_> {
         let selects = self.fit_on == FitOn::TrainAndValidation && self.split.validation.contains(subject);
         self.split.train.contains(subject) || selects
     }
+
+    /// Scores predictions of test people; none without any.
+    pub fn score(&self, predictions: &[Prediction]) -> Option<Metrics> {
+        let truth: Vec<f64> = predictions.iter().map(|p| p.truth).collect();
+        let said: Vec<f64> = predictions.iter().flat_map(|p| p.predicted.iter().copied()).collect();
+        Metrics::of(self.target.classes().unwrap_or(0), &truth, &said, self.target.scale(&self.split.train).spread)
+    }
 }
 
 /// What is said of one test person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// The person.
     pub subject: String,
     /// The number, or the position of the class.
     pub truth: f64,
@@ -67,36 +69,16 @@ impl Prediction {
 pub struct Outcome {
     /// One entry a test person; of several scans the mean.
     pub predictions: Vec<Prediction>,
-    /// Numbers fitted with the labels.
     pub parameters: usize,
     /// BLAKE3 of what was fitted on.
     pub fitted_on_blake3: String,
     /// Choices that were made on the way (the penalty, the epoch).
     pub chosen: BTreeMap<String, f64>,
-    /// What a reader of the table must know.
     pub flags: Vec<String>,
-}
-
-/// Why a method has no result.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum MethodError {
-    #[error(transparent)]
-    Features(#[from] FeatureError),
-    #[error(transparent)]
-    Design(#[from] DesignError),
-    /// Nobody to fit on, or nobody to test.
-    #[error("expected people {what}, found none with features and a value")]
-    Nobody { what: &'static str },
-    #[error(transparent)]
-    Combat(#[from] crate::combat::CombatError),
-    #[error(transparent)]
-    Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Anything that can be a row of the table.
 pub trait Method: Sync + Send {
-    /// The name of the row.
     fn name(&self) -> &str;
 
     /// Everything besides cohort, split and seed that decides the result (settings, the hash of a model): a stored result is
@@ -124,7 +106,7 @@ pub trait Method: Sync + Send {
     }
 
     /// Fits on the task's training people and predicts its test people.
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError>;
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError>;
 }
 
 /// The mean over each person's rows, people in order of their name; rows are `width` numbers each.

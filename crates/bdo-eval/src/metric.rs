@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Bins of confidence in the calibration error.
 const CALIBRATION_BINS: usize = 10;
 
-/// Scores of predicted numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RegressionMetrics {
     /// Mean squared error, in squared spreads of the training labels.
@@ -18,7 +17,6 @@ pub struct RegressionMetrics {
     pub r2: Option<f64>,
 }
 
-/// Scores of predicted classes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClassificationMetrics {
     /// Share of people whose most probable class is theirs.
@@ -38,17 +36,24 @@ pub struct ClassificationMetrics {
     pub log_loss: f64,
 }
 
-/// Scores of one kind of prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Metrics {
-    /// Of numbers.
     Regression(RegressionMetrics),
-    /// Of classes.
     Classification(ClassificationMetrics),
 }
 
 impl Metrics {
+    /// Scores what is said of people, person after person: a number in units of the label, or the probabilities of all
+    /// classes. `spread` is that of the training labels. None without people.
+    pub fn of(classes: usize, truth: &[f64], said: &[f64], spread: f64) -> Option<Self> {
+        if classes == 0 {
+            return regression(truth, said, spread).map(Self::Regression);
+        }
+        let codes: Vec<usize> = truth.iter().map(|y| *y as usize).collect();
+        classification(&codes, said, classes).map(Self::Classification)
+    }
+
     /// Every score with its name, in the order tables show them.
     pub fn named(&self) -> Vec<(&'static str, Option<f64>)> {
         match self {
@@ -65,7 +70,6 @@ impl Metrics {
         }
     }
 
-    /// One score by name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.named().into_iter().find(|(n, _)| *n == name).and_then(|(_, value)| value)
     }

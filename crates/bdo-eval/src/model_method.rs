@@ -3,12 +3,11 @@
 use crate::error::EvalError;
 use crate::features::FeatureTable;
 use crate::finetune::tuned::{HeadShape, count, head_table, tuned_table};
-use crate::finetune::{TuneObserver, TuneSettings, TuneWork, asked};
+use crate::finetune::{TuneSettings, TuneWork, Unwatched, asked};
 use crate::folder::WorkFolder;
-use crate::method::{Method, MethodError, Outcome, Task};
+use crate::method::{Method, Outcome, Task};
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
-use bdo_data::cohort::Observer;
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_train::ranks::Alone;
 use std::collections::BTreeMap;
@@ -40,8 +39,8 @@ impl Method for GridProbe {
         format!("probe/1 {} {settings}", self.table.origin_blake3())
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        let (found, member) = probe_features(&self.table, task.target, task.split, &self.settings).map_err(other)?;
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
+        let (found, member) = probe_features(&self.table, task.target, task.split, &self.settings)?;
         let fitted_on = format!("{} {}", self.table.origin_blake3(), task.split.blake3);
         let fitted_on_blake3 = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(found, member.parameters.len(), fitted_on_blake3))
@@ -86,6 +85,7 @@ impl FineTuning {
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();
         let place = self.folder.join(format!("{}-{}", &task.split.blake3[..16], &label[..8]));
         let folder = WorkFolder::open(&place, &asked(&frozen, task.cohort, task.target, &self.settings)?)?;
+        // A comparison shows its own progress; a kill costs at most an epoch.
         let (found, _) = work.tune(&folder, task.split, &Alone, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
         let config = frozen.model.config();
@@ -106,17 +106,10 @@ impl Method for FineTuning {
         format!("finetune/2 {} {settings}", self.model_blake3)
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
-        self.tune(task).map_err(other)
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
+        self.tune(task)
     }
 }
-
-/// A comparison shows its own progress; a kill costs at most an epoch.
-struct Unwatched;
-
-impl Observer for Unwatched {}
-
-impl TuneObserver for Unwatched {}
 
 /// What one seed found, in the words of a comparison.
 pub fn shared_outcome(found: SeedOutcome, parameters: usize, fitted_on_blake3: String) -> Outcome {
@@ -125,8 +118,4 @@ pub fn shared_outcome(found: SeedOutcome, parameters: usize, fitted_on_blake3: S
         point.filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect();
     chosen.extend(found.chosen.get("epoch").and_then(serde_json::Value::as_f64).map(|e| ("epoch".to_owned(), e)));
     Outcome { predictions: found.predictions, parameters, fitted_on_blake3, chosen, flags: Vec::new() }
-}
-
-fn other(error: EvalError) -> MethodError {
-    MethodError::Other(Box::new(error))
 }

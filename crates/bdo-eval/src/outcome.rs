@@ -6,21 +6,22 @@ use crate::folder::WorkFolder;
 use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::part::Parts;
-use crate::predict::{PeopleScore, Trusting};
+use crate::predict::{PeopleScore, Trusting, predict};
 use crate::score::{FEW_PEOPLE, Summary, score_rows, summarise};
+use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::{LabelScale, TargetKind};
-use bdo_model::weights::KnownPeople;
+use bdo_data::target::{LabelScale, Target, TargetKind};
+use bdo_model::familiarity::Familiarity;
+use bdo_model::frozen::FrozenModel;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// A model on a labelled cohort, and where results go.
 #[derive(Clone, Debug)]
 pub struct HeadRequest<S> {
-    /// The model directory.
     pub model: PathBuf,
-    /// The cohort.
     pub data: PathBuf,
     /// Further people, scored with what was fitted.
     pub test_data: Option<PathBuf>,
@@ -28,24 +29,20 @@ pub struct HeadRequest<S> {
     pub out: PathBuf,
     /// What is taken for granted about the cohort.
     pub trusting: Trusting,
-    /// The settings.
     pub settings: S,
 }
 
 /// Refuses to repeat a seed, or to have none.
 pub(crate) fn check_seeds(seeds: &[u64]) -> Result<(), EvalError> {
     if seeds.is_empty() || seeds.iter().enumerate().any(|(i, s)| seeds[..i].contains(s)) {
-        return Err(EvalError::setting("seeds", "at least one, each once", format!("{seeds:?}")));
+        return Err(EvalError::named("seeds", "at least one, each once", format!("{seeds:?}")));
     }
     Ok(())
 }
 
-/// One seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeedOutcome {
-    /// The seed.
     pub seed: u64,
-    /// Hash of its split.
     pub split_blake3: String,
     /// Training, validation and test people with features.
     pub people: [usize; 3],
@@ -57,7 +54,6 @@ pub struct SeedOutcome {
     pub test: Metrics,
     /// Every configuration with its validation scores.
     pub tried: serde_json::Value,
-    /// Predictions for the test people.
     #[serde(skip)]
     pub predictions: Vec<Prediction>,
 }
@@ -88,7 +84,6 @@ impl SeedOutcome {
 /// Further people, scored with the fitted head.
 #[derive(Clone, Debug, Serialize)]
 pub struct TestData {
-    /// Where they are.
     pub cohort: PathBuf,
     /// Hash of all that cohort holds.
     pub cohort_blake3: String,
@@ -98,7 +93,6 @@ pub struct TestData {
     pub seen_by_model: usize,
     /// Scores, if anybody has a label.
     pub score: Option<PeopleScore>,
-    /// Predictions as a table.
     #[serde(skip)]
     pub tsv: String,
 }
@@ -106,15 +100,10 @@ pub struct TestData {
 /// `result.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeadResult {
-    /// Version of the software.
     pub version: String,
-    /// What was done.
     pub verb: &'static str,
-    /// The settings.
     pub settings: serde_json::Value,
-    /// Number or classes.
     pub task: TargetKind,
-    /// Hash of the cohort.
     pub cohort_blake3: String,
     /// Hashes of the models, one a seed.
     pub model_blake3: Vec<String>,
@@ -124,36 +113,83 @@ pub struct HeadResult {
     pub summary: Vec<Summary>,
     /// Test people, over all seeds, that the model was pre-trained on.
     pub pretrained_test_people: usize,
-    /// Further people.
     pub test_data: Option<TestData>,
 }
 
-impl HeadResult {
-    pub(crate) fn new(
-        verb: &'static str,
-        head: &FittedHead,
-        seeds: Vec<SeedOutcome>,
-        test_data: Option<TestData>,
-        pretrained: &KnownPeople,
-        settings: &impl Serialize,
-    ) -> Self {
-        let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
-        let tested: std::collections::BTreeSet<&str> =
-            seeds.iter().flat_map(|s| &s.predictions).map(|p| p.subject.as_str()).collect();
-        Self {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            verb,
-            settings: serde_json::json!(settings),
-            task: head.task.clone(),
-            cohort_blake3: head.cohort_blake3.clone(),
-            model_blake3: head.members.iter().map(|m| m.model_blake3.clone()).collect(),
-            summary: summarise(&scores),
-            pretrained_test_people: tested.into_iter().filter(|person| pretrained.is_trained(person)).count(),
-            seeds,
-            test_data,
-        }
-    }
+/// Leaves the fitted head, the scans it knows and the result in the folder, with scores of further people. `models` are the
+/// pre-trained one and that of the first member.
+pub(crate) fn finish<S: Serialize>(
+    verb: &'static str,
+    request: &HeadRequest<S>,
+    folder: &WorkFolder,
+    (mut head, seeds): (FittedHead, Vec<SeedOutcome>),
+    models: [&FrozenModel; 2],
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<HeadResult, EvalError> {
+    head.write(folder.path())?;
+    remember_people(folder, &head, models[1], cohort, observer)?;
+    let further = request.test_data.as_ref().map(|path| score_further(folder, &head, path, request.trusting, observer));
+    let test_data = further.transpose()?;
+    let pretrained = models[0].people.known_in(cohort);
+    let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
+    let tested: BTreeSet<&str> = seeds.iter().flat_map(|s| &s.predictions).map(|p| p.subject.as_str()).collect();
+    let result = HeadResult {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        verb,
+        settings: serde_json::json!(request.settings),
+        task: head.task,
+        cohort_blake3: head.cohort_blake3,
+        model_blake3: head.members.into_iter().map(|m| m.model_blake3).collect(),
+        summary: summarise(&scores),
+        pretrained_test_people: tested.into_iter().filter(|person| pretrained.is_trained(person)).count(),
+        seeds,
+        test_data,
+    };
+    result.write(folder)?;
+    Ok(result)
+}
 
+/// Leaves in the folder which scans are familiar to a head: those of the people its first member was fitted on.
+fn remember_people(
+    folder: &WorkFolder,
+    head: &FittedHead,
+    frozen: &FrozenModel,
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<(), EvalError> {
+    let fitted_on = head.members[0].people().known_in(cohort);
+    let (training, others): (Vec<usize>, Vec<usize>) =
+        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
+    match Familiarity::of_cohort(frozen, cohort, &training, &others, observer)? {
+        Some(found) => Ok(found.write(folder.path(), &frozen.blake3)?),
+        None => Ok(()),
+    }
+}
+
+/// Scores further people with the head that was just fitted.
+fn score_further(
+    folder: &WorkFolder,
+    head: &FittedHead,
+    data: &Path,
+    trusting: Trusting,
+    observer: &dyn Observer,
+) -> Result<TestData, EvalError> {
+    let cohort = Cohort::open(data)?;
+    let predictions = predict(folder.path(), head, &cohort, trusting, observer)?;
+    let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
+    let (seen_by_head, seen_by_model) = predictions.seen();
+    Ok(TestData {
+        cohort: data.to_path_buf(),
+        cohort_blake3: cohort.content_blake3()?,
+        seen_by_head,
+        seen_by_model,
+        score: predictions.score(head, &target),
+        tsv: predictions.to_tsv(head, None),
+    })
+}
+
+impl HeadResult {
     /// Writes `predictions.tsv`, `table.md`, those of further people, and `result.json` last.
     pub(crate) fn write(&self, folder: &WorkFolder) -> Result<(), EvalError> {
         let seeds = self.seeds.iter().map(|seed| (seed.seed, seed.predictions.as_slice()));

@@ -6,8 +6,6 @@ use crate::fit::{Examples, Loss};
 use crate::fitted::mean_of;
 use crate::head::Head;
 use crate::method::Prediction;
-use crate::metric::Metrics;
-use crate::score::score_rows;
 use bdo_data::division::Split;
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use std::collections::BTreeMap;
@@ -15,11 +13,9 @@ use std::collections::BTreeMap;
 /// People with at least one scan and a label, sorted by name.
 #[derive(Debug)]
 pub struct Part<'a, I: ?Sized> {
-    /// Who.
     pub people: Vec<String>,
     /// Numbers in units of the label, or positions of classes; one a person.
     pub labels: Vec<f64>,
-    /// The scans of each person.
     pub scans: Vec<Vec<&'a I>>,
 }
 
@@ -81,8 +77,10 @@ impl<'a, I: ?Sized> Part<'a, I> {
 
     /// Refuses a part that cannot be fitted or scored: nobody, or one class only.
     pub fn check(&self, target: &Target, seed: u64, part: &'static str) -> Result<(), EvalError> {
-        let refuse =
-            |expected, found: String| Err(EvalError::Part { target: target.name.clone(), seed, part, expected, found });
+        let refuse = |expected: &str, found: String| {
+            let name = format!("target {:?}, seed {seed}", target.name);
+            Err(EvalError::named(name, format!("{expected} among the {part} people with features"), found))
+        };
         if self.people.is_empty() {
             return refuse("at least one person", "none".to_owned());
         }
@@ -129,10 +127,5 @@ impl<'a, I: ?Sized> Part<'a, I> {
             predicted: said.clone(),
         };
         self.people.iter().zip(&self.labels).zip(said).map(one).collect()
-    }
-
-    /// Scores what is said of each person.
-    pub fn score(&self, task: &TargetKind, said: &[Vec<f64>], units: LabelScale) -> Metrics {
-        score_rows(task, said, &self.labels, units)
     }
 }

@@ -9,7 +9,7 @@ use crate::score::{Summary, score_rows, summarise};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_model::control::{Encoded, encode_cohort};
-use bdo_model::familiarity::{Familiarity, ScanFacts, Trust, Verdict};
+use bdo_model::familiarity::{Familiarity, ScanFacts, Verdict};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use serde::Serialize;
@@ -19,7 +19,6 @@ use std::path::Path;
 /// What a head says of one scan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScanPrediction {
-    /// The scan.
     pub row: ScanRow,
     /// What each member says: the label, or the probabilities of all classes.
     pub members: Vec<Vec<f64>>,
@@ -32,7 +31,6 @@ pub struct ScanPrediction {
 }
 
 impl ScanPrediction {
-    /// Mean over the members.
     pub fn mean(&self) -> Vec<f64> {
         mean_of(&self.members)
     }
@@ -43,7 +41,6 @@ impl ScanPrediction {
     }
 }
 
-/// All scans of a cohort.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictions {
     /// In the order of the cohort.
@@ -114,11 +111,11 @@ pub fn predict(
                 verdicts[i] = verdict;
             }
         };
-        let spoken = predict_scans(&frozen, head, &members, cohort, &scans, observer, judge)?;
-        for (i, values) in spoken.said {
+        let spoken;
+        (spoken, passed_over) = predict_scans(&frozen, head, &members, cohort, &scans, observer, judge)?;
+        for (i, values) in spoken {
             members.iter().zip(values).for_each(|(&m, value)| said[i][m] = value);
         }
-        passed_over = spoken.passed_over;
     }
     let mut fitted_on = TrainingPeople { by_id: trusting.same_people, ..TrainingPeople::default() };
     for people in head.members.iter().map(Member::people) {
@@ -164,15 +161,7 @@ fn is_of(frozen: &FrozenModel, head: &FittedHead, member: usize) -> Result<(), E
     Ok(())
 }
 
-/// What members of one model say of some scans.
-pub(crate) struct Spoken {
-    /// Number of the scan and what each member says.
-    pub(crate) said: Vec<(usize, Vec<Vec<f64>>)>,
-    /// Scans without a usable region.
-    pub(crate) passed_over: Vec<usize>,
-}
-
-/// Asks the members that share a model.
+/// Asks the members that share a model: number of each scan and what each member says, and scans without a usable region.
 pub(crate) fn predict_scans(
     frozen: &FrozenModel,
     head: &FittedHead,
@@ -181,13 +170,13 @@ pub(crate) fn predict_scans(
     scans: &[usize],
     observer: &dyn Observer,
     mut look: impl FnMut(usize, &Encoded<'_>),
-) -> Result<Spoken, EvalError> {
+) -> Result<(Vec<(usize, Vec<Vec<f64>>)>, Vec<usize>), EvalError> {
     let mut said = Vec::with_capacity(scans.len());
     let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
         look(i, &encoded);
         said.push((i, members.iter().map(|&m| head.say(&head.members[m], &encoded)).collect()));
     })?;
-    Ok(Spoken { said, passed_over })
+    Ok((said, passed_over))
 }
 
 impl Predictions {
@@ -241,16 +230,6 @@ impl Predictions {
             out.push_str(&format!("\t{seen}\t{trust}\t{reasons}\n"));
         }
         out
-    }
-
-    /// Scans that are not like those the head was fitted on.
-    pub fn outside(&self) -> Vec<&ScanPrediction> {
-        self.scans.iter().filter(|s| s.verdict.as_ref().is_some_and(|v| v.trust == Trust::Outside)).collect()
-    }
-
-    /// Whether it is known what the head was fitted on.
-    pub fn is_judged(&self) -> bool {
-        self.scans.iter().any(|scan| scan.verdict.is_some())
     }
 
     /// People whom a member was fitted on, and people the model was pre-trained on.
@@ -340,7 +319,6 @@ pub struct PeopleScore {
     pub people: usize,
     /// Each member by itself.
     pub members: Vec<Metrics>,
-    /// Over the members.
     pub summary: Vec<Summary>,
     /// The mean of the members' predictions.
     pub together: Metrics,

@@ -5,20 +5,18 @@ use crate::closed_form::{FittedProbe, Labels};
 use crate::error::EvalError;
 use crate::features::{FeatureTable, Features, ScanRow};
 use crate::fit::ProbePoint;
-use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, closed_form_says, mean_of};
+use crate::fitted::{FittedHead, HeadKind, Member, closed_form_says, mean_of};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, Head, LinearHead};
-use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, TestData, check_seeds};
+use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds, finish};
 use crate::part::{Part, Parts};
-use crate::predict::{Trusting, predict};
 use crate::score::score_rows;
-use crate::select::{Search, loss_of, widened};
+use crate::select::{loss_of, search, widened};
 use crate::transform::FittedTransform;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
-use bdo_data::target::{LabelScale, Target, TargetKind};
+use bdo_data::target::{LabelScale, Target};
 use bdo_model::control::{ControlSequence, encode_cohort};
-use bdo_model::familiarity::Familiarity;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use rayon::prelude::*;
@@ -31,19 +29,14 @@ pub(crate) const MODEL_FOLDER: &str = "model";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeSettings {
-    /// The label.
     pub target: String,
-    /// How frames become one vector.
     pub pooling: Pooling,
-    /// What stands on it.
     pub head: HeadKind,
     /// Whether features are z-scored by the training scans; the protocol takes them raw.
     pub standardise: bool,
     /// Seeds of splits and heads.
     pub seeds: Vec<u64>,
-    /// Epochs of every configuration.
     pub epochs: usize,
-    /// Configurations.
     pub grid: Vec<ProbePoint>,
 }
 
@@ -63,7 +56,7 @@ impl ProbeSettings {
 
     fn check(&self) -> Result<(), EvalError> {
         check_seeds(&self.seeds)?;
-        let refuse = |name, expected, found: &str| Err(EvalError::setting(name, expected, found));
+        let refuse = |name, expected, found: &str| Err(EvalError::named(name, expected, found));
         if self.epochs == 0 || self.grid.is_empty() || self.grid.iter().any(|p| p.batch_size == 0) {
             return refuse("epochs, grid and batch size", "at least 1", "0");
         }
@@ -91,14 +84,13 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
     let folder = WorkFolder::open(&request.out, &asked)?;
     folder.write_json("splits.json", &manifest)?;
     let found: Vec<(SeedOutcome, Member)> = match settings.head {
-        HeadKind::Linear => {
+        HeadKind::Linear | HeadKind::Ridge => {
             let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
-            let one = |split: &Split| probe_features(&table, &target, split, settings);
+            let one = |split: &Split| match settings.head {
+                HeadKind::Ridge => probe_closed_form(&table, &target, split),
+                _ => probe_features(&table, &target, split, settings),
+            };
             manifest.splits.iter().map(one).collect::<Result<_, _>>()?
-        }
-        HeadKind::Ridge => {
-            let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
-            manifest.splits.iter().map(|split| probe_closed_form(&table, &target, split)).collect::<Result<_, _>>()?
         }
         HeadKind::Attention => {
             let (rows, controls) = sequences(&frozen, &cohort, observer)?;
@@ -118,67 +110,12 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
         member.readout_blake3 = frozen.readout_blake3(settings.pooling);
         member.know_scans(&cohort);
     }
-    let facts = HeadFacts {
-        target: settings.target.clone(),
-        task: target.kind.clone(),
-        pooling: settings.pooling,
-        kind: settings.head,
-        width: match settings.head {
-            HeadKind::Linear | HeadKind::Ridge => frozen.feature_width(settings.pooling),
-            HeadKind::Attention => frozen.model.config().width,
-        },
-        cohort_blake3: manifest.cohort_blake3.clone(),
+    let width = match settings.head {
+        HeadKind::Linear | HeadKind::Ridge => frozen.feature_width(settings.pooling),
+        HeadKind::Attention => frozen.model.config().width,
     };
-    let mut head = FittedHead::new(facts, members);
-    head.write(folder.path())?;
-    remember_people(&folder, &head, &frozen, &cohort, observer)?;
-    let test_data = request
-        .test_data
-        .as_ref()
-        .map(|path| score_further(&folder, &head, path, request.trusting, observer))
-        .transpose()?;
-    let outcome = HeadResult::new("probe", &head, seeds, test_data, &frozen.people.known_in(&cohort), settings);
-    outcome.write(&folder)?;
-    Ok(outcome)
-}
-
-/// Leaves in the folder which scans are familiar to a head: those of the people its first member was fitted on.
-pub(crate) fn remember_people(
-    folder: &WorkFolder,
-    head: &FittedHead,
-    frozen: &FrozenModel,
-    cohort: &Cohort,
-    observer: &dyn Observer,
-) -> Result<(), EvalError> {
-    let fitted_on = head.members[0].people().known_in(cohort);
-    let (training, others): (Vec<usize>, Vec<usize>) =
-        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
-    match Familiarity::of_cohort(frozen, cohort, &training, &others, observer)? {
-        Some(found) => Ok(found.write(folder.path(), &frozen.blake3)?),
-        None => Ok(()),
-    }
-}
-
-/// Scores further people with the head that was just fitted.
-pub(crate) fn score_further(
-    folder: &WorkFolder,
-    head: &FittedHead,
-    data: &std::path::Path,
-    trusting: Trusting,
-    observer: &dyn Observer,
-) -> Result<TestData, EvalError> {
-    let cohort = Cohort::open(data)?;
-    let predictions = predict(folder.path(), head, &cohort, trusting, observer)?;
-    let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
-    let (seen_by_head, seen_by_model) = predictions.seen();
-    Ok(TestData {
-        cohort: data.to_path_buf(),
-        cohort_blake3: cohort.content_blake3()?,
-        seen_by_head,
-        seen_by_model,
-        score: predictions.score(head, &target),
-        tsv: predictions.to_tsv(head, None),
-    })
+    let head = FittedHead::of(&target, settings.pooling, settings.head, width, manifest.cohort_blake3.clone());
+    finish("probe", request, &folder, (head.with(members), seeds), [&frozen; 2], &cohort, observer)
 }
 
 /// One seed on a table of features: transform, grid and test.
@@ -207,21 +144,20 @@ fn probe_split<H: Head>(
     settings: &ProbeSettings,
     transform: FittedTransform,
 ) -> Result<(SeedOutcome, Member), EvalError> {
-    let seed = split.seed();
     let parts = Parts::of(rows, inputs, target, split)?;
     let units = LabelScale::fit(&target.kind, &parts.train.labels);
-    let search = Search { task: &target.kind, units, grid: &settings.grid, epochs: settings.epochs, seed };
-    let selected = search.run(head, &parts.train, &parts.validation);
+    let (tried, chosen, parameters) =
+        search(head, (&parts.train, &parts.validation), &target.kind, units, settings, split.seed());
     // From here on nothing is chosen any more.
-    let said = parts.test.predict(head, &widened(&selected.parameters), loss_of(&target.kind), units);
-    let chosen = selected.tried[selected.chosen].clone();
+    let said = parts.test.predict(head, &widened(&parameters), loss_of(&target.kind), units);
+    let chosen = &tried[chosen];
     let outcome = SeedOutcome {
         chosen: serde_json::json!(chosen),
-        tried: serde_json::json!(selected.tried),
+        tried: serde_json::json!(tried),
         ..SeedOutcome::of(split, &parts, chosen.validation, &target.kind, &said, units)
     };
     let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
-    Ok((outcome, Member { transform, parameters: selected.parameters, ..member }))
+    Ok((outcome, Member { transform, parameters, ..member }))
 }
 
 /// One seed in closed form: the penalty is chosen inside the training people, so validation people only report.
@@ -263,9 +199,9 @@ fn closed_form_fit(train: &Part<'_, [f32]>, target: &Target, seed: u64) -> Resul
     let rows: Vec<usize> = (0..labels.len()).collect();
     let features = Features::new(rows.len(), values.len() / rows.len(), values)?;
     let codes: Vec<usize> = labels.iter().map(|y| *y as usize).collect();
-    let labels = match &target.kind {
-        TargetKind::Regression => Labels::Number(&labels),
-        TargetKind::Classification { classes } => Labels::Class { codes: &codes, classes: classes.len() },
+    let labels = match target.classes() {
+        None => Labels::Number(&labels),
+        Some(classes) => Labels::Class { codes: &codes, classes },
     };
     Ok(FittedProbe::fit(&features, &rows, labels, &groups, seed)?)
 }

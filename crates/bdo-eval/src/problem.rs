@@ -3,20 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::closed_form::Labels;
+use crate::error::EvalError;
 use crate::features::ScanRow;
-use crate::method::{MethodError, Prediction, Task, mean_by_person};
+use crate::method::{Prediction, Task, mean_by_person};
 
 /// Rows of a table with their part in a task.
 pub(crate) struct Problem<'a> {
     task: &'a Task<'a>,
     subjects: Vec<&'a str>,
-    /// Rows that are fitted on.
     pub(crate) fitted: Vec<usize>,
     /// Rows of validation people, where they are not fitted on: what chooses between fits.
     pub(crate) choosing: Vec<usize>,
-    /// Rows that are tested.
     pub(crate) tested: Vec<usize>,
-    /// The person of each fitted row.
     pub(crate) groups: Vec<usize>,
     /// Class of each fitted row; empty for a number.
     codes: Vec<usize>,
@@ -25,8 +23,7 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    pub(crate) fn of(task: &'a Task<'a>, rows: &'a [ScanRow]) -> Result<Self, MethodError> {
-        let nobody = |what| MethodError::Nobody { what };
+    pub(crate) fn of(task: &'a Task<'a>, rows: &'a [ScanRow]) -> Result<Self, EvalError> {
         let subjects: Vec<&str> = rows.iter().map(|row| row.subject.as_str()).collect();
         let known = |i: &usize| task.target.value(subjects[*i]).is_some();
         let fitted: Vec<usize> = (0..rows.len()).filter(|i| task.fits(subjects[*i]) && known(i)).collect();
@@ -35,10 +32,10 @@ impl<'a> Problem<'a> {
         let tested: Vec<usize> =
             (0..rows.len()).filter(|i| task.split.test.contains(subjects[*i]) && known(i)).collect();
         if fitted.len() < 2 {
-            return Err(nobody("to fit on"));
+            return Err(EvalError::Nobody { what: "to fit on" });
         }
         if tested.is_empty() {
-            return Err(nobody("to test"));
+            return Err(EvalError::Nobody { what: "to test" });
         }
         let people: BTreeSet<&str> = fitted.iter().map(|i| subjects[*i]).collect();
         let numbers: BTreeMap<&str, usize> = people.into_iter().enumerate().map(|(k, s)| (s, k)).collect();

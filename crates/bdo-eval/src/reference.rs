@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::closed_form::FittedProbe;
 use crate::combat::{FittedCombat, UnseenSite};
 use crate::confound::Nuisance;
+use crate::error::EvalError;
 use crate::features::{FeatureTable, Features};
-use crate::method::{FitOn, Method, MethodError, Outcome, Task};
+use crate::method::{FitOn, Method, Outcome, Task};
 use crate::problem::{Problem, joined};
 
 /// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
@@ -46,7 +47,7 @@ impl ClosedForm {
         nuisance: &Nuisance,
         unseen: UnseenSite,
         task: &Task<'_>,
-    ) -> Result<FeatureTable, MethodError> {
+    ) -> Result<FeatureTable, EvalError> {
         let features = &self.table.features;
         let site = |i: usize| nuisance.site[i].as_deref().unwrap_or("unknown");
         let fitted: Vec<usize> = self.table.rows_of(|s| task.fits(s));
@@ -74,7 +75,7 @@ impl Method for ClosedForm {
         self.pretrained
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         match &self.harmonise {
             None => fitted_form(task, &self.table, self.pretrained),
             Some((nuisance, unseen)) => {
@@ -95,7 +96,6 @@ pub struct NoBrain {
 pub enum NoBrainKind {
     /// Mean framewise displacement.
     Motion,
-    /// Where the scan was acquired.
     Site,
     /// Age and sex, without the one that is predicted.
     AgeSex,
@@ -104,7 +104,6 @@ pub enum NoBrainKind {
 }
 
 impl NoBrain {
-    /// A method that knows so much.
     pub fn new(kind: NoBrainKind, nuisance: Arc<Nuisance>) -> Self {
         Self { kind, nuisance }
     }
@@ -124,7 +123,7 @@ impl Method for NoBrain {
         CLOSED_FORM.to_owned()
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let (table, absent) = match self.kind {
             NoBrainKind::Motion => (self.nuisance.motion_table()?, "head motion is not known: the majority"),
             NoBrainKind::Site => (self.nuisance.site_table()?, "there is one site only: the majority"),
@@ -142,12 +141,12 @@ impl Method for NoBrain {
 }
 
 /// Ridge or logistic regression on a table: fitted on the task's people, the mean over scans predicted for each test person.
-pub fn closed_form(task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, MethodError> {
+pub fn closed_form(task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, EvalError> {
     fitted_form(task, table, false)
 }
 
 /// The same; features of an encoder let validation people choose the penalty, whom it has not seen as it has the others.
-fn fitted_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, MethodError> {
+fn fitted_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, EvalError> {
     let problem = Problem::of(task, &table.rows)?;
     let probe = fitted_probe(&problem, task, table, pretrained)?;
     let (predictions, flags) = problem.answer(&probe.predict(&table.features, &problem.tested));
@@ -161,7 +160,7 @@ fn fitted_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Resul
 }
 
 /// The probe of features of an encoder, alone.
-pub(crate) fn probe_of_pretrained(task: &Task<'_>, table: &FeatureTable) -> Result<FittedProbe, MethodError> {
+pub(crate) fn probe_of_pretrained(task: &Task<'_>, table: &FeatureTable) -> Result<FittedProbe, EvalError> {
     fitted_probe(&Problem::of(task, &table.rows)?, task, table, true)
 }
 
@@ -170,7 +169,7 @@ fn fitted_probe(
     task: &Task<'_>,
     table: &FeatureTable,
     pretrained: bool,
-) -> Result<FittedProbe, MethodError> {
+) -> Result<FittedProbe, EvalError> {
     let (features, labels) = (&table.features, problem.labels());
     if pretrained && !problem.choosing.is_empty() {
         let loss = |probe: &FittedProbe| problem.loss(&probe.predict(features, &problem.choosing));
@@ -180,14 +179,14 @@ fn fitted_probe(
 }
 
 /// Class frequencies, or the mean, of the people fitted on.
-fn majority(task: &Task<'_>) -> Result<Outcome, MethodError> {
+fn majority(task: &Task<'_>) -> Result<Outcome, EvalError> {
     let mut fitted: Vec<&String> = task.split.train.subjects().iter().collect();
     if task.fit_on == FitOn::TrainAndValidation {
         fitted.extend(task.split.validation.subjects());
     }
     fitted.retain(|s| task.target.value(s).is_some());
     if fitted.is_empty() {
-        return Err(MethodError::Nobody { what: "to fit on" });
+        return Err(EvalError::Nobody { what: "to fit on" });
     }
     let n = fitted.len() as f64;
     let said: Vec<f64> = match task.target.classes() {

@@ -10,9 +10,7 @@ use crate::student::two_sided_p;
 /// An interval that holds the middle share of resampled scores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 

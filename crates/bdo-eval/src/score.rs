@@ -1,6 +1,6 @@
 //! How good predictions are: what selects among heads, and how seeds are summed up.
 
-use crate::metric::{Metrics, classification, regression};
+use crate::metric::Metrics;
 use crate::supervised::recipe::Selection;
 use crate::supervised::select::Score;
 use bdo_data::target::{LabelScale, TargetKind};
@@ -11,13 +11,7 @@ pub(crate) const FEW_PEOPLE: usize = 20;
 
 /// Scores what is said of at least one person: a number in units of the label, or the probabilities of all classes.
 pub fn score_rows(task: &TargetKind, said: &[Vec<f64>], labels: &[f64], units: LabelScale) -> Metrics {
-    let found = match task {
-        TargetKind::Regression => regression(labels, &said.concat(), units.spread).map(Metrics::Regression),
-        TargetKind::Classification { classes } => {
-            let codes: Vec<usize> = labels.iter().map(|y| *y as usize).collect();
-            classification(&codes, &said.concat(), classes.len()).map(Metrics::Classification)
-        }
-    };
+    let found = Metrics::of(task.classes().len(), labels, &said.concat(), units.spread);
     found.expect("parts without people were refused")
 }
 
@@ -29,15 +23,12 @@ pub fn beats(first: &Metrics, second: &Metrics) -> bool {
 /// Mean and population spread of each score over seeds; none where a seed has none, and no spread of a single seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Name of the score.
     pub name: String,
-    /// Mean over seeds.
     pub mean: Option<f64>,
     /// Population standard deviation over seeds.
     pub spread: Option<f64>,
 }
 
-/// Summarises the scores of several seeds.
 pub fn summarise(scores: &[Metrics]) -> Vec<Summary> {
     let names = scores.first().map(Metrics::named).unwrap_or_default();
     let n = scores.len() as f64;

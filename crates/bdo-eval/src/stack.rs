@@ -15,10 +15,11 @@ use faer::Mat;
 use rayon::prelude::*;
 
 use crate::closed_form::{Choice, Labels, fit};
-use crate::design::{Coordinates, DesignError, products};
+use crate::design::{Coordinates, products};
+use crate::error::EvalError;
 use crate::features::{FeatureTable, ScanRow};
 use crate::logistic::class_probabilities;
-use crate::method::{Method, MethodError, Outcome, Task};
+use crate::method::{Method, Outcome, Task};
 use crate::problem::Problem;
 use crate::standardise::FittedStandardiser;
 
@@ -28,8 +29,9 @@ const STACK: &str = "stack/2";
 /// A table of features with the kernel that was last computed of it, which stacks and labels share.
 pub struct Member {
     name: String,
-    source: String,
-    table: Arc<FeatureTable>,
+    /// What made the features (settings, the hash of a model).
+    pub source: String,
+    pub table: Arc<FeatureTable>,
     kept: Mutex<Option<Kept>>,
 }
 
@@ -40,19 +42,8 @@ struct Kept {
 }
 
 impl Member {
-    /// `source` is what made the features (settings, the hash of a model).
     pub fn new(name: &str, table: Arc<FeatureTable>, source: &str) -> Self {
         Self { name: name.to_owned(), source: source.to_owned(), table, kept: Mutex::new(None) }
-    }
-
-    /// The features.
-    pub fn table(&self) -> &Arc<FeatureTable> {
-        &self.table
-    }
-
-    /// What made them.
-    pub fn source(&self) -> &str {
-        &self.source
     }
 
     /// Products of all given rows, standardised on the fitted ones and divided by the mean of their diagonal there.
@@ -107,7 +98,7 @@ impl Method for Stack {
         format!("{STACK} {}", sources.join(" + "))
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let problem = Problem::of(task, &self.rows)?;
         let all: Vec<usize> = [&problem.fitted[..], &problem.choosing, &problem.tested].concat();
         let kernels: Vec<Arc<Mat<f64>>> = (self.members.iter().zip(&self.places))
@@ -146,10 +137,10 @@ struct FittedStack {
 
 impl FittedStack {
     /// Fits on the rows of a problem that are fitted on, which come first in the kernels.
-    fn fit(kernels: &[Arc<Mat<f64>>], problem: &Problem<'_>, seed: u64) -> Result<Self, DesignError> {
+    fn fit(kernels: &[Arc<Mat<f64>>], problem: &Problem<'_>, seed: u64) -> Result<Self, EvalError> {
         let rows = problem.fitted.len();
         let choosing = rows..rows + problem.choosing.len();
-        let one = |weights: &Vec<f64>| -> Result<(f64, Self), DesignError> {
+        let one = |weights: &Vec<f64>| -> Result<(f64, Self), EvalError> {
             let sum = Mat::from_fn(rows, rows, |i, j| weighted(kernels, weights, i, j));
             let coordinates = Coordinates::of_products(&sum)?;
             let at = |penalty: f64| Self::at(&coordinates, weights.clone(), penalty, problem.labels());
@@ -161,7 +152,7 @@ impl FittedStack {
             Ok((choice.loss, at(choice.penalty)))
         };
         let grid = grid(kernels.len());
-        let losses = grid.par_iter().map(|weights| Ok(one(weights)?.0)).collect::<Result<Vec<f64>, DesignError>>()?;
+        let losses = grid.par_iter().map(|weights| Ok(one(weights)?.0)).collect::<Result<Vec<f64>, EvalError>>()?;
         let asked = if choosing.is_empty() { rows } else { choosing.len() };
         Ok(one(&mean_weights(&grid, &losses, asked, problem.labels().classes()))?.1)
     }

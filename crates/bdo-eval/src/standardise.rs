@@ -41,7 +41,6 @@ impl FittedStandardiser {
         Self { means, spreads }
     }
 
-    /// Number of columns.
     pub fn width(&self) -> usize {
         self.means.len()
     }
@@ -52,7 +51,6 @@ impl FittedStandardiser {
         if x.is_nan() || self.spreads[j] == 0.0 { 0.0 } else { (x - self.means[j]) / self.spreads[j] }
     }
 
-    /// Means of the columns.
     pub fn means(&self) -> &[f64] {
         &self.means
     }

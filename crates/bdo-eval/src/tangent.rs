@@ -16,14 +16,12 @@ use rayon::prelude::*;
 
 use crate::connectivity::unit_columns;
 use crate::covariance::ledoit_wolf;
-use crate::design::DesignError;
-use crate::features::{FeatureError, FeatureTable, Features, ScanRow};
-use crate::method::MethodError;
+use crate::error::EvalError;
+use crate::features::{FeatureTable, Features, ScanRow};
 
 /// Eigenvalues below this are rounding: shrinkage keeps those of a correlation matrix far above.
 const LEAST_EIGENVALUE: f64 = 1e-10;
 
-/// The covariances of the scans of a cohort.
 #[derive(Debug)]
 pub struct CovarianceSet {
     rows: Vec<ScanRow>,
@@ -43,39 +41,36 @@ struct ScanCovariance {
 
 impl CovarianceSet {
     /// Of all scans of a cohort, in parallel.
-    pub fn of_cohort(cohort: &Cohort) -> Result<Self, MethodError> {
+    pub fn of_cohort(cohort: &Cohort) -> Result<Self, EvalError> {
         let regions = cohort.regions().len();
-        let scan = |i: usize| -> Result<ScanCovariance, MethodError> {
-            let scan = cohort.scan(i).map_err(FeatureError::from)?;
-            Ok(ScanCovariance::of(&scan.series, regions)?)
-        };
+        let scan = |i: usize| ScanCovariance::of(&cohort.scan(i)?.series, regions);
         let scans = (0..cohort.len()).into_par_iter().map(scan).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { rows: cohort.index().iter().map(ScanRow::of).collect(), regions, scans })
     }
 
     /// Matrix square roots of the correlation matrices over the regions with a signal: upper triangles row by row with the
     /// diagonal, off-diagonals times the root of 2, NaN where a region is missing.
-    pub fn square_roots(&self) -> Result<FeatureTable, MethodError> {
+    pub fn square_roots(&self) -> Result<FeatureTable, EvalError> {
         self.table(|scan| scan.spectral(&|x| x.max(0.0).sqrt()))
     }
 
     /// One row a scan, of a matrix over the scan's regions with a signal.
     fn table(
         &self,
-        matrix: impl Fn(&ScanCovariance) -> Result<Mat<f64>, DesignError> + Sync,
-    ) -> Result<FeatureTable, MethodError> {
+        matrix: impl Fn(&ScanCovariance) -> Result<Mat<f64>, EvalError> + Sync,
+    ) -> Result<FeatureTable, EvalError> {
         let n = self.regions;
         let rows = (self.scans.par_iter())
             .map(|scan| Ok(spread_triangle(&matrix(scan)?, &scan.valid, n)))
-            .collect::<Result<Vec<_>, DesignError>>()?;
+            .collect::<Result<Vec<_>, EvalError>>()?;
         let features = Features::new(rows.len(), n * (n + 1) / 2, rows.concat())?;
-        Ok(FeatureTable::new(self.rows.clone(), features)?)
+        FeatureTable::new(self.rows.clone(), features)
     }
 }
 
 impl ScanCovariance {
     /// From a row-major `[frames, regions]` series.
-    fn of(series: &[f32], regions: usize) -> Result<Self, DesignError> {
+    fn of(series: &[f32], regions: usize) -> Result<Self, EvalError> {
         let (columns, frames, has_signal) = unit_columns(series, regions);
         let valid: Vec<usize> = (0..regions).filter(|r| has_signal[*r]).collect();
         let size = (frames as f64).sqrt();
@@ -98,7 +93,7 @@ impl ScanCovariance {
     }
 
     /// A function of the covariance over the regions with a signal.
-    fn spectral(&self, function: &dyn Fn(f64) -> f64) -> Result<Mat<f64>, DesignError> {
+    fn spectral(&self, function: &dyn Fn(f64) -> f64) -> Result<Mat<f64>, EvalError> {
         function_of(&self.matrix(), function)
     }
 }
@@ -113,8 +108,7 @@ pub struct FittedTangent {
 }
 
 impl FittedTangent {
-    /// Fits on the scans of training people.
-    pub fn fit(set: &CovarianceSet, people: &TrainPeople) -> Result<Self, MethodError> {
+    pub fn fit(set: &CovarianceSet, people: &TrainPeople) -> Result<Self, EvalError> {
         let scans: Vec<&ScanCovariance> = set
             .rows
             .iter()
@@ -122,15 +116,15 @@ impl FittedTangent {
             .filter(|(row, _)| people.contains(&row.subject))
             .map(|(_, scan)| scan)
             .collect();
-        Ok(Self::of_scans(&scans, set.regions)?)
+        Self::of_scans(&scans, set.regions)
     }
 
-    fn of_scans(scans: &[&ScanCovariance], regions: usize) -> Result<Self, DesignError> {
+    fn of_scans(scans: &[&ScanCovariance], regions: usize) -> Result<Self, EvalError> {
         let mean = mean_covariance(scans, regions)?;
         let mut sum = vec![0.0; regions * (regions + 1) / 2];
         let completed = (scans.par_iter().filter(|scan| scan.log.is_none()))
             .map(|scan| Ok(triangle(&function_of(&completed(scan, &mean), &log)?)))
-            .collect::<Result<Vec<_>, DesignError>>()?;
+            .collect::<Result<Vec<_>, EvalError>>()?;
         for of_scan in scans.iter().filter_map(|scan| scan.log.as_ref()).chain(&completed) {
             sum.iter_mut().zip(of_scan).for_each(|(s, x)| *s += x);
         }
@@ -142,14 +136,14 @@ impl FittedTangent {
 
     /// The tangent vector of every scan of the set: upper triangle with the diagonal of log(R^-1/2 C R^-1/2), row by row,
     /// off-diagonals times the root of 2; NaN where a region is missing.
-    pub fn table(&self, set: &CovarianceSet) -> Result<FeatureTable, MethodError> {
+    pub fn table(&self, set: &CovarianceSet) -> Result<FeatureTable, EvalError> {
         set.table(|scan| {
             let tangent = self.tangent(scan)?;
             Ok(Mat::from_fn(scan.valid.len(), scan.valid.len(), |i, j| tangent[(scan.valid[i], scan.valid[j])]))
         })
     }
 
-    fn tangent(&self, scan: &ScanCovariance) -> Result<Mat<f64>, DesignError> {
+    fn tangent(&self, scan: &ScanCovariance) -> Result<Mat<f64>, EvalError> {
         let whitener = self.whitener.as_ref();
         let whole = completed(scan, &self.mean);
         function_of(&product(product(whitener, whole.as_ref()).as_ref(), whitener), &log)
@@ -157,7 +151,7 @@ impl FittedTangent {
 }
 
 /// Mean over the scans in which both regions have a signal; 1 on the diagonal and 0 beside it where none has.
-fn mean_covariance(scans: &[&ScanCovariance], regions: usize) -> Result<Mat<f64>, DesignError> {
+fn mean_covariance(scans: &[&ScanCovariance], regions: usize) -> Result<Mat<f64>, EvalError> {
     let mut sums = Mat::<f64>::zeros(regions, regions);
     let mut counts = Mat::<f64>::zeros(regions, regions);
     for scan in scans {
@@ -215,8 +209,8 @@ fn log(x: f64) -> f64 {
     x.max(LEAST_EIGENVALUE).ln()
 }
 
-fn function_of(matrix: &Mat<f64>, function: &dyn Fn(f64) -> f64) -> Result<Mat<f64>, DesignError> {
-    spectral(matrix.as_ref(), function).ok_or(DesignError { size: matrix.nrows() })
+fn function_of(matrix: &Mat<f64>, function: &dyn Fn(f64) -> f64) -> Result<Mat<f64>, EvalError> {
+    spectral(matrix.as_ref(), function).ok_or(EvalError::Eigenvalues { size: matrix.nrows() })
 }
 
 /// Upper triangle with the diagonal, row by row.

@@ -33,7 +33,6 @@ impl FittedTransform {
         }
     }
 
-    /// One row.
     pub fn apply(&self, row: &[f32]) -> Vec<f32> {
         let mut out = row.to_vec();
         if let Some(centre) = &self.centre {

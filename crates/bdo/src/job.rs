@@ -4,11 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use bdo_baselines::foundation::FoundationError;
-use bdo_baselines::method::MethodError;
-use bdo_baselines::pretrain::learner::TokenRunError;
 use bdo_eval::error::EvalError;
-use bdo_eval::supervised::learner::SupervisedError;
 use bdo_mpi::announced::{Announced, Launcher};
 use bdo_mpi::library::LIBRARY_VARIABLE;
 use bdo_mpi::world::World;
@@ -120,19 +116,11 @@ fn is_agreed(error: &anyhow::Error) -> bool {
             FitError::Interrupted { .. } | FitError::Diverged | FitError::Ranks(RanksError::Different { .. })
         )
     };
-    let labelled = |error: &SupervisedError| match error {
-        SupervisedError::Interrupted { .. } => true,
-        SupervisedError::Fit(error) => fit(error),
-        _ => false,
-    };
     error.is::<Stopped>()
         || matches!(error.downcast_ref(), Some(RanksError::Different { .. }))
         || matches!(error.downcast_ref(), Some(RunError::Fit(error)) if fit(error))
-        || matches!(error.downcast_ref(), Some(TokenRunError::Fit(error)) if fit(error))
-        || matches!(error.downcast_ref(), Some(EvalError::Interrupted))
-        || matches!(error.downcast_ref(), Some(EvalError::Training(error)) if labelled(error))
-        || matches!(error.downcast_ref(), Some(MethodError::Fit(error)) if labelled(error))
-        || matches!(error.downcast_ref(), Some(FoundationError::Fit(error)) if labelled(error))
+        || matches!(error.downcast_ref(), Some(EvalError::Interrupted | EvalError::InterruptedAt { .. }))
+        || matches!(error.downcast_ref(), Some(EvalError::Run(RunError::Fit(error))) if fit(error))
 }
 
 /// Refuses to do the same work in several processes at once.

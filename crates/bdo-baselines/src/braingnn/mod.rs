@@ -31,7 +31,6 @@ const HIDDEN: usize = 512;
 pub struct BrainGnnConfig {
     /// Regions, N.
     pub regions: usize,
-    /// Numbers predicted.
     pub outputs: usize,
     /// Rate of dropout before the last two layers.
     pub dropout: f64,
@@ -60,7 +59,6 @@ impl BrainGnnConfig {
     }
 }
 
-/// The network.
 #[derive(Module, Debug)]
 pub struct BrainGnn {
     /// N -> 32.

@@ -24,15 +24,11 @@ const TARGET_EPS: f64 = 1e-5;
 const NORMAL: Start = Start::TruncatedNormal(0.02);
 const START: LinearStart = LinearStart::Weight(NORMAL);
 
-/// Sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrainJepaConfig {
-    /// Regions by windows.
     pub grid: Grid,
-    /// The encoder.
     pub encoder: TrunkShape,
-    /// The predictor.
     pub predictor: TrunkShape,
 }
 
@@ -45,7 +41,6 @@ impl BrainJepaConfig {
     }
 }
 
-/// Encoder and predictor.
 #[derive(Module, Debug)]
 pub struct BrainJepa {
     /// Tokens to codes.
@@ -61,7 +56,6 @@ pub struct JepaEncoder {
     pub patch: Linear,
     /// Gradients -> d / 2.
     pub place: Linear,
-    /// The blocks.
     pub trunk: Trunk,
     #[module(skip)]
     grid: Grid,
@@ -69,7 +63,6 @@ pub struct JepaEncoder {
     kernels: Kernels,
 }
 
-/// The predictor.
 #[derive(Module, Debug)]
 pub struct JepaPredictor {
     /// d -> predictor width.
@@ -78,7 +71,6 @@ pub struct JepaPredictor {
     pub place: Linear,
     /// [predictor width] stands for a target.
     pub mask_token: Param<Tensor<1>>,
-    /// The blocks.
     pub trunk: Trunk,
     /// predictor width -> d.
     pub out: Linear,
@@ -91,12 +83,10 @@ pub struct JepaPredictor {
 pub struct JepaTeacher(JepaEncoder);
 
 impl BrainJepa {
-    /// Every parameter.
     pub fn table(config: &BrainJepaConfig) -> Vec<ParameterSpec> {
         Source::list(|source| Self::build(config, source))
     }
 
-    /// Takes its values out of a source.
     pub fn build(config: &BrainJepaConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (e, p) = (config.encoder, config.predictor);
         Ok(Self {
@@ -122,12 +112,10 @@ impl BrainJepa {
 }
 
 impl JepaEncoder {
-    /// Every parameter of the encoder alone.
     pub fn table(config: &BrainJepaConfig) -> Vec<ParameterSpec> {
         Source::list(|source| Self::build(config, source))
     }
 
-    /// Takes its values out of a source.
     pub fn build(config: &BrainJepaConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let e = config.encoder;
         Ok(Self {

@@ -15,7 +15,6 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, activation};
 use serde::{Deserialize, Serialize};
 
-/// Slope of the LeakyReLU in the head.
 const SLOPE: f64 = 0.1;
 /// Site of the dropout of tokens, apart from those of the blocks.
 const TOKEN_SITE: usize = 1000;
@@ -25,15 +24,11 @@ const START: LinearStart = LinearStart::Xavier;
 /// How other parameters start.
 const NORMAL: Start = Start::TruncatedNormal(0.02);
 
-/// Sizes and rates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrainLmConfig {
-    /// Regions by windows.
     pub grid: Grid,
-    /// The encoder.
     pub encoder: TrunkShape,
-    /// The decoder.
     pub decoder: TrunkShape,
     /// Whether regions are placed by their centres; if not, each has a learned code.
     pub centres: bool,
@@ -61,7 +56,6 @@ impl BrainLmConfig {
     }
 }
 
-/// Encoder and decoder.
 #[derive(Module, Debug)]
 pub struct BrainLm {
     /// Visible tokens to codes.
@@ -81,29 +75,23 @@ pub struct LmPlace {
     pub learned: Option<Param<Tensor<2>>>,
 }
 
-/// The encoder.
 #[derive(Module, Debug)]
 pub struct LmEncoder {
     /// 16 -> d.
     pub patch: Linear,
-    /// Places of regions.
     pub place: LmPlace,
     /// [d] a token that belongs to no place.
     pub cls: Param<Tensor<1>>,
-    /// The blocks.
     pub trunk: Trunk,
 }
 
-/// The decoder.
 #[derive(Module, Debug)]
 pub struct LmDecoder {
     /// d -> decoder width.
     pub embed: Linear,
     /// [decoder width] stands for what is hidden.
     pub mask_token: Param<Tensor<1>>,
-    /// Places of regions.
     pub place: LmPlace,
-    /// The blocks.
     pub trunk: Trunk,
     /// decoder width -> half of it.
     pub head1: Linear,
@@ -138,12 +126,10 @@ impl LmPlace {
 }
 
 impl BrainLm {
-    /// Every parameter.
     pub fn table(config: &BrainLmConfig) -> Vec<ParameterSpec> {
         Source::list(|source| Self::build(config, source))
     }
 
-    /// Takes its values out of a source.
     pub fn build(config: &BrainLmConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (e, d) = (config.encoder, config.decoder);
         Ok(Self {
@@ -165,7 +151,6 @@ impl BrainLm {
         })
     }
 
-    /// What it was built from.
     pub fn config(&self) -> &BrainLmConfig {
         &self.config
     }

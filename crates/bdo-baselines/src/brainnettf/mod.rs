@@ -26,7 +26,6 @@ const HIDDEN: [usize; 2] = [256, 32];
 pub struct BrainNetTfConfig {
     /// Regions, N.
     pub regions: usize,
-    /// Numbers predicted.
     pub outputs: usize,
     /// Attention heads; must divide the width.
     pub heads: usize,
@@ -64,7 +63,6 @@ impl BrainNetTfConfig {
     }
 }
 
-/// The network.
 #[derive(Module, Debug)]
 pub struct BrainNetTf {
     /// [N, identity], if there is one.
@@ -135,7 +133,7 @@ impl Network for BrainNetTf {
         let reduced = leaky(self.reduce.forward(clusters)).reshape([samples, 1, REDUCED * self.config.clusters]);
         let hidden = leaky(self.linear1.forward(reduced));
         let hidden = leaky(self.linear2.forward(hidden));
-        let output = self.linear3.forward(hidden).reshape([samples, self.config.outputs]);
-        Pass { output, penalty: None, statistics: Vec::new() }
+        let output: Tensor<2> = self.linear3.forward(hidden).reshape([samples, self.config.outputs]);
+        output.into()
     }
 }

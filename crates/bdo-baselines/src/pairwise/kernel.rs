@@ -7,10 +7,8 @@
 
 use rayon::prelude::*;
 
-/// Sizes of a pair sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairShape {
-    /// Samples.
     pub batch: usize,
     /// Channels summed over.
     pub channels: usize,
@@ -22,7 +20,6 @@ pub struct PairShape {
     pub outputs: usize,
 }
 
-/// Gradients of the three inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairGradients {
     /// [B, C, I].

@@ -8,9 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 /// A scan ready for a token model.
 #[derive(Clone, Debug)]
 pub struct TokenScan {
-    /// Scaled values.
     pub scan: ScaledScan,
-    /// Repetition time.
     pub tr_seconds: f64,
 }
 

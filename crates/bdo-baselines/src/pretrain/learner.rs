@@ -1,25 +1,24 @@
 //! A token model as a learner of the training loop.
 
-use super::directory::{DirectoryError, TokenConfig, TokenDirectory};
+use super::directory::{TokenConfig, TokenDirectory};
 use super::features::{TokenScan, patches};
 use super::model::TokenModel;
-use super::recipe::TokenRecipe;
-use super::scans::TooShort;
+use super::recipe::{adam, learning_rate, momentum};
 use crate::token::place::Places;
 use bdo_data::cohort::CohortError;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_data::scaler::ScaledScan;
+use bdo_eval::error::EvalError;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, Parameters};
+use bdo_model::parameters::Parameters;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
-use bdo_train::bdo::RunError;
-use bdo_train::fit::FitError;
 use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
-use bdo_train::source::{ScanSource, SourceError};
+use bdo_train::settings::TrainSettings;
+use bdo_train::source::ScanSource;
 use bdo_train::step::{StepLimits, StepReport, number, take_step};
 use burn::tensor::Device;
 use rayon::prelude::*;
@@ -28,25 +27,19 @@ use std::path::PathBuf;
 /// A token model, and all that decides its training.
 #[derive(Clone, Debug)]
 pub struct TokenLearner<M: TokenModel> {
-    /// The model.
     pub model: M,
-    /// Its shape.
     pub config: M::Config,
-    /// Where regions are.
     pub places: Option<Places>,
-    /// How it is trained.
-    pub recipe: TokenRecipe,
-    /// Seed of the weights.
+    pub train: TrainSettings,
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
 }
 
 impl<M: TokenModel> TokenLearner<M> {
     /// A model that is trained outside a run.
-    pub fn of(model: M, config: &M::Config, recipe: &TokenRecipe) -> Self {
-        let (config, recipe, kernels) = (config.clone(), recipe.clone(), Kernels::default());
-        Self { model, config, places: None, recipe, seed: 0, kernels }
+    pub fn of(model: M, config: &M::Config, train: &TrainSettings) -> Self {
+        let (config, train, kernels) = (config.clone(), train.clone(), Kernels::default());
+        Self { model, config, places: None, train, seed: 0, kernels }
     }
 
     /// One step on given scans, in micro-batches of so many.
@@ -56,7 +49,7 @@ impl<M: TokenModel> TokenLearner<M> {
         micro_batch_size: usize,
         adam: &mut AdamState,
         at: &At,
-    ) -> Result<(Self, StepReport), TokenRunError> {
+    ) -> Result<(Self, StepReport), EvalError> {
         let seen = |scan: &TokenScan| {
             let frames = scan.scan.times_seconds.len();
             SeenScan { frames, tr_seconds: scan.tr_seconds, scan: Some(scan.scan.clone()) }
@@ -74,45 +67,17 @@ pub struct TokenData {
     pub source: ScanSource,
     /// Scans trained on.
     pub scans: Vec<usize>,
-    /// Scans per step.
     pub batch_size: usize,
     /// Scans whose activations are held at once.
     pub micro_batch_size: usize,
     /// Shape and places.
     pub config: TokenConfig,
-    /// Where regions are.
     pub places: Option<Places>,
     /// How scans are brought into the form that was trained on.
     pub preprocessor: PreprocessorConfig,
-    /// Who is trained on.
     pub people: TrainingPeople,
-    /// Seed of the run.
     pub seed: u64,
-    /// The model directory.
     pub model: PathBuf,
-}
-
-/// A run of a token model could not be finished.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum TokenRunError {
-    #[error(transparent)]
-    Fit(#[from] FitError),
-    #[error(transparent)]
-    Run(#[from] RunError),
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    #[error(transparent)]
-    TooShort(#[from] TooShort),
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// Not a token model.
-    #[error("model.kind: expected brainlm or brainjepa, found {found}")]
-    Kind { found: &'static str },
 }
 
 /// A scan of a step.
@@ -169,7 +134,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     type Data = TokenData;
     type Piece = TokenPiece<M::Masks>;
     type Gradients = NamedGradients;
-    type Error = TokenRunError;
+    type Error = EvalError;
 
     fn files(&self) -> WeightFiles {
         M::files(&self.config)
@@ -179,7 +144,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
         self.model.parameters()
     }
 
-    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, TokenRunError> {
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, EvalError> {
         let weights = weights.unwrap_or_else(|| M::initial(&self.config, self.seed));
         let model = M::of_parameters(&self.config, self.places.clone(), weights, self.kernels)?;
         Ok(Self { model, ..self })
@@ -205,7 +170,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
         batch.iter().map(piece).collect()
     }
 
-    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, TokenRunError> {
+    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, EvalError> {
         let patches = patches(piece.values.clone(), piece.scans, &self.model, &Device::flex().autodiff());
         let loss = self.model.loss(patches, &piece.masks);
         let value = Loss::plain(piece.share * number(&loss.clone().inner()));
@@ -218,17 +183,17 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     }
 
     fn learning_rate(&self, at: &At) -> f64 {
-        self.recipe.learning_rate(at)
+        learning_rate(&self.train, at)
     }
 
-    fn updated(self, gradients: &NamedGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
-        let of_parameter = |_: &str, axes: usize| self.recipe.adam(axes, scale, at);
-        let momentum = self.recipe.momentum(at);
-        let model = self.model.updated(|net| adam.apply_each(net, gradients, &of_parameter), momentum);
+    fn updated(self, gradients: &NamedGradients, state: &mut AdamState, scale: f64, at: &At) -> Self {
+        let of_parameter = |_: &str, axes: usize| adam(&self.train, axes, scale, at);
+        let momentum = momentum(&self.train, at);
+        let model = self.model.updated(|net| state.apply_each(net, gradients, &of_parameter), momentum);
         Self { model, ..self }
     }
 
-    fn publish(&self, data: &TokenData, steps: u64, _: Option<&ValidationEntry>) -> Result<(), TokenRunError> {
+    fn publish(&self, data: &TokenData, steps: u64, _: Option<&ValidationEntry>) -> Result<(), EvalError> {
         let directory = TokenDirectory {
             config: data.config.clone(),
             places: data.places.clone(),
@@ -236,7 +201,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
             preprocessor: data.preprocessor.clone(),
             people: data.people.clone(),
         };
-        let training = format!("{steps} steps of {} scans, seed {}.", self.recipe.batch_size, data.seed);
-        Ok(directory.write(&data.model, &training)?)
+        let training = format!("{steps} steps of {} scans, seed {}.", self.train.batch_size, data.seed);
+        directory.write(&data.model, &training)
     }
 }

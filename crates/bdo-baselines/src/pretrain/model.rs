@@ -5,6 +5,7 @@ use crate::brainjepa::{BrainJepa, BrainJepaConfig, JepaEncoder, JepaMasks, JepaT
 use crate::brainlm::{BrainLm, BrainLmConfig, UniformMask};
 use crate::token::grid::{Cut, Grid};
 use crate::token::place::Places;
+use crate::tune::{SlowJepa, TokenEncoder};
 use bdo_model::dropout::Dropout;
 use bdo_model::init::draw_parameters;
 use bdo_model::layer::Source;
@@ -24,10 +25,11 @@ pub const AVERAGE: &str = "ema.safetensors";
 pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
     /// What the optimiser changes.
     type Net: Module;
-    /// What decides its shape.
     type Config: Clone + std::fmt::Debug + Send + Sync;
     /// What is random in the loss of a micro-batch.
     type Masks: Send + Sync;
+    /// What is trained further with labels.
+    type Encoder: TokenEncoder<Config = Self::Config>;
 
     /// Files that keep it, and what each of them holds; the first is the trained part.
     fn files(config: &Self::Config) -> Vec<(&'static str, Vec<ParameterSpec>)>;
@@ -43,10 +45,19 @@ pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
         kernels: Kernels,
     ) -> Result<Self, ParameterError>;
 
+    /// A fresh one; without places, the regions of a BrainLM must have learned codes.
+    fn fresh(
+        config: &Self::Config,
+        places: Option<Places>,
+        seed: u64,
+        kernels: Kernels,
+    ) -> Result<Self, ParameterError> {
+        Self::of_parameters(config, places, Self::initial(config, seed), kernels)
+    }
+
     /// Its values, one set a file.
     fn parameters(&self) -> Vec<Parameters>;
 
-    /// Regions by windows.
     fn grid(&self) -> Grid;
 
     /// Which frames of a scan a visit sees.
@@ -61,7 +72,6 @@ pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
     /// Loss of a batch of patches [B, N * W, 16].
     fn loss(&self, patches: Tensor<3>, masks: &Self::Masks) -> Tensor<1>;
 
-    /// The trained part.
     fn net(&self) -> &Self::Net;
 
     /// Exchanges the trained part and lets the rest follow with a momentum.
@@ -87,46 +97,6 @@ pub struct TrainedJepa {
     grid: Grid,
 }
 
-impl TrainedLm {
-    /// A fresh one; without places, regions have learned codes.
-    pub fn fresh(
-        config: &BrainLmConfig,
-        places: Option<Places>,
-        seed: u64,
-        kernels: Kernels,
-    ) -> Result<Self, ParameterError> {
-        let config = BrainLmConfig { centres: places.is_some(), ..config.clone() };
-        Self::of_parameters(&config, places, Self::initial(&config, seed), kernels)
-    }
-
-    /// The network.
-    pub fn network(&self) -> &BrainLm {
-        &self.net
-    }
-
-    /// Where its regions are.
-    pub fn places(&self) -> Option<&Places> {
-        self.places.as_ref()
-    }
-}
-
-impl TrainedJepa {
-    /// A fresh one.
-    pub fn fresh(
-        config: &BrainJepaConfig,
-        places: Places,
-        seed: u64,
-        kernels: Kernels,
-    ) -> Result<Self, ParameterError> {
-        Self::of_parameters(config, Some(places), Self::initial(config, seed), kernels)
-    }
-
-    /// Where its regions are.
-    pub fn places(&self) -> &Places {
-        &self.places
-    }
-}
-
 /// Sets of values in the order of the files.
 fn taken<const N: usize>(sets: Vec<Parameters>) -> Result<[Parameters; N], ParameterError> {
     sets.try_into().map_err(|_| ParameterError::Missing { name: WEIGHTS.to_owned() })
@@ -136,6 +106,7 @@ impl TokenModel for TrainedLm {
     type Net = BrainLm;
     type Config = BrainLmConfig;
     type Masks = (Vec<UniformMask>, Dropout);
+    type Encoder = BrainLm;
 
     fn files(config: &BrainLmConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
         vec![(WEIGHTS, BrainLm::table(config))]
@@ -203,6 +174,7 @@ impl TokenModel for TrainedJepa {
     type Net = BrainJepa;
     type Config = BrainJepaConfig;
     type Masks = JepaMasks;
+    type Encoder = SlowJepa;
 
     fn files(config: &BrainJepaConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
         vec![(WEIGHTS, BrainJepa::table(config)), (AVERAGE, JepaEncoder::table(config))]

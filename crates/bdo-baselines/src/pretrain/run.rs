@@ -1,14 +1,15 @@
 //! Pre-training of a token model, from a cohort to a model directory.
 
 use super::directory::TokenConfig;
-use super::learner::{TokenData, TokenLearner, TokenRunError};
+use super::learner::{TokenData, TokenLearner};
 use super::model::{TokenModel, TrainedJepa, TrainedLm};
-use super::recipe::TokenRecipe;
 use super::scans::{grid_of, group_gradients};
-use super::settings::{brain_jepa, brain_lm};
+use crate::brainjepa::BrainJepaConfig;
+use crate::brainlm::BrainLmConfig;
 use crate::token::grid::Grid;
 use crate::token::place::Places;
 use bdo_data::shard::spread;
+use bdo_eval::error::EvalError;
 use bdo_train::fit::{Keep, RunObserver, fit};
 use bdo_train::publish::{contract, people_of};
 use bdo_train::ranks::Ranks;
@@ -23,7 +24,7 @@ const MOST_SCANS: usize = 2000;
 
 /// Trains a token model until the end of the plan, or until asked to stop. With a split given, the validation people are
 /// trained on too: nothing here is chosen by them.
-pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, TokenRunError> {
+pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, EvalError> {
     let started = Instant::now();
     let opened = OpenedRun::open(request, ranks)?;
     let (settings, source) = (opened.settings.clone(), opened.source(request)?);
@@ -63,12 +64,12 @@ fn train<M: TokenModel>(
     (started, notes): (Instant, Vec<String>),
     ranks: &dyn Ranks,
     observer: &dyn RunObserver,
-) -> Result<Summary, TokenRunError> {
+) -> Result<Summary, EvalError> {
     let (settings, seed) = (&opened.settings, data.seed);
     let (places, kernels) = (data.places.clone(), settings.kernels());
     let learner = TokenLearner::<M> {
-        model: M::of_parameters(&config, places.clone(), M::initial(&config, seed), kernels)?,
-        recipe: TokenRecipe::of_settings(settings),
+        model: M::fresh(&config, places.clone(), seed, kernels)?,
+        train: settings.train.clone(),
         config,
         places,
         seed,
@@ -89,7 +90,7 @@ fn shape(
     source: &ScanSource,
     grid: Grid,
     notes: &mut Vec<String>,
-) -> Result<(TokenConfig, Option<Places>), TokenRunError> {
+) -> Result<(TokenConfig, Option<Places>), EvalError> {
     match settings.method.kind {
         Kind::BrainLm => {
             let places = Places::of_centres(source.cohort().regions());
@@ -101,9 +102,20 @@ fn shape(
         Kind::BrainJepa => {
             notes.push("regions are placed by gradients of the training people's mean connectivity".into());
             let places = group_gradients(source.cohort(), &spread(source.train_scans(), MOST_SCANS))?;
-            Ok((TokenConfig::BrainJepa(brain_jepa(settings, grid)), Some(places)))
+            let config = BrainJepaConfig::of_width(grid, settings.method.size.width());
+            Ok((TokenConfig::BrainJepa(config), Some(places)))
         }
-        Kind::Bdo => Err(TokenRunError::Kind { found: Kind::Bdo.name() }),
+        Kind::Bdo => Err(EvalError::named("model.kind", "brainlm or brainjepa", Kind::Bdo.name())),
+    }
+}
+
+/// BrainLM as configured.
+fn brain_lm(settings: &Settings, grid: Grid, centres: bool) -> BrainLmConfig {
+    BrainLmConfig {
+        dropout: settings.model.dropout,
+        attention_dropout: settings.method.attention_dropout,
+        mask_ratio: settings.mask.ratio,
+        ..BrainLmConfig::of_width(grid, settings.method.size.width(), centres)
     }
 }
 
@@ -115,4 +127,18 @@ fn scans_of(source: &ScanSource, with_validation: bool, grid: Grid) -> Vec<usize
     scans.retain(|i| frames(*i) >= grid.frames());
     scans.sort_unstable();
     scans
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn oddities_reach_the_model() {
+        let sets = ["model.kind=brainlm", "model.attention_dropout=0.1", "mask.ratio=0.5"].map(String::from);
+        let asked = Settings::resolve(None, "", &sets).unwrap().settings;
+        let config = brain_lm(&asked, Grid { regions: 10, windows: 4 }, true);
+        assert_eq!((config.attention_dropout, config.mask_ratio, config.dropout), (0.1, 0.5, 0.1));
+    }
 }

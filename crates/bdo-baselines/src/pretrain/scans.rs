@@ -7,24 +7,21 @@ use crate::token::grid::{Grid, PATCH, WINDOWS};
 use crate::token::place::Places;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_eval::connectivity::pearson;
+use bdo_eval::error::EvalError;
 use bdo_model::intake::Intake;
 use rayon::prelude::*;
 
 /// Scans whose connectivity is held at once while a group's is summed.
 const SUMMED_AT_ONCE: usize = 64;
 
-/// No scan is long enough.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("expected scans of at least {} frames, found none", LEAST_WINDOWS * PATCH)]
-pub struct TooShort;
-
 /// The largest grid that fits all scans of sixty-four frames or more, and what a reader must know about it. Only lengths are
 /// looked at, so that people who are tested later may count.
-pub fn grid_of(cohort: &Cohort) -> Result<(Grid, Vec<String>), TooShort> {
+pub fn grid_of(cohort: &Cohort) -> Result<(Grid, Vec<String>), EvalError> {
     let least = LEAST_WINDOWS * PATCH;
     let frames = || cohort.index().iter().map(|entry| entry.frames);
-    let shortest = frames().filter(|frames| *frames >= least).min().ok_or(TooShort)?;
-    let grid = Grid::for_frames(cohort.regions().len(), shortest).ok_or(TooShort)?;
+    let too_short = || EvalError::found(format!("scans of at least {least} frames"), "none");
+    let shortest = frames().filter(|frames| *frames >= least).min().ok_or_else(too_short)?;
+    let grid = Grid::for_frames(cohort.regions().len(), shortest).ok_or_else(too_short)?;
     let mut notes = Vec::new();
     let short = frames().filter(|frames| *frames < least).count();
     if short > 0 {

@@ -12,7 +12,6 @@ const DRAWS: u64 = 64;
 /// Operations of one scan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenCost {
-    /// Tokens of a scan.
     pub tokens: usize,
     /// Those the encoder sees in training, on average.
     pub visible: f64,

@@ -25,7 +25,6 @@ pub struct Grid {
 /// Which frames of a scan become the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// First frame.
     pub start: usize,
     /// Frames from one to the next.
     pub stride: usize,
@@ -39,7 +38,6 @@ impl Grid {
         (windows > 0).then_some(Self { regions, windows })
     }
 
-    /// Tokens of a scan.
     pub fn tokens(&self) -> usize {
         self.regions * self.windows
     }

@@ -12,18 +12,14 @@ use serde::{Deserialize, Serialize};
 const EPS: f64 = 1e-6;
 const FFN_RATIO: usize = 4;
 
-/// Sizes of a trunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrunkShape {
     /// Width of a token.
     pub width: usize,
-    /// Blocks.
     pub blocks: usize,
-    /// Attention heads.
     pub heads: usize,
 }
 
-/// Blocks and a norm.
 #[derive(Module, Debug)]
 pub struct Trunk {
     /// Pre-norm blocks.

@@ -10,15 +10,16 @@ use bdo_baselines::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
-use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::pretrain::recipe::of_preset;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::connectivity::pearson;
+use bdo_eval::error::EvalError;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{Example, FittedNetwork, Parts, Request, SupervisedError, fit_network};
+use bdo_eval::supervised::learner::{Example, FittedNetwork, Parts, Request, fit_network};
 use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::{Rate, Recipe};
 use bdo_eval::supervised::select::Score;
@@ -28,6 +29,7 @@ use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
+use bdo_train::settings::{Preset, TrainSettings};
 use std::sync::Arc;
 
 const REGIONS: usize = 10;
@@ -200,7 +202,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
     let observer = |epochs| StopAfter { epochs, seen: std::cell::Cell::default() };
     let stopped = fit_network::<BrainGnn, _>(&request(1, Some((&states, "a"))), &observer(2));
     // Three steps per epoch, since a rest of one or two scans is a batch too.
-    assert!(matches!(stopped, Err(SupervisedError::Interrupted { step: 6 })));
+    assert!(matches!(stopped, Err(EvalError::InterruptedAt { step: 6 })));
     let watching = observer(100);
     let resumed = fit_network(&request(1, Some((&states, "a"))), &watching);
     assert_eq!(predicted(resumed.unwrap()), whole);
@@ -260,13 +262,13 @@ fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
 }
 
 /// Trains, checks that the loss falls to a share of what it was, then learns random labels from the features by heart.
-fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe, share: f64) {
+fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &TrainSettings, share: f64) {
     let scans = rhythms();
     let mut losses = Vec::new();
     let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe), AdamState::default());
     for step in 0..recipe.epochs as u64 {
         // All eight scans are one batch.
-        let at = At { plan: Plan::of_epochs(recipe.epochs as f64, 1), step, seed: 5 };
+        let at = At { plan: Plan::of_epochs(recipe.epochs, 1), step, seed: 5 };
         let (next, report) = learner.step(&scans, scans.len(), &mut adam, &at).unwrap();
         losses.push(report.loss.total);
         learner = next;
@@ -299,7 +301,13 @@ fn brainlm_overfits_eight_scans() {
         attention_dropout: 0.0,
         mask_ratio: 0.5,
     };
-    let recipe = TokenRecipe { epochs: 700, rate: [0.0, 2e-3, 0.0], ..TokenRecipe::brain_lm(8) };
+    let recipe = TrainSettings {
+        epochs: 700.0,
+        learning_rate_start: 0.0,
+        learning_rate: 2e-3,
+        learning_rate_end: 0.0,
+        ..of_preset(Preset::BrainLm, 8)
+    };
     // The rhythms have mean square one half; predicting the mean costs that.
     token_model_learns(TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap(), &config, &recipe, 0.3);
 }
@@ -310,6 +318,17 @@ fn brain_jepa_overfits_eight_scans() {
     let config = BrainJepaConfig { grid: SMALL_GRID, encoder: trunk, predictor: trunk };
     let places =
         Places { width: GRADIENTS, values: (0..8 * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect() };
-    let recipe = TokenRecipe { epochs: 250, rate: [1e-4, 3e-3, 1e-5], ..TokenRecipe::brain_jepa(8) };
-    token_model_learns(TrainedJepa::fresh(&config, places, 1, Kernels::default()).unwrap(), &config, &recipe, 0.5);
+    let recipe = TrainSettings {
+        epochs: 250.0,
+        learning_rate_start: 1e-4,
+        learning_rate: 3e-3,
+        learning_rate_end: 1e-5,
+        ..of_preset(Preset::BrainJepa, 8)
+    };
+    token_model_learns(
+        TrainedJepa::fresh(&config, Some(places), 1, Kernels::default()).unwrap(),
+        &config,
+        &recipe,
+        0.5,
+    );
 }

@@ -7,7 +7,7 @@ use bdo_baselines::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use bdo_baselines::pretrain::features::{TokenScan, feature_patches, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
-use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::pretrain::recipe::of_preset;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
@@ -26,6 +26,7 @@ use bdo_train::fit::Unobserved;
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
+use bdo_train::settings::{Preset, TrainSettings};
 use std::sync::Arc;
 
 const GRID: Grid = Grid { regions: 8, windows: 4 };
@@ -47,7 +48,7 @@ fn scan(person: usize) -> TokenScan {
     TokenScan { scan: ScaledScan { times_seconds, values, region_valid: vec![true; GRID.regions] }, tr_seconds: 2.0 }
 }
 
-fn brain_lm() -> (BrainLmConfig, TokenRecipe) {
+fn brain_lm() -> (BrainLmConfig, TrainSettings) {
     let config = BrainLmConfig {
         grid: GRID,
         encoder: TRUNK,
@@ -57,26 +58,35 @@ fn brain_lm() -> (BrainLmConfig, TokenRecipe) {
         attention_dropout: 0.0,
         mask_ratio: 0.5,
     };
-    (config, TokenRecipe { rate: [0.0, 3e-3, 0.0], ..TokenRecipe::brain_lm(16) })
+    let train = TrainSettings {
+        learning_rate_start: 0.0,
+        learning_rate: 3e-3,
+        learning_rate_end: 0.0,
+        ..of_preset(Preset::BrainLm, 16)
+    };
+    (config, train)
 }
 
-fn brain_jepa() -> (BrainJepaConfig, Places, TokenRecipe) {
+fn brain_jepa() -> (BrainJepaConfig, Places, TrainSettings) {
     let values = (0..GRID.regions * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect();
     let config = BrainJepaConfig { grid: GRID, encoder: TRUNK, predictor: TRUNK };
     (
         config,
         Places { width: GRADIENTS, values },
-        TokenRecipe {
-            rate: [1e-4, 3e-3, 1e-5],
+        TrainSettings {
+            learning_rate_start: 1e-4,
+            learning_rate: 3e-3,
+            learning_rate_end: 1e-5,
             // Sixty steps are few: at the momentum of three hundred epochs the slow encoder, whose features count, hardly moves.
-            momentum: [0.8, 1.0],
-            ..TokenRecipe::brain_jepa(16)
+            ema_start: 0.8,
+            ema_end: 1.0,
+            ..of_preset(Preset::BrainJepa, 16)
         },
     )
 }
 
 /// Trained without labels on everybody who is not tested.
-fn pretrained<M: TokenModel>(model: M, config: &M::Config, recipe: &TokenRecipe, scans: &[TokenScan]) -> M {
+fn pretrained<M: TokenModel>(model: M, config: &M::Config, recipe: &TrainSettings, scans: &[TokenScan]) -> M {
     let seen = &scans[..PEOPLE[0] + PEOPLE[1]];
     let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe), AdamState::default());
     for step in 0..STEPS {
@@ -166,7 +176,7 @@ fn brain_jepa_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
     let (config, places, recipe) = brain_jepa();
     let learner = pretrained(
-        TrainedJepa::fresh(&config, places.clone(), 1, Kernels::default()).unwrap(),
+        TrainedJepa::fresh(&config, Some(places.clone()), 1, Kernels::default()).unwrap(),
         &config,
         &recipe,
         &scans,

@@ -9,5 +9,5 @@ mod summary;
 pub use lease::Lease;
 pub use protocol::{Cut, Protocol};
 pub use render::{to_csv, to_latex, to_markdown};
-pub use result::{ResultError, ResultStore, TaskResult, run_task};
+pub use result::{ResultStore, TaskResult, run_task};
 pub use summary::{Against, Cell, Footnote, Row, Summary, SummarySettings, primary_metric, summarise};

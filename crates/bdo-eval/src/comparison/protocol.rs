@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 /// One thing that was made smaller than the protocol has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// What it is about.
     pub what: String,
-    /// The option that decides it.
     pub option: String,
     /// How much of it there was.
     pub here: String,
@@ -22,7 +20,6 @@ pub struct Cut {
 pub struct Protocol {
     /// What was cut; empty for the full protocol.
     pub cuts: Vec<Cut>,
-    /// What was typed.
     pub command: String,
     /// The same data, targets and methods without cuts.
     pub full_command: String,

@@ -7,17 +7,15 @@ use bdo_data::division::Scheme;
 use bdo_data::durable::{self, FileError};
 use serde::{Deserialize, Serialize};
 
+use crate::error::EvalError;
 use crate::memory::{forget_peak, peak_mib};
-use crate::method::{Method, MethodError, Outcome, Prediction, Task};
-use crate::metric::{Metrics, classification, regression};
-use bdo_data::target::TargetKind;
+use crate::method::{Method, Outcome, Task};
+use crate::metric::Metrics;
 
 /// A scored outcome with everything that decided it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// The row.
     pub method: String,
-    /// The label.
     pub target: String,
     /// Random, or a group of sites left out.
     pub scheme: Scheme,
@@ -25,7 +23,6 @@ pub struct TaskResult {
     pub seed: u64,
     /// BLAKE3 of cohort, split, method and who is fitted on: a stored result is used only if it is the same.
     pub key: String,
-    /// BLAKE3 of the split.
     pub split_blake3: String,
     /// People a closed-form method is fitted on.
     pub fitted_people: usize,
@@ -33,7 +30,6 @@ pub struct TaskResult {
     pub classes: Vec<String>,
     /// Population spread of the training labels (1 for classes): the unit of the mean squared error.
     pub label_spread: f64,
-    /// The scores.
     pub metrics: Metrics,
     /// Numbers of a pre-trained model that were used as they are.
     #[serde(default)]
@@ -46,45 +42,7 @@ pub struct TaskResult {
     /// How much more that was than before.
     #[serde(default)]
     pub own_mib: Option<f64>,
-    /// Predictions and provenance.
     pub outcome: Outcome,
-}
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ResultError {
-    /// The method failed.
-    #[error("{method} on {target}: {source}")]
-    Method {
-        /// The row.
-        method: String,
-        /// The label.
-        target: String,
-        /// What happened.
-        source: Box<MethodError>,
-    },
-    /// Nobody was predicted.
-    #[error("{method} on {target}: expected predictions of test people, found none")]
-    Empty {
-        /// The row.
-        method: String,
-        /// The label.
-        target: String,
-    },
-    /// A file could not be written or read.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
-/// Scores of predictions; `spread` is that of the training labels. None where there are no predictions.
-pub(super) fn score(predictions: &[(f64, &[f64])], classes: usize, spread: f64) -> Option<Metrics> {
-    if classes == 0 {
-        let (truth, said): (Vec<f64>, Vec<f64>) = predictions.iter().map(|(t, p)| (*t, p[0])).unzip();
-        return regression(&truth, &said, spread).map(Metrics::Regression);
-    }
-    let truth: Vec<usize> = predictions.iter().map(|(t, _)| *t as usize).collect();
-    let said: Vec<f64> = predictions.iter().flat_map(|(_, p)| p.iter().copied()).collect();
-    classification(&truth, &said, classes).map(Metrics::Classification)
 }
 
 /// What decides a result, as one hash.
@@ -104,26 +62,17 @@ pub fn run_task(
     task: &Task<'_>,
     cohort_blake3: &str,
     flags: &[String],
-) -> Result<TaskResult, ResultError> {
+) -> Result<TaskResult, EvalError> {
     let (name, target) = (method.name().to_owned(), task.target.name.clone());
     forget_peak();
     let (started, before) = (Instant::now(), peak_mib());
-    let mut outcome = method.run(task).map_err(|source| ResultError::Method {
-        method: name.clone(),
-        target: target.clone(),
-        source: Box::new(source),
-    })?;
+    let without =
+        |source: EvalError| EvalError::Task { method: name.clone(), target: target.clone(), source: Box::new(source) };
+    let mut outcome = method.run(task).map_err(without)?;
     let (wall_seconds, peak) = (started.elapsed().as_secs_f64(), peak_mib());
     outcome.flags.extend(flags.iter().cloned());
-    let classes = match &task.target.kind {
-        TargetKind::Regression => vec![],
-        TargetKind::Classification { classes } => classes.clone(),
-    };
-    let label_spread = task.target.scale(&task.split.train).spread;
-    let pairs: Vec<(f64, &[f64])> =
-        outcome.predictions.iter().map(|Prediction { truth, predicted, .. }| (*truth, predicted.as_slice())).collect();
-    let empty = || ResultError::Empty { method: name.clone(), target: target.clone() };
-    let metrics = score(&pairs, classes.len(), label_spread).ok_or_else(empty)?;
+    let empty = || without(EvalError::found("predictions of test people", "none"));
+    let metrics = task.score(&outcome.predictions).ok_or_else(empty)?;
     let everybody = task.split.train.subjects().iter().chain(task.split.validation.subjects());
     Ok(TaskResult {
         key: key(method, task, cohort_blake3),
@@ -133,8 +82,8 @@ pub fn run_task(
         seed: task.seed,
         method: name,
         target,
-        classes,
-        label_spread,
+        classes: task.target.kind.classes().to_vec(),
+        label_spread: task.target.scale(&task.split.train).spread,
         metrics,
         wall_seconds,
         frozen_parameters: method.frozen_parameters(),
@@ -168,7 +117,6 @@ impl ResultStore {
         (result.key == key(method, task, cohort_blake3)).then_some(result)
     }
 
-    /// Keeps a result.
     pub fn keep(&self, result: &TaskResult) -> Result<(), FileError> {
         let path = self.path(&result.method, &result.target, result.scheme, result.seed);
         durable::create_folder(durable::parent(&path))?;

@@ -3,27 +3,23 @@
 use std::collections::BTreeMap;
 
 use bdo_data::division::Scheme;
-use bdo_data::target::{Target, TargetKind};
+use bdo_data::target::Target;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::result::{TaskResult, score};
+use super::result::TaskResult;
 use crate::interval::normal_half_width;
+use crate::metric::Metrics;
 use crate::resample::{Comparison, Interval, bootstrap, corrected_comparison, false_discovery, permutation_p};
 use crate::score::FEW_PEOPLE;
 
-/// How much resampling there is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummarySettings {
-    /// Resamples of people.
     pub bootstraps: usize,
-    /// Permutations of labels.
     pub permutations: usize,
     /// Share of resamples inside the interval.
     pub level: f64,
-    /// Seed of both.
     pub seed: u64,
-    /// The row others are compared with.
     pub against: String,
     /// Further rows that all are compared with.
     #[serde(default)]
@@ -34,7 +30,6 @@ pub struct SummarySettings {
 }
 
 impl SummarySettings {
-    /// Compared with these rows.
     pub fn against(mut self, rows: &[String]) -> Self {
         if let Some((first, more)) = rows.split_first() {
             (self.against, self.more_against) = (first.clone(), more.to_vec());
@@ -71,22 +66,18 @@ impl Default for SummarySettings {
 /// A score over repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The score.
     pub metric: String,
     /// Mean over the repetitions in which it is defined; none where it never is.
     pub mean: Option<f64>,
     /// Population spread over them; none of a single one.
     pub spread: Option<f64>,
-    /// One value a repetition.
     pub values: Vec<Option<f64>>,
 }
 
 /// A method on a target under one kind of split.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The method.
     pub method: String,
-    /// The label.
     pub target: String,
     /// `random` or `leave_site_out`.
     pub scheme: String,
@@ -98,7 +89,6 @@ pub struct Row {
     pub fitted_people: f64,
     /// Mean number of people tested.
     pub tested_people: f64,
-    /// All scores.
     pub cells: Vec<Cell>,
     /// The score that interval, chance and comparison are about.
     pub primary: String,
@@ -115,7 +105,6 @@ pub struct Row {
     /// The same with further rows: those asked for, and those it is judged by.
     #[serde(default)]
     pub further: Vec<Against>,
-    /// Numbers fitted with the labels.
     pub parameters: usize,
     /// Numbers of a pre-trained model that are used as they are.
     #[serde(default)]
@@ -125,14 +114,12 @@ pub struct Row {
     /// Most memory the process took for one of them in addition to what it held before, where the system says it.
     #[serde(default)]
     pub own_mib: Option<f64>,
-    /// What a reader must know.
     pub flags: Vec<String>,
 }
 
 /// Difference from a named row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Against {
-    /// The row.
     pub row: String,
     /// The difference of the primary score.
     pub comparison: Comparison,
@@ -143,35 +130,18 @@ pub struct Against {
 impl Row {
     /// A cell of the table that could not be computed: dashes, and the reason as its flag.
     pub fn without_result(method: &str, target: &Target, scheme: Scheme, reason: String) -> Self {
-        let classes = match &target.kind {
-            TargetKind::Regression => vec![],
-            TargetKind::Classification { classes } => classes.clone(),
-        };
+        let classes = target.kind.classes().to_vec();
         Self {
             method: method.to_owned(),
             target: target.name.clone(),
             scheme: scheme_name(scheme).to_owned(),
             primary: primary_metric(classes.len()).to_owned(),
             classes,
-            repetitions: vec![],
-            fitted_people: 0.0,
-            tested_people: 0.0,
-            cells: vec![],
-            interval: None,
-            p: None,
-            q: None,
-            comparison: None,
-            comparison_q: None,
-            further: vec![],
-            parameters: 0,
-            wall_seconds: 0.0,
-            frozen_parameters: 0,
-            own_mib: None,
             flags: vec![format!("no result: {reason}")],
+            ..Self::default()
         }
     }
 
-    /// A score by name.
     pub fn cell(&self, metric: &str) -> Option<&Cell> {
         self.cells.iter().find(|c| c.metric == metric)
     }
@@ -180,7 +150,6 @@ impl Row {
 /// All rows, with what made them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How much resampling.
     pub settings: SummarySettings,
     /// One a scheme, target and method.
     pub rows: Vec<Row>,
@@ -192,9 +161,7 @@ pub struct Summary {
 /// A sentence about some methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footnote {
-    /// The methods.
     pub methods: Vec<String>,
-    /// The sentence.
     pub text: String,
 }
 
@@ -322,15 +289,14 @@ fn row<'a>(
             bootstrap(people.count, settings.bootstraps, settings.level, settings.seed, drawn)
         },
         p: if constant { None } else { permutation_p(people.count, settings.permutations, settings.seed, permuted) },
-        q: None,
         comparison: compared(&settings.against),
-        comparison_q: None,
         further: further.collect(),
         parameters: results.iter().map(|r| r.outcome.parameters).max().unwrap_or(0),
         wall_seconds: results.iter().map(|r| r.wall_seconds).sum(),
         frozen_parameters: results.iter().map(|r| r.frozen_parameters).max().unwrap_or(0),
         own_mib: results.iter().filter_map(|r| r.own_mib).reduce(f64::max),
         flags,
+        ..Row::default()
     }
 }
 
@@ -407,12 +373,16 @@ impl People {
     ) -> Option<f64> {
         let mut scores = vec![];
         for (result, numbers) in results.iter().zip(&self.numbers) {
-            let mut pairs: Vec<(f64, &[f64])> = Vec::with_capacity(numbers.len());
+            let (mut truths, mut said) = (vec![], vec![]);
             for (p, number) in result.outcome.predictions.iter().zip(numbers) {
                 let (truth, times) = change(*number, p.truth);
-                pairs.extend(std::iter::repeat_n((truth, p.predicted.as_slice()), times));
+                for _ in 0..times {
+                    truths.push(truth);
+                    said.extend_from_slice(&p.predicted);
+                }
             }
-            scores.extend(score(&pairs, result.classes.len(), result.label_spread).and_then(|m| m.get(metric)));
+            let metrics = Metrics::of(result.classes.len(), &truths, &said, result.label_spread);
+            scores.extend(metrics.and_then(|m| m.get(metric)));
         }
         (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
     }

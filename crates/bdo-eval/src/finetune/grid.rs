@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 /// the best accuracy of dozens of epochs on a few dozen people is mostly luck.
 pub(super) const SELECTION: Selection = Selection::LossAfter(0);
 
-/// One configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunePoint {
-    /// Scans a step.
     pub batch_size: usize,
     /// Of the last layer, at the first step.
     pub learning_rate: f64,

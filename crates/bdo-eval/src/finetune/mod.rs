@@ -10,13 +10,12 @@ pub use seed::TuneOutcome;
 use crate::cache::cached_features;
 use crate::error::EvalError;
 use crate::features::FeatureTable;
-use crate::fitted::{FittedHead, HeadFacts, HeadKind, Member, mean_of};
+use crate::fitted::{FittedHead, HeadKind, Member, mean_of};
 use crate::folder::WorkFolder;
 use crate::method::{FitOn, Task};
-use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds};
+use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds, finish};
 use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
-use crate::probe::{remember_people, score_further};
 use crate::reference::probe_of_pretrained;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
@@ -27,7 +26,6 @@ use bdo_model::parameters::Parameters;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{CardFacts, ModelDirectory, input_words};
 use bdo_train::ranks::Ranks;
-use seed::{CohortScans, SeedTuning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,22 +35,18 @@ use tuned::{HeadShape, TuneStart, head_of_probe, head_parameters, without_head};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuneSettings {
-    /// The label.
     pub target: String,
     /// How frames are pooled: their mean (linear) or by attention.
     pub head: HeadKind,
     /// Seeds of splits, heads and orders.
     pub seeds: Vec<u64>,
-    /// Epochs of every configuration.
     pub epochs: usize,
     /// Most time of each, in which as many epochs are run as fit; 0 for no limit.
     #[serde(default)]
     pub max_minutes: f64,
-    /// Configurations that are run.
     pub points: Vec<TunePoint>,
 }
 
-/// Follows a fine-tuning.
 pub trait TuneObserver: Observer {
     /// So many epochs of a configuration (counted from 0) are done; mean training loss of the last.
     fn epoch_done(&self, _seed: u64, _configuration: usize, _epochs: usize, _loss: f64) {}
@@ -92,18 +86,9 @@ pub fn finetune(
     if !ranks.is_first() {
         return Ok(None);
     }
-    let mut head = FittedHead::new(work.facts, members);
-    head.write(folder.path())?;
+    let head = work.head.clone().with(members);
     let first = FrozenModel::read(&folder.join(&head.members[0].model))?;
-    remember_people(&folder, &head, &first, &cohort, observer)?;
-    let test_data = request
-        .test_data
-        .as_ref()
-        .map(|path| score_further(&folder, &head, path, request.trusting, observer))
-        .transpose()?;
-    let outcome = HeadResult::new("finetune", &head, outcomes, test_data, &frozen.people.known_in(&cohort), settings);
-    outcome.write(&folder)?;
-    Ok(Some(outcome))
+    finish("finetune", request, &folder, (head, outcomes), [&frozen, &first], &cohort, observer).map(Some)
 }
 
 /// What a folder of a fine-tuning records, so that no other work goes on in it.
@@ -133,7 +118,8 @@ pub struct TuneWork<'a> {
     /// Number in the cohort of each row of the table.
     scans: Vec<usize>,
     parameters: Arc<Parameters>,
-    facts: HeadFacts,
+    /// Without members.
+    head: FittedHead,
 }
 
 impl<'a> TuneWork<'a> {
@@ -146,25 +132,18 @@ impl<'a> TuneWork<'a> {
         table: &'a FeatureTable,
     ) -> Result<Self, EvalError> {
         check(settings)?;
-        let facts = HeadFacts {
-            target: target.name.clone(),
-            task: target.kind.clone(),
-            pooling: Pooling::Mean,
-            kind: settings.head,
-            width: frozen.model.config().width,
-            cohort_blake3: cohort.content_blake3()?,
-        };
+        let width = frozen.model.config().width;
         let passed_over = |i: &usize| table.passed_over.contains(&cohort.index()[*i].id.to_string());
         Ok(Self {
             intake: Intake::new(&frozen.contract, cohort)?,
             scans: (0..cohort.len()).filter(|i| !passed_over(i)).collect(),
             parameters: Arc::new(frozen.model.parameters()),
+            head: FittedHead::of(target, Pooling::Mean, settings.head, width, cohort.content_blake3()?),
             frozen,
             cohort,
             target,
             settings,
             table,
-            facts,
         })
     }
 
@@ -181,29 +160,19 @@ impl<'a> TuneWork<'a> {
         let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
         let units = LabelScale::fit(&target.kind, &parts.train.labels);
         let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
-        let probe = probe_of_pretrained(&task, self.table).map_err(Box::new)?;
-        let tuning = SeedTuning {
-            settings: self.settings,
-            scans: CohortScans { cohort: self.cohort, intake: &self.intake, windows: self.frozen.windows },
-            start: TuneStart {
-                config: config.clone(),
-                head: HeadShape::of(self.settings.head, config.width, &target.kind),
-                parameters: self.parameters.clone(),
-                head_values: head_of_probe(self.settings.head, &probe, units),
-            },
-            task: &target.kind,
-            train: &parts.train,
-            validation: &parts.validation,
-            units,
-            seed,
-            checkpoints: folder.join(&format!("seed{seed}/checkpoints")),
-            ranks,
+        let probe = probe_of_pretrained(&task, self.table)?;
+        let start = TuneStart {
+            config: config.clone(),
+            head: HeadShape::of(self.settings.head, config.width, &target.kind),
+            parameters: self.parameters.clone(),
+            head_values: head_of_probe(self.settings.head, &probe, units),
         };
-        let (tried, chosen, parameters) = tuning.run(&self.settings.points, observer)?;
+        let checkpoints = folder.join(&format!("seed{seed}/checkpoints"));
+        let (tried, chosen, parameters) = self.search(&start, &parts, (seed, units), &checkpoints, ranks, observer)?;
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
         let model = format!("seed{seed}/model");
         let mut member = Member::new(&model, split, &parts.train.people, units, chosen_point);
-        member.parameters = head_parameters(&parameters, tuning.start.head);
+        member.parameters = head_parameters(&parameters, start.head);
         // With the notes of the pre-training, which say how scans are cut.
         let tuned = ModelDirectory {
             config: config.clone(),
@@ -219,11 +188,8 @@ impl<'a> TuneWork<'a> {
         member.model_blake3 = model_blake3(&folder.join(&member.model))?;
         member.know_scans(self.cohort);
         // One rank that stops here would leave the others waiting.
-        let said = if ranks.size() > 1 {
-            self.test_once(folder, &member, &parts.test, &Unstoppable)?
-        } else {
-            self.test_once(folder, &member, &parts.test, observer)?
-        };
+        let watching: &dyn Observer = if ranks.size() > 1 { &Unwatched } else { observer };
+        let said = self.test_once(folder, &member, &parts.test, watching)?;
         let outcome = SeedOutcome {
             chosen: member.chosen.clone(),
             tried: serde_json::json!(tried),
@@ -240,27 +206,25 @@ impl<'a> TuneWork<'a> {
         test: &Part<'_, usize>,
         observer: &dyn Observer,
     ) -> Result<Vec<Vec<f64>>, EvalError> {
-        let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
+        let head = self.head.clone().with(vec![member.clone()]);
         let frozen = FrozenModel::read(&folder.join(&member.model))?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
-        let said: BTreeMap<usize, Vec<f64>> =
-            predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?
-                .said
-                .into_iter()
-                .map(|(i, values)| (i, mean_of(&values)))
-                .collect();
+        let (said, _) = predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?;
+        let said: BTreeMap<usize, Vec<f64>> = said.into_iter().map(|(i, values)| (i, mean_of(&values))).collect();
         let mean = |scans: &Vec<&usize>| mean_of(&scans.iter().map(|i| said[*i].clone()).collect::<Vec<_>>());
         Ok(test.scans.iter().map(mean).collect())
     }
 }
 
-/// Work that goes on to its end.
-struct Unstoppable;
+/// Work that goes on to its end and shows no progress.
+pub(crate) struct Unwatched;
 
-impl Observer for Unstoppable {}
+impl Observer for Unwatched {}
+
+impl TuneObserver for Unwatched {}
 
 fn check(settings: &TuneSettings) -> Result<(), EvalError> {
-    let refuse = |name, expected, found: &str| Err(EvalError::setting(name, expected, found));
+    let refuse = |name, expected, found: &str| Err(EvalError::named(name, expected, found));
     if settings.head == HeadKind::Ridge {
         return refuse("head", "linear or attention, which have gradients", "ridge");
     }

@@ -2,32 +2,31 @@
 
 use super::grid::{SELECTION, TunePoint};
 use super::tuned::{TuneStart, Tuned};
-use super::{TuneObserver, TuneSettings};
+use super::{TuneObserver, TuneWork};
 use crate::error::EvalError;
 use crate::metric::Metrics;
-use crate::part::Part;
+use crate::part::{Part, Parts as PeopleParts};
+use crate::score::score_rows;
 use crate::select::loss_of;
 use crate::supervised::learner::{Example, FittedNetwork, Parts, Request, fit_network, predict_untrained};
 use crate::supervised::network::{Network, Scans};
 use crate::supervised::recipe::Recipe;
 use crate::supervised::select::{Score, by_person};
-use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::cohort::CohortError;
 use bdo_data::record::{Plan, ValidationEntry};
-use bdo_data::target::{LabelScale, TargetKind};
-use bdo_model::intake::{CutScan, Intake, Windows};
+use bdo_data::target::LabelScale;
+use bdo_model::intake::CutScan;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
-/// What one configuration came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TuneOutcome {
-    /// The configuration.
     pub point: TunePoint,
     /// Its best epoch, counted from 1; 0 is the closed-form probe of the frozen model, where all begin.
     pub epoch: usize,
@@ -39,89 +38,74 @@ pub struct TuneOutcome {
     pub losses: Vec<f64>,
 }
 
-/// What one seed works with.
-pub(super) struct SeedTuning<'a> {
-    pub(super) settings: &'a TuneSettings,
-    pub(super) scans: CohortScans<'a>,
-    pub(super) start: TuneStart,
-    pub(super) task: &'a TargetKind,
-    /// Numbers of scans by person.
-    pub(super) train: &'a Part<'a, usize>,
-    pub(super) validation: &'a Part<'a, usize>,
-    pub(super) units: LabelScale,
-    pub(super) seed: u64,
-    /// Where states are kept.
-    pub(super) checkpoints: PathBuf,
-    pub(super) ranks: &'a dyn Ranks,
-}
-
-impl SeedTuning<'_> {
+impl TuneWork<'_> {
     /// Runs, or goes on with, every configuration; returns all outcomes, the chosen one and its parameters. Of equal ones
     /// the first is chosen, and an epoch that is not better than the start is not chosen.
-    pub(super) fn run(
+    pub(super) fn search(
         &self,
-        points: &[TunePoint],
+        start: &TuneStart,
+        of_people: &PeopleParts<'_, usize>,
+        (seed, units): (u64, LabelScale),
+        checkpoints: &Path,
+        ranks: &dyn Ranks,
         observer: &dyn TuneObserver,
     ) -> Result<(Vec<TuneOutcome>, usize, Parameters), EvalError> {
         let examples = |part: &Part<'_, usize>| -> Vec<Example<usize>> {
             let people = part.scans.iter().zip(&part.labels).enumerate();
             let of = |(person, (scans, label)): (usize, (&Vec<&usize>, &f64))| {
-                let label = self.units.to_loss(*label) as f32;
+                let label = units.to_loss(*label) as f32;
                 scans.iter().map(|scan| Example { scan: **scan, label, person }).collect::<Vec<_>>()
             };
             people.flat_map(of).collect()
         };
-        let (train, validation) = (examples(self.train), examples(self.validation));
+        let (train, validation) = (examples(&of_people.train), examples(&of_people.validation));
         let parts = Parts { train, validation, test: Vec::new() };
         let mut tried: Vec<TuneOutcome> = Vec::new();
         let mut chosen: Option<(usize, Parameters)> = None;
-        let mut start: Option<Metrics> = None;
-        for (number, point) in points.iter().enumerate() {
+        let mut at_start: Option<Metrics> = None;
+        let score = |said: &[Vec<f64>]| {
+            let people = by_person(&parts.validation, said).into_values().map(|(_, said)| units.said(said));
+            score_rows(&self.target.kind, &people.collect::<Vec<_>>(), &of_people.validation.labels, units)
+        };
+        for (number, point) in self.settings.points.iter().enumerate() {
             let max_minutes = self.settings.max_minutes;
             let recipe = Recipe { max_minutes, ..point.recipe(self.settings.epochs) };
-            let (folder, identity) =
-                (self.checkpoints.join(format!("point-{number}")), format!("{} {point:?}", self.seed));
+            let (folder, identity) = (checkpoints.join(format!("point-{number}")), format!("{seed} {point:?}"));
             let request = Request {
-                config: &self.start,
+                config: start,
                 recipe: &recipe,
-                loss: loss_of(self.task),
-                scans: &self.scans,
+                loss: loss_of(&self.target.kind),
+                scans: self,
                 parts: &parts,
-                seed: self.seed,
+                seed,
                 kernels: Kernels::Fused(Precision::fastest()),
                 states: Some((&folder, &identity)),
-                ranks: self.ranks,
+                ranks,
             };
-            let initial = Tuned::initial(&self.start, self.seed);
-            let start = match start {
-                Some(start) => start,
-                None => {
-                    *start.insert(self.score(&parts, &predict_untrained(&request, initial.clone(), &parts.validation)?))
-                }
+            let initial = Tuned::initial(start, seed);
+            let at_start = match at_start {
+                Some(found) => found,
+                None => *at_start.insert(score(&predict_untrained(&request, initial.clone(), &parts.validation)?)),
             };
-            let watching = Watching { observer, seed: self.seed, number, steps_per_epoch: Cell::new(1) };
-            let fitted: FittedNetwork<Tuned> = fit_network(&request, &watching)?;
-            let validation = self.score(&parts, &fitted.predict(&self.scans, &parts.validation)?);
-            let (epoch, validation, parameters) = if is_better(&validation, &start) {
+            let watching = Watching { observer, seed, number, steps_per_epoch: Cell::new(1) };
+            let fitted: FittedNetwork<Tuned> = fit_network(&request, &watching).map_err(|error| match error {
+                EvalError::InterruptedAt { .. } => EvalError::Interrupted,
+                error => error,
+            })?;
+            let validation = score(&fitted.predict(self, &parts.validation)?);
+            let (epoch, validation, parameters) = if is_better(&validation, &at_start) {
                 (fitted.epoch + 1, validation, fitted.parameters)
             } else {
-                (0, start, initial)
+                (0, at_start, initial)
             };
             let better = chosen.as_ref().is_none_or(|(best, _)| is_better(&validation, &tried[*best].validation));
             if better {
                 chosen = Some((number, parameters));
             }
-            tried.push(TuneOutcome { point: *point, epoch, start, validation, losses: fitted.train_losses });
+            tried.push(TuneOutcome { point: *point, epoch, start: at_start, validation, losses: fitted.train_losses });
         }
         let (chosen, parameters) = chosen.expect("at least one configuration is run");
         Ok((tried, chosen, Tuned::model_names(parameters)))
-    }
-
-    /// Of predictions of the validation scans.
-    fn score(&self, parts: &Parts<usize>, said: &[Vec<f64>]) -> Metrics {
-        let people: Vec<Vec<f64>> =
-            by_person(&parts.validation, said).into_values().map(|(_, said)| self.units.said(said)).collect();
-        self.validation.score(self.task, &people, self.units)
     }
 }
 
@@ -129,25 +113,14 @@ fn is_better(first: &Metrics, second: &Metrics) -> bool {
     Score::from(first).beats(&Score::from(second), SELECTION)
 }
 
-/// Scans of a cohort as the model sees them everywhere: whole, or in its windows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CohortScans<'a> {
-    pub(super) cohort: &'a Cohort,
-    pub(super) intake: &'a Intake,
-    pub(super) windows: Windows,
-}
-
-impl Scans for CohortScans<'_> {
+/// Scans of the cohort as the model sees them everywhere: whole, or in its windows.
+impl Scans for TuneWork<'_> {
     type Handle = usize;
     type Input = CutScan;
 
-    fn training(&self, scan: &usize, _: u64, _: u64) -> Result<Arc<CutScan>, CohortError> {
-        self.whole(scan)
-    }
-
     fn whole(&self, scan: &usize) -> Result<Arc<CutScan>, CohortError> {
         let scan = self.intake.scale(&self.cohort.scan(*scan)?);
-        Ok(Arc::new(self.windows.of_scan(scan.expect("scans without a usable region have no features"))))
+        Ok(Arc::new(self.frozen.windows.of_scan(scan.expect("scans without a usable region have no features"))))
     }
 }
 

@@ -18,7 +18,6 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
 
-/// What decides the shape of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadShape {
     /// How frames are pooled.
@@ -30,7 +29,6 @@ pub struct HeadShape {
 }
 
 impl HeadShape {
-    /// For a label.
     pub fn of(kind: HeadKind, width: usize, task: &TargetKind) -> Self {
         Self { kind, width, outputs: loss_of(task).outputs() }
     }
@@ -47,12 +45,9 @@ pub struct TunedHead {
     pub query: Option<Param<Tensor<2>>>,
 }
 
-/// All that is trained.
 #[derive(Module, Debug)]
 pub struct Tuned {
-    /// The model.
     pub bdo: Bdo,
-    /// The head.
     pub head: TunedHead,
 }
 
@@ -111,7 +106,6 @@ pub fn head_parameters(parameters: &Parameters, shape: HeadShape) -> Vec<f32> {
     head_table(shape).into_iter().filter_map(values).flatten().collect()
 }
 
-/// The model's parameters without the head's.
 pub fn without_head(mut parameters: Parameters) -> Parameters {
     parameters.0.retain(|name, _| !name.starts_with("head."));
     parameters
@@ -120,11 +114,8 @@ pub fn without_head(mut parameters: Parameters) -> Parameters {
 /// A model to begin with.
 #[derive(Clone, Debug)]
 pub struct TuneStart {
-    /// Its shape.
     pub config: ModelConfig,
-    /// The head put on top of it.
     pub head: HeadShape,
-    /// Its values.
     pub parameters: Arc<Parameters>,
     /// Those of the head: weights, bias, and the query of attention.
     pub head_values: Vec<f32>,

@@ -34,7 +34,6 @@ const AROUND: usize = 24;
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     format: String,
-    /// The model it belongs to.
     pub model_blake3: String,
     /// The cohort whose people it was fitted on.
     pub cohort_blake3: String,
@@ -59,6 +58,8 @@ pub struct Calibration {
 /// One prediction with what its spread may depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residual {
+    /// Where in the visit.
+    pub row: usize,
     /// Prediction minus truth.
     pub error: f64,
     /// Decoded variance of the state.
@@ -144,6 +145,7 @@ pub fn residuals(
             for region in (0..regions).filter(|&r| rows.region_valid[r]) {
                 let at = place * regions + region;
                 found.push(Residual {
+                    row,
                     error: f64::from(piece.decoded[at]) - f64::from(visit.values[row * regions + region]),
                     state_variance: f64::from(variance[at]),
                     region_variance: ignorance.region_variance[region],
@@ -182,13 +184,8 @@ impl Calibration {
             familiarity: familiarity.clone(),
         };
         let surprise = |fit: &Self| {
-            residuals
-                .iter()
-                .map(|r| {
-                    let variance = fit.variance(r.state_variance, r.region_variance, r.unknown);
-                    variance.ln() + r.error * r.error / variance
-                })
-                .sum::<f64>()
+            let of = |r: &Residual| (r.error, fit.variance_of(r));
+            residuals.iter().map(of).map(|(error, variance)| variance.ln() + error * error / variance).sum::<f64>()
         };
         let mut best = TEMPERATURES
             .map(candidate)
@@ -196,10 +193,7 @@ impl Calibration {
             .min_by(|a, b| surprise(a).total_cmp(&surprise(b)))
             .expect("several temperatures are tried");
         // Errors are not normal: the width of a band is where that share of the validation errors ends.
-        let mut scaled: Vec<f64> = residuals
-            .iter()
-            .map(|r| r.error.abs() / best.variance(r.state_variance, r.region_variance, r.unknown).sqrt())
-            .collect();
+        let mut scaled: Vec<f64> = residuals.iter().map(|r| r.error.abs() / best.variance_of(r).sqrt()).collect();
         scaled.sort_by(f64::total_cmp);
         if !scaled.is_empty() {
             best.half_widths =
@@ -222,7 +216,11 @@ impl Calibration {
         (self.temperature * state_variance + share * region_variance).max(f64::MIN_POSITIVE)
     }
 
-    /// Writes it whole or not at all.
+    /// That of a prediction.
+    pub(super) fn variance_of(&self, r: &Residual) -> f64 {
+        self.variance(r.state_variance, r.region_variance, r.unknown)
+    }
+
     pub fn write(&self, path: &Path) -> Result<(), EvalError> {
         Ok(durable::write_json(path, self)?)
     }
@@ -304,7 +302,7 @@ mod tests {
             let unknown = (i % 100) as f64 / 100.0;
             let (state_variance, region_variance) = (0.2 + (i % 7) as f64 / 2.0, 1.0 + (i % 3) as f64);
             let variance = 0.6 * state_variance + (0.2 + 0.6 * unknown) * region_variance;
-            Residual { error: f64::from(*e) * variance.sqrt(), state_variance, region_variance, unknown }
+            Residual { row: 0, error: f64::from(*e) * variance.sqrt(), state_variance, region_variance, unknown }
         };
         let residuals: Vec<Residual> = normal.iter().enumerate().map(residual).collect();
         let how = Uncertainty::Linearised;

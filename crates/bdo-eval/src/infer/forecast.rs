@@ -24,11 +24,8 @@ pub const OTHERS: [&str; 5] = ["persistence", "mean", "ar1", "var1", "kriging"];
 /// How a forecast this many frames ahead fares.
 #[derive(Clone, Debug, Serialize)]
 pub struct HorizonScore {
-    /// Frames ahead.
     pub frames_ahead: usize,
-    /// Mean time ahead.
     pub seconds_ahead: f64,
-    /// The model with its bands.
     pub model: IntervalScore,
     /// Mean squared error of the simple forecasts.
     pub others: [f64; 5],
@@ -175,10 +172,10 @@ pub fn forecast_skill(
         let valid = masked.region_valid.iter().filter(|v| **v).count() as f64;
         let first_hidden = masked.context.len() - horizon;
         let mut squares = vec![[0.0f64; 6]; horizon];
-        question.each_hidden(&masked, i as u64, |row, mean, sd, truth| {
-            tallies[row - first_hidden].add(mean, sd, truth);
-            squares[row - first_hidden][5] += (mean - truth).powi(2);
-        })?;
+        for found in question.hidden(&masked, i as u64)? {
+            question.add(&found, &mut tallies[found.row - first_hidden]);
+            squares[found.row - first_hidden][5] += found.error.powi(2);
+        }
         let last: Vec<f64> =
             masked.values[(first_hidden - 1) * regions..first_hidden * regions].iter().map(|x| f64::from(*x)).collect();
         let kriging = Predictor::Kriging.predict(&masked, regions, question.correlation);

@@ -12,7 +12,6 @@ use bdo_model::pooling::Pooling;
 use rand_chacha::rand_core::Rng;
 use serde::Serialize;
 
-/// How a scan is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "kind", content = "amount")]
 pub enum Change {
@@ -43,7 +42,6 @@ impl Change {
         Self::Stretch(2.0),
     ];
 
-    /// As tables call it.
     pub fn name(self) -> String {
         match self {
             Self::Subsample(n) => format!("every {n}. frame"),
@@ -74,9 +72,7 @@ impl Change {
 /// How alike features are before and after a change.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangeScore {
-    /// The change.
     pub change: Change,
-    /// Scans compared.
     pub scans: usize,
     /// Mean correlation of the two features of a scan, each number centred over scans.
     pub similarity: f64,
@@ -113,7 +109,7 @@ pub fn invariance(
         observer.advance(done + 1, 0);
     }
     if whole.len() < 3 {
-        return Err(EvalError::TooFew { what: "invariance", expected: 3, found: whole.len() });
+        return Err(EvalError::named("invariance", "at least 3 scans", whole.len()));
     }
     Ok(Change::ALL.iter().zip(&changed).map(|(change, features)| compare(*change, &whole, features)).collect())
 }

@@ -1,9 +1,10 @@
 //! Answers as files: one Parquet table for programs, and BIDS-like tables a scan for people and pipelines.
 
 use crate::error::EvalError;
+use crate::export::{list_array, list_field, scan_fields};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use bdo_data::durable::{self, InFile};
 use bdo_data::scan::ScanId;
@@ -21,7 +22,6 @@ use std::sync::Arc;
 pub struct Block {
     /// Since the first frame.
     pub times_seconds: Vec<f64>,
-    /// What each row is.
     pub kinds: Vec<&'static str>,
     /// For each list column, row-major values.
     pub lists: Vec<Vec<f32>>,
@@ -64,9 +64,7 @@ impl Pending {
             Arc::new(StringArray::from_iter_values(self.kinds.drain(..rows))),
         ];
         for (values, width) in self.lists.iter_mut().zip(widths) {
-            let item = Arc::new(Field::new("item", DataType::Float32, false));
-            let values = Arc::new(Float32Array::from_iter_values(values.drain(..rows * width)));
-            columns.push(Arc::new(FixedSizeListArray::try_new(item, *width as i32, values, None)?));
+            columns.push(list_array(*width, values.drain(..rows * width))?);
         }
         Ok(columns)
     }
@@ -119,17 +117,10 @@ pub fn join_tables(parts: &[PathBuf], out: &Path) -> Result<(), EvalError> {
 impl TableWriter {
     /// `lists` names the list columns and says how long their lists are.
     pub fn create(path: &Path, lists: &[(&str, usize)], facts: &[(&str, String)]) -> Result<Self, EvalError> {
-        let item = || Arc::new(Field::new("item", DataType::Float32, false));
-        let mut fields = vec![
-            Field::new("scan", DataType::Utf8, false),
-            Field::new("subject", DataType::Utf8, false),
-            Field::new("session", DataType::Utf8, true),
-            Field::new("time_seconds", DataType::Float64, false),
-            Field::new("kind", DataType::Utf8, false),
-        ];
-        let list =
-            |(name, width): &(&str, usize)| Field::new(*name, DataType::FixedSizeList(item(), *width as i32), false);
-        fields.extend(lists.iter().map(list));
+        let mut fields = scan_fields();
+        fields.push(Field::new("time_seconds", DataType::Float64, false));
+        fields.push(Field::new("kind", DataType::Utf8, false));
+        fields.extend(lists.iter().map(|(name, width)| list_field(name, *width)));
         let schema = Arc::new(Schema::new(fields));
         let metadata = facts.iter().map(|(key, value)| KeyValue::new(format!("bdo.{key}"), value.clone())).collect();
         let properties = WriterProperties::builder().set_key_value_metadata(Some(metadata)).build();
@@ -228,7 +219,6 @@ impl TsvWriter {
         Ok(writer)
     }
 
-    /// Adds a line.
     pub fn line(&mut self, text: &str) -> Result<(), EvalError> {
         Ok(writeln!(self.file, "{text}").in_file("write", &self.temporary)?)
     }

@@ -47,7 +47,6 @@ impl ScanPlan {
 /// A model that is asked about scans.
 #[derive(Debug)]
 pub struct Answerer<'a> {
-    /// The model, ready to be asked.
     pub engine: Engine<'a>,
     /// Bands, where there are any.
     pub calibration: Option<&'a Calibration>,

@@ -1,15 +1,13 @@
 //! How well hidden frames are filled, and whether the bands hold, beside simple ways to fill them.
 
 use crate::error::EvalError;
-use crate::infer::calibration::{Calibration, Ignorance};
+use crate::infer::calibration::{Calibration, Residual, residuals};
 use crate::interval::{IntervalScore, IntervalTally};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::random::stream;
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::intake::{Intake, MaskSettings, Masked, Timing};
 use bdo_model::posterior::engine::Engine;
-use bdo_model::posterior::rows::{RowKind, Rows};
-use bdo_model::posterior::spread::decoded_variance;
 use bdo_model::weights::PreprocessorConfig;
 use bdo_train::evaluate::Predictor;
 use serde::Serialize;
@@ -17,17 +15,12 @@ use serde::Serialize;
 /// What is asked of whom.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The model.
     pub engine: &'a Engine<'a>,
-    /// Its bands.
     pub calibration: &'a Calibration,
     /// Of the training people, for kriging.
     pub correlation: &'a Autocorrelation,
-    /// The cohort.
     pub cohort: &'a Cohort,
-    /// Scans of it.
     pub scans: &'a [usize],
-    /// Seed of the masks and draws.
     pub seed: u64,
 }
 
@@ -36,9 +29,7 @@ pub struct Question<'a> {
 pub struct FillScore {
     /// Share of frames that were hidden.
     pub missing: f64,
-    /// Scans scored.
     pub scans: usize,
-    /// The model with its bands.
     pub model: IntervalScore,
     /// Mean squared error of the others on the same frames.
     pub others: Vec<(&'static str, f64)>,
@@ -75,7 +66,7 @@ impl Question<'_> {
                 return Err(EvalError::Interrupted);
             }
             for (number, masked) in visits(self.cohort, &[scan], contract, mask, self.seed)? {
-                self.add(&masked, number, &mut tally)?;
+                self.hidden(&masked, number)?.iter().for_each(|found| self.add(found, &mut tally));
                 for (predictor, (sum, count)) in Predictor::ALL.iter().zip(&mut errors) {
                     let (error, more) = squared_error(
                         &predictor.predict(&masked, masked.region_valid.len(), self.correlation),
@@ -92,37 +83,15 @@ impl Question<'_> {
         Ok(FillScore { missing: mask.ratio, scans: scored, model: tally.score(), others: others.collect() })
     }
 
-    /// Adds the hidden rows of one visit.
-    pub fn add(&self, masked: &Masked, number: u64, tally: &mut IntervalTally) -> Result<(), EvalError> {
-        self.each_hidden(masked, number, |_, mean, sd, truth| tally.add(mean, sd, truth))
+    /// The hidden values of a visit.
+    pub(super) fn hidden(&self, masked: &Masked, number: u64) -> Result<Vec<Residual>, EvalError> {
+        let Calibration { region_variance, uncertainty, .. } = self.calibration;
+        residuals(self.engine, masked, region_variance, self.correlation, *uncertainty, &[self.seed, number])
     }
 
-    /// Hands on row, mean, spread and truth of every hidden value.
-    pub fn each_hidden(
-        &self,
-        masked: &Masked,
-        number: u64,
-        mut take: impl FnMut(usize, f64, f64, f64),
-    ) -> Result<(), EvalError> {
-        let rows = Rows::of_masked(masked);
-        let regions = rows.regions();
-        let ignorance = Ignorance::of(&rows, &self.calibration.region_variance, self.correlation);
-        self.engine.infer(&rows, |piece| {
-            let spread = decoded_variance(self.engine, &piece, self.calibration.uncertainty, &[self.seed, number]);
-            for (place, row) in piece.rows.clone().enumerate().filter(|(_, row)| rows.kinds[*row] == RowKind::Hidden) {
-                for region in (0..regions).filter(|&r| rows.region_valid[r]) {
-                    let at = place * regions + region;
-                    let variance = self.calibration.variance(
-                        f64::from(spread[at]),
-                        ignorance.region_variance[region],
-                        ignorance.unknown[row],
-                    );
-                    let truth = f64::from(masked.values[row * regions + region]);
-                    take(row, f64::from(piece.decoded[at]), variance.sqrt(), truth);
-                }
-            }
-            Ok(())
-        })
+    /// Adds one of them.
+    pub(super) fn add(&self, found: &Residual, tally: &mut IntervalTally) {
+        tally.add(found.error, self.calibration.variance_of(found).sqrt(), 0.0);
     }
 }
 

@@ -5,14 +5,15 @@ use super::network::{Input, Mix, Network, Scans, Training};
 use super::objective::{Reduction, cost, predictions};
 use super::recipe::{Recipe, Selection};
 use super::select::Score;
+use crate::error::EvalError;
 use crate::fit::Loss;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::Split;
 use bdo_data::random::{below, shuffle, stream};
 use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{ParameterError, Parameters};
-use bdo_train::fit::{Course, FitError, Keep, RunObserver, fit};
+use bdo_model::parameters::Parameters;
+use bdo_train::fit::{Course, Keep, RunObserver, fit};
 use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Gradients, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
@@ -25,10 +26,8 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// One scan with its label.
 #[derive(Clone, Debug)]
 pub struct Example<H> {
-    /// The scan.
     pub scan: H,
     /// Position of a class, the z-scored value for a number.
     pub label: f32,
@@ -80,23 +79,17 @@ impl<H> Parts<H> {
 /// What to train on what.
 #[derive(Clone, Debug)]
 pub struct Request<'a, N: Network, S: Scans> {
-    /// Shape of the network.
     pub config: &'a N::Config,
-    /// How it is trained.
     pub recipe: &'a Recipe,
-    /// What a wrong prediction costs.
     pub loss: Loss,
-    /// Where inputs come from.
     pub scans: &'a S,
     /// Who trains, selects and is tested.
     pub parts: &'a Parts<S::Handle>,
     /// Seed of weights, order, mixing and dropout.
     pub seed: u64,
-    /// What the layers run.
     pub kernels: Kernels,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a std::path::Path, &'a str)>,
-    /// The processes that train it together.
     pub ranks: &'a dyn Ranks,
 }
 
@@ -105,11 +98,9 @@ pub struct Request<'a, N: Network, S: Scans> {
 pub struct FittedNetwork<N> {
     /// The network, outside any gradient tape.
     pub network: N,
-    /// All its values.
     pub parameters: Parameters,
     /// The chosen epoch, counted from 0.
     pub epoch: usize,
-    /// Its score.
     pub score: Score,
     /// Mean training loss of every epoch.
     pub train_losses: Vec<f64>,
@@ -117,47 +108,19 @@ pub struct FittedNetwork<N> {
     batch_size: usize,
 }
 
-/// Training failed.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum SupervisedError {
-    /// Nobody to learn from or to select with.
-    #[error("expected at least two scans to train on and one to select with, found {train} and {validation}")]
-    TooFew { train: usize, validation: usize },
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    #[error(transparent)]
-    Fit(FitError),
-    /// Stopped by request.
-    #[error("interrupted at step {step}; run the same command again to go on")]
-    Interrupted { step: u64 },
-}
-
-impl From<FitError> for SupervisedError {
-    fn from(error: FitError) -> Self {
-        match error {
-            FitError::Interrupted { step } => Self::Interrupted { step },
-            error => Self::Fit(error),
-        }
-    }
-}
-
 /// Trains for all epochs and returns the best one.
 pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
     request: &Request<N, S>,
     observer: &dyn RunObserver,
-) -> Result<FittedNetwork<N>, SupervisedError> {
+) -> Result<FittedNetwork<N>, EvalError> {
     let Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks } = *request;
-    let (train, validation) = (parts.train.len(), parts.validation.len());
-    if train < 2 || validation == 0 {
-        return Err(SupervisedError::TooFew { train, validation });
+    if parts.train.len() < 2 || parts.validation.is_empty() {
+        return Err(too_few(parts));
     }
     let device = Device::flex().autodiff();
     let network = N::from_parameters(config, N::initial(config, seed), kernels, &device)?;
     let (config, recipe) = (config.clone(), recipe.clone());
-    let (batches, at_once) = (recipe.batches(train), N::SCANS_AT_ONCE);
+    let (batches, at_once) = (recipe.batches(parts.train.len()), N::SCANS_AT_ONCE);
     let data = SupervisedData { scans, parts, batches, at_once, order: recipe.order };
     let course = Course::of_epochs(seed, recipe.length());
     let keep = match states {
@@ -165,11 +128,12 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
         Some((folder, identity)) => Keep::Checkpoints { folder: folder.to_path_buf(), identity: identity.to_owned() },
     };
     let learner = Supervised { network, config, recipe, loss, seed, kernels, device, scans: PhantomData };
-    let fitted = fit(learner, &data, &course, keep, ranks, observer)?;
+    let fitted = fit(learner, &data, &course, keep, ranks, observer).map_err(|error| match error.stopped_at() {
+        Some(step) => EvalError::InterruptedAt { step },
+        None => error,
+    })?;
     let best = fitted.best.and_then(|mut sets| sets.pop());
-    let (Some(epoch), Some(parameters)) = (fitted.progress.best, best) else {
-        return Err(SupervisedError::TooFew { train, validation });
-    };
+    let (epoch, parameters) = fitted.progress.best.zip(best).ok_or_else(|| too_few(parts))?;
     let (validations, learner) = (fitted.progress.validations, fitted.learner);
     Ok(FittedNetwork {
         network: N::from_parameters(&learner.config, parameters.clone(), kernels, &Device::flex())?,
@@ -180,6 +144,12 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
         loss,
         batch_size: learner.recipe.batch_size,
     })
+}
+
+/// Nobody to learn from or to select with.
+pub fn too_few<H>(parts: &Parts<H>) -> EvalError {
+    let found = format!("{} and {}", parts.train.len(), parts.validation.len());
+    EvalError::found("at least two scans to train on and one to select with", found)
 }
 
 impl<N: Network> FittedNetwork<N> {
@@ -198,7 +168,7 @@ pub fn predict_untrained<N: Network, S: Scans<Input = N::Input>>(
     request: &Request<N, S>,
     parameters: Parameters,
     examples: &[Example<S::Handle>],
-) -> Result<Vec<Vec<f64>>, SupervisedError> {
+) -> Result<Vec<Vec<f64>>, EvalError> {
     let network = N::from_parameters(request.config, parameters, request.kernels, &Device::flex())?;
     Ok(predict(&network, request.loss, request.scans, examples, request.recipe.batch_size)?)
 }
@@ -240,7 +210,6 @@ pub struct Labelled<I> {
     pieces: Vec<Option<Examples<I>>>,
 }
 
-/// Inputs and their labels.
 type Examples<I> = (Vec<Arc<I>>, Vec<f32>);
 
 impl<S: Scans> Batches for SupervisedData<'_, S> {
@@ -257,7 +226,7 @@ impl<S: Scans> Batches for SupervisedData<'_, S> {
         let chosen: Vec<&Example<S::Handle>> =
             order[self.batches[place].clone()].iter().map(|i| &self.parts.train[*i]).collect();
         let read = |piece: &[&Example<S::Handle>]| {
-            let inputs = piece.par_iter().map(|example| self.scans.training(&example.scan, seed, epoch));
+            let inputs = piece.par_iter().map(|example| self.scans.whole(&example.scan));
             let labels = piece.iter().map(|example| example.label).collect();
             Ok((inputs.collect::<Result<Vec<_>, CohortError>>()?, labels))
         };
@@ -271,7 +240,6 @@ impl<S: Scans> Batches for SupervisedData<'_, S> {
     }
 }
 
-/// A network in training.
 #[derive(Debug)]
 struct Supervised<'a, N: Network, S> {
     network: N,
@@ -323,7 +291,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
     type Data = SupervisedData<'a, S>;
     type Piece = Piece<N::Input>;
     type Gradients = NetworkGradients;
-    type Error = SupervisedError;
+    type Error = EvalError;
 
     fn files(&self) -> WeightFiles {
         vec![("network.safetensors", N::table(&self.config))]
@@ -333,7 +301,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         vec![Parameters::of_module(&self.network, "")]
     }
 
-    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, SupervisedError> {
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, EvalError> {
         let stored = weights.and_then(|mut sets| sets.pop());
         let values = stored.unwrap_or_else(|| N::initial(&self.config, self.seed));
         let network = N::from_parameters(&self.config, values, self.kernels, &self.device)?;
@@ -358,7 +326,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         batch.pieces.into_iter().enumerate().map(|(number, found)| Some(piece(number, found?))).collect()
     }
 
-    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NetworkGradients>, SupervisedError> {
+    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NetworkGradients>, EvalError> {
         let batch = N::Input::on(&piece.inputs, piece.mix.as_ref(), &self.device);
         let pass = self.network.pass(&batch, Some(&piece.training));
         let mut loss = cost(self.loss, pass.output, &piece.labels, self.recipe.reduction);
@@ -386,7 +354,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         Self { network: network.absorb(&found.statistics), ..self }
     }
 
-    fn validate(&self, data: &Self::Data, step: u64) -> Result<Option<ValidationEntry>, SupervisedError> {
+    fn validate(&self, data: &Self::Data, step: u64) -> Result<Option<ValidationEntry>, EvalError> {
         let examples = &data.parts.validation;
         let said = predict(&self.network.valid(), self.loss, data.scans, examples, self.recipe.batch_size)?;
         Ok(Some(Score::of(self.loss, examples, &said).entry(step, examples.len())))

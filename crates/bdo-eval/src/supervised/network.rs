@@ -47,19 +47,15 @@ pub trait Scans: Sync {
     /// What a network sees of it.
     type Input: Input;
 
-    /// What a training step of an epoch sees of a scan.
-    fn training(&self, scan: &Self::Handle, seed: u64, epoch: u64) -> Result<Arc<Self::Input>, CohortError>;
-
-    /// The whole scan, as validation and test see it.
+    /// The whole scan, the same in training, validation and test.
     fn whole(&self, scan: &Self::Handle) -> Result<Arc<Self::Input>, CohortError>;
 }
 
-/// Inputs held in memory, the same in every epoch.
+/// Inputs held in memory: the handle is the input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InMemory<I>(std::marker::PhantomData<fn() -> I>);
 
 impl<I> InMemory<I> {
-    /// Needs nothing: the handle is the input.
     pub fn new() -> Self {
         Self(std::marker::PhantomData)
     }
@@ -68,10 +64,6 @@ impl<I> InMemory<I> {
 impl<I: Input> Scans for InMemory<I> {
     type Handle = Arc<I>;
     type Input = I;
-
-    fn training(&self, scan: &Arc<I>, _: u64, _: u64) -> Result<Arc<I>, CohortError> {
-        Ok(scan.clone())
-    }
 
     fn whole(&self, scan: &Arc<I>) -> Result<Arc<I>, CohortError> {
         Ok(scan.clone())
@@ -94,7 +86,6 @@ impl Training {
     }
 }
 
-/// What a pass computes.
 #[derive(Clone, Debug)]
 pub struct Pass {
     /// [B, outputs], linear.
@@ -122,7 +113,6 @@ pub trait Network: Module + Sync {
     /// of a batch must see it whole.
     const SCANS_AT_ONCE: usize = usize::MAX;
 
-    /// Every parameter it has.
     fn table(config: &Self::Config) -> Vec<ParameterSpec> {
         Source::list(|source| Self::build(config, source))
     }
@@ -132,7 +122,6 @@ pub trait Network: Module + Sync {
         draw_parameters(&Self::table(config), seed)
     }
 
-    /// Takes its values out of a source.
     fn build(config: &Self::Config, source: &mut Source) -> Result<Self, ParameterError>;
 
     /// One pass; `training` is absent when predicting.
@@ -150,7 +139,6 @@ pub trait Network: Module + Sync {
         self
     }
 
-    /// A network with exactly these values.
     fn from_parameters(
         config: &Self::Config,
         parameters: Parameters,

@@ -6,25 +6,18 @@ use bdo_train::schedule::{CosineEnd, LearningRate, Warmup};
 use bdo_train::timer::Length;
 use serde::{Deserialize, Serialize};
 
-/// Settings of one training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// Passes over the training scans.
     pub epochs: usize,
-    /// Scans a step.
     pub batch_size: usize,
     /// Leave out the last, smaller batch of an epoch.
     pub drop_last: bool,
-    /// Step length.
     pub rate: Rate,
     /// L2 penalty added to the gradient of every parameter; with `layer_decay` decoupled, on matrices only.
     pub weight_decay: f64,
-    /// Mix pairs of scans.
     pub mixup: bool,
-    /// Sum or mean over a batch.
     pub reduction: Reduction,
-    /// How the epoch is chosen.
     pub selection: Selection,
     /// Factor on the learning rate from each layer to the one below, as in fine-tuning; `None` for one rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +77,6 @@ pub enum Rate {
     Steps {
         /// At first.
         from: f64,
-        /// The factor.
         factor: f64,
         /// Epochs between two changes.
         every: usize,
@@ -112,7 +104,6 @@ impl Recipe {
         }
     }
 
-    /// BrainGNN.
     pub fn brain_gnn() -> Self {
         Self::plain(100, 100, Rate::Steps { from: 0.01, factor: 0.5, every: 20 }, 5e-3)
     }
@@ -149,7 +140,6 @@ impl Recipe {
         Adam { learning_rate: rate * decay.powi(depth as i32), weight_decay: decoupled, ..plain }
     }
 
-    /// How long the training is.
     pub(super) fn length(&self) -> Length {
         Length { minutes: self.max_minutes, ..Length::of_epochs(self.epochs as f64) }
     }

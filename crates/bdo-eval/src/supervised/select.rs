@@ -4,7 +4,7 @@ use super::learner::Example;
 use super::recipe::Selection;
 use crate::fit::Loss;
 use crate::fitted::mean_of;
-use crate::metric::{Metrics, classification, regression};
+use crate::metric::Metrics;
 use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,25 +28,18 @@ impl Score {
         let (truth, said): (Vec<f64>, Vec<Vec<f64>>) = by_person(examples, predictions).into_values().unzip();
         let zero = (loss != Loss::SquaredError).then_some(0.0);
         let nobody = Self { loss: 0.0, accuracy: zero, macro_f1: zero, rho: None };
-        let found = match loss {
-            // Labels are z-scored already, so their standard deviation is one.
-            Loss::SquaredError => regression(&truth, &said.concat(), 1.0).map(Metrics::Regression),
-            Loss::CrossEntropy | Loss::Softmax(_) => {
-                let codes: Vec<usize> = truth.iter().map(|y| *y as usize).collect();
-                classification(&codes, &said.concat(), loss.outputs().max(2)).map(Metrics::Classification)
-            }
-        };
+        let classes = if loss == Loss::SquaredError { 0 } else { loss.outputs().max(2) };
+        // Numbers are z-scored already, so their standard deviation is one.
+        let found = Metrics::of(classes, &truth, &said.concat(), 1.0);
         found.map_or(nobody, |metrics| Self::from(&metrics))
     }
 
-    /// As an entry of the journal.
     pub(super) fn entry(&self, step: u64, scans: usize) -> ValidationEntry {
         let named = [("accuracy", self.accuracy), ("macro_f1", self.macro_f1), ("rho", self.rho)];
         let measures = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         ValidationEntry { step, loss: LossTerms::plain(self.loss), measures: Terms(measures.collect()), scans }
     }
 
-    /// Of an entry of the journal.
     pub(super) fn of_entry(entry: &ValidationEntry) -> Self {
         let value = |name: &str| entry.measures.0.get(name).copied();
         let (accuracy, macro_f1, rho) = (value("accuracy"), value("macro_f1"), value("rho"));

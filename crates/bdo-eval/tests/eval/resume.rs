@@ -8,7 +8,8 @@ use bdo_data::synth::Effects;
 use bdo_data::target::Target;
 use bdo_eval::comparison::{ResultStore, SummarySettings, run_task, summarise, to_csv, to_latex, to_markdown};
 use bdo_eval::confound::Nuisance;
-use bdo_eval::method::{FitOn, Method, MethodError, Outcome, Task};
+use bdo_eval::error::EvalError;
+use bdo_eval::method::{FitOn, Method, Outcome, Task};
 use bdo_eval::reference::{NoBrain, NoBrainKind};
 
 use crate::cohorts::{simulate, spec};
@@ -25,7 +26,7 @@ impl Method for Counted {
         self.2.to_owned()
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.run(task)
     }

@@ -62,12 +62,12 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
     };
     let tables = FeatureTable::embed_looking(&frozen, &cohort, (&[args.pooling], args.shard), &progress, judge);
     progress.finish();
-    let table = tables?.swap_remove(0);
+    let mut table = tables?.swap_remove(0);
     let outside = unfamiliar("the model", &verdicts, args.strict, common)?;
+    let name = |row: &ScanRow| verdicts.get(&row.scan).map_or("n/a", |verdict| verdict.trust.name()).to_owned();
+    table.trust = Some(table.rows.iter().map(name).collect());
+    table.write(&args.out)?;
     let origin = table.origin.as_ref().context("features of a model have an origin")?;
-    let name = |row: &ScanRow| verdicts.get(&row.scan).map_or("n/a", |verdict| verdict.trust.name());
-    let trust: Vec<&str> = table.rows.iter().map(name).collect();
-    table.write_with(&args.out, Some(&trust))?;
     for scan in &table.passed_over {
         note(common, &format!("{scan} has no usable region and no feature"));
     }

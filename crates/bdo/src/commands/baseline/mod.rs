@@ -9,7 +9,6 @@ use anyhow::{Context, bail};
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
-use bdo_baselines::pretrain::learner::TokenRunError;
 use bdo_baselines::pretrain::run::pretrain;
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Split, SplitManifest};
@@ -23,7 +22,7 @@ use bdo_eval::select::loss_of;
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::Score;
 use bdo_model::ops::Kernels;
-use bdo_train::fit::{FitError, RunObserver};
+use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
 use bdo_train::run::{Request, Summary};
 use bdo_train::settings::Settings;
@@ -157,11 +156,8 @@ fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
                 );
             }
             let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
-            if !set.left_out().is_empty() {
-                note(
-                    common,
-                    &format!("{} scans have too few frames or regions and are left out", set.left_out().len()),
-                );
+            if !set.left_out.is_empty() {
+                note(common, &format!("{} scans have too few frames or regions and are left out", set.left_out.len()));
             }
             Some(set)
         }
@@ -345,8 +341,8 @@ impl Work<'_> {
         let (loss, kernels) = (loss_of(&self.labels.kind), kernels());
         let (states, ranks) = (Some((states.as_path(), split.blake3.as_str())), self.ranks);
         let run = Run { recipe, loss, seed: run_seed, kernels, states, ranks };
-        let outcome = method.run(set.regions(), keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
-        Ok((outcome, set.people().to_vec()))
+        let outcome = method.run(set.regions, keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
+        Ok((outcome, set.people.clone()))
     }
 }
 
@@ -386,13 +382,12 @@ pub(crate) fn pretrain_tokens(
     let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, ranks, &progress);
     progress.finish();
-    match summary {
-        Err(TokenRunError::Fit(FitError::Interrupted { step })) => {
-            Err(Stopped(format!("interrupted at step {step} of pre-training; run the same command again to go on"))
-                .into())
+    summary.map_err(|error| match error.stopped_at() {
+        Some(step) => {
+            Stopped(format!("interrupted at step {step} of pre-training; run the same command again to go on")).into()
         }
-        other => Ok(other?),
-    }
+        None => error.into(),
+    })
 }
 
 /// Operands of linear layers in full precision: the networks are small, and some of their inputs nearly equal.

@@ -8,7 +8,7 @@ use bdo_baselines::brainlm::BrainLmConfig;
 use bdo_baselines::pretrain::features::{TokenScan, features};
 use bdo_baselines::pretrain::learner::TokenLearner;
 use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
-use bdo_baselines::pretrain::recipe::TokenRecipe;
+use bdo_baselines::pretrain::recipe::of_preset;
 use bdo_baselines::pretrain::scans::{grid_of, group_gradients};
 use bdo_baselines::token::cost::TokenCost;
 use bdo_baselines::token::grid::Grid;
@@ -22,6 +22,7 @@ use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
+use bdo_train::settings::{Preset, TrainSettings};
 use bdo_train::source::{ScanSource, Shares};
 use burn::tensor::Device;
 
@@ -61,14 +62,16 @@ impl Contestant {
                 let config = BrainLmConfig::of_width(grid, args.size.width(), places.is_some());
                 let learner = TrainedLm::fresh(&config, places, seed, kernels)?;
                 let cost = TokenCost::of_brain_lm(&config);
-                Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_lm(args.batch), scans, phase, grid))
+                let train = of_preset(Preset::BrainLm, args.batch);
+                Ok(Self::tokens(learner, &config, cost, &train, scans, phase, grid))
             }
             "brainjepa" => {
                 let places = group_gradients(source.cohort(), source.train_scans())?;
                 let config = BrainJepaConfig::of_width(grid, args.size.width());
-                let learner = TrainedJepa::fresh(&config, places, seed, kernels)?;
+                let learner = TrainedJepa::fresh(&config, Some(places), seed, kernels)?;
                 let cost = TokenCost::of_brain_jepa(&config);
-                Ok(Self::tokens(learner, &config, cost, &TokenRecipe::brain_jepa(args.batch), scans, phase, grid))
+                let train = of_preset(Preset::BrainJepa, args.batch);
+                Ok(Self::tokens(learner, &config, cost, &train, scans, phase, grid))
             }
             other => bail!("--only: expected bdo, brainlm or brainjepa, found {other:?}"),
         }
@@ -126,7 +129,7 @@ impl Contestant {
         model: M,
         config: &M::Config,
         cost: TokenCost,
-        recipe: &TokenRecipe,
+        train: &TrainSettings,
         scans: Vec<TokenScan>,
         phase: Phase,
         grid: Grid,
@@ -147,7 +150,7 @@ impl Contestant {
             };
             return Self { facts, work: Box::new(work) };
         }
-        let mut learner = Some(TokenLearner::of(model, config, recipe));
+        let mut learner = Some(TokenLearner::of(model, config, train));
         // In the middle of a long run: a rate above zero, the moving average still moving.
         let at = At { plan: Plan::of_epochs(1000.0, 1), step: 500, seed: 0 };
         let mut adam = AdamState::default();

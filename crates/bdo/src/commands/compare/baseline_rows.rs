@@ -11,9 +11,10 @@ use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as Trained, Run};
 use bdo_data::cohort::Cohort;
 use bdo_data::random::stream;
+use bdo_eval::error::EvalError;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
-use bdo_eval::method::{Method, MethodError, Outcome, Prediction, Task};
+use bdo_eval::method::{Method, Outcome, Prediction, Task};
 use bdo_eval::select::loss_of;
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_model::ops::Kernels;
@@ -118,13 +119,13 @@ impl Tokens {
         loss: Loss,
         seed: u64,
         label: &dyn Fn(&str) -> Option<f32>,
-    ) -> Result<Found, MethodError> {
+    ) -> Result<Found, EvalError> {
         let (split, name) = (task.split, self.method.name());
         // Another configuration is another run; labels that share a division of people share it.
         let folder = format!("{name}-{}-{}", &split.blake3[..16], &self.settings.blake3()[..8]);
         let out = self.out.join(folder);
         let pretrained = pretrain_tokens(&self.data, &out, &self.settings, seed, split, (&self.quiet, &Alone))
-            .map_err(|error| MethodError::Other(error.into()))?;
+            .map_err(|error| EvalError::Other(error.into()))?;
         let features = out.join("features");
         let run = FoundationRun {
             model: &pretrained.model,
@@ -136,7 +137,7 @@ impl Tokens {
             features: Some(&features),
             ranks: &Alone,
         };
-        let found = self.method.run(task.cohort, split, &run, label, &Unobserved).map_err(other)?;
+        let found = self.method.run(task.cohort, split, &run, label, &Unobserved)?;
         let mut flags = pretrained.notes;
         flags.extend(found.notes);
         let epochs = pretrained.steps as f64 / pretrained.plan.steps_per_epoch as f64;
@@ -179,7 +180,7 @@ impl Method for BaselineRow {
         }
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let scale = task.target.scale(&task.split.train);
         let label = |subject: &str| task.target.value(subject).map(|y| scale.to_loss(y) as f32);
         let seed = stream("baseline run", &[0, task.seed]).next_u64();
@@ -189,11 +190,11 @@ impl Method for BaselineRow {
                 let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
                 let run = Run { recipe, loss, seed, kernels, states: None, ranks: &Alone };
-                let outcome = method.run(set.regions(), &keys, &parts, &run, &Unobserved).map_err(other)?;
+                let outcome = method.run(set.regions, &keys, &parts, &run, &Unobserved)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();
-                let parameters = method.parameter_count(set.regions(), loss.outputs(), &keys).map_err(other)?;
-                Found { outcome, people: set.people().to_vec(), flags, parameters }
+                let parameters = method.parameter_count(set.regions, loss.outputs(), &keys)?;
+                Found { outcome, people: set.people.clone(), flags, parameters }
             }
             Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label)?,
         };
@@ -211,8 +212,4 @@ impl Method for BaselineRow {
             flags: found.flags,
         })
     }
-}
-
-fn other(error: impl std::error::Error + Send + Sync + 'static) -> MethodError {
-    MethodError::Other(Box::new(error))
 }

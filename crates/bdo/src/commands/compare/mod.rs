@@ -106,7 +106,7 @@ fn plain_rows(
     let method = |row: Row| -> Option<anyhow::Result<Box<dyn Method>>> {
         Some(match row {
             Row::Connectivity { kind, combat } => tables.fixed(kind).map(|member| -> Box<dyn Method> {
-                let plain = ClosedForm::new(row.typed(), member.table().clone(), member.source());
+                let plain = ClosedForm::new(row.typed(), member.table.clone(), &member.source);
                 Box::new(if combat { plain.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { plain })
             }),
             Row::NoBrain(kind) => Ok(Box::new(NoBrain::new(kind, nuisance.clone()))),
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     let mut audited = vec![];
     if !args.statistics.no_audit {
         let fc = tables.fixed(Connectivity::Fisher)?;
-        audited = audit("fc", fc.table(), &cohort, &division, &nuisance, common.seed)?;
+        audited = audit("fc", &fc.table, &cohort, &division, &nuisance, common.seed)?;
     }
     let field = Field {
         args,

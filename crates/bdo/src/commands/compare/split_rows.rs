@@ -7,11 +7,12 @@ use std::sync::Arc;
 use bdo_data::division::Split;
 use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
+use bdo_eval::error::EvalError;
 use bdo_eval::features::FeatureTable;
 use bdo_eval::finetune::tuned::{count, tuned_table, used_table};
 use bdo_eval::finetune::{TunePoint, TuneSettings};
 use bdo_eval::fitted::HeadKind;
-use bdo_eval::method::{Method, MethodError, Outcome, Task};
+use bdo_eval::method::{Method, Outcome, Task};
 use bdo_eval::model_method::{FineTuning, GridProbe};
 use bdo_eval::probe::ProbeSettings;
 use bdo_eval::reference::ClosedForm;
@@ -68,16 +69,16 @@ impl Workshop<'_> {
         let (name, members) = (asked.name(), asked.members());
         if let (Some(Row::Bdo(BdoRow::Finetune)), Some(models)) = (asked.single(), self.models) {
             let mean = self.tables.under(row::pooled(Pooling::Mean), split, self.models)?;
-            return fine_tuning(&name, models.folder(&split.blake3, false)?, mean.table().clone(), self.args);
+            return fine_tuning(&name, models.folder(&split.blake3, false)?, mean.table.clone(), self.args);
         }
         let member = |row: &Row| self.tables.under(*row, split, self.models);
         let members = members.iter().map(member).collect::<anyhow::Result<Vec<Arc<Member>>>>()?;
         let Some(row) = asked.single() else { return Ok(Box::new(Stack::new(&name, members))) };
-        let table = members[0].table().clone();
+        let table = members[0].table.clone();
         if matches!(row, Row::Bdo(BdoRow::Probe { .. })) {
             return Ok(Box::new(GridProbe::new(&name, table, ProbeSettings::protocol(""))));
         }
-        let plain = ClosedForm::new(&name, table, members[0].source());
+        let plain = ClosedForm::new(&name, table, &members[0].source);
         let plain = if matches!(row, Row::Bdo(_)) { plain.of_pretrained() } else { plain };
         let combat =
             matches!(row, Row::Bdo(BdoRow::ClosedForm { combat: true, .. }) | Row::Connectivity { combat: true, .. });
@@ -141,10 +142,10 @@ impl Method for OfSplits {
         self.frozen_parameters
     }
 
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, MethodError> {
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let Some(row) = self.rows.get(&task.split.blake3) else {
-            let known = format!("a row for each of {} splits, found none for {}", self.rows.len(), task.split.blake3);
-            return Err(MethodError::Other(format!("{}: expected {known}", self.name()).into()));
+            let expected = format!("a row for each of {} splits", self.rows.len());
+            return Err(EvalError::named(self.name(), expected, format!("none for {}", task.split.blake3)));
         };
         row.run(task)
     }

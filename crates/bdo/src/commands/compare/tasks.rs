@@ -8,7 +8,8 @@ use bdo_data::cohort::Observer;
 use bdo_data::division::Split;
 use bdo_data::shard::Shard;
 use bdo_data::target::Target;
-use bdo_eval::comparison::{Lease, ResultError, ResultStore, Row as SummaryRow, TaskResult, run_task};
+use bdo_eval::comparison::{Lease, ResultStore, Row as SummaryRow, TaskResult, run_task};
+use bdo_eval::error::EvalError;
 use bdo_eval::method::{Method, Task};
 
 use crate::answer::note;
@@ -166,9 +167,7 @@ impl Work<'_> {
                         result
                     }
                     // A method that fails on one label is a dash in the table; the others go on.
-                    Err(error @ (ResultError::Method { .. } | ResultError::Empty { .. }))
-                        if !self.progress.stop_requested() =>
-                    {
+                    Err(error @ EvalError::Task { .. }) if !self.progress.stop_requested() => {
                         self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1, 0);
                         return Ok(Some(Err(error.to_string())));
                     }

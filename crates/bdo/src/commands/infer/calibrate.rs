@@ -84,7 +84,7 @@ pub(super) fn fit(
     }
     all.extend(tails(frozen, notes, cohort, &scans)?);
     if all.is_empty() {
-        return Err(EvalError::TooFew { what: "calibration", expected: 1, found: 0 }.into());
+        return Err(EvalError::named("calibration", "at least 1 scans", 0).into());
     }
     let population = region_variances(&all.iter().map(|(_, visit)| visit.clone()).collect::<Vec<_>>());
     let progress = Progress::start("calibrate", all.len(), common)?;

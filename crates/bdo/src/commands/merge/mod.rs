@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use bdo_eval::export::TableFormat;
-use bdo_eval::import::StoredTable;
+use bdo_eval::features::FeatureTable;
 
 use crate::answer::{Answer, note};
 use crate::cli::Common;
@@ -84,9 +84,9 @@ pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Answer> {
 /// Parts of one feature table.
 fn tables(sources: &[PathBuf], out: &Path) -> anyhow::Result<Answer> {
     TableFormat::of(out)?;
-    let whole = StoredTable::join(sources)?;
+    let whole = FeatureTable::join(sources)?;
     whole.write(out)?;
-    let (scans, width) = (whole.table.rows.len(), whole.table.features.width());
+    let (scans, width) = (whole.rows.len(), whole.features.width());
     let json = json!({"out": out, "scans": scans, "width": width, "parts": sources.len()});
     let text = format!("{}: {scans} scans, {width} numbers each, from {} parts", out.display(), sources.len());
     Ok(Answer::new(json, text))
