@@ -53,7 +53,8 @@ pub(super) fn copies(contents: &[ScanContent]) -> Vec<(&ScanContent, &ScanConten
     for content in contents {
         for hash in content.hashes() {
             let original = *first.entry(hash).or_insert(content);
-            if original.subject != content.subject && !copies.contains(&(original, content)) {
+            // Both hashes may tell the same.
+            if original.subject != content.subject && copies.last() != Some(&(original, content)) {
                 copies.push((original, content));
             }
         }
