@@ -120,7 +120,10 @@ impl Ground {
             let started = Instant::now();
             let mut job = network.mpirun(self, ranks, &pretrain(&name)).stderr(Stdio::null()).spawn()?;
             if let Some(pids) = processes(&mut job, &name, ranks)? {
-                std::thread::sleep(whole.mul_f64(random(round + 200, 1000) as f64 / 1000.0));
+                let moment = Instant::now() + whole.mul_f64(random(round + 200, 1000) as f64 / 1000.0);
+                while Instant::now() < moment && job.try_wait()?.is_none() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
                 let rank = random(round + 300, ranks);
                 let killed = Instant::now();
                 let hit = Command::new("kill").args(["-9", &pids[rank].to_string()]).status()?.success();
