@@ -9,7 +9,9 @@ use anyhow::{Context, bail};
 
 use crate::{check, packages, root};
 
-const PACKAGES: [&str; 6] = ["openmpi-bin", "mpich", "slurm-wlm", "iproute2", "procps", "openssh-client"];
+/// The plugin of Slurm that starts ranks through PMIx opens the library by a name that only the development package has.
+const PACKAGES: [&str; 7] =
+    ["openmpi-bin", "mpich", "slurm-wlm", "libpmix-dev", "iproute2", "procps", "openssh-client"];
 /// Network of the two namespaces.
 const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 const SPACES: [&str; 2] = ["bdo-a", "bdo-b"];
@@ -27,11 +29,15 @@ pub(crate) fn run(program: Option<PathBuf>) -> anyhow::Result<()> {
     if program.is_none() {
         check::step("program", &["build", "--release"], &[])?;
     }
-    let ground = Ground::prepare(program.unwrap_or_else(|| root().join("target/release/bdo")))?;
+    let program = program.unwrap_or_else(|| root().join("target/release/bdo"));
+    // Commands run in the folders of their jobs.
+    let ground = Ground::prepare(program.canonicalize().with_context(|| program.display().to_string())?)?;
     let network = Network::up(&ground)?;
     ground.over_two_hosts(&network)?;
     Slurm::up(&ground)?.jobs(&ground)?;
-    ground.kills(&network)
+    ground.kills(&network)?;
+    // After a failure it is there to be looked at.
+    std::fs::remove_dir_all(&ground.folder).with_context(|| ground.folder.display().to_string())
 }
 
 /// A scratch folder with a cohort, and what one process makes of it.
@@ -114,7 +120,10 @@ impl Ground {
             let started = Instant::now();
             let mut job = network.mpirun(self, ranks, &pretrain(&name)).stderr(Stdio::null()).spawn()?;
             if let Some(pids) = processes(&mut job, &name, ranks)? {
-                std::thread::sleep(whole.mul_f64(random(round + 200, 1000) as f64 / 1000.0));
+                let moment = Instant::now() + whole.mul_f64(random(round + 200, 1000) as f64 / 1000.0);
+                while Instant::now() < moment && job.try_wait()?.is_none() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
                 let rank = random(round + 300, ranks);
                 let killed = Instant::now();
                 let hit = Command::new("kill").args(["-9", &pids[rank].to_string()]).status()?.success();
@@ -288,11 +297,19 @@ impl Slurm {
              {nodes}PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP\n"
         );
         let configuration = folder.join("slurm.conf");
-        std::fs::write(&configuration, text)?;
+        std::fs::write(&configuration, &text)?;
         let mut slurm = Self { configuration, daemons: Vec::new() };
         for (program, node) in [("slurmctld", None), ("slurmd", Some("n1")), ("slurmd", Some("n2"))] {
             let mut command = Command::new(program);
-            command.arg("-D").arg("-f").arg(&slurm.configuration).args(node.into_iter().flat_map(|node| ["-N", node]));
+            let own = node.map_or_else(|| folder.clone(), |node| folder.join(node));
+            if let Some(node) = node {
+                // Folders that PMIx makes on a node have one name on every node; these two nodes share a disk.
+                std::fs::create_dir_all(own.join("pmix"))?;
+                std::fs::write(own.join("slurm.conf"), &text)?;
+                std::fs::write(own.join("mpi.conf"), format!("PMIxCliTmpDirBase={}\n", own.join("pmix").display()))?;
+                command.args(["-N", node]);
+            }
+            command.arg("-D").arg("-f").arg(own.join("slurm.conf"));
             let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             slurm.daemons.push(child.with_context(|| format!("cannot start {program}"))?);
         }
@@ -337,17 +354,26 @@ impl Slurm {
             bail!("slurm: the merged table differs from that of one process");
         }
         println!("slurm: an array of four embeds, merged, has the bytes of one process");
-        let mut command = self.command("srun", "--mpi=pmi2 --nodes=1 --ntasks=2");
-        command.arg(&ground.bdo).args(pretrain("srun").split_whitespace());
-        insist({
-            command.current_dir(&ground.folder).env("BDO_MPI_LIB", "libmpich.so.12");
-            command
-        })?;
-        ground.compare("ranks started by srun", "srun")?;
-        if !std::fs::read_to_string(ground.folder.join("srun/journal.jsonl"))?.contains("\"exchange\":{\"ranks\":2,") {
-            bail!("srun: expected two ranks that train one model, found others");
+        // These two nodes are one machine, where ranks of both would take the same names in shared memory.
+        let tcp = [("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self"), ("OMPI_MCA_btl_tcp_if_include", "lo")];
+        for (kind, options, variables) in [
+            ("MPICH through PMI2", "--mpi=pmi2", [("BDO_MPI_LIB", "libmpich.so.12")].as_slice()),
+            ("Open MPI through PMIx", "--mpi=pmix", tcp.as_slice()),
+        ] {
+            let name = format!("srun{options}");
+            let mut command = self.command("srun", &format!("{options} --nodes=2 --ntasks=3"));
+            command.arg(&ground.bdo).args(pretrain(&name).split_whitespace());
+            insist({
+                command.current_dir(&ground.folder).envs(variables.iter().copied());
+                command
+            })?;
+            ground.compare(&format!("srun {options}"), &name)?;
+            let journal = std::fs::read_to_string(ground.folder.join(&name).join("journal.jsonl"))?;
+            if !journal.contains("\"exchange\":{\"ranks\":3,") {
+                bail!("srun {options}: expected three ranks that train one model, found others");
+            }
+            println!("slurm: three ranks on both nodes, started by srun ({kind}), end with the same bytes");
         }
-        println!("slurm: two ranks started by srun (MPICH through PMI2) end with the same bytes");
         let variables = [("DATA", "c"), ("RUN", "requeued"), ("SETTINGS", SETTINGS)];
         let mut job = self.submit(ground, "pretrain.sbatch", "", &variables).stdout(Stdio::null()).spawn()?;
         let pids = processes(&mut job, "requeued", 2)?.context("the job ended before it could be killed")?;

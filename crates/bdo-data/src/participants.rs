@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +27,38 @@ const ID_HEADERS: &str =
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Participants {
     columns: Vec<String>,
-    rows: Vec<(String, Vec<Option<String>>)>,
-    by_subject: HashMap<String, usize>,
+    rows: Vec<(Arc<str>, Labels)>,
+    by_subject: HashMap<Arc<str>, usize>,
     descriptions: BTreeMap<String, ColumnNote>,
+}
+
+/// The labels of one person, one text after another: a string for each would take four times as much memory, and training
+/// holds the tables of tens of thousands of people.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Labels {
+    text: Box<str>,
+    /// Where each ends; an empty one is missing.
+    ends: Box<[u32]>,
+}
+
+impl Labels {
+    fn of<S: AsRef<str>>(labels: impl IntoIterator<Item = Option<S>>) -> Self {
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for label in labels {
+            text.push_str(label.as_ref().map_or("", AsRef::as_ref));
+            ends.push(u32::try_from(text.len()).expect("the labels of a person are a line of a table"));
+        }
+        Self { text: text.into(), ends: ends.into() }
+    }
+
+    fn get(&self, column: usize) -> Option<&str> {
+        let from = column.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.text[from as usize..self.ends[column] as usize]).filter(|label| !label.is_empty())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Option<&str>> {
+        (0..self.ends.len()).map(|column| self.get(column))
+    }
 }
 
 /// What `participants.json` says about a column.
@@ -59,10 +89,14 @@ impl Participants {
     /// Adds a person; the labels are in the order of the columns. A person already there is replaced.
     pub fn insert(&mut self, subject: impl Into<String>, labels: Vec<Option<String>>) {
         debug_assert_eq!(labels.len(), self.columns.len(), "one label a column");
-        let subject = subject.into();
-        if let Some(&row) = self.by_subject.get(&subject) {
+        self.insert_labels(&subject.into(), Labels::of(labels));
+    }
+
+    fn insert_labels(&mut self, subject: &str, labels: Labels) {
+        if let Some(&row) = self.by_subject.get(subject) {
             self.rows[row].1 = labels;
         } else {
+            let subject: Arc<str> = subject.into();
             self.by_subject.insert(subject.clone(), self.rows.len());
             self.rows.push((subject, labels));
         }
@@ -75,7 +109,7 @@ impl Participants {
         let values: Vec<_> = (0..self.rows.len()).map(|row| value(self, row)).collect();
         self.columns.push(name.to_owned());
         for ((_, labels), value) in self.rows.iter_mut().zip(values) {
-            labels.push(value);
+            *labels = Labels::of(labels.iter().chain([value.as_deref()]));
         }
         self.descriptions.insert(name.to_owned(), note);
     }
@@ -89,7 +123,7 @@ impl Participants {
     }
 
     pub fn subjects(&self) -> impl Iterator<Item = &str> {
-        self.rows.iter().map(|(s, _)| s.as_str())
+        self.rows.iter().map(|(s, _)| &**s)
     }
 
     pub fn len(&self) -> usize {
@@ -106,13 +140,13 @@ impl Participants {
         [subject, bare]
             .into_iter()
             .find_map(|s| self.by_subject.get(s).copied())
-            .or_else(|| self.by_subject.get(&format!("sub-{bare}")).copied())
+            .or_else(|| self.by_subject.get(format!("sub-{bare}").as_str()).copied())
     }
 
     /// One label of one person; `None` where missing.
     pub fn get(&self, row: usize, column: &str) -> Option<&str> {
         let column = self.columns.iter().position(|c| c == column)?;
-        self.rows.get(row)?.1[column].as_deref()
+        self.rows.get(row)?.1.get(column)
     }
 
     /// Where a person was scanned, by a column of a usual name.
@@ -150,7 +184,7 @@ impl Participants {
 
     pub fn label(&self, column: &str) -> Option<Label> {
         let column = self.columns.iter().position(|c| c == column)?;
-        let texts: Vec<Option<&str>> = self.rows.iter().map(|(_, labels)| labels[column].as_deref()).collect();
+        let texts: Vec<Option<&str>> = self.rows.iter().map(|(_, labels)| labels.get(column)).collect();
         let numbers: Option<Vec<Option<f64>>> = texts
             .iter()
             .map(|t| t.map(|t| t.parse().ok().filter(|x: &f64| x.is_finite())).map_or(Some(None), |x| x.map(Some)))
@@ -163,7 +197,7 @@ impl Participants {
 
     /// Keeps the people for whom `keep` holds, adding a row of missing labels for those of `subjects` without one.
     pub fn restricted_to(&self, subjects: &[String]) -> Self {
-        let nothing = || vec![None; self.columns.len()];
+        let nothing = || Labels::of(vec![None::<&str>; self.columns.len()]);
         let labels = |subject: &String| self.row_of(subject).map_or_else(nothing, |row| self.rows[row].1.clone());
         self.with_rows(subjects.iter().map(|subject| (subject.clone(), labels(subject))))
     }
@@ -173,10 +207,10 @@ impl Participants {
         self.with_rows(self.rows.iter().map(|(subject, labels)| (name(subject), labels.clone())))
     }
 
-    fn with_rows(&self, rows: impl Iterator<Item = (String, Vec<Option<String>>)>) -> Self {
+    fn with_rows(&self, rows: impl Iterator<Item = (String, Labels)>) -> Self {
         let mut out =
             Self { columns: self.columns.clone(), descriptions: self.descriptions.clone(), ..Self::default() };
-        rows.for_each(|(subject, labels)| out.insert(subject, labels));
+        rows.for_each(|(subject, labels)| out.insert_labels(&subject, labels));
         out
     }
 
@@ -235,22 +269,23 @@ impl Participants {
                 let value = value.trim();
                 let present = !MISSING.contains(&value) && !extra_missing.contains(&value);
                 match (i == id_column, present) {
-                    (true, true) => subject = Some(value.to_owned()),
+                    (true, true) => subject = Some(value),
                     (true, false) => {}
-                    (false, _) => labels.push(present.then(|| value.to_owned())),
+                    (false, _) => labels.push(present.then_some(value)),
                 }
             }
+            let labels = Labels::of(labels);
             let line = record.position().map_or(0, csv::Position::line);
             let subject = subject
                 .ok_or_else(|| malformed(format!("expected a {}, found none in line {line}", headers[id_column])))?;
-            if let Some(row) = table.by_subject.get(&subject)
+            if let Some(row) = table.by_subject.get(subject)
                 && table.rows[*row].1 != labels
             {
                 return Err(malformed(format!(
                     "expected one row a person, found a second, different one for {subject} in line {line}"
                 )));
             }
-            table.insert(subject, labels);
+            table.insert_labels(subject, labels);
         }
         Ok(table)
     }
@@ -265,9 +300,9 @@ impl Participants {
         out.push('\n');
         for (subject, labels) in &self.rows {
             out.push_str(&flat(subject));
-            for label in labels {
+            for label in labels.iter() {
                 out.push('\t');
-                out.push_str(&label.as_deref().map_or_else(|| "n/a".into(), flat));
+                out.push_str(&label.map_or_else(|| "n/a".into(), flat));
             }
             out.push('\n');
         }

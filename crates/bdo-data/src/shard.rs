@@ -29,9 +29,14 @@ impl Shard {
         let (task, count) = (number("SLURM_ARRAY_TASK_ID")?, number("SLURM_ARRAY_TASK_COUNT")?);
         let first = number("SLURM_ARRAY_TASK_MIN").unwrap_or(1);
         let step = number("SLURM_ARRAY_TASK_STEP").unwrap_or(1).max(1);
+        let last = number("SLURM_ARRAY_TASK_MAX").unwrap_or(first + count.saturating_sub(1) * step);
         let part = task.saturating_sub(first) / step + 1;
-        if part > count || !task.saturating_sub(first).is_multiple_of(step) {
-            return Err(format!("expected an array without gaps, found task {task} of {count} from {first} on"));
+        // Some tasks of an array that are started again would otherwise take themselves for the whole of it.
+        let gaps = first + count.saturating_sub(1) * step != last;
+        if gaps || part > count || !task.saturating_sub(first).is_multiple_of(step) {
+            return Err(format!(
+                "expected an array without gaps, found task {task} of {count} from {first} to {last}; name the part instead, as in 3/100"
+            ));
         }
         Ok(Self { part, of: count })
     }
@@ -104,6 +109,13 @@ mod tests {
         let gaps =
             slurm(&[("SLURM_ARRAY_TASK_ID", "9"), ("SLURM_ARRAY_TASK_COUNT", "3"), ("SLURM_ARRAY_TASK_MIN", "1")]);
         assert!(gaps.unwrap_err().contains("without gaps"));
+        let again = slurm(&[
+            ("SLURM_ARRAY_TASK_ID", "3"),
+            ("SLURM_ARRAY_TASK_COUNT", "2"),
+            ("SLURM_ARRAY_TASK_MIN", "3"),
+            ("SLURM_ARRAY_TASK_MAX", "7"),
+        ]);
+        assert!(again.unwrap_err().contains("task 3 of 2 from 3 to 7; name the part"));
     }
 
     #[test]

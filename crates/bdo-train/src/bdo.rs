@@ -371,7 +371,7 @@ impl Learner for BdoLearner {
     }
 
     fn publish(&self, data: &BdoData, steps: u64, validation: Option<&ValidationEntry>) -> Result<(), RunError> {
-        Ok(data.publisher.write(&data.model, &self.model, steps, validation)?)
+        Ok(data.publisher.write(&data.source, &data.model, &self.model, steps, validation)?)
     }
 }
 

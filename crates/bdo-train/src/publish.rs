@@ -9,7 +9,6 @@ use bdo_data::record::{Identity, ValidationEntry};
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::model::Bdo;
 use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople, WeightsError};
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A model directory could not be written.
@@ -30,8 +29,6 @@ pub enum PublishError {
 #[derive(Clone, Debug)]
 pub struct Publisher {
     preprocessor: PreprocessorConfig,
-    people: TrainingPeople,
-    validation_people: BTreeSet<String>,
     autocorrelation: Autocorrelation,
     identity: Identity,
     settings: Settings,
@@ -39,29 +36,27 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Collects the contract and the people of a run.
+    /// Collects the contract of a run.
     pub fn new(source: &ScanSource, identity: &Identity, settings: &Settings) -> Result<Self, PublishError> {
         let manifest = source.cohort().manifest();
         let preprocessor = contract(source, settings.model.time_scale)?;
-        let trained = &source.split().train;
-        let people = people_of(source, |subject| trained.contains(subject));
-        let validation_people =
-            source.split().validation.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect();
         let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
         let autocorrelation = Autocorrelation::of_scans(source.cohort(), source.train_scans(), source.scaler())?;
         let (identity, settings) = (identity.clone(), settings.clone());
-        Ok(Self { preprocessor, people, validation_people, autocorrelation, identity, settings, data })
+        Ok(Self { preprocessor, autocorrelation, identity, settings, data })
     }
 
-    /// Writes the directory for the present state.
+    /// Writes the directory for the present state. Hashes of the people are made for it, not kept: a cohort may have tens of
+    /// thousands of them.
     pub fn write(
         &self,
+        source: &ScanSource,
         folder: &Path,
         model: &Bdo,
         steps: u64,
         validation: Option<&ValidationEntry>,
     ) -> Result<(), PublishError> {
-        let settings = &self.settings;
+        let (settings, people) = (&self.settings, source.split());
         let words = Words::of(settings);
         let facts = CardFacts {
             name: "BDO".to_owned(),
@@ -81,13 +76,13 @@ impl Publisher {
             cohort_blake3: self.identity.cohort_blake3.clone(),
             seed: self.identity.seed,
             steps,
-            validation_people: self.validation_people.clone(),
+            validation_people: people.validation.subjects().iter().map(|id| TrainingPeople::subject_hash(id)).collect(),
         };
         let directory = ModelDirectory {
             config: model.config().clone(),
             parameters: model.parameters(),
             preprocessor: self.preprocessor.clone(),
-            people: self.people.clone(),
+            people: people_of(source, |subject| people.train.contains(subject)),
             notes: Some(notes),
         };
         Ok(directory.write(folder, &facts)?)

@@ -65,8 +65,8 @@ pub struct Summary {
 /// Trains BDO until the end of the plan, or until asked to stop.
 pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, RunError> {
     let started = Instant::now();
-    let opened = OpenedRun::open(request, ranks)?;
-    let (settings, source) = (&opened.settings, opened.source(request)?);
+    let (opened, cohort) = OpenedRun::open(request, ranks)?;
+    let (settings, source) = (&opened.settings, opened.source(cohort, request)?);
     let config = settings.model_config(source.cohort().regions().len());
     let start = (request.seed, source.fitted_start(&config, request.seed)?);
     let device = Device::flex().autodiff();
@@ -131,8 +131,8 @@ pub struct OpenedRun {
 }
 
 impl OpenedRun {
-    /// Opens the folder; a run that is resumed must be the one asked for, and all ranks must be asked for the same.
-    pub fn open(request: &Request, ranks: &dyn Ranks) -> Result<Self, RunError> {
+    /// Opens the folder and the cohort; a run that is resumed must be the one asked for, and all ranks must be asked for the same.
+    pub fn open(request: &Request, ranks: &dyn Ranks) -> Result<(Self, Cohort), RunError> {
         let folder = if ranks.is_first() {
             RunFolder::open(&request.out, request.resume)?
         } else {
@@ -145,9 +145,10 @@ impl OpenedRun {
             (None, Some(record)) => settings_of(record)?,
             (None, None) => Settings::preset(Preset::Default),
         };
+        let cohort = Cohort::open(&request.data)?;
         let identity = Identity {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            cohort_blake3: Cohort::open(&request.data)?.content_blake3()?,
+            cohort_blake3: cohort.content_blake3()?,
             seed: request.seed,
             instruction_set: Isa::current().to_string(),
             settings_blake3: settings.blake3(),
@@ -165,18 +166,17 @@ impl OpenedRun {
             }
             None => RunRecord { identity, cohort: request.data.clone(), plan: None },
         };
-        Ok(Self { folder, record, settings })
+        Ok((Self { folder, record, settings }, cohort))
     }
 
     /// The scans of the run, divided as asked for.
-    pub fn source(&self, request: &Request) -> Result<ScanSource, SourceError> {
+    pub fn source(&self, cohort: Cohort, request: &Request) -> Result<ScanSource, SourceError> {
         let train = &self.settings.train;
         let shares = Shares {
             held_out_percent: train.held_out_percent,
             seed: train.split_seed,
             data_fraction: train.data_fraction,
         };
-        let cohort = Cohort::open(&request.data)?;
         match &request.people {
             None => ScanSource::new(cohort, shares),
             Some(split) => ScanSource::of_split(cohort, split.clone(), shares),

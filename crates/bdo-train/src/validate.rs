@@ -6,6 +6,7 @@ use crate::learner::Hand;
 use crate::source::{Draw, ScanSource};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
+use bdo_kernels::allocator::release_freed;
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::ema::EmaEncoder;
 use bdo_model::intake::{MaskSettings, NoiseShape, Windows};
@@ -76,6 +77,8 @@ pub fn validate(
     }
     let mut entry = sums.entry(step);
     entry.measures.0.extend(feature_measures(&model, source, Windows::of_training(&plan.trained_mask), &scans)?.0);
+    // Whole scans take more than the visits of a step.
+    release_freed();
     Ok(Some(entry))
 }
 

@@ -26,8 +26,8 @@ const MOST_SCANS: usize = 2000;
 /// trained on too: nothing here is chosen by them.
 pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, EvalError> {
     let started = Instant::now();
-    let opened = OpenedRun::open(request, ranks)?;
-    let (settings, source) = (opened.settings.clone(), opened.source(request)?);
+    let (opened, cohort) = OpenedRun::open(request, ranks)?;
+    let (settings, source) = (opened.settings.clone(), opened.source(cohort, request)?);
     let (grid, mut notes) = grid_of(source.cohort())?;
     let (config, places) = shape(&settings, &source, grid, &mut notes)?;
     notes.iter().for_each(|text| observer.note(text));

@@ -12,7 +12,7 @@ pub use split::{
 };
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rayon::prelude::*;
 use split::SplitSpec;
@@ -144,13 +144,18 @@ impl<'a> Division<'a> {
                 let family = self.family(subject);
                 family.map_or_else(|| format!("person {subject}"), |family| format!("family {family}"))
             };
-            let mut groups: Vec<String> = self.people.subjects().map(own).collect();
+            let names: Vec<String> = self.people.subjects().map(own).collect();
+            let mut first: HashMap<&str, usize> = HashMap::new();
+            // The row that each belongs to, which may belong to another; a group is called after its last one.
+            let mut joined: Vec<usize> =
+                names.iter().enumerate().map(|(row, name)| *first.entry(name).or_insert(row)).collect();
             for (a, b) in &copies {
                 if let (Some(a), Some(b)) = (self.people.row_of(&a.subject), self.people.row_of(&b.subject)) {
-                    let (kept, gone) = (groups[a].clone(), groups[b].clone());
-                    groups.iter_mut().filter(|g| **g == gone).for_each(|g| g.clone_from(&kept));
+                    let (kept, gone) = (last_row(&mut joined, a), last_row(&mut joined, b));
+                    joined[gone] = kept;
                 }
             }
+            let groups: Vec<&String> = (0..names.len()).map(|row| &names[last_row(&mut joined, row)]).collect();
             let description = Some("Families, and people with copies of one scan".to_owned());
             let note = ColumnNote { description, ..ColumnNote::default() };
             self.people.to_mut().derive(TOGETHER_COLUMN, note, |_, row| Some(groups[row].clone()));
@@ -160,6 +165,15 @@ impl<'a> Division<'a> {
         self.contents = contents;
         self
     }
+}
+
+/// Where following the rows that a row belongs to ends; the way is shortened for the next time.
+fn last_row(joined: &mut [usize], mut row: usize) -> usize {
+    while joined[row] != row {
+        joined[row] = joined[joined[row]];
+        row = joined[row];
+    }
+    row
 }
 
 /// The column of families: `family_id`, `Family_ID`, `FamilyID`, `family` or the like, whatever the case and separators.
@@ -220,7 +234,8 @@ fn copies(contents: &[ScanContent]) -> Vec<(&ScanContent, &ScanContent)> {
     for content in contents {
         for hash in content.hashes() {
             let original = *first.entry(hash).or_insert(content);
-            if original.subject != content.subject && !copies.contains(&(original, content)) {
+            // Both hashes may tell the same.
+            if original.subject != content.subject && copies.last() != Some(&(original, content)) {
                 copies.push((original, content));
             }
         }
