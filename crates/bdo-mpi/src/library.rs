@@ -2,6 +2,7 @@
 
 use crate::announced::Launcher;
 use libloading::Library;
+use std::error::Error;
 use std::path::PathBuf;
 
 /// Names under which Open MPI installs its library, newest first; its number has been 40 since version 4.
@@ -57,7 +58,8 @@ pub(crate) fn open(launcher: Launcher, named: Option<PathBuf>) -> Result<(Librar
         // SAFETY: opening a library runs its initialisers. That is what whoever installed MPI, or named this file, asks for.
         match unsafe { Library::new(&name) } {
             Ok(library) => return Ok((library, name)),
-            Err(error) => found.push(error.to_string()),
+            // The cause names the file and says what is wrong with it.
+            Err(error) => found.push(error.source().map_or_else(|| error.to_string(), ToString::to_string)),
         }
     }
     Err(MpiError::NoLibrary { found: found.join("; ") })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use bdo_eval::error::EvalError;
 use bdo_mpi::announced::{Announced, Launcher};
-use bdo_mpi::library::LIBRARY_VARIABLE;
+use bdo_mpi::library::{LIBRARY_VARIABLE, MpiError};
 use bdo_mpi::world::World;
 use bdo_train::bdo::RunError;
 use bdo_train::fit::FitError;
@@ -57,12 +57,15 @@ impl Job {
         let Some(announced) = Announced::here().filter(|announced| announced.processes > 1) else {
             return Ok(Self(None));
         };
-        let library = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from);
+        let library = std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
         let world = World::join(&announced, library, patience.unwrap_or(PATIENCE)).map_err(|error| {
             let Announced { processes, variable, .. } = announced;
-            anyhow::Error::from(error).context(format!(
-                "{variable} says that {processes} processes were started, which train one model only through MPI"
-            ))
+            match error {
+                MpiError::OtherSize { .. } => error.into(),
+                error => anyhow::Error::from(error).context(format!(
+                    "{variable} says that {processes} processes were started, which train one model only through MPI"
+                )),
+            }
         })?;
         // A rank that panics in any thread would leave the others waiting: its end ends the job.
         let say = std::panic::take_hook();

@@ -135,7 +135,9 @@ impl Cohort {
             return Err(CohortError::mismatch(folder, format_args!("format {FORMAT}"), manifest.format));
         }
         let regions: Vec<Region> = checked_json(folder, REGIONS_FILE, sums)?;
-        let index: Vec<IndexEntry> = checked_json(folder, INDEX_FILE, sums)?;
+        let mut index: Vec<IndexEntry> = checked_json(folder, INDEX_FILE, sums)?;
+        // It has grown by doubling, and stays.
+        index.shrink_to_fit();
         let table = checked(folder, PARTICIPANTS_FILE, sums)?;
         checked(folder, PARTICIPANTS_NOTES_FILE, sums)?;
         let participants = Participants::parse(PARTICIPANTS_FILE, &table, &[])?;

@@ -196,10 +196,17 @@ fn several_processes_without_mpi_are_refused() {
     for variable in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"] {
         let said = said_by(variable, "no-such-library.so", "pretrain --data c --out run");
         assert!(said.contains(&format!("{variable} says that 2 processes")) && said.contains("BDO_MPI_LIB"), "{said}");
+        assert!(said.contains("no-such-library.so: cannot open"), "{said}");
         assert!(!dir.path().join("run").exists());
     }
     let said_of = said_by("OMPI_COMM_WORLD_SIZE", "libm.so.6", "pretrain --data c --out run");
     assert!(said_of.contains("libm.so.6: expected MPI_Init_thread, which MPI 3 has, found none"), "{said_of}");
+    if launchers().iter().any(|(name, ..)| *name == "mpirun.mpich") {
+        // A library that nobody started ranks for knows one process; an empty name is none.
+        let alone = said_by("SLURM_STEP_NUM_TASKS", "libmpich.so.12", "pretrain --data c --out run");
+        assert_eq!(alone.matches("SLURM_STEP_NUM_TASKS says that 2 processes").count(), 1, "{alone}");
+        assert!(alone.contains("knows 1") && !dir.path().join("run").exists(), "{alone}");
+    }
     let other = said_by("OMPI_COMM_WORLD_SIZE", "", "inspect c");
     assert!(other.contains("expected one process, found 2") && other.contains("--shard"), "{other}");
     assert!(run(dir.path(), "inspect c").status.success());
