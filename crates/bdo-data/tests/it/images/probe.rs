@@ -72,7 +72,7 @@ fn parcellate(image: &str, atlas: &str, mask: Option<&str>) -> Value {
     let masker = LabelsMasker::new(&atlas, &reader, mask.as_ref().map(|(p, m)| (*p, m)), &options).unwrap();
     let series = masker.extract(reader).unwrap();
     json!({
-        "ids": atlas.ids, "frames": series.frames, "series": numbers(&series.series), "warnings": series.warnings,
+        "ids": atlas.map.ids, "frames": series.frames, "series": numbers(&series.series), "warnings": series.warnings,
     })
 }
 
