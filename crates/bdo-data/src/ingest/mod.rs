@@ -268,8 +268,9 @@ fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) ->
 }
 
 fn recognise(sources: &Sources) -> Result<Format, IngestError> {
+    type IsScan = fn(&Path) -> bool;
     let (source, found) = (&sources.root, &sources.files);
-    let of_names: [(fn(&Path) -> bool, Format); 3] = [
+    let of_names: [(IsScan, Format); 3] = [
         (cifti_folder::is_scan, Format::Cifti),
         (nifti_folder::is_scan, Format::Nifti),
         (series_folder::is_scan, Format::Series),

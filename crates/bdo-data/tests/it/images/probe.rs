@@ -55,7 +55,7 @@ fn values(path: &Path) -> Result<Value, ReadError> {
         all.extend_from_slice(&volume);
     }
     let affine = reader.affine.0.concat();
-    let (dims, tr, warnings) = (reader.header.dims.clone(), reader.header.tr_seconds(), reader.warnings.to_vec());
+    let (dims, tr, warnings) = (reader.header.dims.clone(), reader.header.tr_seconds(), reader.warnings.clone());
     reader.finish()?;
     Ok(json!({
         "shape": dims, "affine": affine, "tr_seconds": tr, "values": numbers(&all), "warnings": warnings,
