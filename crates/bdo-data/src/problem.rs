@@ -18,6 +18,13 @@ impl Problem {
     }
 }
 
+/// So that readers of bytes can say what is wrong with them.
+impl From<Problem> for std::io::Error {
+    fn from(problem: Problem) -> Self {
+        Self::new(std::io::ErrorKind::InvalidData, problem)
+    }
+}
+
 /// A problem unless `holds`; with `format_args!` nothing is formatted where it does.
 pub(crate) fn ensure(
     holds: bool,

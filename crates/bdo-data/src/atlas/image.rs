@@ -4,34 +4,55 @@ use std::path::{Path, PathBuf};
 
 use super::label_table::{LabelRow, find_table, read_table};
 use super::schaefer400_tian3;
-use super::side::space_of_name;
-use super::side::{check_sides, side_of_name};
+use super::side::{check_sides, side_of_name, space_of_name};
 use crate::nifti::{AffineSource, Grid, Limits, NiftiReader, Volume};
 use crate::problem::{InContent, Problem, ReadError, ensure};
 use crate::region::Region;
 
-/// Most regions of an atlas: columns are kept in sixteen bits.
-const MOST_REGIONS: usize = 60_000;
 /// Largest label that survives being read as a 32-bit float.
 const LARGEST_LABEL: f32 = 16_777_216.0;
 
-/// A label image with names: which region every voxel belongs to.
+/// Which region every point of an atlas belongs to: the voxels of an image, x fastest, or points of grey matter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegionMap {
+    pub path: PathBuf,
+    pub blake3: String,
+    /// In the order of the table: the columns of every series.
+    pub regions: Vec<Region>,
+    /// The label of each region.
+    pub ids: Vec<u32>,
+    /// Column of every point, counted from 1; 0 is no region.
+    pub columns: Vec<u16>,
+    /// Points of each region.
+    pub points: Vec<u32>,
+    /// What was odd but harmless.
+    pub warnings: Vec<String>,
+}
+
+/// Columns are kept in sixteen bits.
+pub(crate) fn check_count(regions: usize) -> Result<(), Problem> {
+    const MOST_REGIONS: usize = 60_000;
+    let expected = format_args!("1 to {MOST_REGIONS} regions");
+    ensure((1..=MOST_REGIONS).contains(&regions), "label table", expected, regions)
+}
+
+/// How many points each column has.
+pub(crate) fn points_of(columns: &[u16], regions: usize) -> Vec<u32> {
+    let mut points = vec![0; regions];
+    for column in columns.iter().filter_map(|c| c.checked_sub(1)) {
+        points[usize::from(column)] += 1;
+    }
+    points
+}
+
+/// A label image with names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AtlasImage {
-    pub path: PathBuf,
+    pub map: RegionMap,
     /// The space its name states.
     pub space: Option<String>,
-    /// The regions in the order of the table: the columns of every series.
-    pub regions: Vec<Region>,
-    /// The label of each region in the image.
-    pub ids: Vec<u32>,
-    /// Column of every voxel, counted from 1; 0 is no region. x fastest.
-    pub columns: Vec<u16>,
-    pub voxels: Vec<u32>,
     pub grid: Grid,
     pub affine_source: AffineSource,
-    pub blake3: String,
-    pub warnings: Vec<String>,
 }
 
 impl AtlasImage {
@@ -60,8 +81,7 @@ impl AtlasImage {
             warnings.push("there is no table of names beside the atlas image: regions are named by their label".into());
             numbered(&labels)
         });
-        let expected = format_args!("1 to {MOST_REGIONS} regions");
-        ensure((1..=MOST_REGIONS).contains(&rows.len()), "label table", expected, rows.len()).in_content(path)?;
+        check_count(rows.len()).in_content(path)?;
         let column_of: std::collections::HashMap<u32, u16> =
             rows.iter().enumerate().map(|(i, row)| (row.id, i as u16 + 1)).collect();
         let mut unnamed = std::collections::BTreeSet::new();
@@ -78,9 +98,10 @@ impl AtlasImage {
             warnings.push(format!("{} labels have no name and no column: {}", unnamed.len(), shown.join(", ")));
         }
         let grid = Grid { shape: volume.shape, affine: volume.affine };
-        let (voxels, centres) = centres(&columns, &grid, rows.len());
+        let points = points_of(&columns, rows.len());
+        let centres = centres(&columns, &grid, &points);
         let empty: Vec<&str> =
-            rows.iter().zip(&voxels).filter(|(_, n)| **n == 0).map(|(r, _)| r.name.as_str()).collect();
+            rows.iter().zip(&points).filter(|(_, n)| **n == 0).map(|(r, _)| r.name.as_str()).collect();
         if !empty.is_empty() {
             let shown = empty[..empty.len().min(5)].join(", ");
             warnings.push(format!("{} regions of the table have no voxel: {shown}", empty.len()));
@@ -89,49 +110,41 @@ impl AtlasImage {
             check_sides(path, &volume.affine, rows.iter().map(|r| r.name.as_str()).zip(centres.iter().copied()))?;
         }
         let regions = rows.iter().zip(&centres).map(|(row, centre)| region(row, centre.map(|c| grid.affine.apply(c))));
-        Ok(Self {
-            path: path.to_path_buf(),
-            space: space_of_name(path),
-            regions: regions.collect(),
-            ids: rows.iter().map(|r| r.id).collect(),
-            columns,
-            voxels,
-            grid,
-            affine_source: volume.affine_source,
-            blake3: volume.blake3,
-            warnings,
-        })
+        let (path, regions) = (path.to_path_buf(), regions.collect());
+        let ids = rows.iter().map(|r| r.id).collect();
+        let space = space_of_name(&path);
+        let map = RegionMap { path, blake3: volume.blake3, regions, ids, columns, points, warnings };
+        Ok(Self { map, space, grid, affine_source: volume.affine_source })
     }
 }
 
-fn centres(columns: &[u16], grid: &Grid, regions: usize) -> (Vec<u32>, Vec<Option<[f64; 3]>>) {
-    let mut counts = vec![0_u32; regions];
-    let mut sums = vec![[0.0_f64; 3]; regions];
+/// The mean voxel of every region that has any.
+fn centres(columns: &[u16], grid: &Grid, points: &[u32]) -> Vec<Option<[f64; 3]>> {
+    let mut sums = vec![[0.0_f64; 3]; points.len()];
     let [nx, ny, _] = grid.shape;
     for (i, column) in columns.iter().enumerate() {
         let Some(region) = column.checked_sub(1).map(usize::from) else { continue };
-        counts[region] += 1;
         for (sum, x) in sums[region].iter_mut().zip([i % nx, i / nx % ny, i / nx / ny]) {
             *sum += x as f64;
         }
     }
     let mean = |(sum, n): (&[f64; 3], &u32)| (*n > 0).then(|| sum.map(|s| s / f64::from(*n)));
-    let centres = sums.iter().zip(&counts).map(mean).collect();
-    (counts, centres)
+    sums.iter().zip(points).map(mean).collect()
 }
 
-/// What is known about a region: a known name brings its network and published centre, so that cohorts of the same atlas in
-/// two spaces describe the same regions.
+/// A region with a known name, which brings its network and published centre, so that cohorts of the same atlas in two spaces
+/// describe the same regions.
+pub(crate) fn known_region(name: &str) -> Option<Region> {
+    schaefer400_tian3().iter().find(|r| r.name == name).map(Into::into)
+}
+
 fn region(row: &LabelRow, centroid_mm: Option<[f64; 3]>) -> Region {
-    if let Some(known) = schaefer400_tian3().iter().find(|r| r.name == row.name) {
-        return known.into();
-    }
-    Region {
+    known_region(&row.name).unwrap_or_else(|| Region {
         name: row.name.clone(),
         network: row.network.clone(),
         hemisphere: row.hemisphere.or_else(|| side_of_name(&row.name)).map(|h| h.to_string()),
         centroid_mm: centroid_mm.map(|c| c.map(|x| (x * 10.0).round() / 10.0)),
-    }
+    })
 }
 
 fn numbered(labels: &[u32]) -> Vec<LabelRow> {

@@ -6,5 +6,5 @@
 mod run;
 mod tree;
 
-pub use run::{Companions, Kind, Run, SpaceWish, Wanted, atlases, runs, scan_id};
+pub use run::{Companions, Kind, Run, Selection, SpaceWish, Wanted, atlases, runs, scan_id};
 pub use tree::{BidsFile, BidsName, Metadata, Tree, parse_sidecar};

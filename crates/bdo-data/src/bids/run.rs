@@ -34,25 +34,29 @@ impl SpaceWish {
     }
 }
 
+/// Which scans are meant: people, sessions and tasks, with or without `sub-`, `ses-` and `task-` (empty means all), and which
+/// of their versions.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    pub participants: Vec<String>,
+    pub sessions: Vec<String>,
+    pub tasks: Vec<String>,
+    /// The `desc-` entity of BIDS derivatives.
+    pub desc: Option<String>,
+    pub pattern: Option<Pattern>,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub kind: Kind,
-    /// People, with or without `sub-`; empty means all.
-    pub participants: Vec<String>,
-    /// Sessions, with or without `ses-`; empty means all.
-    pub sessions: Vec<String>,
-    /// Tasks; empty means all.
-    pub tasks: Vec<String>,
+    pub selection: Selection,
     /// The space, where a scan is there in several.
     pub space: Option<SpaceWish>,
     pub atlas: Option<String>,
     /// Whether the images must be those ICA-AROMA has cleaned.
     pub aroma: bool,
-    /// The `desc-` entity, where a scan is there in several versions.
-    pub desc: Option<String>,
     /// Whether surfaces are dense or parcellated.
     pub dense: bool,
-    pub pattern: Option<Pattern>,
 }
 
 /// The files beside a scan that decide its content too.
@@ -164,7 +168,7 @@ fn description(file: &BidsFile) -> String {
 /// Where a scan is there in several versions and none was asked for: unsmoothed before smoothed. The versions passed over are named.
 fn preferred<'a>(files: &[&'a BidsFile], wanted: &Wanted) -> Option<(Vec<&'a BidsFile>, Vec<String>)> {
     let smoothed = |f: &&BidsFile| f.name.get("desc").is_some_and(|d| d.to_lowercase().contains("smooth"));
-    if wanted.desc.is_some() || wanted.aroma {
+    if wanted.selection.desc.is_some() || wanted.aroma {
         return None;
     }
     let (others, left): (Vec<&BidsFile>, Vec<&BidsFile>) = files.iter().copied().partition(|f| smoothed(f));
@@ -211,8 +215,8 @@ fn choose<'a>(files: &[&'a BidsFile], wish: Option<&SpaceWish>) -> (&'a BidsFile
 fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
     let name = &file.name;
     let below = file.path.strip_prefix(&tree.root).unwrap_or(&file.path).to_string_lossy();
-    let is_meant = wanted.pattern.as_ref().is_none_or(|p| p.means(&below))
-        && wanted.desc.as_deref().is_none_or(|d| name.get("desc") == Some(d));
+    let is_meant = wanted.selection.pattern.as_ref().is_none_or(|p| p.means(&below))
+        && wanted.selection.desc.as_deref().is_none_or(|d| name.get("desc") == Some(d));
     let of_atlas = || wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a));
     let listed = |list: &[String], prefix: &str, value: Option<&str>| {
         let bare = |label: &String| label.strip_prefix(prefix).unwrap_or(label).to_owned();
@@ -226,16 +230,16 @@ fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
             name.suffix == "bold"
                 && magnitude
                 && [".nii", ".nii.gz"].contains(&name.ending.as_str())
-                && (wanted.desc.is_some() || name.get("desc").is_some_and(|d| known.contains(&d)))
+                && (wanted.selection.desc.is_some() || name.get("desc").is_some_and(|d| known.contains(&d)))
         }
         Kind::Surfaces => is_surface(file, wanted.dense) && of_atlas(),
         Kind::Tables => is_table(file) && of_atlas(),
     };
     is_meant
         && kind
-        && listed(&wanted.participants, "sub-", name.get("sub"))
-        && listed(&wanted.sessions, "ses-", name.get("ses"))
-        && listed(&wanted.tasks, "task-", name.get("task"))
+        && listed(&wanted.selection.participants, "sub-", name.get("sub"))
+        && listed(&wanted.selection.sessions, "ses-", name.get("ses"))
+        && listed(&wanted.selection.tasks, "task-", name.get("task"))
 }
 
 fn is_surface(file: &BidsFile, dense: bool) -> bool {

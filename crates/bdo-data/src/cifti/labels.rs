@@ -1,31 +1,22 @@
 //! A label map on grey matter.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::file::CiftiFile;
 use super::xml::{Axis, BrainModel, Places, VolumeGrid};
-use crate::atlas::{Hemisphere, schaefer400_tian3, side_of_name};
+use crate::atlas::image::{RegionMap, check_count, known_region, points_of};
+use crate::atlas::{Hemisphere, side_of_name};
 use crate::nifti::Limits;
 use crate::problem::{InContent, Problem, ReadError, ensure};
 use crate::region::{Region, repeated_name};
 
-/// Most regions: columns are kept in sixteen bits.
-const MOST_REGIONS: usize = 60_000;
-
-/// A `.dlabel.nii` atlas: which region every point of grey matter belongs to.
+/// A `.dlabel.nii` atlas: labels of points of grey matter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiftiLabels {
-    pub path: PathBuf,
-    pub regions: Vec<Region>,
-    pub ids: Vec<u32>,
-    pub points: Vec<u32>,
+    pub map: RegionMap,
     pub models: Vec<BrainModel>,
     pub volume: Option<VolumeGrid>,
-    /// Column of every point, counted from 1; 0 is no region.
-    pub columns: Vec<u16>,
-    pub blake3: String,
-    pub warnings: Vec<String>,
 }
 
 impl CiftiLabels {
@@ -65,39 +56,30 @@ impl CiftiLabels {
         if let Some(twice) = repeated_name(names.iter().copied()) {
             return Err(file.problem(Problem::new("label table", "different names", format!("{twice:?} twice"))));
         }
-        let expected = format_args!("1 to {MOST_REGIONS} regions");
-        ensure((1..=MOST_REGIONS).contains(&present.len()), "label table", expected, present.len()).in_content(path)?;
+        check_count(present.len()).in_content(path)?;
         let column_of: HashMap<i64, u16> =
             present.iter().enumerate().map(|(i, (key, _))| (*key, i as u16 + 1)).collect();
         ensure(column_of.len() == present.len(), "label table", "different keys", "a key twice").in_content(path)?;
         let columns: Vec<u16> = keys.iter().map(|key| column_of.get(key).copied().unwrap_or(0)).collect();
         check_structures(&models, &columns, &names).map_err(|p| file.problem(p))?;
-        let mut points = vec![0; present.len()];
-        for column in columns.iter().filter_map(|c| c.checked_sub(1)) {
-            points[usize::from(column)] += 1;
-        }
-        Ok(Self {
-            path: path.to_path_buf(),
-            regions: names.iter().map(|name| region(name)).collect(),
-            ids: present.iter().map(|(key, _)| *key as u32).collect(),
-            points,
-            models,
-            volume,
-            columns,
-            blake3: file.finish()?,
-            warnings,
-        })
+        let points = points_of(&columns, present.len());
+        let own =
+            |name: &&str| Region { hemisphere: side_of_name(name).map(|h| h.to_string()), ..Region::named(*name) };
+        let regions = names.iter().map(|name| known_region(name).unwrap_or_else(|| own(name))).collect();
+        let ids = present.iter().map(|(key, _)| *key as u32).collect();
+        let (path, blake3) = (path.to_path_buf(), file.finish()?);
+        Ok(Self { map: RegionMap { path, blake3, regions, ids, columns, points, warnings }, models, volume })
     }
 
     /// Column of every point of other brain models, matched by structure and vertex or by voxel, never by position.
     pub(super) fn columns_of(&self, models: &[BrainModel], volume: Option<&VolumeGrid>) -> Result<Vec<u16>, Problem> {
         if models == self.models && volume == self.volume.as_ref() {
-            return Ok(self.columns.clone());
+            return Ok(self.map.columns.clone());
         }
         let mut vertices: HashMap<(&str, u32), u16> = HashMap::new();
         let mut voxels: HashMap<[u32; 3], u16> = HashMap::new();
         let mut surfaces: HashMap<&str, Option<u64>> = HashMap::new();
-        let mut columns = self.columns.iter().copied();
+        let mut columns = self.map.columns.iter().copied();
         for model in &self.models {
             surfaces.insert(&model.structure, model.surface_vertices);
             match &model.places {
@@ -155,11 +137,4 @@ fn check_structures(models: &[BrainModel], columns: &[u16], names: &[&str]) -> R
         return Err(Problem::new(what, format!("points on the {named} as its name says"), format!("on the {lies}")));
     }
     Ok(())
-}
-
-fn region(name: &str) -> Region {
-    if let Some(known) = schaefer400_tian3().iter().find(|r| r.name == name) {
-        return known.into();
-    }
-    Region { hemisphere: side_of_name(name).map(|h| h.to_string()), ..Region::named(name) }
 }

@@ -41,7 +41,7 @@ pub fn read_series(
         }
         (Axis::BrainModels { models, volume }, Some(atlas)) => {
             let columns = atlas.columns_of(models, volume.as_ref()).map_err(|p| file.problem(p))?;
-            (columns.into_iter().map(u32::from).collect(), atlas.regions.clone(), Some(atlas.points.clone()))
+            (columns.into_iter().map(u32::from).collect(), atlas.map.regions.clone(), Some(atlas.map.points.clone()))
         }
         (Axis::BrainModels { .. }, None) => {
             let expected = "parcels (.ptseries.nii), or a .dlabel.nii atlas to make them";

@@ -1,6 +1,6 @@
 //! Several cohorts of one atlas into one, and corrected labels. Parts are immutable, so they are linked (or copied) as they are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -15,6 +15,9 @@ use super::{Cohort, CohortError, inside};
 use crate::durable::{self, InFile};
 use crate::participants::Participants;
 
+/// Files beside the tables and parts: path below the folder and content.
+type Extras = BTreeMap<String, Vec<u8>>;
+
 /// Merges cohorts into `out`, which must not exist. The same regions in the same order are required, and no scan twice, by
 /// name or by content. `prefixes`, one for each cohort or none at all, go before the IDs of its people (after `sub-`).
 pub fn merge(
@@ -25,12 +28,10 @@ pub fn merge(
 ) -> Result<Manifest, CohortError> {
     let mut extras = BTreeMap::new();
     for (number, cohort) in cohorts.iter().enumerate() {
-        extras.extend(
-            extra_files(cohort)?.into_iter().map(|(name, bytes)| (format!("merged/{number:03}/{name}"), bytes)),
-        );
+        let files = extra_files(cohort)?.into_iter();
+        extras.extend(files.map(|(name, bytes)| (format!("merged/{number:03}/{name}"), bytes)));
     }
-    let joined = Joined::of(cohorts, prefixes, None)?;
-    write(&joined, out, provenance, false, extras)
+    Joined::of(cohorts, prefixes, None)?.write(out, false, provenance, extras)
 }
 
 /// Adds the scans of a finished, unpublished cohort to the one at `out`, with these files beside the tables.
@@ -39,29 +40,16 @@ pub fn append(
     fresh: &Unpublished,
     out: &Path,
     provenance: Vec<Provenance>,
-    mut extras: BTreeMap<String, Vec<u8>>,
+    mut extras: Extras,
 ) -> Result<Manifest, CohortError> {
     let added = Cohort::open(&fresh.folder())?;
     for (name, bytes) in extra_files(&present)? {
         extras.entry(name).or_insert(bytes);
     }
-    let cohorts = [present, added];
-    write(&Joined::of(&cohorts, &[], None)?, out, provenance, true, extras)
+    Joined::of(&[present, added], &[], None)?.write(out, true, provenance, extras)
 }
 
-/// Gives a cohort another table of people, and the sites it says, without touching a scan.
-pub(super) fn relabel(
-    cohort: &Cohort,
-    participants: Participants,
-    provenance: Vec<Provenance>,
-    extras: BTreeMap<String, Vec<u8>>,
-) -> Result<Manifest, CohortError> {
-    let mut kept = extra_files(cohort)?;
-    kept.extend(extras);
-    let joined = Joined::of(std::slice::from_ref(cohort), &[], Some(participants))?;
-    write(&joined, cohort.folder(), provenance, true, kept)
-}
-
+/// The parts, scans and people of several cohorts.
 struct Joined<'a> {
     first: &'a Cohort,
     /// Where each part is now, and what it will be.
@@ -112,70 +100,70 @@ impl<'a> Joined<'a> {
         index.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(Self { first, parts, index, participants: people })
     }
-}
 
-/// Writes the joined cohort beside `out`, or inside where `out` cannot be replaced, and gives it its name; whatever fails, nothing is left.
-fn write(
-    joined: &Joined,
-    out: &Path,
-    provenance: Vec<Provenance>,
-    replace: bool,
-    extras: BTreeMap<String, Vec<u8>>,
-) -> Result<Manifest, CohortError> {
-    if out.exists() && !replace && !is_vacant(out) {
-        return Err(CohortError::exists(out, "would be overwritten"));
-    }
-    let identity = Provenance::of("merge", serde_json::to_value(&provenance).unwrap_or_default());
-    let partial = partial_folder(out, &identity);
-    // A leftover of an interrupted merge holds only links: starting over costs nothing.
-    refuse_link(&partial)?;
-    if partial.exists() {
-        fs::remove_dir_all(&partial).in_file("remove", &partial)?;
-    }
-    let written = fill(joined, &partial.join("cohort"), out, provenance, replace, extras);
-    let _ = fs::remove_dir_all(&partial);
-    written
-}
-
-fn fill(
-    joined: &Joined,
-    folder: &Path,
-    out: &Path,
-    provenance: Vec<Provenance>,
-    replace: bool,
-    extras: BTreeMap<String, Vec<u8>>,
-) -> Result<Manifest, CohortError> {
-    durable::create_folder(&folder.join("scans"))?;
-    for (from, part) in &joined.parts {
-        let to = folder.join(&part.file);
-        if fs::hard_link(from, &to).is_err() {
-            fs::copy(from, &to).in_file("copy", from)?;
-            fs::File::open(&to).and_then(|f| f.sync_all()).in_file("write", &to)?;
+    /// Writes the joined cohort beside `out`, or inside where `out` cannot be replaced, and gives it its name; whatever fails,
+    /// nothing is left.
+    fn write(
+        self,
+        out: &Path,
+        replace: bool,
+        provenance: Vec<Provenance>,
+        extras: Extras,
+    ) -> Result<Manifest, CohortError> {
+        if out.exists() && !replace && !is_vacant(out) {
+            return Err(CohortError::exists(out, "would be overwritten"));
         }
+        let identity = Provenance::of("merge", serde_json::to_value(&provenance).unwrap_or_default());
+        let partial = partial_folder(out, &identity);
+        // A leftover of an interrupted merge holds only links: starting over costs nothing.
+        refuse_link(&partial)?;
+        if partial.exists() {
+            fs::remove_dir_all(&partial).in_file("remove", &partial)?;
+        }
+        let subjects: BTreeSet<&str> = self.index.iter().map(|e| e.id.subject.as_str()).collect();
+        let manifest = Manifest {
+            format: FORMAT.into(),
+            scans: self.index.len(),
+            subjects: subjects.len(),
+            provenance,
+            parts: self.parts.iter().map(|(_, part)| part.clone()).collect(),
+            ..self.first.manifest().clone()
+        };
+        let written = self.fill(&partial.join("cohort"), out, replace, &manifest, extras);
+        let _ = fs::remove_dir_all(&partial);
+        written.map(|()| manifest)
     }
-    let subjects: std::collections::BTreeSet<&str> = joined.index.iter().map(|e| e.id.subject.as_str()).collect();
-    let manifest = Manifest {
-        format: FORMAT.into(),
-        scans: joined.index.len(),
-        subjects: subjects.len(),
-        provenance,
-        parts: joined.parts.iter().map(|(_, part)| part.clone()).collect(),
-        ..joined.first.manifest().clone()
-    };
-    write_tables(folder, &manifest, joined.first.regions(), &joined.index, &joined.participants, extras)?;
-    durable::sync_folder(&folder.join("scans"))?;
-    if !replace && out.exists() {
-        // Vacant but for the table of a run in which nothing was good.
-        let _ = fs::remove_file(out.join(REJECTED_FILE));
+
+    fn fill(
+        &self,
+        new: &Path,
+        out: &Path,
+        replace: bool,
+        manifest: &Manifest,
+        extras: Extras,
+    ) -> Result<(), CohortError> {
+        durable::create_folder(&new.join("scans"))?;
+        for (from, part) in &self.parts {
+            let to = new.join(&part.file);
+            if fs::hard_link(from, &to).is_err() {
+                fs::copy(from, &to).in_file("copy", from)?;
+                fs::File::open(&to).and_then(|f| f.sync_all()).in_file("write", &to)?;
+            }
+        }
+        write_tables(new, manifest, self.first.regions(), &self.index, &self.participants, extras)?;
+        durable::sync_folder(&new.join("scans"))?;
+        if !replace && out.exists() {
+            // Vacant but for the table of a run in which nothing was good.
+            let _ = fs::remove_file(out.join(REJECTED_FILE));
+        }
+        match (replace, is_fixed(out)) {
+            (true, true) => inside::replace(new, out, &self.parts)?,
+            (true, false) => exchange(new, out)?,
+            (false, true) => move_into(new, out)?,
+            (false, false) => fs::rename(new, out).in_file("write", out)?,
+        }
+        Ok(durable::sync_folder(durable::parent(out))?)
     }
-    match (replace, is_fixed(out)) {
-        (true, true) => inside::replace(folder, out, &joined.parts)?,
-        (true, false) => exchange(folder, out)?,
-        (false, true) => move_into(folder, out)?,
-        (false, false) => fs::rename(folder, out).in_file("write", out)?,
-    }
-    durable::sync_folder(durable::parent(out))?;
-    Ok(manifest)
 }
 
 /// An ID with a prefix, which goes after `sub-` so that the name stays one of BIDS.
@@ -187,7 +175,7 @@ fn prefixed(id: &str, prefix: &str) -> String {
 }
 
 /// Files that belong to neither the tables nor the parts (truth, rejected scans); a merged cohort keeps them side by side.
-fn extra_files(cohort: &Cohort) -> Result<BTreeMap<String, Vec<u8>>, CohortError> {
+fn extra_files(cohort: &Cohort) -> Result<Extras, CohortError> {
     let sums = super::manifest::Checksums::read(cohort.folder())?;
     let known = |name: &str| {
         use super::manifest::{COHORT_FILE, INDEX_FILE, PARTICIPANTS_FILE, PARTICIPANTS_NOTES_FILE, REGIONS_FILE};
@@ -266,8 +254,9 @@ pub fn label(folder: &Path, table: &Participants, by: &str) -> Result<LabelRepor
     });
     let mut provenance = steps.clone();
     provenance.push(Provenance::of("label", settings));
-    let history = BTreeMap::from([(kept, before.to_tsv().into_bytes())]);
-    relabel(&cohort, after, provenance, history)?;
+    let mut extras = extra_files(&cohort)?;
+    extras.insert(kept, before.to_tsv().into_bytes());
+    Joined::of(std::slice::from_ref(&cohort), &[], Some(after))?.write(folder, true, provenance, extras)?;
     Ok(report)
 }
 

@@ -173,6 +173,8 @@ fn repetition_time(stated: Option<&str>, beside: RepetitionTime) -> Result<Repet
 /// Adds columns with the names and spellings other datasets use, computed from the coded ones, which stay.
 fn add_plain_labels(people: &mut Participants) {
     type Value = fn(&str) -> Option<String>;
+    /// Column, the one it is from, what it is, units, levels, and value.
+    type Column<'a> = (&'a str, &'a str, &'a str, Option<&'a str>, &'a [(&'a str, &'a str)], Value);
     let copied: Value = |text| Some(text.to_owned());
     let adhd: Value = |text| {
         let value = text.parse::<f64>().ok().filter(|x| (0.0..=3.0).contains(x))?;
@@ -182,8 +184,8 @@ fn add_plain_labels(people: &mut Participants) {
     let control = ("control", "typically developing");
     let autism = [("autism", "autism spectrum disorder"), control];
     let attention = [("adhd", "attention deficit hyperactivity disorder"), control];
-    // Column, the one it is from, what it is, units, levels, and value. ADHD-200 codes sex and diagnosis from 0.
-    let columns: [(&str, &str, &str, Option<&str>, &[(&str, &str)], Value); 9] = [
+    // ADHD-200 codes sex and diagnosis from 0.
+    let columns: [Column<'_>; 9] = [
         ("site", "SITE_ID", "Acquisition site", None, &[], copied),
         ("age", "AGE_AT_SCAN", "Age at the scan", years, &[], copied),
         ("sex", "SEX", "Sex", None, sexes, |text| of_code(text, 1.0, ["M", "F"])),

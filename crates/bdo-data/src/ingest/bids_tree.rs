@@ -32,15 +32,11 @@ pub(super) fn is_one(source: &Path, found: &[PathBuf]) -> bool {
 fn wanted(kind: Kind, options: &IngestOptions) -> Wanted {
     Wanted {
         kind,
-        participants: options.participant_labels.clone(),
-        sessions: options.session_labels.clone(),
-        tasks: options.task_ids.clone(),
+        selection: options.selection.clone(),
         space: options.space.as_deref().map(SpaceWish::parse),
         atlas: None,
         aroma: options.wishes.denoise.is_some_and(|p| p.strategy().needs_aroma_image()),
-        desc: options.desc.clone(),
         dense: options.atlas.as_deref().is_some_and(Path::is_file),
-        pattern: options.pattern.clone(),
     }
 }
 
@@ -259,9 +255,9 @@ fn versions(runs: &[Run]) -> Vec<String> {
 
 fn asked_for(options: &IngestOptions) -> String {
     let lists = [
-        ("--participant-label", &options.participant_labels),
-        ("--session-label", &options.session_labels),
-        ("--task-id", &options.task_ids),
+        ("--participant-label", &options.selection.participants),
+        ("--session-label", &options.selection.sessions),
+        ("--task-id", &options.selection.tasks),
     ];
     let asked = lists.iter().filter(|(_, l)| !l.is_empty()).map(|(flag, l)| format!("{flag} {}", l.join(" ")));
     let asked = asked.collect::<Vec<_>>().join(", ");

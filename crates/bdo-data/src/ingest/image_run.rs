@@ -30,8 +30,8 @@ impl Parcellation {
     pub(super) fn blake3(&self) -> Option<&str> {
         match self {
             Self::Done => None,
-            Self::Volume(atlas, _) => Some(&atlas.blake3),
-            Self::Surface(atlas) => Some(&atlas.blake3),
+            Self::Volume(atlas, _) => Some(&atlas.map.blake3),
+            Self::Surface(atlas) => Some(&atlas.map.blake3),
         }
     }
 }

@@ -38,10 +38,10 @@ pub use store::{IngestReport, ingest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::bids::Selection;
 use crate::cohort::{CohortError, Rejection};
 use crate::durable::FileError;
 use crate::participants::ParticipantsError;
-use crate::pattern::Pattern;
 use crate::problem::{Problem, ReadError};
 use crate::shard::Shard;
 use sources::Sources;
@@ -88,8 +88,8 @@ pub struct IngestOptions {
     pub participants: Option<PathBuf>,
     /// A table that names the scans, in place of a search.
     pub manifest: Option<PathBuf>,
-    pub pattern: Option<Pattern>,
-    pub desc: Option<String>,
+    pub selection: Selection,
+    /// Repetition time; it has the last word.
     pub tr_seconds: Option<f64>,
     /// Volumes to drop from the start; 10 for images and raw-length series, 0 for others when absent.
     pub drop_volumes: Option<usize>,
@@ -97,10 +97,6 @@ pub struct IngestOptions {
     pub shard: Option<Shard>,
     /// Space, and perhaps resolution, of the images: `NAME` or `NAME:res-R`.
     pub space: Option<String>,
-    /// Only these people; empty means all.
-    pub participant_labels: Vec<String>,
-    pub session_labels: Vec<String>,
-    pub task_ids: Vec<String>,
     /// Confounds, scrubbing, filtering, coverage.
     pub wishes: Wishes,
     /// Take an image without an affine as centred on the origin.
@@ -189,7 +185,7 @@ fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> 
         (options.mask.is_some() && !volumes, "--mask", "images"),
         (options.assume_affine && !volumes, "--assume-affine", "images"),
         (options.space.is_some() && format != Format::Bids, "--space", "BIDS derivatives"),
-        (options.desc.is_some() && format != Format::Bids, "--desc", "BIDS derivatives"),
+        (options.selection.desc.is_some() && format != Format::Bids, "--desc", "BIDS derivatives"),
         (options.atlas.is_some() && tables && format != Format::Bids, "--atlas", "images"),
     ];
     if let Some((_, flag, of)) = idle.into_iter().find(|(is, ..)| *is) {
@@ -210,7 +206,7 @@ fn check_people(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) -
     }
     let scanned: BTreeSet<&str> = plan.files.iter().map(|f| f.id.subject.as_str()).collect();
     let unknown: Vec<&str> = scanned.iter().copied().filter(|s| people.row_of(s).is_none()).collect();
-    let chosen = !options.participant_labels.is_empty();
+    let chosen = !options.selection.participants.is_empty();
     if people.is_empty() || unknown.is_empty() || (chosen && options.participants.is_none()) {
         return Ok(());
     }
@@ -249,9 +245,9 @@ fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) ->
     }
     type Part = fn(&crate::scan::ScanId) -> Option<&str>;
     let asked: [(&str, &str, &[String], Part); 3] = [
-        ("--participant-label", "sub-", &options.participant_labels, |id| Some(&id.subject)),
-        ("--session-label", "ses-", &options.session_labels, |id| id.session.as_deref()),
-        ("--task-id", "task-", &options.task_ids, |id| id.task.as_deref()),
+        ("--participant-label", "sub-", &options.selection.participants, |id| Some(&id.subject)),
+        ("--session-label", "ses-", &options.selection.sessions, |id| id.session.as_deref()),
+        ("--task-id", "task-", &options.selection.tasks, |id| id.task.as_deref()),
     ];
     let mut unmatched = vec![];
     for (flag, prefix, labels, part) in asked {
@@ -272,8 +268,9 @@ fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) ->
 }
 
 fn recognise(sources: &Sources) -> Result<Format, IngestError> {
+    type IsScan = fn(&Path) -> bool;
     let (source, found) = (&sources.root, &sources.files);
-    let of_names: [(fn(&Path) -> bool, Format); 3] = [
+    let of_names: [(IsScan, Format); 3] = [
         (cifti_folder::is_scan, Format::Cifti),
         (nifti_folder::is_scan, Format::Nifti),
         (series_folder::is_scan, Format::Series),

@@ -11,7 +11,7 @@ use super::recipe::Recipe;
 use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
 use super::{Format, IngestError, files, table_run};
-use crate::atlas::image::AtlasImage;
+use crate::atlas::image::{AtlasImage, RegionMap};
 use crate::bids::Companions;
 use crate::cifti::CiftiLabels;
 use crate::cohort::{self, Item, Rejection};
@@ -106,18 +106,20 @@ impl SourceFile {
 }
 
 impl IngestPlan {
+    fn take_atlas(&mut self, map: &RegionMap) {
+        self.atlas_name = files::stem_of_image(&map.path);
+        self.regions.clone_from(&map.regions);
+        self.warnings.extend(map.warnings.iter().cloned());
+    }
+
     pub(super) fn take_image(&mut self, atlas: AtlasImage) {
-        self.atlas_name = files::stem_of_image(&atlas.path);
-        self.regions.clone_from(&atlas.regions);
-        self.warnings.extend(atlas.warnings.iter().cloned());
+        self.take_atlas(&atlas.map);
         self.parcellation = Parcellation::Volume(Arc::new(atlas), Arc::default());
     }
 
     pub(super) fn take_surface(&mut self, atlas: &Path) -> Result<(), IngestError> {
         let atlas = CiftiLabels::read(atlas, &Limits::default())?;
-        self.atlas_name = files::stem_of_image(&atlas.path);
-        self.regions.clone_from(&atlas.regions);
-        self.warnings.extend(atlas.warnings.iter().cloned());
+        self.take_atlas(&atlas.map);
         self.parcellation = Parcellation::Surface(Arc::new(atlas));
         Ok(())
     }

@@ -38,7 +38,14 @@ impl Sources {
             },
             None => files::below(root)?,
         };
-        Ok(Self { root: root.to_path_buf(), files, rejected, notes, listing, pattern: options.pattern.clone() })
+        Ok(Self {
+            root: root.to_path_buf(),
+            files,
+            rejected,
+            notes,
+            listing,
+            pattern: options.selection.pattern.clone(),
+        })
     }
 
     /// True where a manifest says what each file is.

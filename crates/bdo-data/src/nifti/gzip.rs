@@ -2,7 +2,7 @@
 //!
 //! Python's readers stop at the last byte they need and so never see the checksum; a flipped bit then passes as data.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use crate::problem::{Problem, ensure};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
@@ -28,27 +28,6 @@ enum State {
     Ended,
 }
 
-/// What can go wrong below the format: the system failed, or the bytes are not gzip.
-pub(super) enum GzipError {
-    Io(std::io::Error),
-    Problem(Problem),
-}
-
-impl From<std::io::Error> for GzipError {
-    fn from(error: std::io::Error) -> Self {
-        if error.kind() == std::io::ErrorKind::UnexpectedEof {
-            return Self::Problem(Problem::new("gzip stream", "its end", "the end of the file"));
-        }
-        Self::Io(error)
-    }
-}
-
-impl From<Problem> for GzipError {
-    fn from(problem: Problem) -> Self {
-        Self::Problem(problem)
-    }
-}
-
 impl<R: Read> Gzip<R> {
     pub(super) fn new(file: R) -> Self {
         Self {
@@ -65,7 +44,7 @@ impl<R: Read> Gzip<R> {
     }
 
     /// Fills as much of `out` as the stream still holds; fewer bytes than asked for mean its verified end.
-    pub(super) fn read(&mut self, out: &mut [u8]) -> Result<usize, GzipError> {
+    pub(super) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < out.len() {
             match self.state {
@@ -77,7 +56,7 @@ impl<R: Read> Gzip<R> {
         Ok(filled)
     }
 
-    fn inflate(&mut self, out: &mut [u8]) -> Result<usize, GzipError> {
+    fn inflate(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let input = self.input.fill_buf()?;
         ensure(!input.is_empty(), "gzip stream", "its end", "the end of the file")?;
         let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
@@ -97,7 +76,7 @@ impl<R: Read> Gzip<R> {
     }
 
     /// Reads a member's header, or finds that only padding or nothing is left.
-    fn start_member(&mut self) -> Result<(), GzipError> {
+    fn start_member(&mut self) -> io::Result<()> {
         if self.members > 0 && self.only_padding_is_left()? {
             self.state = State::Ended;
             return Ok(());
@@ -140,7 +119,7 @@ impl<R: Read> Gzip<R> {
         Ok(())
     }
 
-    fn end_member(&mut self) -> Result<(), GzipError> {
+    fn end_member(&mut self) -> io::Result<()> {
         let mut trailer = Counted { input: &mut self.input, crc: Crc::new() };
         let (crc, length) = (u32::from_le_bytes(trailer.array()?), u32::from_le_bytes(trailer.array()?));
         let (expected, found) = (format_args!("checksum {crc:08x}"), format_args!("{:08x}", self.crc.sum()));
@@ -153,7 +132,7 @@ impl<R: Read> Gzip<R> {
     }
 
     /// Tapes and some tools pad with zeros; anything else after a member must be another member.
-    fn only_padding_is_left(&mut self) -> Result<bool, GzipError> {
+    fn only_padding_is_left(&mut self) -> io::Result<bool> {
         loop {
             let input = self.input.fill_buf()?;
             let Some(first) = input.iter().position(|b| *b != 0) else {
@@ -177,9 +156,12 @@ struct Counted<'a, R> {
 }
 
 impl<R: Read> Counted<'_, R> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], GzipError> {
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
-        self.input.read_exact(&mut bytes)?;
+        self.input.read_exact(&mut bytes).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => Problem::new("gzip stream", "its end", "the end of the file").into(),
+            _ => e,
+        })?;
         self.crc.update(&bytes);
         Ok(bytes)
     }

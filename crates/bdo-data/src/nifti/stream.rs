@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use super::gzip::{Gzip, GzipError};
+use super::gzip::Gzip;
 use crate::durable::{FileError, InFile};
 use crate::problem::{InContent, Problem, ReadError, ensure};
 
@@ -117,9 +117,9 @@ impl ByteStream {
 
     pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, ReadError> {
         match &mut self.bytes {
-            Bytes::Gzip(gzip) => gzip.read(out).map_err(|e| match e {
-                GzipError::Io(source) => FileError::new("read", &self.path, source).into(),
-                GzipError::Problem(problem) => ReadError::content(&self.path, problem),
+            Bytes::Gzip(gzip) => gzip.read(out).map_err(|e| match e.downcast::<Problem>() {
+                Ok(problem) => ReadError::content(&self.path, problem),
+                Err(e) => FileError::new("read", &self.path, e).into(),
             }),
             Bytes::Plain(file) => {
                 let mut filled = 0;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::extract::{Run, runs_of};
-use crate::atlas::image::AtlasImage;
+use crate::atlas::image::{AtlasImage, points_of};
 use crate::nifti::{AffineSource, Grid, NiftiReader, Volume, resample_nearest};
 use crate::problem::{Problem, ReadError};
 
@@ -58,9 +58,9 @@ impl LabelsMasker {
     ) -> Result<Self, ReadError> {
         let grid = image.grid();
         check_affine(image.path(), &grid, image.affine_source, options)?;
-        check_affine(&atlas.path, &atlas.grid, atlas.affine_source, options)?;
-        let mut columns =
-            resample_nearest(&atlas.columns, &atlas.grid, &grid).ok_or_else(|| singular(&atlas.path, &atlas.grid))?;
+        check_affine(&atlas.map.path, &atlas.grid, atlas.affine_source, options)?;
+        let mut columns = resample_nearest(&atlas.map.columns, &atlas.grid, &grid)
+            .ok_or_else(|| singular(&atlas.map.path, &atlas.grid))?;
         let inside = mask.map(|(path, mask)| {
             let mask_grid = Grid { shape: mask.shape, affine: mask.affine };
             check_affine(path, &mask_grid, mask.affine_source, options)?;
@@ -78,15 +78,13 @@ impl LabelsMasker {
     }
 
     fn of_columns(atlas: &AtlasImage, grid: Grid, columns: &[u16], covered: &[u32], options: &MaskerOptions) -> Self {
-        let mut voxels = vec![0_u32; atlas.regions.len()];
-        for column in columns.iter().filter_map(|c| c.checked_sub(1)) {
-            voxels[usize::from(column)] += 1;
-        }
-        let share = |i: usize| if atlas.voxels[i] == 0 { 0.0 } else { covered[i] as f32 / atlas.voxels[i] as f32 };
+        let voxels = points_of(columns, atlas.map.regions.len());
+        let share =
+            |i: usize| if atlas.map.points[i] == 0 { 0.0 } else { covered[i] as f32 / atlas.map.points[i] as f32 };
         let coverage: Vec<f32> = (0..voxels.len()).map(share).collect();
         let kept = |i: usize| voxels[i] > 0 && f64::from(coverage[i]) >= options.least_coverage;
         let kept: Vec<bool> = (0..voxels.len()).map(kept).collect();
-        let names: Vec<String> = atlas.regions.iter().map(|r| r.name.clone()).collect();
+        let names: Vec<String> = atlas.map.regions.iter().map(|r| r.name.clone()).collect();
         let mut warnings = vec![];
         let poor: Vec<usize> = (0..kept.len()).filter(|i| !kept[*i]).collect();
         if !poor.is_empty() {
@@ -112,7 +110,7 @@ impl LabelsMasker {
         options: &MaskerOptions,
     ) -> Result<(), ReadError> {
         let sum = |counts: &[u32]| counts.iter().map(|n| u64::from(*n)).sum::<u64>();
-        let share = sum(covered) as f64 / sum(&atlas.voxels).max(1) as f64;
+        let share = sum(covered) as f64 / sum(&atlas.map.points).max(1) as f64;
         let within = if masked { "mask" } else { "field of view" };
         // A small field of view is an acquisition, not a mistake; nothing at all in it is one.
         let least = if masked { options.least_mask_overlap } else { f64::MIN_POSITIVE };
@@ -162,11 +160,11 @@ fn singular(path: &Path, grid: &Grid) -> ReadError {
 
 /// How many of each region's atlas voxels fall into the image and its mask.
 fn covered(atlas: &AtlasImage, grid: &Grid, inside: Option<&[bool]>) -> Option<Vec<u32>> {
-    let mut covered = vec![0; atlas.regions.len()];
+    let mut covered = vec![0; atlas.map.regions.len()];
     let same = grid.is_same_as(&atlas.grid);
     let to_image = grid.affine.inverse()?.after(&atlas.grid.affine);
     let [nx, ny, _] = atlas.grid.shape;
-    for (i, column) in atlas.columns.iter().enumerate() {
+    for (i, column) in atlas.map.columns.iter().enumerate() {
         let Some(column) = column.checked_sub(1) else { continue };
         let voxel = [i % nx, i / nx % ny, i / nx / ny];
         let found = if same {

@@ -147,13 +147,14 @@ mod tests {
 
     #[test]
     fn impossible_settings_are_named() {
-        let refused = |change: fn(&mut SynthSpec)| {
+        type Change = fn(&mut SynthSpec);
+        let refused = |change: Change| {
             let mut spec = SynthSpec::default();
             change(&mut spec);
             spec.validate().unwrap_err()
         };
         assert_eq!(refused(|s| s.frames = 1).to_string(), "frames: expected at least 2, found 1");
-        let changes: [(&str, fn(&mut SynthSpec)); 8] = [
+        let changes: [(&str, Change); 8] = [
             ("regions", |s| s.regions = 1),
             ("subjects", |s| s.subjects = 0),
             ("sites", |s| s.sites = 0),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
+use bdo_data::bids::Selection;
 use bdo_data::clean::Band;
 use bdo_data::cohort::{Cohort, CohortError, Rejection};
 use bdo_data::confound::{Additions, Expansion, Preset, Scrub};
@@ -293,15 +294,17 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<In
         mask: input.mask.clone(),
         participants: input.participants.clone(),
         manifest: input.manifest.clone(),
-        pattern: input.pattern.as_deref().map(Pattern::new),
-        desc: input.desc.as_deref().map(|d| d.strip_prefix("desc-").unwrap_or(d).to_owned()),
+        selection: Selection {
+            participants: input.participant_label.clone(),
+            sessions: input.session_label.clone(),
+            tasks: input.task_id.clone(),
+            desc: input.desc.as_deref().map(|d| d.strip_prefix("desc-").unwrap_or(d).to_owned()),
+            pattern: input.pattern.as_deref().map(Pattern::new),
+        },
         tr_seconds: input.tr,
         drop_volumes: cleaning.drop_volumes,
         shard: input.shard,
         space: input.space.clone(),
-        participant_labels: input.participant_label.clone(),
-        session_labels: input.session_label.clone(),
-        task_ids: input.task_id.clone(),
         wishes: Wishes {
             denoise,
             additions,

@@ -32,8 +32,8 @@ fn region_means_equal_nilearn() {
         let ids: Vec<u32> = record["ids"].as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as u32).collect();
         let signals = floats(&record["signals"]);
         let column: HashMap<u32, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
-        assert_eq!(series.regions, atlas.ids.len());
-        for (region, id) in atlas.ids.iter().enumerate() {
+        assert_eq!(series.regions, atlas.map.ids.len());
+        for (region, id) in atlas.map.ids.iter().enumerate() {
             for frame in 0..series.frames {
                 let found = f64::from(series.series[frame * series.regions + region]);
                 let Some(column) = column.get(id) else {
@@ -68,7 +68,7 @@ fn a_region_with_little_coverage_is_missing_but_keeps_its_column() {
     let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
     let options = MaskerOptions { least_mask_overlap: 0.1, ..MaskerOptions::default() };
     let all = extract(&atlas, "bold_i2.nii.gz", None, &options);
-    assert_eq!(all.coverage.unwrap(), vec![1.0; atlas.ids.len()]);
+    assert_eq!(all.coverage.unwrap(), vec![1.0; atlas.map.ids.len()]);
     let cut =
         extract(&atlas, "bold_i2.nii.gz", Some("mask.nii.gz"), &MaskerOptions { least_coverage: 0.95, ..options });
     let coverage = cut.coverage.unwrap();

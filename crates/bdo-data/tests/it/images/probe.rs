@@ -55,7 +55,7 @@ fn values(path: &Path) -> Result<Value, ReadError> {
         all.extend_from_slice(&volume);
     }
     let affine = reader.affine.0.concat();
-    let (dims, tr, warnings) = (reader.header.dims.clone(), reader.header.tr_seconds(), reader.warnings.to_vec());
+    let (dims, tr, warnings) = (reader.header.dims.clone(), reader.header.tr_seconds(), reader.warnings.clone());
     reader.finish()?;
     Ok(json!({
         "shape": dims, "affine": affine, "tr_seconds": tr, "values": numbers(&all), "warnings": warnings,
@@ -72,7 +72,7 @@ fn parcellate(image: &str, atlas: &str, mask: Option<&str>) -> Value {
     let masker = LabelsMasker::new(&atlas, &reader, mask.as_ref().map(|(p, m)| (*p, m)), &options).unwrap();
     let series = masker.extract(reader).unwrap();
     json!({
-        "ids": atlas.ids, "frames": series.frames, "series": numbers(&series.series), "warnings": series.warnings,
+        "ids": atlas.map.ids, "frames": series.frames, "series": numbers(&series.series), "warnings": series.warnings,
     })
 }
 

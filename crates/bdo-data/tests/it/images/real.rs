@@ -29,13 +29,13 @@ fn the_450_regions_are_450_named_columns_in_both_spaces() {
         [("MNI152NLin6Asym", "_MNI152NLin6Asym_2mm"), ("MNI152NLin2009cAsym", "_3T_MNI152NLin2009cAsym_2mm")]
     {
         let atlas = AtlasImage::read(&data.join(format!("{ATLAS}{file}.nii.gz")), None, &Limits::default()).unwrap();
-        assert_eq!(atlas.regions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), names, "{space}");
-        assert_eq!(atlas.ids, (1..=450).collect::<Vec<u32>>());
+        assert_eq!(atlas.map.regions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), names, "{space}");
+        assert_eq!(atlas.map.ids, (1..=450).collect::<Vec<u32>>());
         assert_eq!(atlas.space.as_deref(), Some(space));
-        assert!(atlas.voxels.iter().all(|n| *n > 0), "{space}");
+        assert!(atlas.map.points.iter().all(|n| *n > 0), "{space}");
     }
     let labels = CiftiLabels::read(&data.join(format!("{ATLAS}.dlabel.nii")), &Limits::default()).unwrap();
-    assert_eq!(labels.regions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), names);
+    assert_eq!(labels.map.regions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), names);
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn the_streamed_means_equal_those_of_whole_volumes() {
         let mut volume = vec![0.0; plain.header.voxels()];
         let mut frame = 0;
         while plain.next_volume(&mut volume).unwrap() {
-            let mut sums = vec![(0.0_f64, 0.0_f64); atlas.ids.len()];
-            for (x, column) in volume.iter().zip(&atlas.columns).filter(|(_, c)| **c > 0) {
+            let mut sums = vec![(0.0_f64, 0.0_f64); atlas.map.ids.len()];
+            for (x, column) in volume.iter().zip(&atlas.map.columns).filter(|(_, c)| **c > 0) {
                 let sum = &mut sums[usize::from(*column) - 1];
                 *sum = (sum.0 + f64::from(*x), sum.1 + 1.0);
             }
@@ -89,18 +89,16 @@ fn blocks(image: &NiftiReader, path: &Path) -> AtlasImage {
     let columns: Vec<u16> = (0..nx * ny * nz).map(label).collect();
     let regions = usize::from(columns.iter().copied().max().unwrap());
     let voxels = (1..=regions).map(|r| columns.iter().filter(|c| usize::from(**c) == r).count() as u32).collect();
-    AtlasImage {
+    let map = bdo_data::atlas::image::RegionMap {
         path: path.to_path_buf(),
-        space: None,
+        blake3: String::new(),
         regions: (1..=regions).map(|r| bdo_data::region::Region::named(format!("block-{r}"))).collect(),
         ids: (1..=regions as u32).collect(),
         columns,
-        voxels,
-        grid: image.grid(),
-        affine_source: image.affine_source,
-        blake3: String::new(),
+        points: voxels,
         warnings: vec![],
-    }
+    };
+    AtlasImage { map, space: None, grid: image.grid(), affine_source: image.affine_source }
 }
 
 /// Everything against nibabel and nilearn themselves, where a Python that has them is named by `BDO_PYTHON`.

@@ -146,7 +146,7 @@ fn a_mirrored_atlas_is_told_by_its_names() {
     std::fs::write(dir.path().join("two_dseg.tsv"), "index\tname\n1\tLH_a\n2\tRH_a\n").unwrap();
     std::fs::write(&path, builder.bytes()).unwrap();
     let atlas = AtlasImage::read(&path, None, &Limits::default()).unwrap();
-    assert_eq!(atlas.regions[0].hemisphere.as_deref(), Some("L"));
+    assert_eq!(atlas.map.regions[0].hemisphere.as_deref(), Some("L"));
     builder.sform[0] = [-2.0, 0.0, 0.0, 9.0];
     std::fs::write(&path, builder.bytes()).unwrap();
     let message = AtlasImage::read(&path, None, &Limits::default()).unwrap_err().to_string();

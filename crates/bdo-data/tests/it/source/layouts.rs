@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bdo_data::bids::{Kind, SpaceWish, Tree, Wanted, runs};
+use bdo_data::bids::{Kind, Selection, SpaceWish, Tree, Wanted, runs};
 
 use super::golden::real_data;
 
@@ -73,12 +73,13 @@ fn sidecars_of_the_raw_dataset_are_inherited_by_its_derivatives() {
     for run in &decided {
         assert_eq!(tree.metadata(&run.file).unwrap()["RepetitionTime"], 2.5, "{}", run.id);
     }
-    let some = Wanted {
+    let selection = Selection {
         participants: vec!["sub-02".into(), "03".into()],
         sessions: vec!["01".into()],
         tasks: vec!["rest".into()],
-        ..images(Some("T1w"))
+        ..Selection::default()
     };
+    let some = Wanted { selection, ..images(Some("T1w")) };
     let ids: Vec<String> = runs(&tree, &some).iter().map(|r| r.id.to_string()).collect();
     assert_eq!(ids, ["sub-02_ses-01_task-rest", "sub-03_ses-01_task-rest"]);
 }

@@ -71,7 +71,10 @@ fn xcpd_images_leave_the_smoothed_version_aside() {
         report.notes
     );
     assert!(cohort.index()[0].source.contains("desc-denoised_bold"));
-    let smoothed = IngestOptions { desc: Some("denoisedSmoothed".into()), ..options };
+    let smoothed = IngestOptions {
+        selection: bdo_data::bids::Selection { desc: Some("denoisedSmoothed".into()), ..Default::default() },
+        ..options
+    };
     let (cohort, _) = ingest(&source, &dir.path().join("d"), &smoothed);
     assert!(cohort.index()[0].source.contains("desc-denoisedSmoothed_bold"));
 }
@@ -128,7 +131,13 @@ fn the_cleaned_series_of_a_connectome_folder_wins_over_the_alphabet() {
         "{:?}",
         report.notes
     );
-    let raw = IngestOptions { pattern: Some(Pattern::new("*_LR_Atlas.dtseries.nii")), ..options };
+    let raw = IngestOptions {
+        selection: bdo_data::bids::Selection {
+            pattern: Some(Pattern::new("*_LR_Atlas.dtseries.nii")),
+            ..Default::default()
+        },
+        ..options
+    };
     let (cohort, _) = ingest(&source, &dir.path().join("d"), &raw);
     assert_eq!(cohort.len(), 2);
     assert!((cohort.scan(0).unwrap().series[0] - value(0, 0, 0)).abs() < 1e-6);

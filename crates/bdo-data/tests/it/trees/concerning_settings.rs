@@ -39,8 +39,13 @@ fn a_label_that_names_nobody_is_named() {
     for person in 1..3 {
         write(&source.join(format!("sub-{person}.tsv")), table(&NAMES, "\t", person, &every()));
     }
-    let labels =
-        |l: &[&str]| IngestOptions { participant_labels: l.iter().map(|l| (*l).to_owned()).collect(), ..series() };
+    let labels = |l: &[&str]| IngestOptions {
+        selection: bdo_data::bids::Selection {
+            participants: l.iter().map(|l| (*l).to_owned()).collect(),
+            ..Default::default()
+        },
+        ..series()
+    };
     let (cohort, report) = ingest(&source, &out, &labels(&["1", "07"]));
     assert_eq!(cohort.len(), 1);
     assert_eq!(sentence(&report.rejected[0]), "--participant-label 07: label: expected a scan that has it, found none");
@@ -69,7 +74,13 @@ fn settings_that_do_nothing_are_errors() {
         (IngestOptions { mask: path.clone(), ..series() }, "--mask"),
         (IngestOptions { atlas: path, ..series() }, "--atlas"),
         (IngestOptions { space: Some("T1w".into()), ..series() }, "--space"),
-        (IngestOptions { desc: Some("x".into()), ..series() }, "--desc"),
+        (
+            IngestOptions {
+                selection: bdo_data::bids::Selection { desc: Some("x".into()), ..Default::default() },
+                ..series()
+            },
+            "--desc",
+        ),
         (IngestOptions { assume_affine: true, ..series() }, "--assume-affine"),
     ] {
         let said = refused(&source, &out, &options);

@@ -149,7 +149,10 @@ fn a_run_without_its_brain_mask_is_not_taken_unmasked() {
     assert!(only(&report).contains("brain mask: header: expected 12 bytes"), "{report:?}");
     fs::remove_file(&mask).unwrap();
     // The same for a job that reads this person alone; a mask that is given is taken.
-    let alone = IngestOptions { participant_labels: vec!["02".into()], ..options.clone() };
+    let alone = IngestOptions {
+        selection: bdo_data::bids::Selection { participants: vec!["02".into()], ..Default::default() },
+        ..options.clone()
+    };
     assert!(refused(&source, &dir.path().join("d"), &alone).contains("brain mask"));
     let given = source.join("sub-01/func/sub-01_task-rest_space-MNI152NLin6Asym_desc-brain_mask.nii");
     let (cohort, _) = ingest(&source, &dir.path().join("e"), &IngestOptions { mask: Some(given), ..options });

@@ -26,7 +26,8 @@ fn censored_xcpd_files_of_every_kind_have_true_times() {
                 // Where nothing says which files, joined runs and versions are there too; a pattern chooses.
                 let pattern = if kind == "dtseries" { "*_run-*_desc-denoised_bold.dtseries.nii" } else { "*_run-*" };
                 let pattern = format.map(|_| bdo_data::pattern::Pattern::new(pattern));
-                let options = IngestOptions { pattern, ..options };
+                let selection = bdo_data::bids::Selection { pattern, ..Default::default() };
+                let options = IngestOptions { selection, ..options };
                 let out = dir.path().join(format!("c{}", u8::from(format.is_some())));
                 let (cohort, report) = ingest(&source, &out, &options);
                 let case = format!("{kind} {censored} {format:?}");
