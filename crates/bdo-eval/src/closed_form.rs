@@ -20,11 +20,9 @@ const PAST_THE_BEST: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Labels<'a> {
     Number(&'a [f64]),
-    /// Class numbers from 0.
+    /// Class numbers from 0, one a row, and how many classes there are, present in these rows or not.
     Class {
-        /// One a row.
         codes: &'a [usize],
-        /// How many classes there are, present in these rows or not.
         classes: usize,
     },
 }
@@ -152,39 +150,28 @@ pub struct Choice {
 impl Choice {
     /// Chooses by leaving out one person at a time (numbers) or folds of people (classes).
     pub fn inside(coordinates: &Coordinates, labels: Labels<'_>, groups: &[usize], seed: u64) -> Self {
-        let penalties = penalties(coordinates);
         match labels {
-            Labels::Number(values) => Self::number(coordinates, values, groups, &penalties),
-            Labels::Class { codes, classes } => Self::class(coordinates, codes, classes, groups, &penalties, seed),
+            Labels::Number(values) => Self::by(coordinates, |penalty| {
+                let left_out = left_out_residuals(coordinates, values, groups, penalty);
+                left_out.iter().map(|e| e * e).sum::<f64>() / values.len().max(1) as f64
+            }),
+            Labels::Class { codes, classes } => Self::class(coordinates, codes, classes, groups, seed),
         }
     }
 
     /// Chooses by the loss of each penalty.
     pub fn by(coordinates: &Coordinates, loss: impl Fn(f64) -> f64) -> Self {
-        let tried: Vec<(f64, f64)> =
-            penalties(coordinates).into_iter().map(|penalty| (penalty, loss(penalty))).collect();
-        let (penalty, loss) = best(&tried);
+        Self::of(penalties(coordinates).into_iter().map(|penalty| (penalty, loss(penalty))).collect())
+    }
+
+    /// The penalty with the lowest score; of equal ones the strongest.
+    fn of(tried: Vec<(f64, f64)>) -> Self {
+        let best = tried.iter().min_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0)));
+        let (penalty, loss) = best.copied().unwrap_or((1.0, f64::NAN));
         Self { penalty, loss, tried }
     }
 
-    fn number(coordinates: &Coordinates, values: &[f64], groups: &[usize], penalties: &[f64]) -> Self {
-        let n = values.len().max(1) as f64;
-        let score = |penalty: f64| {
-            left_out_residuals(coordinates, values, groups, penalty).iter().map(|e| e * e).sum::<f64>() / n
-        };
-        let tried: Vec<(f64, f64)> = penalties.iter().map(|p| (*p, score(*p))).collect();
-        let (penalty, loss) = best(&tried);
-        Self { penalty, loss, tried }
-    }
-
-    fn class(
-        coordinates: &Coordinates,
-        codes: &[usize],
-        classes: usize,
-        groups: &[usize],
-        penalties: &[f64],
-        seed: u64,
-    ) -> Self {
+    fn class(coordinates: &Coordinates, codes: &[usize], classes: usize, groups: &[usize], seed: u64) -> Self {
         let folds = person_folds(codes, groups, seed);
         let parts: Vec<(Vec<usize>, LogisticProblem<'_>)> = (0..FOLDS)
             .map(|fold| {
@@ -194,7 +181,7 @@ impl Choice {
             .collect();
         let mut fits: Vec<Option<LogisticFit>> = vec![None; FOLDS];
         let mut tried: Vec<(f64, f64)> = vec![];
-        for &penalty in penalties {
+        for penalty in penalties(coordinates) {
             let mut loss = 0.0;
             for ((held, problem), fit) in parts.iter().zip(&mut fits) {
                 let next = problem.fit(penalty, Exactness::Selecting, fit.as_ref());
@@ -211,8 +198,7 @@ impl Choice {
                 break;
             }
         }
-        let (penalty, loss) = best(&tried);
-        Self { penalty, loss, tried }
+        Self::of(tried)
     }
 }
 
@@ -232,11 +218,6 @@ pub(crate) fn fit(coordinates: &Coordinates, labels: Labels<'_>, penalty: f64) -
     let (fit, rank) = (all.fit(penalty, Exactness::Final, None), coordinates.rank());
     let output = |output: &[f64]| LinearFit { weights: output[..rank].to_vec(), intercept: output[rank] };
     fit.weights.chunks_exact(rank + 1).map(output).collect()
-}
-
-/// The penalty with the lowest score, and that score; of equal ones the strongest.
-fn best(tried: &[(f64, f64)]) -> (f64, f64) {
-    tried.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0))).unwrap_or((1.0, f64::NAN))
 }
 
 /// A fold for every row: rows of one person together, classes spread evenly.

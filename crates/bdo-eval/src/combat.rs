@@ -1,7 +1,7 @@
 //! `ComBat`: the mean and spread of each site brought to those of all, with empirical-Bayes shrinkage over features.
 //!
 //! Fitted on training people and applied to anybody: nobody who is harmonised later changes what others become. Johnson, Li and
-//! Rabinovic (2007) with the parametric priors; covariates whose effects are to be kept may be given.
+//! Rabinovic (2007) with the parametric priors, without covariates.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
 use crate::features::Features;
+use crate::product::add_scaled;
 
 /// Relative change at which the alternating estimates of a site have settled.
 const SETTLED: f64 = 1e-10;
@@ -26,109 +27,56 @@ pub enum UnseenSite {
 }
 
 /// Location and scale of a site, per feature, against the standardised grand statistics.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 struct SiteEffect {
     shift: Vec<f64>,
     scale: Vec<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FittedCombat {
     sites: BTreeMap<String, SiteEffect>,
     grand_mean: Vec<f64>,
     /// Residual spread; 0 marks a feature without any, which is left as it is.
     spread: Vec<f64>,
-    /// Row-major `[covariates, features]`.
-    covariate_weights: Vec<f64>,
-    covariate_means: Vec<f64>,
 }
 
 impl FittedCombat {
-    /// Fits on some rows; `sites` and the rows of `covariates` go with `rows`. A missing value counts as its column's mean.
-    pub fn fit(
-        features: &Features,
-        rows: &[usize],
-        sites: &[&str],
-        covariates: Option<&Features>,
-    ) -> Result<Self, EvalError> {
+    /// Fits on some rows; `sites` go with `rows`. A missing value counts as its column's mean.
+    pub fn fit(features: &Features, rows: &[usize], sites: &[&str]) -> Result<Self, EvalError> {
         same("sites", rows.len(), sites.len())?;
-        let q = covariates.map_or(0, Features::width);
-        same("rows of covariates", rows.len(), covariates.map_or(rows.len(), Features::rows))?;
         let (n, width) = (rows.len(), features.width());
-        let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        sites.iter().enumerate().for_each(|(i, s)| members.entry(s).or_default().push(i));
-        let covariate_means = (0..q).map(|k| column_mean(n, |i| covariates.map_or(0.0, |c| c.row(i)[k]))).collect();
-        let covariate_means: Vec<f64> = covariate_means;
-        let centred = |i: usize, k: usize| {
-            covariates.map_or(0.0, |c| present(c.row(i)[k], covariate_means[k])) - covariate_means[k]
+        let means: Vec<f64> = (0..width).map(|j| known_mean(rows.iter().map(|i| features.row(*i)[j]))).collect();
+        let filled = |row: &usize| -> Vec<f64> {
+            features.row(*row).iter().zip(&means).map(|(x, mean)| if x.is_nan() { *mean } else { *x }).collect()
         };
-        let position: BTreeMap<&str, usize> = members.keys().enumerate().map(|(k, s)| (*s, k)).collect();
-        let design: Vec<Vec<f64>> = (0..n)
-            .map(|i| {
-                let mut x = vec![0.0; members.len() + q];
-                x[position[sites[i]]] = 1.0;
-                (0..q).for_each(|k| x[members.len() + k] = centred(i, k));
-                x
-            })
-            .collect();
-        let size = members.len() + q;
-        let mut normal = vec![0.0; size * size];
-        for x in &design {
-            for (a, xa) in x.iter().enumerate().filter(|(_, xa)| **xa != 0.0) {
-                x.iter().enumerate().for_each(|(b, xb)| normal[a * size + b] += xa * xb);
-            }
-        }
-        let inverse = inverted(normal, size).map_err(|column| {
-            let found = format!("column {} explained by the others", column.saturating_sub(members.len()));
-            EvalError::named("covariates", "columns that vary within sites", found)
-        })?;
-        let means: Vec<f64> = (0..width).map(|j| column_mean(n, |i| features.row(rows[i])[j])).collect();
-        let value = |i: usize, j: usize| present(features.row(rows[i])[j], means[j]);
-        // Least squares: products with the design, then its inverse, feature by feature.
-        let mut products = vec![0.0; size * width];
-        for (i, x) in design.iter().enumerate() {
-            for (a, xa) in x.iter().enumerate().filter(|(_, xa)| **xa != 0.0) {
-                (0..width).for_each(|j| products[a * width + j] += xa * value(i, j));
-            }
-        }
-        let mut weights = vec![0.0; size * width];
-        for a in 0..size {
-            for b in 0..size {
-                crate::product::add_scaled(
-                    &mut weights[a * width..][..width],
-                    inverse[a * size + b],
-                    &products[b * width..][..width],
-                );
-            }
-        }
+        let values: Vec<Vec<f64>> = rows.iter().map(filled).collect();
+        let mut members: BTreeMap<&str, Vec<&Vec<f64>>> = BTreeMap::new();
+        sites.iter().zip(&values).for_each(|(site, row)| members.entry(site).or_default().push(row));
         let mut grand_mean = vec![0.0; width];
+        let mut site_means: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for (site, of_site) in &members {
-            let share = of_site.len() as f64 / n as f64;
-            crate::product::add_scaled(&mut grand_mean, share, &weights[position[site] * width..][..width]);
+            let mut sums = vec![0.0; width];
+            of_site.iter().for_each(|row| add_scaled(&mut sums, 1.0, row));
+            sums.iter_mut().for_each(|sum| *sum *= 1.0 / of_site.len() as f64);
+            add_scaled(&mut grand_mean, of_site.len() as f64 / n as f64, &sums);
+            site_means.insert(site, sums);
         }
         let mut squares = vec![0.0; width];
-        for (i, x) in design.iter().enumerate() {
-            for (j, square) in squares.iter_mut().enumerate() {
-                let fitted: f64 =
-                    x.iter().enumerate().filter(|(_, x)| **x != 0.0).map(|(a, x)| x * weights[a * width + j]).sum();
-                *square += (value(i, j) - fitted).powi(2);
+        for (site, row) in sites.iter().zip(&values) {
+            for ((square, x), mean) in squares.iter_mut().zip(row).zip(&site_means[site]) {
+                *square += (x - mean).powi(2);
             }
         }
         let tiny = |j: usize| 1e-12 * means[j].abs().max(grand_mean[j].abs());
         let spread = |j: usize| (squares[j] / n.max(1) as f64).sqrt();
         let spread: Vec<f64> = (0..width).map(|j| if spread(j) > tiny(j) { spread(j) } else { 0.0 }).collect();
-        let covariate_weights = weights[members.len() * width..].to_vec();
-        let mut fitted = Self { sites: BTreeMap::new(), grand_mean, spread, covariate_weights, covariate_means };
+        let usable: Vec<usize> = (0..width).filter(|j| spread[*j] > 0.0).collect();
+        let mut fitted = Self { sites: BTreeMap::new(), grand_mean, spread };
         for (site, of_site) in members {
-            let standardised: Vec<Vec<f64>> = of_site
-                .iter()
-                .map(|&i| {
-                    let base = fitted.expected(covariates.map(|c| c.row(i)));
-                    (0..width).map(|j| fitted.standardised(value(i, j), base[j], j)).collect()
-                })
-                .collect();
-            let usable: Vec<usize> = (0..width).filter(|j| fitted.spread[*j] > 0.0).collect();
-            fitted.sites.insert(site.to_owned(), shrunk(&standardised, &usable, width));
+            let standardised = |row: &&Vec<f64>| (0..width).map(|j| fitted.standardised(row[j], j)).collect();
+            let rows: Vec<Vec<f64>> = of_site.iter().map(standardised).collect();
+            fitted.sites.insert(site.to_owned(), shrunk(&rows, &usable, width));
         }
         Ok(fitted)
     }
@@ -139,14 +87,12 @@ impl FittedCombat {
         features: &Features,
         rows: &[usize],
         sites: &[&str],
-        covariates: Option<&Features>,
         unseen: UnseenSite,
     ) -> Result<Vec<f64>, EvalError> {
         same("features", self.grand_mean.len(), features.width())?;
         same("sites", rows.len(), sites.len())?;
-        same("covariates", self.covariate_means.len(), covariates.map_or(0, Features::width))?;
         let mut out = Vec::with_capacity(rows.len() * features.width());
-        for (k, (&i, site)) in rows.iter().zip(sites).enumerate() {
+        for (&i, site) in rows.iter().zip(sites) {
             let effect = self.sites.get(*site);
             if effect.is_none() && unseen == UnseenSite::Refuse {
                 let known: Vec<&str> = self.sites.keys().map(String::as_str).collect();
@@ -156,34 +102,19 @@ impl FittedCombat {
                     "another; hint: the policy `pooled` lets it pass",
                 ));
             }
-            let base = self.expected(covariates.map(|c| c.row(k)));
-            for (j, &x) in features.row(i).iter().enumerate() {
-                let adjusted = match effect {
-                    Some(effect) if self.spread[j] > 0.0 => {
-                        let z = (self.standardised(x, base[j], j) - effect.shift[j]) / effect.scale[j].sqrt();
-                        z * self.spread[j] + base[j]
-                    }
-                    _ => x,
-                };
-                out.push(adjusted);
-            }
+            out.extend(features.row(i).iter().enumerate().map(|(j, &x)| match effect {
+                Some(effect) if self.spread[j] > 0.0 => {
+                    let z = (self.standardised(x, j) - effect.shift[j]) / effect.scale[j].sqrt();
+                    z * self.spread[j] + self.grand_mean[j]
+                }
+                _ => x,
+            }));
         }
         Ok(out)
     }
 
-    /// What an average site would measure, given the covariates.
-    fn expected(&self, covariates: Option<&[f64]>) -> Vec<f64> {
-        let width = self.grand_mean.len();
-        let mut out = self.grand_mean.clone();
-        for (k, x) in covariates.into_iter().flatten().enumerate() {
-            let by = present(*x, self.covariate_means[k]) - self.covariate_means[k];
-            crate::product::add_scaled(&mut out, by, &self.covariate_weights[k * width..][..width]);
-        }
-        out
-    }
-
-    fn standardised(&self, x: f64, base: f64, j: usize) -> f64 {
-        if self.spread[j] > 0.0 { (x - base) / self.spread[j] } else { 0.0 }
+    fn standardised(&self, x: f64, j: usize) -> f64 {
+        if self.spread[j] > 0.0 { (x - self.grand_mean[j]) / self.spread[j] } else { 0.0 }
     }
 }
 
@@ -229,40 +160,11 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0))
 }
 
-fn present(x: f64, otherwise: f64) -> f64 {
-    if x.is_nan() { otherwise } else { x }
-}
-
-fn column_mean(n: usize, value: impl Fn(usize) -> f64) -> f64 {
-    let known = (0..n).map(value).filter(|x| !x.is_nan());
-    let (sum, count) = known.fold((0.0, 0.0f64), |(s, c), x| (s + x, c + 1.0));
+fn known_mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.filter(|x| !x.is_nan()).fold((0.0, 0.0f64), |(s, c), x| (s + x, c + 1.0));
     sum / count.max(1.0)
 }
 
 fn same(what: &str, expected: usize, found: usize) -> Result<(), EvalError> {
     if expected == found { Ok(()) } else { Err(EvalError::named(what, expected, found)) }
-}
-
-/// Gauss-Jordan without pivoting, right for the positive matrix of a regression; the first dependent column where there is one.
-fn inverted(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>, usize> {
-    let diagonal: Vec<f64> = (0..n).map(|k| a[k * n + k]).collect();
-    let mut out: Vec<f64> = (0..n * n).map(|i| f64::from(u8::from(i / n == i % n))).collect();
-    for k in 0..n {
-        let pivot = a[k * n + k];
-        if pivot <= 1e-10 * diagonal[k] || pivot <= 0.0 {
-            return Err(k);
-        }
-        for j in 0..n {
-            a[k * n + j] /= pivot;
-            out[k * n + j] /= pivot;
-        }
-        for i in (0..n).filter(|i| *i != k) {
-            let factor = a[i * n + k];
-            for j in 0..n {
-                a[i * n + j] -= factor * a[k * n + j];
-                out[i * n + j] -= factor * out[k * n + j];
-            }
-        }
-    }
-    Ok(out)
 }

@@ -115,19 +115,24 @@ pub fn explain(
     let exact = head.kind != HeadKind::Attention && head.pooling.needs_readout();
     let (found, shuffled) = if exact {
         let weights = mean_weights(&head, &members, class);
-        let features = features(&frozen, cohort, head.pooling, &some, observer)?;
+        let mut features = Vec::with_capacity(some.len());
+        encode_cohort(&frozen, cohort, &some, observer, |_, encoded| features.push(head.pooling.apply(&encoded)))?;
         let pairs = pairs(head.pooling, frozen.contract.roi_names.len());
         let take_apart = |weights: &[f64]| exact_parts(&features, weights, &pairs, frozen.contract.roi_names.len());
         let shuffled = (0..settings.shuffles as u64).map(|k| take_apart(&shuffled(&weights, settings.seed, k)));
         (take_apart(&weights), shuffled.collect::<Vec<_>>())
     } else {
         let follow = Gradients::new(&frozen, &head, &members, class, settings.steps)?;
-        let scans = usable(&frozen, cohort, &some)?;
+        let intake = Intake::new(&frozen.contract, cohort)?;
+        let mut scans = vec![];
+        for i in some {
+            scans.extend(intake.scale(&cohort.scan(i)?));
+        }
         let found = follow.through(&scans, &follow.weights, settings.seed, observer)?;
         // A few scans are enough to see whether a map follows the weights.
         let few = &scans[..scans.len().min(8)];
         let shuffles = settings.shuffles.min(4) as u64;
-        let of = |k: u64| follow.through(few, &follow.shuffled(settings.seed, k), settings.seed, observer);
+        let of = |k: u64| follow.through(few, &shuffled(&follow.weights, settings.seed, k), settings.seed, observer);
         (found, (0..shuffles).map(of).collect::<Result<Vec<_>, _>>()?)
     };
     if found.parts.len() < 2 {
@@ -257,18 +262,6 @@ fn pairs(pooling: Pooling, n: usize) -> Vec<(usize, usize)> {
     }
 }
 
-fn features(
-    frozen: &FrozenModel,
-    cohort: &Cohort,
-    pooling: Pooling,
-    scans: &[usize],
-    observer: &dyn Observer,
-) -> Result<Vec<Vec<f32>>, EvalError> {
-    let mut found = Vec::with_capacity(scans.len());
-    encode_cohort(frozen, cohort, scans, observer, |_, encoded| found.push(pooling.apply(&encoded)))?;
-    Ok(found)
-}
-
 /// What the head says of a scan minus what it says of the mean scan is a sum over features; each goes in halves to the two
 /// regions it is of.
 fn exact_parts(features: &[Vec<f32>], weights: &[f64], pairs: &[(usize, usize)], regions: usize) -> Contributions {
@@ -290,16 +283,6 @@ fn exact_parts(features: &[Vec<f32>], weights: &[f64], pairs: &[(usize, usize)],
         found.said.push(said);
     }
     found
-}
-
-/// Scans as the model takes them whole.
-fn usable(frozen: &FrozenModel, cohort: &Cohort, scans: &[usize]) -> Result<Vec<ScaledScan>, EvalError> {
-    let intake = Intake::new(&frozen.contract, cohort)?;
-    let mut found = vec![];
-    for &i in scans {
-        found.extend(intake.scale(&cohort.scan(i)?));
-    }
-    Ok(found)
 }
 
 /// A head on a model whose input has gradients.
@@ -340,10 +323,6 @@ impl Gradients {
         let model = Bdo::from_parameters(&directory.config, directory.parameters, Kernels::Composed, &device)?;
         let (width, longest) = (directory.config.width, frozen.windows.longest_whole);
         Ok(Self { model, pooling, width, steps: steps.max(1), longest, weights })
-    }
-
-    fn shuffled(&self, seed: u64, number: u64) -> Vec<f64> {
-        shuffled(&self.weights, seed, number)
     }
 
     /// From each scan to the one of somebody else: gradients along the straight line between them, times their difference.

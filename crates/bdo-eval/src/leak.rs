@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::EvalError;
 use bdo_data::division::{Division, ScanContent, Split};
 use bdo_model::weights::TrainingPeople;
 use serde::{Deserialize, Serialize};
@@ -16,16 +17,6 @@ pub struct LeakReport {
     pub duplicates: Vec<(String, String)>,
     /// Test people the model was pre-trained on, by name or by one of their scans.
     pub pretrained: Vec<String>,
-}
-
-/// A split that must not be scored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "expected nobody on both sides of a split, found {found}; hint: people who belong together go into one family column, copies \
-     out of the cohort"
-)]
-pub struct LeakError {
-    pub found: String,
 }
 
 impl LeakReport {
@@ -76,7 +67,7 @@ impl LeakReport {
     }
 
     /// An overlap of fitting and testing is refused; one with pre-training is not, since it is flagged.
-    pub fn refuse(&self) -> Result<(), LeakError> {
+    pub fn refuse(&self) -> Result<(), EvalError> {
         let named = |what: &str, names: &[String]| {
             let more = if names.len() > 3 { ", ..." } else { "" };
             format!("{} {what} ({}{more})", names.len(), names[..names.len().min(3)].join(", "))
@@ -87,7 +78,11 @@ impl LeakReport {
             .filter(|(_, names)| !names.is_empty())
             .map(|(what, names)| named(what, names))
             .collect();
-        if found.is_empty() { Ok(()) } else { Err(LeakError { found: found.join(" and ") }) }
+        if found.is_empty() {
+            return Ok(());
+        }
+        let hint = "people who belong together go into one family column, copies out of the cohort";
+        Err(EvalError::found("nobody on both sides of a split", format!("{}; hint: {hint}", found.join(" and "))))
     }
 
     /// What a table must say about results of this split.
@@ -114,7 +109,7 @@ mod tests {
         });
         let division = Division::of_people(&table).with_contents(contents.to_vec());
         let clean = LeakReport::between(&["a", "c"], &["d", "e"], &division);
-        assert_eq!(clean.refuse(), Ok(()));
+        assert!(clean.refuse().is_ok());
         let leaky = LeakReport::between(&["a", "b", "e"], &["c", "d", "e"], &division);
         assert_eq!(leaky.people, ["e"]);
         assert_eq!(leaky.families, ["family 1", "family 2"]);

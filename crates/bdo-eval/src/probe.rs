@@ -1,15 +1,16 @@
 //! The probe, top to bottom: features of a frozen model, a head for each seed chosen by validation, one test.
 
 use crate::cache::cached_features;
-use crate::closed_form::{FittedProbe, Labels};
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features, ScanRow};
+use crate::features::{FeatureTable, ScanRow};
 use crate::fit::ProbePoint;
 use crate::fitted::{FittedHead, HeadKind, Member, closed_form_says, mean_of};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, Head, LinearHead};
+use crate::method::{FitOn, Task};
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds, finish};
 use crate::part::{Part, Parts};
+use crate::reference::closed_form_probe;
 use crate::score::score_rows;
 use crate::select::{loss_of, search, widened};
 use crate::transform::FittedTransform;
@@ -87,7 +88,7 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
         HeadKind::Linear | HeadKind::Ridge => {
             let table = cached_features(&folder.join("features"), &frozen, &cohort, settings.pooling, observer)?;
             let one = |split: &Split| match settings.head {
-                HeadKind::Ridge => probe_closed_form(&table, &target, split),
+                HeadKind::Ridge => probe_closed_form(&table, &cohort, &target, split),
                 _ => probe_features(&table, &target, split, settings),
             };
             manifest.splits.iter().map(one).collect::<Result<_, _>>()?
@@ -161,8 +162,9 @@ fn probe_split<H: Head>(
 }
 
 /// One seed in closed form: the penalty is chosen inside the training people, so validation people only report.
-pub fn probe_closed_form(
+fn probe_closed_form(
     table: &FeatureTable,
+    cohort: &Cohort,
     target: &Target,
     split: &Split,
 ) -> Result<(SeedOutcome, Member), EvalError> {
@@ -170,7 +172,8 @@ pub fn probe_closed_form(
     let inputs: Vec<&[f32]> = features.iter().map(Vec::as_slice).collect();
     let parts = Parts::of(&table.rows, &inputs, target, split)?;
     let units = LabelScale::fit(&target.kind, &parts.train.labels);
-    let fit = closed_form_fit(&parts.train, target, split.seed())?;
+    let task = Task { cohort, split, target, seed: split.seed(), fit_on: FitOn::Train };
+    let fit = closed_form_probe(&task, table, false)?;
     let says = |part: &Part<'_, [f32]>| -> Vec<Vec<f64>> {
         let one =
             |scans: &Vec<&[f32]>| mean_of(&scans.iter().map(|x| closed_form_says(&fit, x)).collect::<Vec<Vec<f64>>>());
@@ -184,26 +187,6 @@ pub fn probe_closed_form(
     };
     let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
     Ok((outcome, Member { closed_form: Some(fit), ..member }))
-}
-
-/// Ridge or logistic regression on the training scans; scans of one person stay together in the inner folds.
-fn closed_form_fit(train: &Part<'_, [f32]>, target: &Target, seed: u64) -> Result<FittedProbe, EvalError> {
-    let (mut values, mut labels, mut groups) = (Vec::new(), Vec::new(), Vec::new());
-    for (person, (scans, &label)) in train.scans.iter().zip(&train.labels).enumerate() {
-        for scan in scans {
-            values.extend(scan.iter().map(|x| f64::from(*x)));
-            labels.push(label);
-            groups.push(person);
-        }
-    }
-    let rows: Vec<usize> = (0..labels.len()).collect();
-    let features = Features::new(rows.len(), values.len() / rows.len(), values)?;
-    let codes: Vec<usize> = labels.iter().map(|y| *y as usize).collect();
-    let labels = match target.classes() {
-        None => Labels::Number(&labels),
-        Some(classes) => Labels::Class { codes: &codes, classes },
-    };
-    Ok(FittedProbe::fit(&features, &rows, labels, &groups, seed)?)
 }
 
 /// The controls of all scans, for heads that pool themselves.

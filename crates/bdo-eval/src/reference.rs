@@ -52,10 +52,10 @@ impl ClosedForm {
         let site = |i: usize| nuisance.site[i].as_deref().unwrap_or("unknown");
         let fitted: Vec<usize> = self.table.rows_of(|s| task.fits(s));
         let sites: Vec<&str> = fitted.iter().map(|i| site(*i)).collect();
-        let combat = FittedCombat::fit(features, &fitted, &sites, None)?;
+        let combat = FittedCombat::fit(features, &fitted, &sites)?;
         let all = self.table.rows_of(|s| task.fits(s) || task.split.test.contains(s));
         let sites: Vec<&str> = all.iter().map(|i| site(*i)).collect();
-        let values = combat.apply(features, &all, &sites, None, unseen)?;
+        let values = combat.apply(features, &all, &sites, unseen)?;
         let rows = all.iter().map(|i| self.table.rows[*i].clone()).collect();
         Ok(FeatureTable::new(rows, Features::new(all.len(), features.width(), values)?)?)
     }
@@ -159,9 +159,13 @@ fn fitted_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Resul
     })
 }
 
-/// The probe of features of an encoder, alone.
-pub(crate) fn probe_of_pretrained(task: &Task<'_>, table: &FeatureTable) -> Result<FittedProbe, EvalError> {
-    fitted_probe(&Problem::of(task, &table.rows)?, task, table, true)
+/// The same, without predictions.
+pub(crate) fn closed_form_probe(
+    task: &Task<'_>,
+    table: &FeatureTable,
+    pretrained: bool,
+) -> Result<FittedProbe, EvalError> {
+    fitted_probe(&Problem::of(task, &table.rows)?, task, table, pretrained)
 }
 
 fn fitted_probe(

@@ -15,9 +15,9 @@ pub fn score_rows(task: &TargetKind, said: &[Vec<f64>], labels: &[f64], units: L
     found.expect("parts without people were refused")
 }
 
-/// Whether the first is the better one to choose: lower squared error; or higher accuracy, then macro-F1, then lower loss.
-pub fn beats(first: &Metrics, second: &Metrics) -> bool {
-    Score::from(first).beats(&Score::from(second), Selection::Protocol)
+/// Whether the first is the better one to choose.
+pub fn beats(first: &Metrics, second: &Metrics, selection: Selection) -> bool {
+    Score::from(first).beats(&Score::from(second), selection)
 }
 
 /// Mean and population spread of each score over seeds; none where a seed has none, and no spread of a single seed.
@@ -63,6 +63,7 @@ mod tests {
 
     #[test]
     fn ties_are_broken_by_f1_then_loss() {
+        let beats = |first: &Metrics, second: &Metrics| beats(first, second, Selection::Protocol);
         assert!(beats(&classes(0.7, 0.1, 9.0), &classes(0.6, 0.9, 0.1)));
         assert!(beats(&classes(0.7, 0.6, 9.0), &classes(0.7, 0.5, 0.1)));
         assert!(beats(&classes(0.7, 0.6, 0.3), &classes(0.7, 0.6, 0.4)));

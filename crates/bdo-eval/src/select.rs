@@ -6,6 +6,7 @@ use crate::metric::Metrics;
 use crate::part::Part;
 use crate::probe::ProbeSettings;
 use crate::score::{beats, score_rows};
+use crate::supervised::recipe::Selection;
 use bdo_data::target::{LabelScale, TargetKind};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,7 @@ pub fn search<H: Head>(
     seed: u64,
 ) -> (Vec<PointOutcome>, usize, Vec<f32>) {
     let loss = loss_of(task);
+    let better = |first: &Metrics, second: &Metrics| beats(first, second, Selection::Protocol);
     let examples = train.examples(units);
     let outcomes: Vec<(PointOutcome, Vec<f32>)> = settings
         .grid
@@ -42,17 +44,15 @@ pub fn search<H: Head>(
                 let rounded: Vec<f32> = parameters.iter().map(|p| *p as f32).collect();
                 let said = validation.predict(head, &widened(&rounded), loss, units);
                 let score = score_rows(task, &said, &validation.labels, units);
-                if best.as_ref().is_none_or(|(outcome, _)| beats(&score, &outcome.validation)) {
+                if best.as_ref().is_none_or(|(outcome, _)| better(&score, &outcome.validation)) {
                     best = Some((PointOutcome { point, epoch, validation: score }, rounded));
                 }
             });
             best.expect("at least one epoch is run")
         })
         .collect();
-    let better = |best: usize, i: usize| {
-        if beats(&outcomes[i].0.validation, &outcomes[best].0.validation) { i } else { best }
-    };
-    let chosen = (1..outcomes.len()).fold(0, better);
+    let chosen = (1..outcomes.len())
+        .fold(0, |best, i| if better(&outcomes[i].0.validation, &outcomes[best].0.validation) { i } else { best });
     let parameters = outcomes[chosen].1.clone();
     (outcomes.into_iter().map(|(outcome, _)| outcome).collect(), chosen, parameters)
 }

@@ -16,7 +16,7 @@ use crate::method::{FitOn, Task};
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds, finish};
 use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
-use crate::reference::probe_of_pretrained;
+use crate::reference::closed_form_probe;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
 use bdo_data::target::{LabelScale, Target};
@@ -160,7 +160,7 @@ impl<'a> TuneWork<'a> {
         let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
         let units = LabelScale::fit(&target.kind, &parts.train.labels);
         let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
-        let probe = probe_of_pretrained(&task, self.table)?;
+        let probe = closed_form_probe(&task, self.table, true)?;
         let start = TuneStart {
             config: config.clone(),
             head: HeadShape::of(self.settings.head, config.width, &target.kind),
@@ -168,7 +168,8 @@ impl<'a> TuneWork<'a> {
             head_values: head_of_probe(self.settings.head, &probe, units),
         };
         let checkpoints = folder.join(&format!("seed{seed}/checkpoints"));
-        let (tried, chosen, parameters) = self.search(&start, &parts, (seed, units), &checkpoints, ranks, observer)?;
+        let (tried, chosen, parameters) =
+            self.search(&start, &parts.validation, (split, units), &checkpoints, ranks, observer)?;
         let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
         let model = format!("seed{seed}/model");
         let mut member = Member::new(&model, split, &parts.train.people, units, chosen_point);

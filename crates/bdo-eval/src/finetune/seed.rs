@@ -5,14 +5,15 @@ use super::tuned::{TuneStart, Tuned};
 use super::{TuneObserver, TuneWork};
 use crate::error::EvalError;
 use crate::metric::Metrics;
-use crate::part::{Part, Parts as PeopleParts};
-use crate::score::score_rows;
+use crate::part::Part;
+use crate::score::{beats, score_rows};
 use crate::select::loss_of;
-use crate::supervised::learner::{Example, FittedNetwork, Parts, Request, fit_network, predict_untrained};
+use crate::supervised::learner::{FittedNetwork, Parts, Request, fit_network, predict_untrained};
 use crate::supervised::network::{Network, Scans};
 use crate::supervised::recipe::Recipe;
-use crate::supervised::select::{Score, by_person};
+use crate::supervised::select::by_person;
 use bdo_data::cohort::CohortError;
+use bdo_data::division::Split;
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_data::target::LabelScale;
 use bdo_model::intake::CutScan;
@@ -40,32 +41,25 @@ pub struct TuneOutcome {
 
 impl TuneWork<'_> {
     /// Runs, or goes on with, every configuration; returns all outcomes, the chosen one and its parameters. Of equal ones
-    /// the first is chosen, and an epoch that is not better than the start is not chosen.
+    /// the first is chosen, and an epoch that is not better than the start is not chosen. `people` are those of validation.
     pub(super) fn search(
         &self,
         start: &TuneStart,
-        of_people: &PeopleParts<'_, usize>,
-        (seed, units): (u64, LabelScale),
+        people: &Part<'_, usize>,
+        (split, units): (&Split, LabelScale),
         checkpoints: &Path,
         ranks: &dyn Ranks,
         observer: &dyn TuneObserver,
     ) -> Result<(Vec<TuneOutcome>, usize, Parameters), EvalError> {
-        let examples = |part: &Part<'_, usize>| -> Vec<Example<usize>> {
-            let people = part.scans.iter().zip(&part.labels).enumerate();
-            let of = |(person, (scans, label)): (usize, (&Vec<&usize>, &f64))| {
-                let label = units.to_loss(*label) as f32;
-                scans.iter().map(|scan| Example { scan: **scan, label, person }).collect::<Vec<_>>()
-            };
-            people.flat_map(of).collect()
-        };
-        let (train, validation) = (examples(&of_people.train), examples(&of_people.validation));
-        let parts = Parts { train, validation, test: Vec::new() };
+        let label = |subject: &str| self.target.value(subject).map(|y| units.to_loss(y) as f32);
+        let scans = self.table.rows.iter().map(|row| row.subject.as_str()).zip(self.scans.iter().copied());
+        let (parts, seed) = (Parts::deal(split, scans, &label).0, split.seed());
         let mut tried: Vec<TuneOutcome> = Vec::new();
         let mut chosen: Option<(usize, Parameters)> = None;
         let mut at_start: Option<Metrics> = None;
         let score = |said: &[Vec<f64>]| {
-            let people = by_person(&parts.validation, said).into_values().map(|(_, said)| units.said(said));
-            score_rows(&self.target.kind, &people.collect::<Vec<_>>(), &of_people.validation.labels, units)
+            let said = by_person(&parts.validation, said).into_values().map(|(_, said)| units.said(said));
+            score_rows(&self.target.kind, &said.collect::<Vec<_>>(), &people.labels, units)
         };
         for (number, point) in self.settings.points.iter().enumerate() {
             let max_minutes = self.settings.max_minutes;
@@ -93,12 +87,13 @@ impl TuneWork<'_> {
                 error => error,
             })?;
             let validation = score(&fitted.predict(self, &parts.validation)?);
-            let (epoch, validation, parameters) = if is_better(&validation, &at_start) {
+            let (epoch, validation, parameters) = if beats(&validation, &at_start, SELECTION) {
                 (fitted.epoch + 1, validation, fitted.parameters)
             } else {
                 (0, at_start, initial)
             };
-            let better = chosen.as_ref().is_none_or(|(best, _)| is_better(&validation, &tried[*best].validation));
+            let better =
+                chosen.as_ref().is_none_or(|(best, _)| beats(&validation, &tried[*best].validation, SELECTION));
             if better {
                 chosen = Some((number, parameters));
             }
@@ -107,10 +102,6 @@ impl TuneWork<'_> {
         let (chosen, parameters) = chosen.expect("at least one configuration is run");
         Ok((tried, chosen, Tuned::model_names(parameters)))
     }
-}
-
-fn is_better(first: &Metrics, second: &Metrics) -> bool {
-    Score::from(first).beats(&Score::from(second), SELECTION)
 }
 
 /// Scans of the cohort as the model sees them everywhere: whole, or in its windows.

@@ -59,28 +59,12 @@ impl Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// Half a cosine, step by step, without a warm-up.
-    Cosine {
-        /// At the first step.
-        from: f64,
-        /// At the last.
-        to: f64,
-    },
+    /// Half a cosine from the first step to the last, without a warm-up.
+    Cosine { from: f64, to: f64 },
     /// The same, with its end one step after the last.
-    OpenCosine {
-        /// At the first step.
-        from: f64,
-        /// Where it would arrive.
-        to: f64,
-    },
+    OpenCosine { from: f64, to: f64 },
     /// Multiplied by a factor every so many epochs.
-    Steps {
-        /// At first.
-        from: f64,
-        factor: f64,
-        /// Epochs between two changes.
-        every: usize,
-    },
+    Steps { from: f64, factor: f64, every: usize },
 }
 
 /// How the best epoch is chosen on the validation people.

@@ -157,11 +157,9 @@ fn harmonisation_as_neurocombat() {
         let sites: Vec<&str> = g["sites"].as_array().unwrap().iter().map(|s| s.as_str().unwrap()).collect();
         let width = g["width"].as_u64().unwrap() as usize;
         let features = Features::new(sites.len(), width, floats(&g["x"])).unwrap();
-        let covariate = g["covariate"].as_array().map(|_| floats(&g["covariate"]));
-        let covariate = covariate.map(|c| Features::new(sites.len(), 1, c).unwrap());
         let rows: Vec<usize> = (0..sites.len()).collect();
-        let fitted = FittedCombat::fit(&features, &rows, &sites, covariate.as_ref()).unwrap();
-        let found = fitted.apply(&features, &rows, &sites, covariate.as_ref(), UnseenSite::Refuse).unwrap();
+        let fitted = FittedCombat::fit(&features, &rows, &sites).unwrap();
+        let found = fitted.apply(&features, &rows, &sites, UnseenSite::Refuse).unwrap();
         for (i, x) in found.into_iter().enumerate() {
             close(x, &g["harmonised"][i], 1e-8, &format!("case {k}, value {i}"));
         }

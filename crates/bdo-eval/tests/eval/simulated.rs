@@ -84,7 +84,7 @@ fn a_planted_duplicate_is_caught() {
     assert_eq!(report.duplicates, [(contents[0].scan.clone(), contents[7].scan.clone())]);
     assert!(report.refuse().is_err());
     let apart = LeakReport::between(&names[..7], &names[8..], &strangers);
-    assert_eq!(apart.refuse(), Ok(()));
+    assert!(apart.refuse().is_ok());
     // The same guard for pre-training flags instead of refusing.
     let division = Division::of(&cohort).unwrap();
     let split = split(&division, "sex", 0);
@@ -92,7 +92,8 @@ fn a_planted_duplicate_is_caught() {
     let people =
         TrainingPeople { subjects: [TrainingPeople::subject_hash(&tested)].into(), ..TrainingPeople::default() };
     let report = LeakReport::of_split(&split, &division).with_pretraining(&split, &division, &people);
-    assert_eq!((report.refuse(), report.pretrained.clone()), (Ok(()), vec![tested]));
+    assert!(report.refuse().is_ok());
+    assert_eq!(report.pretrained, [tested]);
     assert_eq!(report.flags(4), ["1 of 4 test people were pre-trained on"]);
 }
 
