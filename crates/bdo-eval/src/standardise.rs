@@ -6,6 +6,9 @@ use crate::features::Features;
 
 /// A column that varies less than this, relative to its largest value, is constant up to rounding.
 const LEAST_RELATIVE_SPREAD: f64 = 1e-12;
+/// The same relative to the column that varies most: features of a model are f32, and where it has fewer training people than
+/// latent dimensions the last ones hold nothing but rounding.
+const LEAST_SHARE_OF_SPREADS: f64 = 1e-5;
 
 /// Means and population spreads of columns, fitted on training rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,7 +39,8 @@ impl FittedStandardiser {
             }
         }
         let spread = |j: usize| (squares[j] / counts[j].max(1.0)).sqrt();
-        let usable = |j: usize| spread(j) > LEAST_RELATIVE_SPREAD * largest[j];
+        let least = LEAST_SHARE_OF_SPREADS * (0..width).map(spread).fold(0.0, f64::max);
+        let usable = |j: usize| spread(j) > (LEAST_RELATIVE_SPREAD * largest[j]).max(least);
         let spreads = (0..width).map(|j| if usable(j) { spread(j) } else { 0.0 }).collect();
         Self { means, spreads }
     }
@@ -76,5 +80,13 @@ mod tests {
         assert_eq!(fitted.value(0, 100.0), 98.0);
         assert_eq!(fitted.value(1, 7.0), 0.0, "a column without spread in training says nothing");
         assert_eq!(fitted.value(0, f64::NAN), 0.0);
+    }
+
+    /// A model of 36 people has 35 coordinates of 192; rounding in the others was scaled up to unit variance and buried them.
+    #[test]
+    fn rounding_is_no_feature() {
+        let values: Vec<f64> = (0..8).flat_map(|k| [f64::from(k % 3), 1e-8 * f64::from(k * k % 5)]).collect();
+        let fitted = FittedStandardiser::fit(&Features::new(8, 2, values).unwrap(), &[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert!(fitted.spreads()[0] > 0.5 && fitted.spreads()[1] == 0.0, "{:?}", fitted.spreads());
     }
 }
