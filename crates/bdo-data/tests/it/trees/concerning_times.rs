@@ -1,13 +1,12 @@
 //! Repetition times and the times of frames.
 
-use bdo_data::bids::Selection;
 use bdo_data::cohort::Cohort;
 use bdo_data::ingest::{Format, IngestOptions};
 use std::path::Path;
 
 use super::make::{Image, NAMES, atlas, dlabel, table, voxel, write};
 use super::makers::{CENSORED, XcpD, every, kept};
-use super::{ingest, of_fmriprep, only, refused, series, tables};
+use super::{ingest, of_fmriprep, only, refused, tables};
 
 #[test]
 fn censored_xcpd_files_of_every_kind_have_true_times() {
