@@ -9,7 +9,7 @@ use crate::figure::Figure;
 use crate::page::Page;
 use crate::palette::Colour;
 use crate::scale::number;
-use crate::source::{flat, plain, text};
+use crate::source::{distinct, flat, list, plain, text};
 use crate::svg::standing_alone;
 use crate::table::{Cell, Table};
 
@@ -27,7 +27,7 @@ pub(crate) fn measurements(text: &str) -> Vec<Value> {
 
 /// Whether a record compares models, as `bdo bench efficiency` writes it.
 fn is_efficiency(record: &Value) -> bool {
-    record["task"] == "efficiency" && record["rows"].as_array().is_some_and(|rows| !rows.is_empty())
+    record["task"] == "efficiency" && !list(&record["rows"]).is_empty()
 }
 
 /// A quantity: title, unit with a factor, and the keys of a row with their names below the bars.
@@ -36,7 +36,6 @@ type Quantity<'a> = (String, &'a str, f64, &'a [(&'a str, &'a str)]);
 /// The cost of models, one chart per quantity and one colour per model. Bars have their numbers, since the cheapest may be
 /// a hundredth of the dearest.
 fn efficiency_charts(record: &Value) -> Vec<Chart> {
-    let rows: &[Value] = record["rows"].as_array().map_or(&[], Vec::as_slice);
     let batch = record["batch"].as_u64().map_or_else(String::new, |batch| format!(", batch of {batch} scans"));
     let quantities: [Quantity<'_>; 6] = [
         (format!("Training step{batch}"), "ms", 1.0, &[("train_step_ms", "training")]),
@@ -59,7 +58,7 @@ fn efficiency_charts(record: &Value) -> Vec<Chart> {
     let chart = |(title, unit, factor, keys): &Quantity<'_>| {
         let names = keys.iter().map(|(_, name)| (*name).to_owned()).collect();
         let mut chart = Chart::new(title, Axis::of_names("", names), Axis::linear(*unit)).sized(380.0, 290.0);
-        for (kind, row) in rows.iter().enumerate() {
+        for (kind, row) in list(&record["rows"]).iter().enumerate() {
             let title = row["title"].as_str().or(row["model"].as_str()).unwrap_or("?");
             let points = keys.iter().enumerate().filter_map(|(x, (key, name))| {
                 let value = row[key].as_f64()? * factor;
@@ -96,13 +95,9 @@ fn show_efficiency(record: &Value, page: &mut Page) {
         ("Scans", format!("{} in a batch, {} regions, {} frames", said("batch"), said("regions"), said("frames"))),
         ("Machine", format!("{} threads, {}", said("threads"), said("isa"))),
     ]);
-    page.figure(&Figure::of_charts(
-        "efficiency",
-        "Cost of models of equal width on the same scans",
-        "Median of the timed steps; memory is the peak of the process during the steps, program and scans included; operations are those of matrix products, a multiply-add counted as two.",
-        &efficiency_charts(record),
-        3,
-    ));
+    let caption = "Median of the timed steps; memory is the peak of the process during the steps, program and scans included; operations are those of matrix products, a multiply-add counted as two.";
+    let title = "Cost of models of equal width on the same scans";
+    page.figure(&Figure::of_charts("efficiency", title, caption, &efficiency_charts(record), 3));
 }
 
 /// Adds a file of measurements to a page: a table, and time and memory over sizes.
@@ -116,26 +111,19 @@ pub(crate) fn show(path: &Path, page: &mut Page) {
         page.verdict("Speed and memory", &headline, &[format!("{} measurements.", rows.len())]);
     }
     for record in side_by_side {
-        let models = record["rows"].as_array().into_iter().flatten();
+        let models = list(&record["rows"]).iter();
         let timed = models.filter_map(|row| Some((row["train_step_ms"].as_f64()?, plain(&row["title"]))));
         if let Some((ms, title)) = timed.min_by(|a, b| a.0.total_cmp(&b.0)) {
-            page.verdict(
-                "Cost of models",
-                &format!("The fastest to train is {title}: {} ms per step.", number(ms)),
-                &[],
-            );
+            let headline = format!("The fastest to train is {title}: {} ms per step.", number(ms));
+            page.verdict("Cost of models", &headline, &[]);
         }
         show_efficiency(record, page);
     }
     if rows.is_empty() {
         return;
     }
-    let mut headings: Vec<String> = vec![];
-    for (key, _) in rows.iter().flat_map(|row| flat(row)) {
-        if !headings.contains(&key) && headings.len() < MOST_COLUMNS {
-            headings.push(key);
-        }
-    }
+    let mut headings: Vec<String> = distinct(rows.iter().flat_map(|row| flat(row)).map(|(key, _)| key));
+    headings.truncate(MOST_COLUMNS);
     let mut table = Table::new("Measurements; click a heading to sort", headings.clone());
     for row in &rows {
         let known = flat(row);
@@ -169,13 +157,8 @@ pub(crate) fn show(path: &Path, page: &mut Page) {
         }
     }
     if !charts.is_empty() {
-        page.figure(&Figure::of_charts(
-            "bench",
-            "Time against memory, parameters and operations",
-            "One point per measurement; point at it for its name.",
-            &charts,
-            2,
-        ));
+        let caption = "One point per measurement; point at it for its name.";
+        page.figure(&Figure::of_charts("bench", "Time against memory, parameters and operations", caption, &charts, 2));
     }
 }
 

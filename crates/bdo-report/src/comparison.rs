@@ -27,18 +27,13 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     let value = |record: &serde_json::Value, key: &str| record[key].as_f64().unwrap_or(f64::NAN);
     let seconds = record["seconds"].as_f64();
     let memory = number(value(&record, "peak_rss_mib"));
+    let count = record["results"].as_u64().unwrap_or(results.len() as u64);
     page.section("What was compared").facts(&[
         ("Cohort", format!("{} (BLAKE3 {})", text("cohort"), text("cohort_blake3"))),
         ("Model", text("model")),
         ("Splits", format!("BLAKE3 {}", text("splits_blake3"))),
         ("Fitted on", text("fit_on").replace('_', " ")),
-        (
-            "Results",
-            format!(
-                "{} of methods, labels and repetitions",
-                record["results"].as_u64().unwrap_or(results.len() as u64)
-            ),
-        ),
+        ("Results", format!("{count} of methods, labels and repetitions")),
         ("Time", seconds.map_or_else(|| "-".into(), |s| format!("{s:.1} s, {memory} MiB at most"))),
     ]);
     let pretraining = &record["pretraining"];
@@ -61,14 +56,14 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         return;
     };
     let audited: Vec<AuditRow> = serde_json::from_value(record["audit"].clone()).unwrap_or_default();
-    verdicts(page, &summary, &audited);
-    let mut shown: Vec<(&str, &str)> = vec![];
-    for Row { scheme, target, .. } in &summary.rows {
-        if !shown.contains(&(scheme, target)) {
-            shown.push((scheme, target));
-            let rows: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == *scheme && r.target == *target).collect();
-            task(page, &summary, &rows, &results);
-        }
+    let tasks = source::distinct(summary.rows.iter().map(|row| (&row.scheme, &row.target)));
+    let of_task = |task| summary.rows.iter().filter(|row| (&row.scheme, &row.target) == task).collect();
+    let tasks: Vec<Vec<&Row>> = tasks.into_iter().map(of_task).collect();
+    for rows in &tasks {
+        verdict(page, &summary, rows, &audited);
+    }
+    for rows in &tasks {
+        task(page, &summary, rows, &results);
     }
     efficiency(page, &summary);
     audit(page, &audited);
@@ -244,69 +239,56 @@ fn short_name(metric: &str) -> &str {
     }
 }
 
-/// One box per label: the best method, whether it is above chance, how it stands to connectivity, and what may be wrong.
-fn verdicts(page: &mut Page, summary: &Summary, audited: &[AuditRow]) {
-    const WITHOUT_A_BRAIN: [&str; 4] = ["motion", "site", "age-sex", "majority"];
-    let mut targets: Vec<(&str, &str)> = vec![];
-    for row in &summary.rows {
-        if !targets.contains(&(row.scheme.as_str(), row.target.as_str())) {
-            targets.push((&row.scheme, &row.target));
-        }
+/// A box of one label: the best method, whether it is above chance, how it stands to connectivity, and what may be wrong.
+fn verdict(page: &mut Page, summary: &Summary, rows: &[&Row], audited: &[AuditRow]) {
+    let (scheme, target) = (&rows[0].scheme, &rows[0].target);
+    let with_brain = |row: &&&Row| !["motion", "site", "age-sex", "majority"].contains(&row.method.as_str());
+    let best_of = |with: bool| {
+        let scored = rows.iter().filter(|row| with_brain(row) == with && score(row).is_finite());
+        scored.max_by(|a, b| score(a).total_cmp(&score(b)))
+    };
+    let Some(best) = best_of(true) else {
+        page.verdict(target, "No method has a result.", &[]);
+        return;
+    };
+    let level = chance(&best.primary, best.classes.len());
+    let above = match (best.q.or(best.p), best.interval) {
+        (Some(p), _) if p < 0.05 && score(best) > level => "above chance",
+        (_, Some(interval)) if interval.low > level && best.p.is_none() => "above chance",
+        _ => "NOT above chance",
+    };
+    let interval = best.interval.map_or_else(String::new, |i| format!(" ({:.3} to {:.3})", i.low, i.high));
+    let (metric, reached) = (short_name(&best.primary), score(best));
+    let headline = format!("Best is {} with {metric} {reached:.3}{interval}: {above}.", best.method);
+    let mut said = vec![];
+    for name in ["fc", "fc-tangent"].into_iter().filter(|name| *name != best.method) {
+        let Some(other) = rows.iter().find(|r| r.method == name && score(r).is_finite()) else { continue };
+        let tested = best.comparison.filter(|_| name == summary.settings.against).and_then(|c| c.p);
+        let p = tested.map_or_else(String::new, |p| format!(", p = {p:.3}"));
+        said.push(format!("Against {name}: {:+.3}{p}.", score(best) - score(other)));
     }
-    for (scheme, target) in targets {
-        let rows: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == scheme && r.target == target).collect();
-        let with_brain = rows.iter().filter(|r| !WITHOUT_A_BRAIN.contains(&r.method.as_str()));
-        let Some(best) = with_brain.max_by(|a, b| score(a).total_cmp(&score(b))).filter(|r| score(r).is_finite())
-        else {
-            page.verdict(target, "No method has a result.", &[]);
-            continue;
-        };
-        let level = chance(&best.primary, best.classes.len());
-        let above = match (best.q.or(best.p), best.interval) {
-            (Some(p), _) if p < 0.05 && score(best) > level => "above chance",
-            (_, Some(interval)) if interval.low > level && best.p.is_none() => "above chance",
-            _ => "NOT above chance",
-        };
-        let interval = best.interval.map_or_else(String::new, |i| format!(" ({:.3} to {:.3})", i.low, i.high));
-        let headline = format!(
-            "Best is {} with {} {:.3}{interval}: {above}.",
-            best.method,
-            short_name(&best.primary),
-            score(best)
-        );
-        let mut said = vec![];
-        for name in ["fc", "fc-tangent"].into_iter().filter(|name| *name != best.method) {
-            let Some(other) = rows.iter().find(|r| r.method == name && score(r).is_finite()) else { continue };
-            let tested = best.comparison.filter(|_| name == summary.settings.against).and_then(|c| c.p);
-            let p = tested.map_or_else(String::new, |p| format!(", p = {p:.3}"));
-            said.push(format!("Against {name}: {:+.3}{p}.", score(best) - score(other)));
-        }
-        let blind = rows.iter().filter(|r| WITHOUT_A_BRAIN.contains(&r.method.as_str()) && score(r).is_finite());
-        if let Some(blind) = blind.max_by(|a, b| score(a).total_cmp(&score(b))) {
-            let enough = score(blind) >= best.interval.map_or(score(best), |i| i.low);
-            let word = if enough { "Confounds may explain it: without a brain," } else { "Confounds alone do less:" };
-            said.push(format!("{word} {} reaches {:.3}.", blind.method, score(blind)));
-        }
-        let carried = audited.iter().filter_map(|row| {
-            let value = row.metrics.and_then(|m| m.get(&row.primary))? - chance(&row.primary, row.classes);
-            (value > 0.2).then(|| format!("{} in {}", row.nuisance.replace('_', " "), row.features))
-        });
-        let carried: Vec<String> = carried.take(3).collect();
-        if !carried.is_empty() {
-            said.push(format!("Features carry nuisances: {}.", carried.join(", ")));
-        }
-        let leaks: Vec<&String> = rows.iter().flat_map(|r| &r.flags).filter(|f| f.contains("pre-trained on")).collect();
-        said.push(
-            leaks.first().map_or_else(|| "No test person was trained on.".to_owned(), |flag| format!("Leak: {flag}.")),
-        );
-        said.extend(best.flags.iter().filter(|f| f.starts_with("only ")).map(|f| format!("{f}.")));
-        let dashes = rows.iter().filter(|r| r.cells.is_empty()).count();
-        if dashes > 0 {
-            said.push(format!("{dashes} methods have no result; their notes say why."));
-        }
-        let how = if scheme == "random" { String::new() } else { format!(", {}", scheme.replace('_', " ")) };
-        page.verdict(&format!("Comparison: {target}{how}"), &headline, &said);
+    if let Some(blind) = best_of(false) {
+        let enough = score(blind) >= best.interval.map_or(score(best), |i| i.low);
+        let word = if enough { "Confounds may explain it: without a brain," } else { "Confounds alone do less:" };
+        said.push(format!("{word} {} reaches {:.3}.", blind.method, score(blind)));
     }
+    let carried = audited.iter().filter_map(|row| {
+        let value = row.metrics.and_then(|m| m.get(&row.primary))? - chance(&row.primary, row.classes);
+        (value > 0.2).then(|| format!("{} in {}", row.nuisance.replace('_', " "), row.features))
+    });
+    let carried: Vec<String> = carried.take(3).collect();
+    if !carried.is_empty() {
+        said.push(format!("Features carry nuisances: {}.", carried.join(", ")));
+    }
+    let leak = rows.iter().flat_map(|r| &r.flags).find(|f| f.contains("pre-trained on"));
+    said.push(leak.map_or_else(|| "No test person was trained on.".to_owned(), |flag| format!("Leak: {flag}.")));
+    said.extend(best.flags.iter().filter(|f| f.starts_with("only ")).map(|f| format!("{f}.")));
+    let dashes = rows.iter().filter(|r| r.cells.is_empty()).count();
+    if dashes > 0 {
+        said.push(format!("{dashes} methods have no result; their notes say why."));
+    }
+    let how = if scheme == "random" { String::new() } else { format!(", {}", scheme.replace('_', " ")) };
+    page.verdict(&format!("Comparison: {target}{how}"), &headline, &said);
 }
 
 fn forest(summary: &Summary, rows: &[&Row]) -> Figure {
@@ -333,16 +315,12 @@ fn forest(summary: &Summary, rows: &[&Row]) -> Figure {
         .with("a repetition", Colour::Kind(3), Marks::Dots, each.collect())
         .against(Reference::Upright("chance".into(), chance(&first.primary, first.classes.len())))
         .sized(640.0, 90.0 + 26.0 * names.len() as f64);
-    Figure::of_charts(
-        format!("forest-{}-{}", first.target, first.scheme),
-        format!("{}: {} of every method", first.target, metric_name(&first.primary)),
-        format!(
-            "Mean over repetitions with the {:.0} % interval over resamples of test people; a method with the same prediction for everybody has no interval.",
-            100.0 * summary.settings.level
-        ),
-        &[chart],
-        1,
-    )
+    let caption = format!(
+        "Mean over repetitions with the {:.0} % interval over resamples of test people; a method with the same prediction for everybody has no interval.",
+        100.0 * summary.settings.level
+    );
+    let title = format!("{}: {} of every method", first.target, metric_name(&first.primary));
+    Figure::of_charts(format!("forest-{}-{}", first.target, first.scheme), title, caption, &[chart], 1)
 }
 
 fn metric_name(metric: &str) -> String {
@@ -380,13 +358,9 @@ fn efficiency(page: &mut Page, summary: &Summary) {
         chart("memory", "memory of its own (MiB, log scale)", &|r| r.own_mib.unwrap_or(0.0)),
         chart("time", "seconds for all repetitions (log scale)", &|r| r.wall_seconds),
     ];
-    page.section("Score against cost").figure(&Figure::of_charts(
-        "efficiency",
-        "Score against parameters, memory and time",
-        "One point per method and label: primary score minus chance (0.5 for the area under the curve, 0 for a correlation), against what a row holds and takes in this comparison, its pre-training not included. Point at a marker for its name.",
-        &charts,
-        3,
-    ));
+    let caption = "One point per method and label: primary score minus chance (0.5 for the area under the curve, 0 for a correlation), against what a row holds and takes in this comparison, its pre-training not included. Point at a marker for its name.";
+    let title = "Score against parameters, memory and time";
+    page.section("Score against cost").figure(&Figure::of_charts("efficiency", title, caption, &charts, 3));
 }
 
 fn audit(page: &mut Page, rows: &[AuditRow]) {
@@ -401,7 +375,6 @@ fn audit(page: &mut Page, rows: &[AuditRow]) {
         "How well features predict nuisances, by the closed-form probe on one random split",
         ["features", "nuisance", "score", "value", "chance", "people tested"],
     );
-    let (mut nuisances, mut features): (Vec<String>, Vec<&str>) = (vec![], vec![]);
     for row in rows {
         table.row([
             row.features.as_str().into(),
@@ -411,14 +384,10 @@ fn audit(page: &mut Page, rows: &[AuditRow]) {
             chance(&row.primary, row.classes).into(),
             row.tested_people.into(),
         ]);
-        if !nuisances.contains(&label(row)) {
-            nuisances.push(label(row));
-        }
-        if !features.contains(&row.features.as_str()) {
-            features.push(&row.features);
-        }
     }
     page.table(&table);
+    let nuisances: Vec<String> = source::distinct(rows.iter().map(label));
+    let features = source::distinct(rows.iter().map(|row| row.features.as_str()));
     let mut chart = Chart::new("", Axis::of_names("", nuisances.clone()), Axis::linear("score minus chance"));
     for (i, name) in features.iter().enumerate() {
         let points = rows.iter().filter(|r| r.features == *name).filter_map(|r| {
@@ -428,13 +397,9 @@ fn audit(page: &mut Page, rows: &[AuditRow]) {
         });
         chart = chart.with(*name, Colour::Kind(i), Marks::GroupedBars, points.collect());
     }
-    page.figure(&Figure::of_charts(
-        "confound-audit",
-        "Site, motion and timing predicted from features",
-        "Zero is chance. A high bar means that the features carry the nuisance, so that a label related to it can be predicted without any biology.",
-        &[chart],
-        1,
-    ));
+    let caption = "Zero is chance. A high bar means that the features carry the nuisance, so that a label related to it can be predicted without any biology.";
+    let title = "Site, motion and timing predicted from features";
+    page.figure(&Figure::of_charts("confound-audit", title, caption, &[chart], 1));
 }
 
 fn describe(page: &mut Page, summary: &Summary, audited: bool) {
@@ -449,9 +414,7 @@ fn describe(page: &mut Page, summary: &Summary, audited: bool) {
     );
     page.say("Rows without a brain (motion, site, age and sex, majority) show what can be predicted from nuisances alone. Calibration error uses ten equal bins.", &[Citation::Calibration]);
     if audited {
-        page.say(
-            "The audit predicts site, repetition time, scan length and head motion from the features.",
-            &[Citation::Displacement],
-        );
+        let text = "The audit predicts site, repetition time, scan length and head motion from the features.";
+        page.say(text, &[Citation::Displacement]);
     }
 }

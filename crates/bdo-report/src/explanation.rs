@@ -17,10 +17,8 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     let found: Option<Explanation> =
         json(&folder.join("explanation.json")).and_then(|value| serde_json::from_value(value).ok());
     let Some(found) = found else {
-        page.section("Explanation").missing(
-            "explanation.json is missing or cannot be read.",
-            "bdo explain --head DIR --data COHORT --out DIR",
-        );
+        let command = "bdo explain --head DIR --data COHORT --out DIR";
+        page.section("Explanation").missing("explanation.json is missing or cannot be read.", command);
         return;
     };
     verdict(page, &found);
@@ -31,9 +29,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     ]);
     page.figures(&brain(&found), NO_COORDINATES, "bdo ingest SOURCE OUT --atlas FILE");
     for (caption, parts) in [("Networks", &found.networks), ("Regions", &found.regions)] {
-        if !parts.is_empty() {
-            page.table(&table(caption, parts));
-        }
+        page.table_if_any(&table(caption, parts));
     }
     page.say(
         if found.method == "exact" {
@@ -82,10 +78,8 @@ fn verdict(page: &mut Page, found: &Explanation) {
         if sanity.is_passed() {
             format!("The map follows the weights: shuffled ones give another (rank correlation {:.2}).", sanity.mean)
         } else {
-            format!(
-                "Do NOT trust the map: shuffled weights give nearly the same (rank correlation {:.2}).",
-                sanity.mean
-            )
+            let mean = sanity.mean;
+            format!("Do NOT trust the map: shuffled weights give nearly the same (rank correlation {mean:.2}).")
         },
         format!("Parts add up to what the head says within {:.1} %.", 100.0 * found.incompleteness),
         "It says what the head uses, not what causes the label.".to_owned(),

@@ -34,6 +34,11 @@ impl Figure {
         Self { name, title, caption, svg: grid(charts, columns), csv, wide: columns > 1 }
     }
 
+    /// One chart as a figure, if any of its points has a place.
+    pub(crate) fn of_chart(name: &str, title: &str, caption: impl Into<String>, chart: Chart) -> Option<Self> {
+        (!chart.is_empty()).then(|| Self::of_charts(name, title, caption, &[chart], 1))
+    }
+
     /// The name as part of a file name on any system.
     pub fn file_stem(&self) -> String {
         let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '-' };

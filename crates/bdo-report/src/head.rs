@@ -26,16 +26,11 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         ("Cohort", format!("BLAKE3 {}", first(&["/cohort_blake3"]))),
     ]);
     if result.is_null() {
-        page.missing(
-            "result.json is missing or cannot be read.",
-            "bdo probe --model DIR --data COHORT --target NAME --out DIR",
-        );
+        let command = "bdo probe --model DIR --data COHORT --target NAME --out DIR";
+        page.missing("result.json is missing or cannot be read.", command);
     }
     let is_score = |name: &str, cell: &Cell| !matches!(cell, Cell::Text(_)) && !name.starts_with("settings");
-    let scores = facts_table("Numbers of the result", &result, is_score);
-    if !scores.is_empty() {
-        page.table(&scores);
-    }
+    page.table_if_any(&facts_table("Numbers of the result", &result, is_score));
     let table = text(&folder.join("predictions.tsv"));
     let said = table.and_then(|t| predictions(&t, &source::name(folder)));
     let figures = said.map(|said| prediction_figures(&target, &[said])).unwrap_or_default();
@@ -54,22 +49,21 @@ fn verdict(page: &mut Page, target: &str, result: &serde_json::Value) {
         let spread = row["spread"].as_f64().map_or_else(String::new, |s| format!(" \u{b1} {s:.3}"));
         Some((row["mean"].as_f64()?, spread))
     };
-    let names = ["auc", "rho", "balanced_accuracy", "accuracy", "accuracy_percent"];
-    let scored = names.into_iter().find_map(|name| Some((name, find(name)?)));
+    let names = [
+        ("auc", "Area under the curve (chance 0.5)"),
+        ("rho", "Correlation of predicted and true (chance 0)"),
+        ("balanced_accuracy", "Balanced accuracy"),
+        ("accuracy", "Accuracy"),
+        ("accuracy_percent", "Accuracy in percent"),
+    ];
+    let scored = names.into_iter().find_map(|(name, words)| Some((words, find(name)?)));
     let seeds = result["seeds"].as_array().map_or(0, Vec::len);
     let tested = result["seeds"][0]["people"][2].as_u64().or(result["seeds"][0]["test_people"].as_u64());
     let headline = match scored {
-        Some((name, (mean, spread))) => format!(
-            "{} of {mean:.3}{spread} on people it has not seen, over {seeds} split{}.",
-            match name {
-                "auc" => "Area under the curve (chance 0.5)",
-                "rho" => "Correlation of predicted and true (chance 0)",
-                "balanced_accuracy" => "Balanced accuracy",
-                "accuracy_percent" => "Accuracy in percent",
-                _ => "Accuracy",
-            },
-            if seeds == 1 { "" } else { "s" }
-        ),
+        Some((score, (mean, spread))) => {
+            let plural = if seeds == 1 { "" } else { "s" };
+            format!("{score} of {mean:.3}{spread} on people it has not seen, over {seeds} split{plural}.")
+        }
         None => "No score on people it has not seen.".to_owned(),
     };
     let mut said = vec![];

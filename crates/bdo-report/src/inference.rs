@@ -26,22 +26,16 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         page.missing("inference.json cannot be read.", "bdo infer");
     }
     let figures: Vec<Figure> = [bands(&example), error(&scores), coverage(&scores)].into_iter().flatten().collect();
-    page.figures(
-        &figures,
-        "Nothing was hidden that could be scored, and no example was kept.",
-        "bdo infer impute --model DIR --data COHORT --out DIR --missing 0.25,0.5,0.75,0.9",
-    );
+    let command = "bdo infer impute --model DIR --data COHORT --out DIR --missing 0.25,0.5,0.75,0.9";
+    page.figures(&figures, "Nothing was hidden that could be scored, and no example was kept.", command);
     for (name, value) in [("inference.json", &facts), ("scores.json", &scores)] {
-        let table = facts_table(name, value, |_, _| true);
-        if !table.is_empty() {
-            page.table(&table);
-        }
+        page.table_if_any(&facts_table(name, value, |_, _| true));
     }
     page.say("Bands are mean and standard deviation of the posterior with observation noise fitted on validation people; coverage is the share of hidden values inside them.", &[]);
 }
 
 fn rows(scores: &Value) -> &[Value] {
-    scores["scores"].as_array().map_or(&[], Vec::as_slice)
+    source::list(&scores["scores"])
 }
 
 /// Error of a simple predictor, which imputation gives by name and forecasting by place.
@@ -55,7 +49,7 @@ fn other(scores: &Value, row: &Value, name: &str) -> Option<f64> {
 
 fn others(scores: &Value) -> Vec<String> {
     let names = |list: &Value, of: fn(&Value) -> Option<&str>| -> Vec<String> {
-        list.as_array().into_iter().flatten().filter_map(of).map(str::to_owned).collect()
+        source::list(list).iter().filter_map(of).map(str::to_owned).collect()
     };
     if scores["others"].is_array() {
         return names(&scores["others"], Value::as_str);
@@ -78,27 +72,18 @@ fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
         };
         let inside = row["model"]["coverage"][2].as_f64().map(|share| 100.0 * share);
         said.extend(inside.map(|share| format!("{share:.1} % of the hidden values lie inside the bands of 95 %.")));
+        let own = number(model);
         match best {
             Some((error, name)) if model < error => {
-                format!(
-                    "Better than {name}, the best simple predictor, {place}: error {} against {}.",
-                    number(model),
-                    number(error)
-                )
+                let error = number(error);
+                format!("Better than {name}, the best simple predictor, {place}: error {own} against {error}.")
             }
-            Some((error, name)) => {
-                format!("Not better than {name} {place}: error {} against {}.", number(model), number(error))
-            }
-            None => format!("Error {} {place}.", number(model)),
+            Some((error, name)) => format!("Not better than {name} {place}: error {own} against {}.", number(error)),
+            None => format!("Error {own} {place}."),
         }
     } else {
-        let count = |key: &str| facts[key].as_u64().unwrap_or(0);
-        format!(
-            "{} rows of {} scans, {} of them not seen by the model.",
-            count("rows"),
-            count("scans"),
-            count("rows_not_seen")
-        )
+        let [rows, scans, unseen] = ["rows", "scans", "rows_not_seen"].map(|key| facts[key].as_u64().unwrap_or(0));
+        format!("{rows} rows of {scans} scans, {unseen} of them not seen by the model.")
     };
     if facts["calibrated"] == Value::Bool(false) {
         said.push("The bands are NOT calibrated and far too narrow; bdo infer calibrate makes ones that hold.".into());
@@ -111,9 +96,8 @@ fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
 
 /// Mean and band of a few regions of one scan over what was measured.
 fn bands(example: &Value) -> Option<Figure> {
-    let numbers = |value: &Value| -> Vec<f64> {
-        value.as_array().into_iter().flatten().map(|x| x.as_f64().unwrap_or(f64::NAN)).collect()
-    };
+    let numbers =
+        |value: &Value| -> Vec<f64> { source::list(value).iter().map(|x| x.as_f64().unwrap_or(f64::NAN)).collect() };
     let times = numbers(&example["times_seconds"]);
     let reach = example["half_width"].as_f64()?;
     let mut charts = vec![];
@@ -138,17 +122,10 @@ fn bands(example: &Value) -> Option<Figure> {
         );
     }
     let scan = example["scan"].as_str().unwrap_or("a scan");
-    (!charts.is_empty()).then(|| {
-        Figure::of_charts(
-            "bands",
-            "Bands over what was measured",
-            format!(
-                "{scan}: three regions. Where nothing was measured, or it was hidden, the band is all the model knows."
-            ),
-            &charts,
-            1,
-        )
-    })
+    let caption = format!(
+        "{scan}: three regions. Where nothing was measured, or it was hidden, the band is all the model knows."
+    );
+    (!charts.is_empty()).then(|| Figure::of_charts("bands", "Bands over what was measured", caption, &charts, 1))
 }
 
 /// The horizontal axis of the scores: share missing, or seconds ahead.
@@ -173,15 +150,8 @@ fn error(scores: &Value) -> Option<Figure> {
     let chart = chart.with("model", Colour::Kind(0), Marks::LineAndDots, line(&|row| row["model"]["mse"].as_f64()));
     let forecast = rows(scores).first().is_some_and(|row| row["frames_ahead"].is_number());
     let title = if forecast { "Forecast error by horizon" } else { "Error by share of missing frames" };
-    (!chart.is_empty()).then(|| {
-        Figure::of_charts(
-            "inference-error",
-            title,
-            "Mean squared error in the units of the model, on frames that were hidden; lower is better.",
-            &[chart],
-            1,
-        )
-    })
+    let caption = "Mean squared error in the units of the model, on frames that were hidden; lower is better.";
+    Figure::of_chart("inference-error", title, caption, chart)
 }
 
 fn coverage(scores: &Value) -> Option<Figure> {
@@ -194,15 +164,8 @@ fn coverage(scores: &Value) -> Option<Figure> {
             .with(name.clone(), Colour::Kind(i), Marks::LineAndDots, rows(scores).iter().filter_map(point).collect())
             .against(Reference::Level(name, 100.0 * level));
     }
-    (!chart.is_empty()).then(|| {
-        Figure::of_charts(
-            "coverage",
-            "How often the truth is inside the bands",
-            "A band keeps its promise where its line lies on the dashed one of the same share.",
-            &[chart],
-            1,
-        )
-    })
+    let caption = "A band keeps its promise where its line lies on the dashed one of the same share.";
+    Figure::of_chart("coverage", "How often the truth is inside the bands", caption, chart)
 }
 
 #[cfg(test)]

@@ -19,14 +19,12 @@ mod heatmap;
 mod brain;
 pub mod network;
 
-mod pca;
 mod umap;
 pub mod projection;
 
 pub mod reconstruction;
 pub mod training;
 
-mod confusion;
 mod predictions;
 mod splits;
 
@@ -42,7 +40,6 @@ mod head;
 mod inference;
 mod model;
 pub mod run;
-mod runs;
 pub mod sweep;
 
 pub mod live;

@@ -21,12 +21,9 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     let kind = config["model_type"].as_str().or(token["model_type"].as_str()).unwrap_or("-");
     let shape = |key: &str, part: &str| plain(config.get(key).unwrap_or(&token["config"][part][key]));
     let count = |key: &str| people[key].as_array().map_or_else(|| "-".to_owned(), |l| l.len().to_string());
-    let explained = text(&folder.join("README.md")).and_then(|card| {
-        card.lines()
-            .find(|line| line.contains("mean squared error"))
-            .map(|line| line.trim_matches(['-', '*', ' ']).to_owned())
-    });
-    let mut said: Vec<String> = explained.into_iter().collect();
+    let card = text(&folder.join("README.md"));
+    let explained = card.iter().flat_map(|card| card.lines()).find(|line| line.contains("mean squared error"));
+    let mut said: Vec<String> = explained.iter().map(|line| line.trim_matches(['-', '*', ' ']).to_owned()).collect();
     said.push(format!(
         "Trained on {} people and {} scans; it expects the regions of {}.",
         count("subjects"),
@@ -52,8 +49,8 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     }
     page.folded("Configuration", &lines(config));
     page.folded("Expected input", &lines(contract));
-    if let Some(card) = text(&folder.join("README.md")) {
-        page.folded("Model card", &card);
+    if let Some(card) = &card {
+        page.folded("Model card", card);
     }
     if let Some(figure) = autocorrelation(&notes["autocorrelation"]) {
         page.figure(&figure);
@@ -70,15 +67,8 @@ fn autocorrelation(notes: &Value) -> Option<Figure> {
     let chart = Chart::new("", Axis::linear("lag (s)"), Axis::linear("autocorrelation"))
         .with("", Colour::Kind(0), Marks::Line, points)
         .sized(520.0, 280.0);
-    (!chart.is_empty()).then(|| {
-        Figure::of_charts(
-            "autocorrelation",
-            "Autocorrelation of the training people",
-            "Mean over regions and training scans; the basis of kriging.",
-            &[chart],
-            1,
-        )
-    })
+    let caption = "Mean over regions and training scans; the basis of kriging.";
+    Figure::of_chart("autocorrelation", "Autocorrelation of the training people", caption, chart)
 }
 
 fn file_hash(path: &Path) -> String {

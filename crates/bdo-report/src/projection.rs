@@ -5,9 +5,9 @@ use bdo_data::participants::{Label, Participants};
 use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
 use crate::palette::Colour;
-use crate::pca::pca;
 use crate::scale::number;
-use crate::umap::{UmapSettings, umap};
+
+use crate::umap::{UmapSettings, pca, umap};
 
 /// Quantile groups of a numeric label, so that the legend can filter it.
 const GROUPS: usize = 5;
@@ -64,10 +64,7 @@ fn thinned(features: &FeatureRows) -> FeatureRows {
         scans: kept.iter().map(|i| features.scans[*i].clone()).collect(),
         subjects: kept.iter().map(|i| features.subjects[*i].clone()).collect(),
         width: features.width,
-        values: kept
-            .iter()
-            .flat_map(|i| features.values[i * features.width..(i + 1) * features.width].iter().copied())
-            .collect(),
+        values: kept.iter().flat_map(|i| &features.values[i * features.width..][..features.width]).copied().collect(),
     }
 }
 
@@ -79,13 +76,8 @@ fn explained(shares: &[f64]) -> Figure {
     let chart = Chart::new("", Axis::of_names("component", names), Axis::linear("share of the variance (%)"))
         .with("", Colour::Kind(0), Marks::GroupedBars, shares.iter().enumerate().map(point).collect())
         .sized(460.0, 280.0);
-    Figure::of_charts(
-        "components",
-        "Principal components of the features",
-        "Share of the variance over scans in each component; a single large one means that the features vary mostly along one direction.",
-        &[chart],
-        1,
-    )
+    let caption = "Share of the variance over scans in each component; a single large one means that the features vary mostly along one direction.";
+    Figure::of_charts("components", "Principal components of the features", caption, &[chart], 1)
 }
 
 struct Groups {

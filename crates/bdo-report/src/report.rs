@@ -7,8 +7,7 @@ use bdo_data::division::SplitManifest;
 
 use crate::kind::Kind;
 use crate::page::Page;
-use crate::run::RunFolder;
-use crate::runs;
+use crate::run::{self, RunFolder};
 use crate::source;
 use crate::splits::split_figures;
 
@@ -27,7 +26,7 @@ pub fn add_paths(page: &mut Page, paths: &[(PathBuf, Kind)]) -> Result<(), Cohor
     let runs: Vec<&PathBuf> = paths.iter().filter(|p| p.1 == Kind::Run).map(|p| &p.0).collect();
     if runs.len() > 1 {
         let runs: Vec<RunFolder> = runs.into_iter().map(|path| RunFolder::read(path)).collect();
-        runs::show(&runs, page);
+        run::show_several(&runs, page);
     }
     paths.iter().try_for_each(|(path, kind)| kind.show(path, page.of_folder(&source::name(path))))
 }

@@ -1,15 +1,18 @@
-//! A run of pre-training: identity, progress and curves.
+//! A run of pre-training: identity, progress and curves; and several of them side by side.
 
 use std::path::{Path, PathBuf};
 
-use bdo_data::record::{JournalText, Plan, RunRecord};
+use bdo_data::record::{JournalText, Plan, RunRecord, ValidationEntry};
 use bdo_train::words::Words;
 use serde_json::Value;
 
+use crate::chart::{Axis, Chart, Marks, Point};
+use crate::figure::Figure;
 use crate::page::{Citation, Page};
+use crate::palette::Colour;
 use crate::scale::number;
 use crate::source;
-use crate::table::Table;
+use crate::table::{Cell, Table};
 use crate::training::{names, training_figures, words};
 
 const RECENT: usize = 50;
@@ -97,19 +100,16 @@ impl RunFolder {
         let journal = self.journal.as_ref();
         let last = journal.and_then(|j| j.validations.last());
         let first = journal.and_then(|j| j.validations.first());
-        let explained = |v: &bdo_data::record::ValidationEntry| 100.0 * v.measures.get("explained_variance");
+        let explained = |v: &ValidationEntry| 100.0 * v.measures.get("explained_variance");
         let headline = match (last, first) {
             (Some(last), Some(first)) if explained(last).is_finite() => {
                 let judged = if explained(last) > 1.0 { "It learned" } else { "It has not learned yet" };
-                let before = if last.step > first.step {
-                    format!(", {:.1} % at its first validation", explained(first))
-                } else {
-                    String::new()
-                };
+                let earlier = (last.step > first.step).then(|| explained(first));
+                let before =
+                    earlier.map_or_else(String::new, |share| format!(", {share:.1} % at its first validation"));
+                let (share, scans) = (explained(last), last.scans);
                 format!(
-                    "{judged}: {:.1} % of the variance of hidden frames of {} validation scans is explained{before}.",
-                    explained(last),
-                    last.scans
+                    "{judged}: {share:.1} % of the variance of hidden frames of {scans} validation scans is explained{before}."
                 )
             }
             (Some(last), _) => format!("Validation loss {} after {} steps.", number(last.loss.total), last.step),
@@ -147,9 +147,8 @@ impl RunFolder {
         }
         let skipped = journal.steps.iter().filter(|s| s.skipped.is_some()).count();
         if skipped > 0 {
-            page.paragraph(&format!(
-                "{skipped} steps were not taken because a loss or gradient was not finite, or the loss jumped."
-            ));
+            let why = "because a loss or gradient was not finite, or the loss jumped";
+            page.paragraph(&format!("{skipped} steps were not taken {why}."));
         }
         let clip = self.setting("train", "clip_norm").and_then(Value::as_f64);
         let units = self.words().map(|words| words.input).unwrap_or_default();
@@ -162,9 +161,7 @@ impl RunFolder {
             let first = [(v.step as f64).into(), v.loss.total.into()];
             table.row(first.into_iter().chain(scores).chain([v.scans.into()]).collect::<Vec<_>>());
         }
-        if !table.is_empty() {
-            page.table(&table);
-        }
+        page.table_if_any(&table);
     }
 
     fn describe(&self, page: &mut Page) {
@@ -219,6 +216,90 @@ pub(crate) fn show(path: &Path, page: &mut Page) {
         None => page.missing("config.toml is missing.", ""),
     };
     run.describe(page);
+}
+
+/// Settings that may differ between the runs, with their names.
+const SCALED: [(&str, &str, &str); 3] =
+    [("model", "size", "size"), ("model", "width", "width"), ("train", "data_fraction", "share of the data")];
+
+/// Adds a table of the runs, and one figure per setting that differs between them, or one figure of all runs.
+pub(crate) fn show_several(runs: &[RunFolder], page: &mut Page) {
+    page.section("Runs side by side").table(&table(runs));
+    let mut figures: Vec<Figure> = SCALED
+        .iter()
+        .filter(|(section, key, _)| {
+            runs.iter().any(|r| r.setting_text(section, key) != runs[0].setting_text(section, key))
+        })
+        .map(|(section, key, name)| figure(runs, name, |run| format!("{name} {}", run.setting_text(section, key))))
+        .collect();
+    if figures.is_empty() {
+        figures.push(figure(runs, "run", |run| source::name(&run.path)));
+    }
+    figures.retain(|f| f.csv.lines().count() > 1);
+    page.figures(&figures, "None of these runs has a validation yet.", "bdo pretrain");
+}
+
+fn figure(runs: &[RunFolder], what: &str, group: impl Fn(&RunFolder) -> String) -> Figure {
+    let mut names: Vec<String> = runs.iter().map(&group).collect();
+    names.sort_by(|a, b| order(a).total_cmp(&order(b)).then(a.cmp(b)));
+    names.dedup();
+    let chart = |label: &str, of: fn(&ValidationEntry) -> f64| {
+        let mut chart = Chart::new("", Axis::linear("epochs"), Axis::linear(label)).sized(520.0, 340.0);
+        for run in runs {
+            let (Some(journal), Some(plan)) = (&run.journal, run.plan()) else { continue };
+            let name = group(run);
+            let colour = names.iter().position(|n| *n == name).unwrap_or(0);
+            let points = journal.validations.iter().map(|v| {
+                let note = format!("{name} ({}): {:.4} after {} steps", run.path.display(), of(v), v.step);
+                Point::at(v.step as f64 / plan.steps_per_epoch as f64, of(v)).noted(note)
+            });
+            chart = chart.with(name.clone(), Colour::Kind(colour), Marks::LineAndDots, points.collect());
+        }
+        chart
+    };
+    let charts = [
+        chart("mean squared error at hidden frames", |v| v.measures.get("mse")),
+        chart("explained variance (%)", |v| 100.0 * v.measures.get("explained_variance")),
+        chart("validation loss", |v| v.loss.total),
+    ];
+    let charts: Vec<Chart> = charts.into_iter().filter(|chart| !chart.is_empty()).collect();
+    let caption = "One curve per run, on its validation people. Curves are comparable where the cohort and the split are the same (see the table).";
+    let (name, title) = (format!("scalability-{what}"), format!("Validation over epochs, by {what}"));
+    Figure::of_charts(name, title, caption, &charts, 2)
+}
+
+/// Sizes by their size, numbers by their value.
+fn order(name: &str) -> f64 {
+    let last = name.rsplit(' ').next().unwrap_or("");
+    ["tiny", "small", "base"]
+        .iter()
+        .position(|size| *size == last)
+        .map_or_else(|| last.parse().unwrap_or(0.0), |place| place as f64 + 1.0)
+}
+
+fn table(runs: &[RunFolder]) -> Table {
+    let headings =
+        "run,model,size,share of data,mask ratio,tau,steps,last loss,last error,explained %,cohort BLAKE3".split(',');
+    let mut table = Table::new("The runs; click a heading to sort", headings);
+    for run in runs {
+        let number = |section: &str, key: &str| Cell::from(run.setting(section, key).and_then(Value::as_f64));
+        let last = run.journal.as_ref().and_then(|j| j.validations.last());
+        let cohort = run.record.as_ref().map_or("-", |r| &r.identity.cohort_blake3);
+        table.row([
+            run.path.display().to_string().into(),
+            run.kind().into(),
+            run.setting_text("model", "size").into(),
+            number("train", "data_fraction"),
+            number("mask", "ratio"),
+            number("loss", "tau"),
+            run.journal.as_ref().map(|j| j.steps_taken() as f64).into(),
+            run.journal.as_ref().and_then(|j| j.steps.last()).map(|s| s.loss.total).into(),
+            last.map(|v| v.measures.get("mse")).into(),
+            last.map(|v| 100.0 * v.measures.get("explained_variance")).into(),
+            cohort.chars().take(12).collect::<String>().into(),
+        ]);
+    }
+    table
 }
 
 #[cfg(test)]

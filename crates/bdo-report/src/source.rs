@@ -31,6 +31,21 @@ pub(crate) fn json_files(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) 
     }
 }
 
+/// The entries of a list; none of anything else.
+pub(crate) fn list(value: &serde_json::Value) -> &[serde_json::Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Every item once, in the order of their first places.
+pub(crate) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(vec![], |mut seen, item| {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+        seen
+    })
+}
+
 /// A value as text without quotes; "-" for null.
 pub(crate) fn plain(value: &serde_json::Value) -> String {
     match value {

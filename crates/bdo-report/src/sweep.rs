@@ -15,7 +15,7 @@ use crate::table::{Cell, Table};
 /// The charts of a sweep's `table.json`: error with kriging, rank of predictions, and one chart per probed label.
 fn sweep_charts(record: &Value) -> Vec<Chart> {
     let setting = record["vary"].as_str().unwrap_or("setting");
-    let rows: &[Value] = record["rows"].as_array().map_or(&[], Vec::as_slice);
+    let rows = source::list(&record["rows"]);
     let names: Vec<String> = rows.iter().map(|r| r["value"].as_str().unwrap_or("").to_owned()).collect();
     let chart = |title: String, y: &str, of: &dyn Fn(&Value) -> Option<f64>| {
         let point = |(i, row): (usize, &Value)| {
@@ -49,19 +49,16 @@ pub fn sweep_drawing(record: &Value) -> String {
 
 /// Which value is best, and whether kriging is beaten.
 fn verdict(page: &mut Page, setting: &str, record: &Value) {
-    let rows = record["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let rows = source::list(&record["rows"]);
     let scored = || rows.iter().filter_map(|row| Some((row["mse"].as_f64()?, row)));
     let value = |row: &Value| row["value"].as_str().unwrap_or("-").to_owned();
     let best = scored().min_by(|a, b| a.0.total_cmp(&b.0));
     let worst = scored().max_by(|a, b| a.0.total_cmp(&b.0));
     let headline = match (best, worst) {
-        (Some(best), Some(worst)) => format!(
-            "Smallest error at {setting} = {}: {:.4}; largest at {}: {:.4}.",
-            value(best.1),
-            best.0,
-            value(worst.1),
-            worst.0
-        ),
+        (Some((least, best)), Some((most, worst))) => {
+            let (best, worst) = (value(best), value(worst));
+            format!("Smallest error at {setting} = {best}: {least:.4}; largest at {worst}: {most:.4}.")
+        }
         _ => "No value has an error.".to_owned(),
     };
     let mut said = vec![];
@@ -91,11 +88,9 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     let caption = "One model per value, trained alike and scored on the same people; the dashed line is kriging, the best linear prediction from the same visible frames. Values are in the order given, not to scale.";
     let (name, title) = (format!("ablation-{setting}"), format!("Error and scores over {setting}"));
     page.figure(&Figure::of_charts(name, title, caption, &charts, 3));
-    let mut table = Table::new(
-        "Every value; click a heading to sort",
-        [setting, "steps", "training scans", "test scans", "error", "kriging", "rho"],
-    );
-    for row in record["rows"].as_array().into_iter().flatten() {
+    let headings = [setting, "steps", "training scans", "test scans", "error", "kriging", "rho"];
+    let mut table = Table::new("Every value; click a heading to sort", headings);
+    for row in source::list(&record["rows"]) {
         let value = row["value"].as_str().unwrap_or("");
         let first = value.parse::<f64>().map_or_else(|_| Cell::from(value), |x| Cell::Shown(x, value.to_owned()));
         let keys = ["steps", "scans", "test_scans", "mse", "kriging_mse", "rho"];
@@ -103,7 +98,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         table.row(std::iter::once(first).chain(others).collect::<Vec<_>>());
     }
     page.table(&table);
-    for flag in record["flags"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for flag in source::list(&record["flags"]).iter().filter_map(Value::as_str) {
         page.missing(flag, "");
     }
     page.say(format!("A model was trained for each value of {setting}, everything else alike, and scored at masked frames of test people beside kriging."), &[Citation::Bdo, Citation::Kriging]);

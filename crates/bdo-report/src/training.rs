@@ -21,12 +21,9 @@ pub(crate) fn training_figures(journal: &JournalText, clip_norm: Option<f64>, un
     if steps.is_empty() {
         return vec![];
     }
-    let smoothed = if steps.len() > MOST_POINTS {
-        let size = steps.len().div_ceil(MOST_POINTS);
-        format!(" Lines are means of groups of {size} steps, bands the range of a group.")
-    } else {
-        String::new()
-    };
+    let size = steps.len().div_ceil(MOST_POINTS);
+    let smoothed = format!(" Lines are means of groups of {size} steps, bands the range of a group.");
+    let smoothed = if size > 1 { smoothed } else { String::new() };
     let x = || Axis::linear("step");
     let terms = names(steps.iter().map(|s| &s.loss.terms));
     // A term such as a log-likelihood may be negative.
@@ -41,24 +38,11 @@ pub(crate) fn training_figures(journal: &JournalText, clip_norm: Option<f64>, un
     if !journal.validations.is_empty() {
         figures.push(validation(journal, units));
     }
+    let (norm, speed) = (Axis::log("gradient norm (log scale)"), Axis::linear("scans / s"));
     let quantities: [Quantity<'_>; 4] = [
         ("learning-rate", "Learning rate", Axis::linear("learning rate"), 0, "Of each step.", |s| s.learning_rate),
-        (
-            "gradient-norm",
-            "Gradient norm",
-            Axis::log("gradient norm (log scale)"),
-            1,
-            "Norm over all parameters before clipping.",
-            |s| s.gradient_norm,
-        ),
-        (
-            "training-speed",
-            "Speed",
-            Axis::linear("scans / s"),
-            2,
-            "Scans per second, waiting for data included.",
-            |s| s.scans_per_second,
-        ),
+        ("gradient-norm", "Gradient norm", norm, 1, "Norm over all parameters before clipping.", |s| s.gradient_norm),
+        ("training-speed", "Speed", speed, 2, "Scans per second, waiting for data included.", |s| s.scans_per_second),
         ("training-memory", "Memory", Axis::linear("memory (MiB)"), 5, "Memory of the process.", |s| s.memory_mib),
     ];
     for (name, title, axis, colour, caption, of) in quantities {

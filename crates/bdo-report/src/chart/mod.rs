@@ -1,10 +1,9 @@
-//! A chart as data: axes, series and reference lines. `draw` makes it a picture, `to_csv` a table of its points.
+//! A chart as data: axes, series and reference lines. [`grid`] makes pictures of charts, `to_csv` a table of its points.
 
-mod draw;
 mod frame;
 mod marks;
 
-pub use draw::grid;
+pub use frame::grid;
 
 use crate::escape;
 use crate::palette::Colour;

@@ -4,6 +4,7 @@ mod people;
 mod regions;
 mod scans;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use bdo_data::cohort::{Cohort, CohortError};
@@ -13,6 +14,7 @@ use bdo_data::quality::Quality;
 use crate::page::{Citation, Page};
 use crate::splits::split_figures;
 
+const LABELS_COMMAND: &str = "bdo ingest SOURCE OUT --participants FILE";
 /// Labels whose splits are shown, by the names that sources give them.
 const SPLIT_LABELS: [&str; 3] = ["age", "sex", "diagnosis"];
 
@@ -23,9 +25,10 @@ pub(crate) fn show(folder: &Path, page: &mut Page) -> Result<(), CohortError> {
     let made: Vec<String> =
         manifest.provenance.iter().map(|p| format!("{} {} {}", p.name, p.version, p.verb)).collect();
     verdict(cohort, page)?;
+    let scans = format!("{} scans of {} people", cohort.len(), manifest.subjects);
     page.section("The cohort").facts(&[
         ("Folder", cohort.folder().display().to_string()),
-        ("Scans", format!("{} scans of {} people", cohort.len(), manifest.subjects)),
+        ("Scans", scans.clone()),
         ("Regions", format!("{} ({})", cohort.regions().len(), manifest.atlas.name)),
         ("Made by", made.join(", ")),
         ("BLAKE3", cohort.content_blake3()?),
@@ -41,16 +44,8 @@ pub(crate) fn show(folder: &Path, page: &mut Page) -> Result<(), CohortError> {
     scans::show(cohort, &quality, page)?;
     divisions(cohort, page)?;
     regions::show(cohort, &quality, page)?;
-    page.say(
-        format!(
-            "The cohort holds {} scans of {} people in {} regions of {}.",
-            cohort.len(),
-            manifest.subjects,
-            cohort.regions().len(),
-            manifest.atlas.name
-        ),
-        &[],
-    );
+    let regions = format!("{} regions of {}", cohort.regions().len(), manifest.atlas.name);
+    page.say(format!("The cohort holds {scans} in {regions}."), &[]);
     page.say("Random splits give 60 % of the people to training, 20 % to validation and 20 % to testing, stratified by the label; families stay together.", &[]);
     page.say("Head motion is the mean framewise displacement, where scans come with it. The temporal signal-to-noise ratio is mean over standard deviation in time, median over regions; it is absent where the mean was removed.", &[Citation::Displacement]);
     Ok(())
@@ -63,7 +58,7 @@ fn verdict(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
         format!("{} usable scans of {} people in {} regions.", cohort.len(), manifest.subjects, cohort.regions().len());
     let table = cohort.extra("rejected.tsv")?.unwrap_or_default();
     let text = String::from_utf8_lossy(&table).into_owned();
-    let mut reasons: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for line in text.lines().skip(1) {
         *reasons.entry(line.split('\t').nth(1).unwrap_or("no reason given")).or_default() += 1;
     }
@@ -109,10 +104,7 @@ fn divisions(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
         let Ok(manifest) = division.random(target, &[0, 1, 2]) else { continue };
         figures.extend(split_figures(&manifest, people));
     }
-    page.figures(
-        &figures,
-        "No label named age, sex or diagnosis has enough people to be split.",
-        "bdo ingest SOURCE OUT --participants FILE",
-    );
+    let missing = "No label named age, sex or diagnosis has enough people to be split.";
+    page.figures(&figures, missing, LABELS_COMMAND);
     Ok(())
 }

@@ -57,10 +57,7 @@ pub(super) fn show(cohort: &Cohort, page: &mut Page) {
         page.paragraph(&format!("Not drawn, since they tell nothing more: {}.", untold.join(", ")));
     }
     if cohort.participants().columns().is_empty() {
-        page.missing(
-            "The cohort has no labels; a table of them is given at ingest:",
-            "bdo ingest SOURCE OUT --participants FILE",
-        );
+        page.missing("The cohort has no labels; a table of them is given at ingest:", super::LABELS_COMMAND);
     } else if !left_out.is_empty() {
         page.paragraph(&format!("Not drawn, since there are too many values or columns: {}.", left_out.join(", ")));
     }

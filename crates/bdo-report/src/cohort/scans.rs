@@ -12,6 +12,7 @@ use crate::network::Order;
 use crate::page::Page;
 use crate::palette::ColourScale;
 use crate::scale::{ends, number};
+use crate::source::distinct;
 use crate::table::Table;
 
 const ROWS: usize = 20;
@@ -61,15 +62,10 @@ pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page) -> Resul
 fn poor_scans(cohort: &Cohort) -> Table {
     let mut poor: Vec<_> = cohort.index().iter().filter(|e| e.invalid_regions > 0).collect();
     poor.sort_by_key(|e| std::cmp::Reverse(e.invalid_regions));
-    let caption = format!(
-        "Scans with missing or constant regions: {} of {}, the first {ROWS} are shown",
-        poor.len(),
-        cohort.len()
-    );
-    let mut table = Table::new(
-        caption,
-        ["scan", "frames", "repetition time (s)", "missing regions", "mean displacement (mm)", "source"],
-    );
+    let (some, all) = (poor.len(), cohort.len());
+    let caption = format!("Scans with missing or constant regions: {some} of {all}, the first {ROWS} are shown");
+    let headings = ["scan", "frames", "repetition time (s)", "missing regions", "mean displacement (mm)", "source"];
+    let mut table = Table::new(caption, headings);
     for e in poor.iter().take(ROWS) {
         table.row([
             e.id.to_string().into(),
@@ -91,10 +87,8 @@ fn rejected(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
         page.paragraph("No file was rejected.");
         return Ok(());
     }
-    let mut table = Table::new(
-        format!("Rejected files: {}, the first {ROWS} are shown", rows.len()),
-        ["file", "reason", "expected", "found"],
-    );
+    let caption = format!("Rejected files: {}, the first {ROWS} are shown", rows.len());
+    let mut table = Table::new(caption, ["file", "reason", "expected", "found"]);
     for row in rows.iter().take(ROWS) {
         table.row((0..4).map(|c| row.split('\t').nth(c).unwrap_or("").into()).collect::<Vec<_>>());
     }
@@ -113,13 +107,11 @@ fn chosen(cohort: &Cohort) -> Vec<(&'static str, usize)> {
         ("most motion", moved),
         ("most missing regions", torn),
     ];
-    let mut chosen: Vec<(&str, usize)> = vec![];
-    for (why, i) in picks.into_iter().filter_map(|(why, i)| Some((why, i?))) {
-        if !chosen.iter().any(|c| c.1 == i) {
-            chosen.push((why, i));
-        }
-    }
-    chosen
+    let scans = distinct(picks.iter().filter_map(|(_, i)| *i));
+    scans
+        .into_iter()
+        .filter_map(|i| picks.into_iter().find(|(_, pick)| *pick == Some(i)).map(|(why, _)| (why, i)))
+        .collect()
 }
 
 /// One row per region, one column per repetition time; each region in units of its own standard deviation.

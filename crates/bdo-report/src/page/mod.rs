@@ -94,6 +94,10 @@ impl Page {
         self
     }
 
+    pub(crate) fn table_if_any(&mut self, table: &Table) -> &mut Self {
+        if table.is_empty() { self } else { self.table(table) }
+    }
+
     /// Figures, or what is missing and the command that would make it.
     pub fn figures(&mut self, figures: &[Figure], missing: &str, command: &str) -> &mut Self {
         if figures.is_empty() {

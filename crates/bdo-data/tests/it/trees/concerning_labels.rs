@@ -3,25 +3,19 @@
 use std::fs;
 
 use bdo_data::cohort::{self, Cohort, Provenance};
-use bdo_data::ingest::{Format, IngestOptions};
+use bdo_data::ingest::IngestOptions;
 use bdo_data::participants::Participants;
 use serde_json::json;
 
 use super::make::{NAMES, table, write};
 use super::makers::every;
-use super::{ingest, refused};
-
-fn series() -> IngestOptions {
-    IngestOptions { format: Some(Format::Series), tr_seconds: Some(2.0), ..IngestOptions::default() }
-}
+use super::{ingest, refused, series, tables};
 
 #[test]
 fn a_corrected_participants_table_is_taken_on_a_second_run_and_history_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("s"), dir.path().join("c"));
-    for person in 1..4 {
-        write(&source.join(format!("sub-{person}.tsv")), table(&NAMES, "\t", person, &every()));
-    }
+    tables(&source, 1..4);
     let people = source.join("participants.tsv");
     write(&people, "participant_id\tage\tsite\nsub-1\t20\tA\nsub-2\t21\tA\nsub-3\t22\tA\n");
     ingest(&source, &out, &series());

@@ -3,16 +3,13 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use bdo_data::bids::Selection;
 use bdo_data::ingest::{Format, IngestOptions};
 use bdo_data::pattern::Pattern;
 
 use super::make::{Image, NAMES, atlas, dlabel, ptseries, table, value, voxel, write};
-use super::makers::{FRAMES, XcpD, connectome_project, every, fmriprep, kept};
-use super::{ingest, only, refused, run, sentence};
-
-fn series() -> IngestOptions {
-    IngestOptions { format: Some(Format::Series), tr_seconds: Some(2.0), ..IngestOptions::default() }
-}
+use super::makers::{FRAMES, XcpD, connectome_project, every, kept};
+use super::{ingest, of_fmriprep, only, refused, run, selecting, sentence, series};
 
 #[test]
 fn xcpd_trees_are_read_although_their_sampling_frequency_is_a_word() {
@@ -71,20 +68,14 @@ fn xcpd_images_leave_the_smoothed_version_aside() {
         report.notes
     );
     assert!(cohort.index()[0].source.contains("desc-denoised_bold"));
-    let smoothed = IngestOptions {
-        selection: bdo_data::bids::Selection { desc: Some("denoisedSmoothed".into()), ..Default::default() },
-        ..options
-    };
+    let smoothed = selecting(Selection { desc: Some("denoisedSmoothed".into()), ..Selection::default() }, options);
     let (cohort, _) = ingest(&source, &dir.path().join("d"), &smoothed);
     assert!(cohort.index()[0].source.contains("desc-denoisedSmoothed_bold"));
 }
 
 #[test]
 fn fmriprep_trees_are_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("f");
-    fmriprep(&source, 2);
-    let options = IngestOptions { atlas: Some(atlas(dir.path())), ..IngestOptions::default() };
+    let (dir, source, options) = of_fmriprep(2);
     let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);
     assert_eq!((cohort.len(), report.rejected.len(), cohort.index()[0].frames), (2, 0, FRAMES - 10));
     assert!(cohort.index()[0].source.contains("MNI152NLin6Asym"));
@@ -92,9 +83,7 @@ fn fmriprep_trees_are_read() {
 
 #[test]
 fn the_phase_of_a_complex_image_is_no_second_version_and_an_image_of_one_volume_is_no_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("f");
-    fmriprep(&source, 1);
+    let (dir, source, options) = of_fmriprep(1);
     let func = source.join("sub-01/func");
     for (part, person) in [("mag", 1), ("phase", 2)] {
         let scan = format!("sub-02_task-rest_part-{part}_space-MNI152NLin6Asym");
@@ -106,7 +95,6 @@ fn the_phase_of_a_complex_image_is_no_second_version_and_an_image_of_one_volume_
     for desc in ["preproc_bold", "brain_mask"] {
         Image { frames: 1, tr: 0.0, unit: 0 }.write(&func.join(format!("{single}_desc-{desc}.nii")), |_, _| 1.0);
     }
-    let options = IngestOptions { atlas: Some(atlas(dir.path())), ..IngestOptions::default() };
     let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);
     assert_eq!(cohort.len(), 2);
     assert!(cohort.index()[1].source.contains("part-mag"));
@@ -131,13 +119,10 @@ fn the_cleaned_series_of_a_connectome_folder_wins_over_the_alphabet() {
         "{:?}",
         report.notes
     );
-    let raw = IngestOptions {
-        selection: bdo_data::bids::Selection {
-            pattern: Some(Pattern::new("*_LR_Atlas.dtseries.nii")),
-            ..Default::default()
-        },
-        ..options
-    };
+    let raw = selecting(
+        Selection { pattern: Some(Pattern::new("*_LR_Atlas.dtseries.nii")), ..Selection::default() },
+        options,
+    );
     let (cohort, _) = ingest(&source, &dir.path().join("d"), &raw);
     assert_eq!(cohort.len(), 2);
     assert!((cohort.scan(0).unwrap().series[0] - value(0, 0, 0)).abs() < 1e-6);
@@ -182,13 +167,10 @@ fn files_that_were_not_fetched_are_named_with_the_command_that_fetches_them() {
 
 #[test]
 fn an_unfetched_mask_or_table_of_confounds_is_not_taken_as_absent() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("f");
-    fmriprep(&source, 2);
+    let (dir, source, options) = of_fmriprep(2);
     let mask = source.join("sub-02/func/sub-02_task-rest_space-MNI152NLin6Asym_desc-brain_mask.nii");
     fs::remove_file(&mask).unwrap();
     symlink("../../.git/annex/objects/x", &mask).unwrap();
-    let options = IngestOptions { atlas: Some(atlas(dir.path())), ..IngestOptions::default() };
     let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);
     assert_eq!(cohort.len(), 1);
     assert!(only(&report).contains("desc-brain_mask.nii: a link whose content was not fetched"), "{report:?}");

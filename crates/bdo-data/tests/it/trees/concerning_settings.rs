@@ -2,17 +2,14 @@
 
 use std::fs;
 
+use bdo_data::bids::Selection;
 use bdo_data::clean::Band;
 use bdo_data::cohort::CohortError;
-use bdo_data::ingest::{Format, IngestError, IngestOptions, Wishes};
+use bdo_data::ingest::{IngestError, IngestOptions, Wishes};
 
 use super::make::{NAMES, table, write};
 use super::makers::{every, fmriprep};
-use super::{ingest, refused, run, sentence};
-
-fn series() -> IngestOptions {
-    IngestOptions { format: Some(Format::Series), tr_seconds: Some(2.0), ..IngestOptions::default() }
-}
+use super::{ingest, refused, run, selecting, sentence, series, tables};
 
 #[test]
 fn where_everything_is_rejected_every_reason_is_kept_and_the_next_run_goes_on() {
@@ -36,15 +33,12 @@ fn where_everything_is_rejected_every_reason_is_kept_and_the_next_run_goes_on() 
 fn a_label_that_names_nobody_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("s"), dir.path().join("c"));
-    for person in 1..3 {
-        write(&source.join(format!("sub-{person}.tsv")), table(&NAMES, "\t", person, &every()));
-    }
-    let labels = |l: &[&str]| IngestOptions {
-        selection: bdo_data::bids::Selection {
-            participants: l.iter().map(|l| (*l).to_owned()).collect(),
-            ..Default::default()
-        },
-        ..series()
+    tables(&source, 1..3);
+    let labels = |l: &[&str]| {
+        selecting(
+            Selection { participants: l.iter().map(|l| (*l).to_owned()).collect(), ..Selection::default() },
+            series(),
+        )
     };
     let (cohort, report) = ingest(&source, &out, &labels(&["1", "07"]));
     assert_eq!(cohort.len(), 1);
@@ -74,13 +68,7 @@ fn settings_that_do_nothing_are_errors() {
         (IngestOptions { mask: path.clone(), ..series() }, "--mask"),
         (IngestOptions { atlas: path, ..series() }, "--atlas"),
         (IngestOptions { space: Some("T1w".into()), ..series() }, "--space"),
-        (
-            IngestOptions {
-                selection: bdo_data::bids::Selection { desc: Some("x".into()), ..Default::default() },
-                ..series()
-            },
-            "--desc",
-        ),
+        (selecting(Selection { desc: Some("x".into()), ..Selection::default() }, series()), "--desc"),
         (IngestOptions { assume_affine: true, ..series() }, "--assume-affine"),
     ] {
         let said = refused(&source, &out, &options);

@@ -2,12 +2,13 @@
 
 use std::fs;
 
+use bdo_data::bids::Selection;
 use bdo_data::confound::Preset;
 use bdo_data::ingest::{Format, IngestOptions, Wishes};
 
 use super::make::{Image, REGIONS, atlas, dlabel, dtseries, voxel, write};
 use super::makers::{confounds, every, fmriprep};
-use super::{ingest, only, refused};
+use super::{ingest, of_fmriprep, only, refused, selecting};
 
 fn images(folder: &std::path::Path) -> IngestOptions {
     IngestOptions {
@@ -130,12 +131,9 @@ fn a_scan_without_a_valid_region_is_not_stored() {
 
 #[test]
 fn a_run_without_its_brain_mask_is_not_taken_unmasked() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("f");
-    fmriprep(&source, 2);
+    let (dir, source, options) = of_fmriprep(2);
     let mask = source.join("sub-02/func/sub-02_task-rest_space-MNI152NLin6Asym_desc-brain_mask.nii");
     fs::remove_file(&mask).unwrap();
-    let options = IngestOptions { atlas: Some(atlas(dir.path())), ..IngestOptions::default() };
     let (cohort, report) = ingest(&source, &dir.path().join("c"), &options);
     assert_eq!(cohort.len(), 1);
     let said = only(&report);
@@ -149,10 +147,7 @@ fn a_run_without_its_brain_mask_is_not_taken_unmasked() {
     assert!(only(&report).contains("brain mask: header: expected 12 bytes"), "{report:?}");
     fs::remove_file(&mask).unwrap();
     // The same for a job that reads this person alone; a mask that is given is taken.
-    let alone = IngestOptions {
-        selection: bdo_data::bids::Selection { participants: vec!["02".into()], ..Default::default() },
-        ..options.clone()
-    };
+    let alone = selecting(Selection { participants: vec!["02".into()], ..Selection::default() }, options.clone());
     assert!(refused(&source, &dir.path().join("d"), &alone).contains("brain mask"));
     let given = source.join("sub-01/func/sub-01_task-rest_space-MNI152NLin6Asym_desc-brain_mask.nii");
     let (cohort, _) = ingest(&source, &dir.path().join("e"), &IngestOptions { mask: Some(given), ..options });

@@ -2,15 +2,12 @@
 
 use std::fs;
 
-use bdo_data::ingest::{Format, IngestOptions};
+use bdo_data::bids::Selection;
+use bdo_data::ingest::IngestOptions;
 
 use super::make::{NAMES, REGIONS, noise, table, value, write};
 use super::makers::{FRAMES, every, giga_connectome};
-use super::{ingest, only, refused};
-
-fn series() -> IngestOptions {
-    IngestOptions { format: Some(Format::Series), tr_seconds: Some(2.0), ..IngestOptions::default() }
-}
+use super::{ingest, only, refused, selecting, series};
 
 #[test]
 fn a_numeric_header_row_is_not_frame_0() {
@@ -103,13 +100,10 @@ fn athena_tables_of_adhd200_are_read_with_their_people() {
     assert_eq!(cohort.regions()[3].name, "cc200-4");
     let label = |column: &str| cohort.participants().get(1, column).map(str::to_owned);
     assert_eq!((label("sex").unwrap(), label("diagnosis").unwrap()), ("F".into(), "adhd".into()));
-    let filtered = IngestOptions {
-        selection: bdo_data::bids::Selection {
-            pattern: Some(bdo_data::pattern::Pattern::new("sfn*")),
-            ..Default::default()
-        },
-        ..options
-    };
+    let filtered = selecting(
+        Selection { pattern: Some(bdo_data::pattern::Pattern::new("sfn*")), ..Selection::default() },
+        options,
+    );
     let (cohort, _) = ingest(&source, &dir.path().join("f"), &filtered);
     assert_eq!(cohort.scan(1).unwrap().series[0], value(1, 0, 0));
 }
@@ -147,10 +141,7 @@ fn the_same_series_under_two_people_or_two_spellings_of_a_run_is_a_copy() {
     assert_eq!(report.rejected[1].found, "the series of sub-2 (sub-2.tsv)");
     // Also one by one, and through a link.
     std::os::unix::fs::symlink(source.join("sub-2.tsv"), source.join("sub-9.tsv")).unwrap();
-    let one = IngestOptions {
-        selection: bdo_data::bids::Selection { participants: vec!["9".into()], ..Default::default() },
-        ..series()
-    };
+    let one = selecting(Selection { participants: vec!["9".into()], ..Selection::default() }, series());
     let (cohort, report) = ingest(&source, &dir.path().join("c"), &one);
     assert_eq!(cohort.len(), 2);
     assert!(only(&report).contains("copy of another scan"), "{report:?}");

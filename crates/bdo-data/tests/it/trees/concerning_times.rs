@@ -5,8 +5,8 @@ use bdo_data::ingest::{Format, IngestOptions};
 use std::path::Path;
 
 use super::make::{Image, NAMES, atlas, dlabel, table, voxel, write};
-use super::makers::{CENSORED, XcpD, every, fmriprep, kept};
-use super::{ingest, only, refused};
+use super::makers::{CENSORED, XcpD, every, kept};
+use super::{ingest, of_fmriprep, only, refused, tables};
 
 #[test]
 fn censored_xcpd_files_of_every_kind_have_true_times() {
@@ -90,12 +90,9 @@ fn a_sidecar_in_milliseconds_is_refused_with_the_way_out() {
 
 #[test]
 fn a_conflict_of_repetition_times_can_be_decided() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("f");
-    fmriprep(&source, 1);
+    let (dir, source, options) = of_fmriprep(1);
     let bold = source.join("sub-01/func/sub-01_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii");
     Image { tr: 1.5, ..Image::of(40) }.write(&bold, |v, t| voxel(0, v, t));
-    let options = IngestOptions { atlas: Some(atlas(dir.path())), ..IngestOptions::default() };
     let said = refused(&source, &dir.path().join("c"), &options);
     assert!(said.contains("expected 2 s as in the sidecar, found 1.5 s in the header (--tr decides)"), "{said}");
     let decided = IngestOptions { tr_seconds: Some(1.5), ..options };
@@ -128,9 +125,7 @@ fn another_repetition_time_is_not_ignored_on_a_second_run() {
 fn a_sidecar_that_is_no_json_is_not_taken_as_absent() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("s");
-    for person in 1..5 {
-        write(&source.join(format!("sub-{person}.tsv")), table(&NAMES, "\t", person, &every()));
-    }
+    tables(&source, 1..5);
     write(&source.join("sub-1.json"), "{\"RepetitionTime\": 2.0,");
     write(&source.join("sub-2.json"), "\u{feff}{\"RepetitionTime\": \"2.0\", \"x\": NaN}");
     write(&source.join("sub-3.json"), "{\"SamplingFrequency\": 0.5}");

@@ -13,10 +13,11 @@ mod concerning_times;
 mod make;
 mod makers;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use bdo_data::bids::Selection;
 use bdo_data::cohort::{Cohort, Observer, Rejection};
-use bdo_data::ingest::{self, IngestError, IngestOptions, IngestReport};
+use bdo_data::ingest::{self, Format, IngestError, IngestOptions, IngestReport};
 
 struct Silent;
 
@@ -25,6 +26,34 @@ impl Observer for Silent {
     fn stop_requested(&self) -> bool {
         false
     }
+}
+
+/// Tables with a frame every two seconds.
+fn series() -> IngestOptions {
+    IngestOptions { format: Some(Format::Series), tr_seconds: Some(2.0), ..IngestOptions::default() }
+}
+
+/// A table of all frames for each of these people.
+fn tables(source: &Path, people: std::ops::Range<usize>) {
+    for person in people {
+        make::write(
+            &source.join(format!("sub-{person}.tsv")),
+            make::table(&make::NAMES, "\t", person, &makers::every()),
+        );
+    }
+}
+
+/// A tree of fMRIPrep, and what it is read with.
+fn of_fmriprep(people: usize) -> (tempfile::TempDir, PathBuf, IngestOptions) {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("f");
+    makers::fmriprep(&source, people);
+    let options = IngestOptions { atlas: Some(make::atlas(dir.path())), ..IngestOptions::default() };
+    (dir, source, options)
+}
+
+fn selecting(selection: Selection, options: IngestOptions) -> IngestOptions {
+    IngestOptions { selection, ..options }
 }
 
 /// Plans and ingests as the program does.
