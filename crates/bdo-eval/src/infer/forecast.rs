@@ -26,7 +26,6 @@ pub struct HorizonScore {
     pub frames_ahead: usize,
     pub seconds_ahead: f64,
     pub model: IntervalScore,
-    /// Mean squared error of the simple forecasts.
     pub others: [f64; 5],
 }
 
