@@ -14,7 +14,6 @@ use crate::metric::Metrics;
 use crate::reference::closed_form;
 use bdo_data::target::Target;
 
-/// How well features predict one nuisance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditRow {
     /// What the features are called.

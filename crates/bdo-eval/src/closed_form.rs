@@ -143,7 +143,6 @@ pub struct Choice {
     pub penalty: f64,
     /// Its score on left-out people: mean squared error or mean log loss.
     pub loss: f64,
-    /// Each penalty tried with its score.
     pub tried: Vec<(f64, f64)>,
 }
 

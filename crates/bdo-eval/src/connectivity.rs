@@ -10,10 +10,8 @@ use crate::product::dot;
 /// Correlations are kept this far from one before their inverse hyperbolic tangent, which is infinite there.
 const MOST_CORRELATION: f64 = 1.0 - 1e-7;
 
-/// How a correlation enters a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// As it is.
     Correlation,
     /// Fisher's z, the inverse hyperbolic tangent: errors of equal size everywhere.
     FisherZ,

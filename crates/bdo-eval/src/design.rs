@@ -60,7 +60,6 @@ impl Coordinates {
         self.eigenvalues.len()
     }
 
-    /// The coordinates of training row `i`.
     pub fn row(&self, i: usize) -> &[f64] {
         &self.scores[i * self.rank()..][..self.rank()]
     }

@@ -9,7 +9,6 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 
 impl FeatureTable {
-    /// Embeds every scan of a cohort.
     pub fn embed(
         frozen: &FrozenModel,
         cohort: &Cohort,

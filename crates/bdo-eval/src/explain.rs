@@ -20,7 +20,6 @@ use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// How much is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExplainSettings {
     /// The class whose logit is explained, where there are more than two.
@@ -44,7 +43,6 @@ pub struct Explanation {
     pub class: Option<String>,
     /// `exact` or `integrated gradients`.
     pub method: String,
-    /// What the head reads.
     pub pooling: Pooling,
     pub scans: usize,
     /// One for each region, in the order of the model.

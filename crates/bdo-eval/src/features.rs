@@ -79,7 +79,6 @@ pub struct TableOrigin {
     pub readout_blake3: Option<String>,
     /// Hash of all the cohort holds.
     pub cohort_blake3: String,
-    /// How frames became one vector.
     pub pooling: Pooling,
     /// Which part of the scans is in the table, where it is not all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,6 @@ use bdo_data::random::{shuffle, stream};
 use bdo_train::schedule::half_cosine;
 use serde::{Deserialize, Serialize};
 
-/// One point of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbePoint {
@@ -37,10 +36,8 @@ impl ProbePoint {
     }
 }
 
-/// What outputs are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Squared error of one output.
     SquaredError,
     /// Binary cross-entropy of the logistic function of one output.
     CrossEntropy,
@@ -49,7 +46,6 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Outputs it needs.
     pub fn outputs(self) -> usize {
         match self {
             Self::SquaredError | Self::CrossEntropy => 1,
@@ -93,13 +89,10 @@ impl Loss {
 /// Scans with labels, in the units of the loss.
 #[derive(Debug)]
 pub struct Examples<'a, I: ?Sized> {
-    /// What the head reads.
     pub inputs: Vec<&'a I>,
-    /// What it should say.
     pub labels: Vec<f64>,
 }
 
-/// How long, how, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitPlan {
     pub point: ProbePoint,

@@ -39,7 +39,6 @@ pub enum HeadKind {
 }
 
 impl HeadKind {
-    /// The file of its numbers.
     fn numbers_file(self) -> &'static str {
         if self == Self::Ridge { CLOSED_FORM_FILE } else { HEAD_NUMBERS_FILE }
     }
@@ -76,7 +75,6 @@ pub struct Member {
     /// Weights, bias, and the query of attention.
     #[serde(skip)]
     pub parameters: Vec<f32>,
-    /// The whole of a head fitted in closed form.
     #[serde(skip)]
     pub closed_form: Option<FittedProbe>,
 }
@@ -119,7 +117,6 @@ impl FittedHead {
         }
     }
 
-    /// Puts members together.
     pub fn with(self, members: Vec<Member>) -> Self {
         let transform = members.first().map(|m| &m.transform);
         let transformed = [transform.is_some_and(|t| t.centre.is_some()), transform.is_some_and(|t| t.scale.is_some())];

@@ -48,7 +48,6 @@ pub struct IntervalTally {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IntervalScore {
     pub count: u64,
-    /// Mean squared error of the means.
     pub mse: f64,
     /// Share of truths inside the bands of 50, 80 and 95 %.
     pub coverage: [f64; 3],

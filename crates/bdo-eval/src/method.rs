@@ -70,7 +70,6 @@ pub struct Outcome {
     /// One entry a test person; of several scans the mean.
     pub predictions: Vec<Prediction>,
     pub parameters: usize,
-    /// BLAKE3 of what was fitted on.
     pub fitted_on_blake3: String,
     /// Choices that were made on the way (the penalty, the epoch).
     pub chosen: BTreeMap<String, f64>,

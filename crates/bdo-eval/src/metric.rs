@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Bins of confidence in the calibration error.
 const CALIBRATION_BINS: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -48,7 +48,6 @@ pub struct SeedOutcome {
     pub people: [usize; 3],
     /// The chosen configuration and epoch.
     pub chosen: serde_json::Value,
-    /// Scores that chose it.
     pub validation: Metrics,
     /// Scores of the test people, computed once.
     pub test: Metrics,
@@ -107,7 +106,6 @@ pub struct HeadResult {
     pub cohort_blake3: String,
     /// Hashes of the models, one a seed.
     pub model_blake3: Vec<String>,
-    /// One entry a seed.
     pub seeds: Vec<SeedOutcome>,
     /// Mean and population spread of the test scores over seeds.
     pub summary: Vec<Summary>,

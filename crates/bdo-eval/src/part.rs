@@ -19,14 +19,10 @@ pub struct Part<'a, I: ?Sized> {
     pub scans: Vec<Vec<&'a I>>,
 }
 
-/// The three parts of a split.
 #[derive(Debug)]
 pub struct Parts<'a, I: ?Sized> {
-    /// Fitted on.
     pub train: Part<'a, I>,
-    /// Chosen by.
     pub validation: Part<'a, I>,
-    /// Tested once.
     pub test: Part<'a, I>,
 }
 

@@ -312,12 +312,10 @@ fn bounds(conformal: &Conformal, task: &TargetKind, mean: &[f64]) -> String {
     }
 }
 
-/// How well a head does on labelled people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeopleScore {
     /// People with a scan and a label.
     pub people: usize,
-    /// Each member by itself.
     pub members: Vec<Metrics>,
     pub summary: Vec<Summary>,
     /// The mean of the members' predictions.

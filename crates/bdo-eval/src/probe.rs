@@ -35,7 +35,6 @@ pub struct ProbeSettings {
     pub head: HeadKind,
     /// Whether features are z-scored by the training scans; the protocol takes them raw.
     pub standardise: bool,
-    /// Seeds of splits and heads.
     pub seeds: Vec<u64>,
     pub epochs: usize,
     pub grid: Vec<ProbePoint>,

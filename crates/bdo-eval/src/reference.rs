@@ -91,7 +91,6 @@ pub struct NoBrain {
     nuisance: Arc<Nuisance>,
 }
 
-/// What such a method may know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoBrainKind {
     /// Mean framewise displacement.

@@ -16,7 +16,6 @@ pub struct Reliability {
     pub icc_upper_quartile: f64,
     /// Share of people whose second scan is nearest (by correlation) to their own first among all first scans.
     pub identified: f64,
-    /// What guessing would give.
     pub chance: f64,
     /// Mean correlation of a person's two features.
     pub same_person: f64,

@@ -5,7 +5,6 @@ use crate::design::Coordinates;
 /// A fit in the coordinates of a design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearFit {
-    /// One weight a coordinate.
     pub weights: Vec<f64>,
     /// What is predicted at the training mean of all features.
     pub intercept: f64,

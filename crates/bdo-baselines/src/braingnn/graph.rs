@@ -22,7 +22,6 @@ impl Graphs {
         Self { samples, nodes, weights: edges.to_vec(), regions: (0..samples).flat_map(|_| 0..nodes).collect() }
     }
 
-    /// Region of each node, by sample.
     pub(super) fn regions(&self) -> &[usize] {
         &self.regions
     }

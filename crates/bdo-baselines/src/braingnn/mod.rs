@@ -71,11 +71,9 @@ pub struct BrainGnn {
     pub pool2: TopK,
     /// 128 -> 32.
     pub linear1: Linear,
-    /// After the first layer.
     pub norm1: BatchNorm,
     /// 32 -> 512.
     pub linear2: Linear,
-    /// After the second layer.
     pub norm2: BatchNorm,
     /// 512 -> outputs.
     pub linear3: Linear,

@@ -10,7 +10,6 @@ pub struct TopK {
     pub weight: Param<Tensor<1>>,
 }
 
-/// What pooling leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Pooled {
     /// [B, k, 32] kept nodes, best first, each multiplied by its score.

@@ -63,7 +63,6 @@ impl Default for SummarySettings {
     }
 }
 
-/// A score over repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     pub metric: String,
@@ -117,7 +116,6 @@ pub struct Row {
     pub flags: Vec<String>,
 }
 
-/// Difference from a named row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Against {
     pub row: String,
@@ -147,7 +145,6 @@ impl Row {
     }
 }
 
-/// All rows, with what made them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub settings: SummarySettings,
@@ -158,7 +155,6 @@ pub struct Summary {
     pub footnotes: Vec<Footnote>,
 }
 
-/// A sentence about some methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footnote {
     pub methods: Vec<String>,

@@ -38,7 +38,6 @@ pub struct TuneSettings {
     pub target: String,
     /// How frames are pooled: their mean (linear) or by attention.
     pub head: HeadKind,
-    /// Seeds of splits, heads and orders.
     pub seeds: Vec<u64>,
     pub epochs: usize,
     /// Most time of each, in which as many epochs are run as fit; 0 for no limit.

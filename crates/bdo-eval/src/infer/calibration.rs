@@ -58,7 +58,6 @@ pub struct Calibration {
 /// One prediction with what its spread may depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residual {
-    /// Where in the visit.
     pub row: usize,
     /// Prediction minus truth.
     pub error: f64,

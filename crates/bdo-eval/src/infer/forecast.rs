@@ -27,7 +27,6 @@ pub struct HorizonScore {
     pub frames_ahead: usize,
     pub seconds_ahead: f64,
     pub model: IntervalScore,
-    /// Mean squared error of the simple forecasts.
     pub others: [f64; 5],
     /// The model's errors less those of each simple forecast, as shares of the variance of each scan's visible frames.
     pub against: [Option<PairedErrors>; 5],

@@ -12,7 +12,6 @@ use bdo_model::weights::PreprocessorConfig;
 use bdo_train::evaluate::Predictor;
 use serde::Serialize;
 
-/// What is asked of whom.
 #[derive(Debug)]
 pub struct Question<'a> {
     pub engine: &'a Engine<'a>,
@@ -89,7 +88,6 @@ impl Question<'_> {
         residuals(self.engine, masked, region_variance, self.correlation, *uncertainty, &[self.seed, number])
     }
 
-    /// Adds one of them.
     pub(super) fn add(&self, found: &Residual, tally: &mut IntervalTally) {
         tally.add(found.error, self.calibration.variance_of(found).sqrt(), 0.0);
     }

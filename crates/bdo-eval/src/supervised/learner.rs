@@ -35,14 +35,10 @@ pub struct Example<H> {
     pub person: usize,
 }
 
-/// Who trains, who selects, who is tested.
 #[derive(Clone, Debug)]
 pub struct Parts<H> {
-    /// Learned from.
     pub train: Vec<Example<H>>,
-    /// Chooses the epoch.
     pub validation: Vec<Example<H>>,
-    /// Predicted once, with the chosen epoch.
     pub test: Vec<Example<H>>,
 }
 
@@ -76,14 +72,12 @@ impl<H> Parts<H> {
     }
 }
 
-/// What to train on what.
 #[derive(Clone, Debug)]
 pub struct Request<'a, N: Network, S: Scans> {
     pub config: &'a N::Config,
     pub recipe: &'a Recipe,
     pub loss: Loss,
     pub scans: &'a S,
-    /// Who trains, selects and is tested.
     pub parts: &'a Parts<S::Handle>,
     /// Seed of weights, order, mixing and dropout.
     pub seed: u64,

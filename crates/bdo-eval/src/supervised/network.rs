@@ -40,11 +40,9 @@ impl Mix {
     }
 }
 
-/// Where the inputs of scans come from.
 pub trait Scans: Sync {
     /// How a scan is named.
     type Handle: Clone + Send + Sync;
-    /// What a network sees of it.
     type Input: Input;
 
     /// The whole scan, the same in training, validation and test.
@@ -106,7 +104,6 @@ impl From<Tensor<2>> for Pass {
 pub trait Network: Module + Sync {
     /// What decides its shape and where it starts.
     type Config: Clone + std::fmt::Debug + Send + Sync;
-    /// What it sees of a scan.
     type Input: Input;
 
     /// Scans whose activations are held at once: gradients are summed over such pieces of a batch. A network with statistics

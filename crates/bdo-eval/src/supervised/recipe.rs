@@ -55,7 +55,6 @@ impl Rate {
     }
 }
 
-/// Step length over a training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
