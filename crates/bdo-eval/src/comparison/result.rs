@@ -76,6 +76,17 @@ pub enum ResultError {
     File(#[from] FileError),
 }
 
+impl ResultError {
+    /// What happened, where the reader knows the row and the label.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Method { source, .. } => source.to_string(),
+            Self::Empty { .. } => "expected predictions of test people, found none".to_owned(),
+            Self::File(error) => error.to_string(),
+        }
+    }
+}
+
 /// Scores of predictions; `spread` is that of the training labels. None where there are no predictions.
 pub(super) fn score(predictions: &[(f64, &[f64])], classes: usize, spread: f64) -> Option<Metrics> {
     if classes == 0 {

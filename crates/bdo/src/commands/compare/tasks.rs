@@ -170,7 +170,7 @@ impl Work<'_> {
                         if !self.progress.stop_requested() =>
                     {
                         self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-                        return Ok(Some(Err(error.to_string())));
+                        return Ok(Some(Err(error.reason())));
                     }
                     Err(error) => return Err(error.into()),
                 },
