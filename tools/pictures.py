@@ -2,8 +2,8 @@
 
     python3 tools/pictures.py target/release/bdo [MINUTES]
 
-Simulates a cohort, pre-trains the default preset for MINUTES (3), compares it on a label, and takes the figures of the pages
-through a headless chromium into docs/pictures. Needs nothing but Python's own library and chromium.
+Simulates a cohort, pre-trains the default preset for MINUTES (1), compares it on a label, and takes the figures of the pages
+through a headless chromium into docs/pictures; two minutes on two cores. Needs nothing but Python's own library and chromium.
 """
 
 import html
@@ -42,7 +42,7 @@ def take(drawing: str, out: pathlib.Path, folder: pathlib.Path) -> None:
 
 
 def main() -> None:
-    bdo, minutes = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else "3"
+    bdo, minutes = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else "1"
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
 
@@ -53,7 +53,7 @@ def main() -> None:
         run("simulate people --subjects 240 --regions 100 --frames 200 --missing-labels 0 --seed 7")
         run(f"pretrain --data people --out run --max-minutes {minutes}")
         run("report run --data people --scans 1 --out run.html")
-        run("compare --data people --targets diagnosis --methods bdo-mean,fc-tangent --pretrain-minutes 0.5 --out comparison --no-audit")
+        run("compare --data people --targets diagnosis --methods bdo-mean,fc-tangent --pretrain-minutes 0.1 --out comparison --no-audit")
         pages = [
             (folder / "run.html", "reconstruction", "reconstruction"),
             (folder / "comparison" / "report.html", "forest-diagnosis-random", "comparison"),

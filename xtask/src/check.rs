@@ -27,7 +27,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// Both kinds of MPI, for the tests that train in several processes; those say what they skipped.
-fn launchers() {
+pub(crate) fn launchers() {
     let has = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     if !(has("mpirun.openmpi") && has("mpirun.mpich")) {
         println!("== mpi: installing openmpi-bin and mpich");

@@ -250,7 +250,7 @@ def test_a_model_is_copied_and_pickled(model, one):
 
 def test_scans_unlike_those_known_are_warned_about(model, one):
     series, tr, names = one
-    with pytest.warns(bdo.UnfamiliarWarning, match="1 scans lie outside what the model knows"):
+    with pytest.warns(bdo.UnfamiliarWarning, match="outside what the model knows.*: 1 scans"):
         model.embed(series, tr=60.0, regions=names)
     with pytest.raises(bdo.DataError, match="expected scans like those the model knows, found 1 outside"):
         model.embed(series, tr=60.0, regions=names, strict=True)

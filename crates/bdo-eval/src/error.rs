@@ -56,6 +56,16 @@ pub enum EvalError {
     InterruptedAt { step: u64 },
 }
 
+impl EvalError {
+    /// What happened, where the reader knows the row and the label.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Task { source, .. } => source.reason(),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl From<ModelError> for EvalError {
     fn from(error: ModelError) -> Self {
         match error {

@@ -7,6 +7,7 @@ use bdo_model::familiarity::FAMILIARITY_FILE;
 use bdo_model::readout::{READOUT_FILE, READOUT_NUMBERS_FILE};
 use bdo_model::weights::{CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, TRAINING_FILE, WEIGHTS_FILE};
 use bdo_train::ranks::Ranks;
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -111,17 +112,26 @@ fn foreign(entry: fs::DirEntry) -> bool {
     name != "lock" && !name.to_string_lossy().starts_with('.')
 }
 
-/// Names of the keys that differ, with both values.
+/// The keys that differ, those inside tables too, with both values.
 fn differences(found: &serde_json::Value, asked: &serde_json::Value) -> String {
-    let empty = serde_json::Map::new();
-    let (here, there) = (found.as_object().unwrap_or(&empty), asked.as_object().unwrap_or(&empty));
-    let mut keys: Vec<&String> = here.keys().chain(there.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    let text = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
-    let differ = keys.into_iter().filter(|key| here.get(*key) != there.get(*key));
-    differ
-        .map(|key| format!("{key}: made with {}, asked for {}", text(here.get(key)), text(there.get(key))))
-        .collect::<Vec<_>>()
-        .join("; ")
+    let mut differ = vec![];
+    differing("", Some(found), Some(asked), &mut differ);
+    differ.join("; ")
+}
+
+fn differing(name: &str, found: Option<&serde_json::Value>, asked: Option<&serde_json::Value>, out: &mut Vec<String>) {
+    match (found, asked) {
+        _ if found == asked => {}
+        (Some(serde_json::Value::Object(here)), Some(serde_json::Value::Object(there))) => {
+            let keys: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+            for key in keys {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                differing(&name, here.get(key), there.get(key), out);
+            }
+        }
+        _ => {
+            let text = |value: Option<&serde_json::Value>| value.map_or("nothing".to_owned(), ToString::to_string);
+            out.push(format!("{name}: made with {}, asked for {}", text(found), text(asked)));
+        }
+    }
 }

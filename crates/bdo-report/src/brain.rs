@@ -109,7 +109,7 @@ pub(crate) fn glass_brain(regions: &[Region], found: &RegionValues, scale: Colou
     let bottom = TOP + tallest - 4.0;
     svg::axis(&mut out, r#"stroke-width="2""#, &format!("M{:.1} {bottom:.1}h{:.1}", x - 200.0, 50.0 * PIXELS));
     svg::soft_text(&mut out, (x - 200.0, bottom - 6.0), r#"font-size="12""#, "50 mm");
-    colour_bar(&mut out, scale, unit, (x, TOP, 150.0));
+    let width = x + colour_bar(&mut out, scale, unit, (x, TOP, 150.0)) + 6.0;
     let mut csv = "region,network,hemisphere,x_mm,y_mm,z_mm,value\n".to_owned();
     for (i, [mm_x, mm_y, mm_z]) in placed {
         let text = |t: &Option<String>| escape::csv(t.as_deref().unwrap_or(""));
@@ -117,7 +117,7 @@ pub(crate) fn glass_brain(regions: &[Region], found: &RegionValues, scale: Colou
             (escape::csv(&regions[i].name), text(&regions[i].network), text(&regions[i].hemisphere));
         let _ = writeln!(csv, "{name},{network},{side},{mm_x},{mm_y},{mm_z},{}", values[i]);
     }
-    let svg = svg::wrap(&out, x + 70.0, TOP + tallest + 10.0, &found.title);
+    let svg = svg::wrap(&out, width, TOP + tallest + 10.0, &found.title);
     let RegionValues { name, title, caption, .. } = found.clone();
     Some(Figure { name, title, caption, svg, csv, wide: true })
 }

@@ -8,7 +8,7 @@ use bdo_eval::method::Prediction;
 use crate::page::Page;
 use crate::predictions::{Predicted, prediction_figures};
 use crate::source::{self, facts_table, json, lines, text};
-use crate::table::Cell;
+use crate::table::{Cell, Table};
 
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let result = json(&folder.join("result.json")).unwrap_or_default();
@@ -29,8 +29,15 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         let command = "bdo probe --model DIR --data COHORT --target NAME --out DIR";
         page.missing("result.json is missing or cannot be read.", command);
     }
-    let is_score = |name: &str, cell: &Cell| !matches!(cell, Cell::Text(_)) && !name.starts_with("settings");
+    let is_score = |name: &str, cell: &Cell| {
+        !matches!(cell, Cell::Text(_)) && !["settings", "summary"].iter().any(|key| name.starts_with(key))
+    };
     page.table_if_any(&facts_table("Numbers of the result", &result, is_score));
+    let mut summary = Table::new("Scores on test people", ["score", "mean", "spread over splits"].map(str::to_owned));
+    for (name, score) in named_scores(&result["summary"]) {
+        summary.row(vec![name.into(), score["mean"].as_f64().into(), score["spread"].as_f64().into()]);
+    }
+    page.table_if_any(&summary);
     let table = text(&folder.join("predictions.tsv"));
     let said = table.and_then(|t| predictions(&t, &source::name(folder)));
     let figures = said.map(|said| prediction_figures(&target, &[said])).unwrap_or_default();
@@ -39,13 +46,17 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     page.say("A head was fitted on training people, its settings chosen on validation people, and test people were scored once.", &[]);
 }
 
+/// Scores by name: a list of named ones, or of a baseline one entry for each.
+fn named_scores(summary: &serde_json::Value) -> Vec<(&str, &serde_json::Value)> {
+    let listed = summary.as_array().into_iter().flatten().filter_map(|row| Some((row["name"].as_str()?, row)));
+    listed.chain(summary.as_object().into_iter().flatten().map(|(name, row)| (name.as_str(), row))).collect()
+}
+
 /// The score on people the head has not seen.
 fn verdict(page: &mut Page, target: &str, result: &serde_json::Value) {
-    // A list of named scores, or of a baseline one entry for each score.
-    let summary = &result["summary"];
-    let named = |name: &str| summary.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == name));
+    let scores = named_scores(&result["summary"]);
     let find = |name: &str| {
-        let row = named(name).or_else(|| summary.get(name))?;
+        let (_, row) = scores.iter().find(|(named, _)| *named == name)?;
         let spread = row["spread"].as_f64().map_or_else(String::new, |s| format!(" \u{b1} {s:.3}"));
         Some((row["mean"].as_f64()?, spread))
     };
@@ -116,6 +127,22 @@ fn predictions(text: &str, method: &str) -> Option<Predicted> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_score_stands_in_a_table() {
+        for summary in [
+            serde_json::json!([{"name": "rho", "mean": 0.5, "spread": 0.125}]),
+            serde_json::json!({"rho": {"mean": 0.5, "spread": 0.125}}),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("result.json"), serde_json::json!({"summary": summary}).to_string())
+                .unwrap();
+            let mut page = Page::new("t", "c");
+            show(folder.path(), &mut page);
+            let html = page.finish("1");
+            assert!(html.contains("Scores on test people") && html.contains(">0.125<"), "{summary}");
+        }
+    }
 
     #[test]
     fn tables_of_numbers_and_of_probabilities_are_read() {

@@ -25,16 +25,18 @@ pub(crate) struct HeatMap<'a> {
     pub(crate) unit: &'static str,
 }
 
+/// Width of a digit of a colour bar, in the widest of the usual fonts.
+const DIGIT: f64 = 7.4;
 /// Room for the names of groups at the left of a map.
 pub(crate) const NAMES: f64 = 120.0;
 
 impl HeatMap<'_> {
-    /// Draws the map with its upper left corner at a place; names of groups to the left if `named`.
-    pub(crate) fn draw(&self, out: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), named: bool) {
+    /// Draws the map with its upper left corner at a place; names of groups to the left if `named`. Gives its right end.
+    pub(crate) fn draw(&self, out: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), named: bool) -> f64 {
         let rows = self.values.len().checked_div(self.columns).unwrap_or(0);
         svg::text(out, (x, y - 7.0), r#"font-weight="bold""#, &self.title);
         if rows == 0 {
-            return;
+            return x + width;
         }
         let _ = write!(
             out,
@@ -65,9 +67,11 @@ impl HeatMap<'_> {
             let below = (x + width / 2.0, y + height + 29.0);
             svg::text(out, below, r#"font-size="12" text-anchor="middle""#, label);
         }
-        if !self.unit.is_empty() {
-            colour_bar(out, self.scale, self.unit, (x + width + 10.0, y, height.min(160.0)));
+        if self.unit.is_empty() {
+            return x + width;
         }
+        let bar = x + width + 10.0;
+        bar + colour_bar(out, self.scale, self.unit, (bar, y, height.min(160.0)))
     }
 
     fn data_uri(&self) -> String {
@@ -79,10 +83,9 @@ impl HeatMap<'_> {
     pub(crate) fn figure(&self, name: String, title: String, caption: String, size: (f64, f64)) -> Figure {
         let named = !self.groups.is_empty();
         let left = if named { NAMES + 8.0 } else { 16.0 };
-        let right = if self.unit.is_empty() { 16.0 } else { 70.0 };
         let mut inside = String::new();
-        self.draw(&mut inside, (left, 26.0), size, named);
-        let svg = svg::wrap(&inside, left + size.0 + right, size.1 + 26.0 + 38.0, &self.title);
+        let end = self.draw(&mut inside, (left, 26.0), size, named);
+        let svg = svg::wrap(&inside, end + 16.0, size.1 + 26.0 + 38.0, &self.title);
         Figure { name, title, caption, svg, csv: self.to_csv(), wide: size.0 > size.1 }
     }
 
@@ -93,8 +96,8 @@ impl HeatMap<'_> {
     }
 }
 
-/// A colour bar with its ends, at (x, y) and this tall.
-pub(crate) fn colour_bar(out: &mut String, scale: ColourScale, unit: &str, (x, y, tall): (f64, f64, f64)) {
+/// A colour bar with its ends, at (x, y) and this tall; gives its width.
+pub(crate) fn colour_bar(out: &mut String, scale: ColourScale, unit: &str, (x, y, tall): (f64, f64, f64)) -> f64 {
     const STEPS: usize = 32;
     let (low, high) = scale.ends();
     let step = tall / STEPS as f64;
@@ -106,11 +109,17 @@ pub(crate) fn colour_bar(out: &mut String, scale: ColourScale, unit: &str, (x, y
     }
     let small = r#"font-size="11.5""#;
     let zero = (low < 0.0 && high > 0.0).then(|| (0.0, y + tall * high / (high - low) + 4.0));
+    let mut longest = 0;
     for (value, y) in [(high, y + 9.0), (low, y + tall)].into_iter().chain(zero) {
-        svg::text(out, (x + 15.0, y), small, &number(value));
+        let text = number(value);
+        svg::text(out, (x + 15.0, y), small, &text);
+        longest = longest.max(text.len());
     }
+    // Turned, the unit stands on its baseline: its letters reach 10 pixels to the left, beside the longest number.
+    let baseline = 15.0 + DIGIT * longest as f64 + 13.0;
     let centred = format!(r#"{small} text-anchor="middle""#);
-    svg::turned_text(out, (x + 54.0, y + tall / 2.0), -90.0, &centred, unit);
+    svg::turned_text(out, (x + baseline, y + tall / 2.0), -90.0, &centred, unit);
+    baseline + 6.0
 }
 
 /// Levels of colour of a picture. Level 0 of the palette is missing, the others run along the scale; one byte per pixel is
@@ -142,6 +151,19 @@ fn png(values: &[f32], columns: usize, scale: ColourScale) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_unit_of_a_colour_bar_stands_beside_its_longest_number() {
+        let unit_at = |scale| {
+            let mut out = String::new();
+            let width = colour_bar(&mut out, scale, "ranges / s", (0.0, 0.0, 150.0));
+            let place = out.split("translate(").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+            place.filter(|at| *at < width).expect("the unit is drawn within the width")
+        };
+        // Six characters of about seven pixels from 15 on; turned letters reach ten pixels to the left.
+        assert!(unit_at(ColourScale::Between(0.0174, 0.0389)) > 15.0 + 6.0 * 7.0 + 10.0);
+        assert!(unit_at(ColourScale::Between(0.0, 1.0)) < 45.0);
+    }
 
     #[test]
     fn the_picture_has_the_size_of_the_matrix() {

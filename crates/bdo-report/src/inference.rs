@@ -57,6 +57,12 @@ fn others(scores: &Value) -> Vec<String> {
     rows(scores).first().map(|row| names(&row["others"], |pair| pair[0].as_str())).unwrap_or_default()
 }
 
+/// What a check found with every second frame.
+fn half_rate(scores: &Value) -> Option<&Value> {
+    let second = |timing: &&Value| timing["change"]["kind"] == "subsample" && timing["change"]["amount"] == 2;
+    scores["timings"].as_array()?.iter().find(second)
+}
+
 fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
     let mut said = vec![];
     let hardest = rows(scores).last();
@@ -81,9 +87,17 @@ fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
             Some((error, name)) => format!("Not better than {name} {place}: error {own} against {}.", number(error)),
             None => format!("Error {own} {place}."),
         }
+    } else if let Some(timing) = half_rate(scores) {
+        let [similarity, found] = ["similarity", "identified"].map(|key| timing[key].as_f64().unwrap_or(f64::NAN));
+        let judged = if similarity > 0.8 { "hardly changes" } else { "changes" };
+        format!(
+            "The feature of a scan {judged} at half its rate: correlation {similarity:.3} with that of the whole scan, {:.0} % of {} scans found again.",
+            100.0 * found,
+            timing["scans"]
+        )
     } else {
         let [rows, scans, unseen] = ["rows", "scans", "rows_not_seen"].map(|key| facts[key].as_u64().unwrap_or(0));
-        format!("{rows} rows of {scans} scans, {unseen} of them not seen by the model.")
+        format!("Answers for {rows} times of {scans} scans; at {unseen} of them the model saw no frame.")
     };
     if facts["calibrated"] == Value::Bool(false) {
         said.push("The bands are NOT calibrated and far too narrow; bdo infer calibrate makes ones that hold.".into());
@@ -187,6 +201,14 @@ mod tests {
             let html = page.finish("1");
             assert!(html.contains(words) && html.contains("94.0 % of the hidden values"), "{words}");
         }
+        let check = serde_json::json!({"verb": "check", "timings": [{"change": {"kind": "subsample", "amount": 2}, "scans": 50, "similarity": 0.965, "identified": 0.98}]});
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("scores.json"), check.to_string()).unwrap();
+        let mut page = Page::new("t", "c");
+        show(folder.path(), &mut page);
+        assert!(
+            page.finish("1").contains("correlation 0.965 with that of the whole scan, 98 % of 50 scans found again")
+        );
         let example = serde_json::json!({"scan": "s", "half_width": 1.96, "regions": ["a"], "times_seconds": [0.0, 2.0], "truth": [[1.0, null]], "mean": [[0.9, 0.8]], "sd": [[0.1, 0.4]]});
         assert!(bands(&example).is_some());
     }

@@ -86,7 +86,7 @@ pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region]) ->
     }
     let order = Order::of(regions);
     let left = NAMES + 8.0;
-    let mut out = String::new();
+    let (mut out, mut width) = (String::new(), 0.0);
     for (row, scan) in scans.iter().enumerate() {
         let (error, square) = scan.error();
         let y = 44.0 + ROW * row as f64;
@@ -105,6 +105,7 @@ pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region]) ->
                 scan.map(&order, |at, _| (scan.original[at] - scan.predicted[at]).abs()),
             ),
         ];
+        let mut x = left;
         for (column, (title, scale, values)) in maps.into_iter().enumerate() {
             let map = HeatMap {
                 title: title.into(),
@@ -116,12 +117,11 @@ pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region]) ->
                 // The colour bar of the signal stands behind the third map, that of the error behind the fourth.
                 unit: if column >= 2 { "inter-quartile ranges" } else { "" },
             };
-            let x = left + (WIDTH + GAP) * column as f64 + if column == 3 { 56.0 } else { 0.0 };
-            map.draw(&mut out, (x, y), (WIDTH, HEIGHT), column == 0);
+            x = map.draw(&mut out, (x, y), (WIDTH, HEIGHT), column == 0) + GAP;
         }
+        width = x;
     }
     let spacing = if scans.iter().all(|s| s.is_evenly_spaced()) { "equally" } else { "not equally" };
-    let width = left + 4.0 * (WIDTH + GAP) + 120.0;
     Some(Figure {
         name: "reconstruction".into(),
         title: "Hidden frames and their reconstruction".into(),

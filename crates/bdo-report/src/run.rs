@@ -116,10 +116,7 @@ impl RunFolder {
             _ => "No validation yet: nothing says whether it learned.".to_owned(),
         };
         let mut said = vec![format!("{}.", self.progress())];
-        if let Some(kriging) = last.map(|v| v.measures.get("kriging_mse")).filter(|x| x.is_finite()) {
-            let own = last.map_or(f64::NAN, |v| v.measures.get("mse"));
-            said.push(format!("Error {} where kriging has {}.", number(own), number(kriging)));
-        }
+        said.extend(self.beside());
         let batch = self.setting("train", "batch_size").and_then(Value::as_f64).unwrap_or(f64::NAN);
         let seconds: f64 =
             journal.map_or(0.0, |j| j.steps.iter().map(|s| batch / s.scans_per_second).filter(|s| s.is_finite()).sum());
@@ -133,6 +130,26 @@ impl RunFolder {
             "Next: the same bdo pretrain command with --resume goes on.".to_owned()
         });
         page.verdict("Pre-training", &headline, &said);
+    }
+
+    /// What the model's error is beside those of others, which a run that came to its end leaves in `learned.json`.
+    fn beside(&self) -> Option<String> {
+        let learned = source::json(&self.path.join("learned.json"))?;
+        let [own, kriging, untrained] = ["model", "kriging", "untrained"].map(|name| learned[name].as_f64());
+        let (own, kriging, untrained) = (own?, kriging?, untrained?);
+        let judged = match (own < kriging, own < untrained) {
+            (true, true) => "Better than kriging and than the untrained network",
+            (true, false) => "Better than kriging, but NOT than the untrained network",
+            (false, true) => "Better than the untrained network, but NOT than kriging",
+            (false, false) => "NOT better than kriging or the untrained network",
+        };
+        Some(format!(
+            "{judged}: error {} at hidden frames of {} validation scans, kriging (the best linear prediction) {}, untrained {}.",
+            number(own),
+            learned["scans"],
+            number(kriging),
+            number(untrained)
+        ))
     }
 
     fn words(&self) -> Option<Words> {

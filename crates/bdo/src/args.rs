@@ -90,11 +90,25 @@ pub(crate) fn model_folder(text: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
+/// The folder of a head; of a run or a model a head has yet to be made.
+fn head_folder(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let models = [path.clone(), path.join("model")];
+    let has = |name: &str| path.join(name).is_file();
+    match models.iter().find(|model| model.join("config.json").is_file()) {
+        Some(model) if !has("head.json") && !has("request.json") => Err(format!(
+            "expected the folder of a probe or a fine-tuning, found a model; make a head with bdo probe --model {}",
+            model.display()
+        )),
+        _ => Ok(path),
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct HeadAndData {
     /// The folder of `bdo probe` or `bdo finetune`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = head_folder)]
     pub(crate) head: PathBuf,
     #[command(flatten)]
     pub(crate) cohort: Data,

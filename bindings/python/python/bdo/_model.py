@@ -244,7 +244,7 @@ class Model(Folder):
             raise DataError(f"expected scans like those the model knows, found {len(outside)} outside ({outside[0]})")
         if outside:
             warnings.warn(
-                f"{len(outside)} scans lie outside what the model knows; what is said of them was never checked ({outside[0]})",
+                f"outside what the model knows, so that what is said of them was never checked: {len(outside)} scans ({outside[0]})",
                 UnfamiliarWarning,
                 stacklevel=3,
             )

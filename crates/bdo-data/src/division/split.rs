@@ -16,6 +16,10 @@ pub enum SplitError {
     TooFew { target: String, expected: usize, found: usize },
     #[error("expected at least 2 sites to leave one out, found {found}")]
     TooFewSites { found: usize },
+    #[error(
+        "target {target:?}, seed {seed}: expected people to fit on and people to test, found {train} and {test}; families and copies of a scan stay together"
+    )]
+    EmptyPart { target: String, seed: u64, train: usize, test: usize },
     #[error("expected a fold below {folds}, found {fold}")]
     NoSuchFold { fold: usize, folds: usize },
 }
@@ -110,6 +114,14 @@ impl Split {
 
     pub fn seed(&self) -> u64 {
         self.spec.seed
+    }
+
+    /// Refuses a split with nobody to fit on, or nobody to test.
+    pub fn refuse_empty(&self) -> Result<(), SplitError> {
+        let (train, test) = (self.train.subjects().len(), self.test.subjects().len());
+        let target = || self.spec.target.clone().unwrap_or_default();
+        let empty = || SplitError::EmptyPart { target: target(), seed: self.seed(), train, test };
+        if train.min(test) == 0 { Err(empty()) } else { Ok(()) }
     }
 
     /// Whether the stored hash is that of the content.

@@ -11,7 +11,7 @@ keys! {
     /// How frames are drawn.
     #[derive(Copy)]
     pub struct MaskSettings in "mask", once [fewest_frames, window_seconds] {
-        /// Share of the drawn frames (BDO) or tokens (BrainLM) that are hidden and predicted; both papers' value.
+        /// Share of the drawn frames (BDO) or tokens (BrainLM) that are hidden and predicted; both papers have 0.75.
         ratio: f64 = 0.75, BELOW_ONE, &["bdo", "brainlm"];
         /// Least share of hidden frames: each training visit draws its share between this and `ratio`. At or above `ratio`,
         /// every visit hides `ratio`, as in the paper.
@@ -19,7 +19,7 @@ keys! {
         /// Share of the training visits that are drawn in another way than `stretch` says: from every second or third frame, or
         /// irregularly from all there is. The feature of a scan must not depend on its clock. 0 is the paper.
         varied: f64 = 0.0, SHARE, BDO;
-        /// Frames drawn per visit of a scan; a scan with fewer gives all it has. The paper's value.
+        /// Frames drawn per visit of a scan; a scan with fewer gives all it has. The paper has 160.
         frames: usize = 160, between(2, (1 << 20) - 1), BDO;
         /// Frames are drawn from a random stretch of this many times as many frames: 1 gives consecutive ones, 0 draws from
         /// the whole scan, as the paper does.

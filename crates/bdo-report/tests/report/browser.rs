@@ -31,9 +31,10 @@ const FIGURES: &str = r"
 /// Texts of a drawing that lie on each other or outside of it.
 const OVERLAPS: &str = r"
     const bad = [];
-    for (const svg of document.querySelectorAll('figure svg svg.chart')) {
-        const outer = svg.ownerSVGElement.getBoundingClientRect();
-        const texts = [...svg.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect(), !!t.getAttribute('transform')]);
+    for (const svg of document.querySelectorAll('figure .scroll > svg')) {
+        const outer = svg.getBoundingClientRect();
+        const slanted = (t) => !!t.getAttribute('transform') && !t.getAttribute('transform').includes('rotate(-90)');
+        const texts = [...svg.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect(), slanted(t)]);
         for (const [text, r] of texts) if (r.left < outer.left - 2 || r.right > outer.right + 2 || r.bottom > outer.bottom + 2) bad.push(svg.closest('figure').dataset.name + ': outside: ' + text);
         for (let i = 0; i < texts.length; i++) for (let j = i + 1; j < texts.length; j++) {
             const [a, b] = [texts[i][1], texts[j][1]];

@@ -44,6 +44,8 @@ pub(crate) fn run_folder(folder: &Path, steps: u64) {
     });
     std::fs::write(folder.join("run.json"), record.to_string()).unwrap();
     std::fs::write(folder.join("config.toml"), "[mask]\nratio = 0.75\n").unwrap();
+    let learned = json!({"scans": 12, "mask_ratio": 0.75, "model": 0.4, "kriging": 0.5, "untrained": 0.6});
+    std::fs::write(folder.join("learned.json"), learned.to_string()).unwrap();
     let mut journal = String::new();
     for step in 0..steps {
         journal += &journal_line(step);
@@ -59,6 +61,7 @@ pub(crate) fn run_folder(folder: &Path, steps: u64) {
 /// A run of BrainLM as the version before wrote it: a loss that is one number, no validation.
 pub(crate) fn token_run_folder(folder: &Path) {
     run_folder(folder, 0);
+    std::fs::remove_file(folder.join("learned.json")).unwrap();
     let record = std::fs::read_to_string(folder.join("run.json")).unwrap();
     std::fs::write(
         folder.join("run.json"),

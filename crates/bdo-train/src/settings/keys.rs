@@ -95,7 +95,7 @@ keys! {
     pub struct TrainSettings in "train", once [noise_warmup] {
         /// Passes over the training scans; chosen by the clock if `max_minutes` is set. The paper's value.
         epochs: f64 = 200.0, POSITIVE, EVERY;
-        /// Scans per step; the paper's value.
+        /// Scans per step; the paper has 128.
         batch_size: usize = 128, between(1, (1 << 20) - 1), EVERY;
         /// Scans at once in memory; gradients are accumulated up to the batch size, so it changes memory and speed only.
         micro_batch_size: usize = 16, between(1, (1 << 20) - 1), EVERY;

@@ -126,12 +126,13 @@ pub(super) fn unfamiliar(
         complain(
             common,
             &format!(
-                "warning: {count} scans lie outside what {who} knows; what is said of them was never checked ({first})"
+                "warning: outside what {who} knows, so that what is said of them was never checked: {count} of {} scans ({first})",
+                verdicts.len()
             ),
         );
     }
     if unusual > 0 {
-        note(common, &format!("{unusual} scans are at the edge of what {who} knows (column trust)"));
+        note(common, &format!("at the edge of what {who} knows: {unusual} of {} scans (column trust)", verdicts.len()));
     }
     Ok(outside)
 }

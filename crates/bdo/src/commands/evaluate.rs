@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::shard::Shard;
 use bdo_eval::resample::{PairedErrors, paired_errors};
+use bdo_model::init::initial_parameters;
 use bdo_model::intake::{MaskSettings, Timing};
 use bdo_model::model::Bdo;
 use bdo_model::weights::{ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople};
@@ -152,6 +153,15 @@ impl Trained {
         let kernels = PrecisionName::Auto.kernels();
         let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;
         Ok(Self { notes, model, contract: directory.preprocessor, people: directory.people })
+    }
+
+    /// The same network before its first step.
+    pub(crate) fn untrained(&self) -> anyhow::Result<Self> {
+        let config = self.model.config();
+        let parameters = initial_parameters(config, self.notes.seed);
+        let model = Bdo::from_parameters(config, parameters, PrecisionName::Auto.kernels(), &Device::flex())?;
+        let (notes, contract, people) = (self.notes.clone(), self.contract.clone(), self.people.clone());
+        Ok(Self { notes, model, contract, people })
     }
 
     /// The scans of the people that are asked for.

@@ -1,10 +1,14 @@
 //! `bdo pretrain`: a cohort into a model.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
+use bdo_data::durable;
 use bdo_data::record::{RunRecord, is_run};
 use bdo_model::frozen::FrozenModel;
+use bdo_model::intake::Timing;
 use bdo_report::kind::Kind as PageKind;
 use bdo_train::folder::settings_of;
 use bdo_train::ranks::{Alone, Ranks};
@@ -14,6 +18,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
+use super::evaluate::{People, Trained};
 use super::peak_rss_mib;
 use super::report::leave_page;
 use crate::answer::{Answer, note};
@@ -21,6 +26,9 @@ use crate::args::{Configuration, Data, command_line};
 use crate::cli::Common;
 use crate::job::RankArgs;
 use crate::progress::Progress;
+
+/// Most validation scans on which a model is compared with others at its end.
+const LOOKED_AT: usize = 32;
 
 /// Train a model on a cohort, without labels
 #[derive(Debug, Args, Serialize)]
@@ -100,11 +108,62 @@ fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         )
     });
     let work = work_done(&summary);
-    let text = format!("{work}, {} skipped{found}{readout}", summary.skipped);
+    let mut text = format!("{work}, {} skipped{found}{readout}", summary.skipped);
     if ranks.is_first() {
+        match learned(&summary.model, &args.cohort.data, common.seed) {
+            Ok(Some(learned)) => {
+                text += &learned.said();
+                durable::write_json(&args.out.join("learned.json"), &learned)?;
+            }
+            Ok(None) => {}
+            // The model is there; what it is worth can be asked for again.
+            Err(error) => note(common, &format!("the model was not compared with kriging: {error:#}")),
+        }
         leave_page(&args.out, PageKind::Run, None, common);
     }
     Ok(Answer::new(json, text))
+}
+
+/// Errors at hidden frames of validation people.
+#[derive(Serialize)]
+struct Learned {
+    scans: usize,
+    mask_ratio: f64,
+    model: f64,
+    kriging: f64,
+    untrained: f64,
+}
+
+impl Learned {
+    fn said(&self) -> String {
+        let Self { scans, model, kriging, untrained, .. } = self;
+        format!(
+            "\nHidden frames of {scans} validation scans, as bdo evaluate scores them: model {model:.4}, kriging {kriging:.4}, the same network untrained {untrained:.4}"
+        )
+    }
+}
+
+/// What a model learned, beside what needs no training; `None` where nobody validated.
+fn learned(model: &Path, data: &Path, seed: u64) -> anyhow::Result<Option<Learned>> {
+    let (trained, cohort) = (Trained::open(model)?, Cohort::open(data)?);
+    let scans = trained.scans_of(People::Validation, &cohort);
+    let scans: Vec<usize> = scans.iter().copied().step_by(scans.len().div_ceil(LOOKED_AT).max(1)).collect();
+    if scans.is_empty() {
+        return Ok(None);
+    }
+    let mask = trained.notes.mask.at_ratio(trained.notes.mask.ratio);
+    let errors = |of: &Trained| -> anyhow::Result<BTreeMap<&'static str, f64>> {
+        let result = of.score(&cohort, &scans, &mask, Timing::AsScanned, seed)?;
+        Ok(result.scores.iter().map(|(name, score)| (*name, score.mse)).collect())
+    };
+    let (found, untrained) = (errors(&trained)?, errors(&trained.untrained()?)?);
+    Ok(Some(Learned {
+        scans: scans.len(),
+        mask_ratio: mask.ratio,
+        model: found["model"],
+        kriging: found["kriging"],
+        untrained: untrained["model"],
+    }))
 }
 
 /// The model of a run that ended as it was asked for, or is trained to its end now. A run that the clock ended has steps left,

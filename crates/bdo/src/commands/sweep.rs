@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use super::evaluate::{People, Trained};
 use super::pretrain::trained_model;
-use crate::answer::{Answer, complain, note};
+use crate::answer::{Answer, note};
 use crate::args::{Configuration, Data, SEEDS, SeedSpan, command_line};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -89,8 +89,12 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
         args.targets.iter().map(|t| Ok(Target::of(cohort.participants(), t)?)).collect::<anyhow::Result<Vec<_>>>()?;
     // All settings are looked at before the first run: a typing error in the last value must not cost a night.
     let settings = varied.settings(args)?;
-    durable::create_folder(&args.out)?;
     let division = Division::of(&cohort)?.with_sites(None);
+    if let Some(target) = targets.first() {
+        let splits = division.random(&target.name, &args.seeds(common))?.splits;
+        splits.iter().try_for_each(Split::refuse_empty)?;
+    }
+    durable::create_folder(&args.out)?;
     let mut bench = Bench { args, common, cohort: &cohort, division: &division, targets: &targets, flags: vec![] };
     let mut rows = Vec::new();
     for (value, settings) in varied.values.iter().zip(settings) {
@@ -125,7 +129,7 @@ impl Bench<'_> {
         let split = first.map(|t| self.division.split(Some(&t.name), Scheme::Random, seed)).transpose()?;
         let out = args.out.join(folder_name(value, seed));
         let model = trained_model(&args.cohort.data, &out, settings, seed, split.clone(), common)?;
-        let scored = reconstruction(&model, args, self.cohort, common)?;
+        let scored = self.reconstruction(&model)?;
         let frozen = FrozenModel::read(&model)?;
         let mut probes = serde_json::Map::new();
         if let Some(split) = &split {
@@ -145,7 +149,7 @@ impl Bench<'_> {
     }
 
     /// The score of a closed-form probe on the test people of a split, one entry a target.
-    fn probe(&self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<serde_json::Map<String, Value>> {
+    fn probe(&mut self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<serde_json::Map<String, Value>> {
         let (args, cohort, common) = (self.args, self.cohort, self.common);
         let progress = Progress::start("embed", cohort.len(), common)?;
         let table = cached_features(&args.out.join("features"), frozen, cohort, Pooling::Mean, &progress);
@@ -163,15 +167,37 @@ impl Bench<'_> {
                 Ok(score) => score
                     .filter(|value| value.is_finite())
                     .ok_or_else(|| format!("{metric} is undefined for {} people", split.test.subjects().len())),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.reason()),
             };
             if let Err(reason) = &score {
-                complain(common, &format!("warning: {}, split {seed}: {reason}", target.name));
+                self.flag(format!("no score of {}: {reason}", target.name));
             }
             let score = score.ok();
             found.insert(target.name.clone(), json!(score));
         }
         Ok(found)
+    }
+
+    /// Scores of the model and of kriging on masked frames of test people.
+    fn reconstruction(&mut self, model: &Path) -> anyhow::Result<Value> {
+        let trained = Trained::open(model)?;
+        let mask = trained.notes.mask.at_ratio(self.args.mask_ratio);
+        let scans = trained.scans_of(People::Test, self.cohort);
+        if scans.is_empty() {
+            self.flag("nobody is left who was neither trained nor validated on: no error can be given".to_owned());
+            return Ok(json!({"scans": 0}));
+        }
+        let result = trained.score(self.cohort, &scans, &mask, Timing::AsScanned, self.common.seed)?;
+        let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| score);
+        Ok(json!({"scans": result.scans, "mse": of("model").map(|s| s.mse), "rho": of("model").map(|s| s.rho),
+                  "kriging_mse": of("kriging").map(|s| s.mse)}))
+    }
+
+    /// Why something is a dash; what holds for many runs is said once.
+    fn flag(&mut self, reason: String) {
+        if !self.flags.contains(&reason) {
+            self.flags.push(reason);
+        }
     }
 }
 
@@ -250,21 +276,6 @@ impl Varied {
 fn folder_name(value: &str, seed: u64) -> String {
     let safe: String = value.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     format!("run-{safe}-{seed}")
-}
-
-/// Scores of the model and of kriging on masked frames of test people.
-fn reconstruction(model: &Path, args: &SweepArgs, cohort: &Cohort, common: &Common) -> anyhow::Result<Value> {
-    let trained = Trained::open(model)?;
-    let mask = trained.notes.mask.at_ratio(args.mask_ratio);
-    let scans = trained.scans_of(People::Test, cohort);
-    if scans.is_empty() {
-        complain(common, "warning: nobody is left who was neither trained nor validated on: no error can be given");
-        return Ok(json!({"scans": 0}));
-    }
-    let result = trained.score(cohort, &scans, &mask, Timing::AsScanned, common.seed)?;
-    let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| score);
-    Ok(json!({"scans": result.scans, "mse": of("model").map(|s| s.mse), "rho": of("model").map(|s| s.rho),
-              "kriging_mse": of("kriging").map(|s| s.mse)}))
 }
 
 fn report(

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bdo_data::random::{below, stream};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Full counts when asked for, a tenth otherwise.
@@ -65,6 +68,58 @@ pub(crate) fn ended_before_kill(folder: &Path, arguments: &str, moment: Duration
     let ended = started.elapsed();
     child.kill().unwrap();
     child.wait().unwrap().success().then_some(ended)
+}
+
+/// What became of runs that were killed.
+#[derive(Debug, Default)]
+pub(crate) struct Killed {
+    pub(crate) landed: usize,
+    /// Those that found a checkpoint to go on from.
+    pub(crate) amid: usize,
+    pub(crate) runs: usize,
+}
+
+/// Runs that are killed at random moments within `longest` and taken up again until so many kills have landed, on as many threads
+/// as there are cores. `command` is what is run for a folder of this name; every run is brought to its end at last and handed
+/// to `check`.
+pub(crate) fn killed_and_resumed(
+    folder: &Path,
+    purpose: &str,
+    command: &(dyn Fn(&str) -> String + Sync),
+    (kills, longest): (usize, Duration),
+    check: &(dyn Fn(&Path) + Sync),
+) -> Killed {
+    let (left, all) = (AtomicUsize::new(kills), Mutex::new(Killed::default()));
+    let claim = || left.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
+    let worker = |worker: u64| {
+        let mut round = 0;
+        while left.load(Ordering::SeqCst) > 0 {
+            let name = format!("{}-{worker}-{round}", purpose.replace(' ', "-"));
+            let (arguments, run_folder) = (format!("{} --threads 1", command(&name)), folder.join(&name));
+            let (mut landed, mut amid) = (0, 0);
+            while claim() {
+                let moment = below(&mut stream(purpose, &[worker, round, landed]), longest.as_micros() as u64);
+                if ended_before_kill(folder, &arguments, Duration::from_micros(moment)).is_some() {
+                    // Not a kill: it is given back.
+                    left.fetch_add(1, Ordering::SeqCst);
+                    break;
+                }
+                landed += 1;
+                let sets = std::fs::read_dir(run_folder.join("checkpoints")).into_iter().flatten().flatten();
+                amid += usize::from(sets.into_iter().any(|s| s.file_name().to_string_lossy().starts_with("step-")));
+            }
+            let last = run(folder, &arguments);
+            assert!(last.status.success(), "bdo {arguments}: {}", String::from_utf8_lossy(&last.stderr));
+            check(&run_folder);
+            std::fs::remove_dir_all(&run_folder).unwrap();
+            round += 1;
+            let mut all = all.lock().unwrap();
+            *all = Killed { landed: all.landed + landed as usize, amid: all.amid + amid, runs: all.runs + 1 };
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(8) as u64;
+    std::thread::scope(|scope| (0..cores).for_each(|w| drop(scope.spawn(move || worker(w)))));
+    all.into_inner().unwrap()
 }
 
 /// Runs and insists on success; gives the JSON it printed.

@@ -281,7 +281,7 @@ fn a_killed_rank_ends_the_job_which_resumes_on_another_number_of_ranks() {
             std::fs::remove_dir_all(dir.path().join(&name)).unwrap();
         }
         println!(
-            "COUNTED: {}: {landed} kills of a rank, the slowest job ended after {:.1} s",
+            "COUNTED: {landed} kills of a rank under {}, the slowest job ended after {:.1} s",
             launcher.0,
             slowest.as_secs_f64()
         );

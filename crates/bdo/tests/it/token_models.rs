@@ -1,11 +1,9 @@
 //! BrainLM and Brain-JEPA as runs: pre-trained, killed, resumed, used.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bdo_data::random::{below, stream};
-
-use crate::program::{bytes, ended_before_kill, interrupted, names, run, run_json, torture, transcript};
+use crate::program::{Killed, bytes, interrupted, killed_and_resumed, names, run, run_json, torture, transcript};
 
 const SMALL: &str = "--set train.epochs=4 --set train.batch_size=4 --set train.checkpoint_steps=3 \
                      --set train.keep_checkpoints=2 --quiet";
@@ -27,34 +25,25 @@ fn a_token_run_killed_at_random_moments_ends_with_the_same_bytes() {
     cohort(dir.path());
     for kind in ["brainlm", "brainjepa"] {
         let arguments = format!("--data c --set model.kind={kind} {SMALL}");
-        let started = Instant::now();
         run_json(dir.path(), &format!("pretrain --out {kind} {arguments} --threads 2"));
-        let whole_micros = started.elapsed().as_micros() as u64;
         let expected = outcome(&dir.path().join(kind));
+        let started = Instant::now();
         run_json(dir.path(), &format!("pretrain --out {kind}-one {arguments} --threads 1"));
+        let longest = started.elapsed();
         assert!(outcome(&dir.path().join(format!("{kind}-one"))) == expected, "{kind}: one thread gave other bytes");
-        // A run that comes to its end before its kill is followed by another one.
-        let (kills, mut landed, mut round) = (torture(60, 6), 0, 0);
-        let mut name = String::new();
-        while landed < kills {
-            name = format!("{kind}-killed-{round}");
-            while landed < kills {
-                let mut rng = stream("token kill", &[round, landed as u64]);
-                let moment = Duration::from_micros(below(&mut rng, whole_micros));
-                let arguments = format!("pretrain --out {name} {arguments} --resume");
-                if ended_before_kill(dir.path(), &arguments, moment).is_some() {
-                    break;
-                }
-                landed += 1;
-            }
-            run_json(dir.path(), &format!("pretrain --out {name} {arguments} --resume"));
-            assert!(outcome(&dir.path().join(&name)) == expected, "{kind}: after {landed} kills the bytes differ");
-            round += 1;
-        }
-        println!("COUNTED: {landed} kills of {kind} landed in {round} runs, all with the same bytes");
-        let steps = std::fs::read_to_string(dir.path().join(name).join("journal.jsonl")).unwrap();
-        let steps: Vec<serde_json::Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert!(steps.iter().enumerate().all(|(i, line)| line["step"] == i), "{steps:?}");
+        let command = |name: &str| format!("pretrain --out {name} {arguments} --resume");
+        let kills = torture(60, 6);
+        let Killed { landed, amid, runs } =
+            killed_and_resumed(dir.path(), &format!("{kind} kill"), &command, (kills, longest), &|run| {
+                assert!(outcome(run) == expected, "{}: after kills the bytes differ", run.display());
+                let steps = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
+                let steps: Vec<serde_json::Value> =
+                    steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+                assert!(steps.iter().enumerate().all(|(i, line)| line["step"] == i), "{steps:?}");
+            });
+        println!(
+            "COUNTED: {landed} kills of {kind} in {runs} runs, {amid} of them with a checkpoint to go on from, all with the same bytes"
+        );
     }
 }
 

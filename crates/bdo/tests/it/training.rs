@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use bdo_data::random::{below, stream};
 
-use crate::program::{bytes, ended_before_kill, full_torture, interrupted, names, run, run_json, torture, transcript};
+use crate::program::{
+    Killed, bytes, ended_before_kill, full_torture, interrupted, killed_and_resumed, names, run, run_json, torture,
+    transcript,
+};
 
 const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
                      --set mask.frames=24 --set train.epochs=8 --set train.batch_size=4 --set train.micro_batch_size=3 \
@@ -49,31 +52,20 @@ fn two_runs_of_one_seed_are_the_same_bytes_and_an_existing_run_is_refused() {
 fn a_run_killed_at_random_moments_ends_with_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     cohort(dir.path());
+    let command = |name: &str| format!("pretrain --data c --out {name} {SMALL} --resume");
     let started = Instant::now();
-    run_json(dir.path(), &format!("pretrain --data c --out whole {SMALL}"));
-    let whole_micros = started.elapsed().as_micros() as u64;
+    run_json(dir.path(), &format!("{} --threads 1", command("whole")));
+    let longest = started.elapsed();
     let expected = outcome(&dir.path().join("whole"));
-    let (kills, mut landed, mut round) = (if full_torture() { 1000 } else { 20 }, 0, 0);
-    while landed < kills {
-        let name = format!("killed-{round}");
-        loop {
-            let mut rng = stream("kill", &[round, landed as u64]);
-            let moment = Duration::from_micros(below(&mut rng, whole_micros));
-            let arguments = format!("pretrain --data c --out {name} {SMALL} --resume");
-            if ended_before_kill(dir.path(), &arguments, moment).is_some() {
-                break;
-            }
-            landed += 1;
-            if landed >= kills {
-                break;
-            }
-        }
-        let last = run(dir.path(), &format!("pretrain --data c --out {name} {SMALL} --resume"));
-        assert!(last.status.success(), "{}", String::from_utf8_lossy(&last.stderr));
-        assert!(outcome(&dir.path().join(&name)) == expected, "after {landed} kills the bytes differ");
-        round += 1;
-    }
-    println!("COUNTED: {landed} kills of training landed in {round} runs, all with the same bytes");
+    let kills = if full_torture() { 1000 } else { 20 };
+    let Killed { landed, amid, runs } =
+        killed_and_resumed(dir.path(), "training kill", &command, (kills, longest), &|run| {
+            assert!(outcome(run) == expected, "{}: after kills the bytes differ", run.display());
+        });
+    println!(
+        "COUNTED: {landed} kills of training in {runs} runs, {amid} of them with a checkpoint to go on from, all with the same bytes"
+    );
+    assert!(amid > landed / 10, "only {amid} of {landed} kills came after a checkpoint");
 }
 
 /// The lines of a journal that say what was done: steps and decisions on the length, without what a clock measured.

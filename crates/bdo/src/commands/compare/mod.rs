@@ -156,7 +156,7 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     }
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let rows = with_possible_twins(rows, args, pretrained.as_ref(), &cohort, common);
-    let impossible = impossible(&rows, &targets, &splits.splits, args, common);
+    let impossible = impossible(&rows, &targets, &splits.splits, args, common)?;
     let flags = guarded(&splits.splits, &division, pretrained.as_ref().map(|model| &model.people))?;
 
     let nuisance = Arc::new(Nuisance::of(&cohort));
@@ -420,17 +420,21 @@ fn impossible(
     splits: &[Split],
     args: &CompareArgs,
     common: &Common,
-) -> Vec<Impossible> {
+) -> anyhow::Result<Vec<Impossible>> {
+    // Without people to fit on or to test no row has a result; where that is so everywhere there is nothing to do.
+    if splits.iter().all(|split| split.refuse_empty().is_err()) {
+        splits.iter().try_for_each(Split::refuse_empty)?;
+    }
     let mut found = vec![];
-    for row in rows.iter().filter(|row| row.members().iter().any(|row| row.is_chosen_by_validation())) {
+    for row in rows {
+        let is_chosen = row.members().iter().any(|row| row.is_chosen_by_validation());
         for (target, split) in targets.iter().flat_map(|target| splits.iter().map(move |split| (target, split))) {
-            if let (true, Err(error)) = (is_of(args, split, target), Parts::check_people(target, split)) {
-                found.push(Impossible {
-                    row: row.name(),
-                    target: target.name.clone(),
-                    split_blake3: split.blake3.clone(),
-                    reason: error.to_string(),
-                });
+            let empty = split.refuse_empty().map_err(|error| error.to_string());
+            let check = || Parts::check_people(target, split).map_err(|error| error.to_string());
+            let checked = empty.and_then(|()| if is_chosen { check() } else { Ok(()) });
+            if let (true, Err(reason)) = (is_of(args, split, target), checked) {
+                let (row, target, split_blake3) = (row.name(), target.name.clone(), split.blake3.clone());
+                found.push(Impossible { row, target, split_blake3, reason });
             }
         }
     }
@@ -438,7 +442,7 @@ fn impossible(
         let more = if found.len() > 1 { format!(" (and {} more)", found.len() - 1) } else { String::new() };
         note(common, &format!("{row} cannot predict {target} under every split: {reason}{more}"));
     }
-    found
+    Ok(found)
 }
 
 /// Scans that are there under two names.

@@ -169,7 +169,7 @@ impl Work<'_> {
                     // A method that fails on one label is a dash in the table; the others go on.
                     Err(error @ EvalError::Task { .. }) if !self.progress.stop_requested() => {
                         self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-                        return Ok(Some(Err(error.to_string())));
+                        return Ok(Some(Err(error.reason())));
                     }
                     Err(error) => return Err(error.into()),
                 },

@@ -196,7 +196,7 @@ fn answer(
     });
     setup.folder.write_json("inference.json", &facts)?;
     let text = format!(
-        "{}: {rows_written} rows of {} scans ({filled} of them not seen by the model), {}, in {:.1} s",
+        "{}: {rows_written} times of {} scans, at {filled} of them no frame that the model saw; {}, in {:.1} s",
         path.display(),
         setup.scans.len() - passed_over.len(),
         if setup.calibration.is_some() { "with calibrated spreads" } else { "spreads NOT calibrated" },
