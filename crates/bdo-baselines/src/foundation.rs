@@ -30,6 +30,7 @@ use bdo_model::weights::ContractError;
 use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::ranks::Ranks;
 use bdo_train::settings::Kind;
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -69,6 +70,8 @@ pub struct FoundationRun<'a> {
     pub seed: u64,
     /// What the layers run.
     pub kernels: Kernels,
+    /// Where they run.
+    pub device: &'a Device,
     /// Fine-tuning in place of a probe.
     pub tuning: Option<&'a Tuning>,
     /// Where the state of a fine-tuning is kept, if anywhere, and what names it.
@@ -171,7 +174,7 @@ impl FoundationMethod {
             let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
             notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
         }
-        let learner = directory.learner(run.kernels)?;
+        let learner = directory.learner(run.kernels, run.device)?;
         let (outcome, people) = match run.tuning {
             None => {
                 let features = embedded(&learner, &scans, cohort, run)?;
@@ -301,6 +304,7 @@ fn best<N: Network>(
             parts,
             seed: run.seed,
             kernels: run.kernels,
+            device: run.device,
             states: folder.as_ref().map(|(folder, name)| (folder.as_path(), *name)),
             ranks: run.ranks,
         };

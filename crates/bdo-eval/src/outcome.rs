@@ -12,6 +12,7 @@ use bdo_data::division::Split;
 use bdo_data::durable;
 use bdo_data::target::{LabelScale, TargetKind};
 use bdo_model::weights::KnownPeople;
+use burn::tensor::Device;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -28,6 +29,8 @@ pub struct HeadRequest<S> {
     pub out: PathBuf,
     /// What is taken for granted about the cohort.
     pub trusting: Trusting,
+    /// Where the model runs.
+    pub device: Device,
     /// The settings.
     pub settings: S,
 }

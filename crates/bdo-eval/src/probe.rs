@@ -21,6 +21,7 @@ use bdo_model::control::{ControlSequence, encode_cohort};
 use bdo_model::familiarity::Familiarity;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
+use burn::tensor::Device;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +80,7 @@ impl ProbeSettings {
 pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     settings.check()?;
-    let frozen = request.trusting.applied(FrozenModel::read(&request.model)?);
+    let frozen = request.trusting.applied(FrozenModel::read_on(&request.model, &request.device)?);
     frozen.able_to(settings.pooling)?;
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of(cohort.participants(), &settings.target)?;
@@ -135,7 +136,7 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
     let test_data = request
         .test_data
         .as_ref()
-        .map(|path| score_further(&folder, &head, path, request.trusting, observer))
+        .map(|path| score_further(&folder, &head, path, (request.trusting, &request.device), observer))
         .transpose()?;
     let outcome = HeadResult::new("probe", &head, seeds, test_data, &frozen.people.known_in(&cohort), settings);
     outcome.write(&folder)?;
@@ -164,11 +165,11 @@ pub(crate) fn score_further(
     folder: &WorkFolder,
     head: &FittedHead,
     data: &std::path::Path,
-    trusting: Trusting,
+    (trusting, device): (Trusting, &Device),
     observer: &dyn Observer,
 ) -> Result<TestData, EvalError> {
     let cohort = Cohort::open(data)?;
-    let predictions = predict(folder.path(), head, &cohort, trusting, observer)?;
+    let predictions = predict(folder.path(), head, &cohort, (trusting, device), observer)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
     let (seen_by_head, seen_by_model) = predictions.seen();
     Ok(TestData {

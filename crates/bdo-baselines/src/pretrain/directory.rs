@@ -13,6 +13,7 @@ use bdo_model::weights::{
     read_parameters, write_parameters,
 };
 use bdo_train::settings::Kind;
+use burn::tensor::Device;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -146,15 +147,15 @@ impl TokenDirectory {
         Ok(durable::write_json(&folder.join(CONFIG_FILE), &config)?)
     }
 
-    /// The model, ready to make features or to be trained further.
-    pub fn learner(&self, kernels: Kernels) -> Result<TrainedTokens, ParameterError> {
+    /// The model on a device, ready to make features or to be trained further.
+    pub fn learner(&self, kernels: Kernels, device: &Device) -> Result<TrainedTokens, ParameterError> {
         let (places, weights) = (self.places.clone(), self.weights.clone());
         Ok(match &self.config {
             TokenConfig::BrainLm(config) => {
-                TrainedTokens::BrainLm(TrainedLm::of_parameters(config, places, weights, kernels)?)
+                TrainedTokens::BrainLm(TrainedLm::of_parameters(config, places, weights, kernels, device)?)
             }
             TokenConfig::BrainJepa(config) => {
-                TrainedTokens::BrainJepa(TrainedJepa::of_parameters(config, places, weights, kernels)?)
+                TrainedTokens::BrainJepa(TrainedJepa::of_parameters(config, places, weights, kernels, device)?)
             }
         })
     }

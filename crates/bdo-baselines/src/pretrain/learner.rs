@@ -8,8 +8,9 @@ use super::scans::TooShort;
 use crate::token::place::Places;
 use bdo_data::cohort::CohortError;
 use bdo_data::random::{shuffle, stream};
-use bdo_data::record::{Loss, Terms, ValidationEntry};
+use bdo_data::record::ValidationEntry;
 use bdo_data::scaler::ScaledScan;
+use bdo_model::device::of_module;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters};
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
@@ -20,7 +21,7 @@ use bdo_train::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
 use bdo_train::source::{ScanSource, SourceError};
-use bdo_train::step::{StepLimits, StepReport, number, take_step};
+use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -88,6 +89,8 @@ pub struct TokenData {
     pub people: TrainingPeople,
     /// Seed of the run.
     pub seed: u64,
+    /// Where the model is trained.
+    pub device: Device,
     /// The model directory.
     pub model: PathBuf,
 }
@@ -171,6 +174,10 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     type Gradients = NamedGradients;
     type Error = TokenRunError;
 
+    fn device(&self) -> Device {
+        of_module(self.model.net())
+    }
+
     fn files(&self) -> WeightFiles {
         M::files(&self.config)
     }
@@ -181,7 +188,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
 
     fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, TokenRunError> {
         let weights = weights.unwrap_or_else(|| M::initial(&self.config, self.seed));
-        let model = M::of_parameters(&self.config, self.places.clone(), weights, self.kernels)?;
+        let model = M::of_parameters(&self.config, self.places.clone(), weights, self.kernels, &self.device())?;
         Ok(Self { model, ..self })
     }
 
@@ -206,15 +213,12 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     }
 
     fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, TokenRunError> {
-        let patches = patches(piece.values.clone(), piece.scans, &self.model, &Device::flex().autodiff());
+        let patches = patches(piece.values.clone(), piece.scans, &self.model, &self.device().autodiff());
         let loss = self.model.loss(patches, &piece.masks);
-        let value = Loss::plain(piece.share * number(&loss.clone().inner()));
-        let gradients = if value.total.is_finite() {
+        let value = loss.clone();
+        Ok(Contribution::of_loss(&value, piece.share, || {
             NamedGradients::of_module(self.model.net(), loss.backward()).scaled(piece.share)
-        } else {
-            NamedGradients::default()
-        };
-        Ok(Contribution { loss: value, measures: Terms::default(), gradients })
+        }))
     }
 
     fn learning_rate(&self, at: &At) -> f64 {

@@ -41,6 +41,7 @@ pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
         places: Option<Places>,
         sets: Vec<Parameters>,
         kernels: Kernels,
+        device: &Device,
     ) -> Result<Self, ParameterError>;
 
     /// Its values, one set a file.
@@ -88,7 +89,7 @@ pub struct TrainedJepa {
 }
 
 impl TrainedLm {
-    /// A fresh one; without places, regions have learned codes.
+    /// A fresh one on the CPU; without places, regions have learned codes.
     pub fn fresh(
         config: &BrainLmConfig,
         places: Option<Places>,
@@ -96,7 +97,7 @@ impl TrainedLm {
         kernels: Kernels,
     ) -> Result<Self, ParameterError> {
         let config = BrainLmConfig { centres: places.is_some(), ..config.clone() };
-        Self::of_parameters(&config, places, Self::initial(&config, seed), kernels)
+        Self::of_parameters(&config, places, Self::initial(&config, seed), kernels, &Device::flex())
     }
 
     /// The network.
@@ -111,14 +112,14 @@ impl TrainedLm {
 }
 
 impl TrainedJepa {
-    /// A fresh one.
+    /// A fresh one on the CPU.
     pub fn fresh(
         config: &BrainJepaConfig,
         places: Places,
         seed: u64,
         kernels: Kernels,
     ) -> Result<Self, ParameterError> {
-        Self::of_parameters(config, Some(places), Self::initial(config, seed), kernels)
+        Self::of_parameters(config, Some(places), Self::initial(config, seed), kernels, &Device::flex())
     }
 
     /// Where its regions are.
@@ -150,9 +151,10 @@ impl TokenModel for TrainedLm {
         places: Option<Places>,
         sets: Vec<Parameters>,
         kernels: Kernels,
+        device: &Device,
     ) -> Result<Self, ParameterError> {
         let [values] = taken(sets)?;
-        let device = Device::flex().autodiff();
+        let device = device.clone().autodiff();
         let net = Source::build(values, &device, kernels, |source| BrainLm::build(config, source))?;
         Ok(Self { net, places })
     }
@@ -220,10 +222,11 @@ impl TokenModel for TrainedJepa {
         places: Option<Places>,
         sets: Vec<Parameters>,
         kernels: Kernels,
+        device: &Device,
     ) -> Result<Self, ParameterError> {
         let places = places.ok_or_else(|| ParameterError::Missing { name: "places".to_owned() })?;
         let [values, average] = taken(sets)?;
-        let device = Device::flex().autodiff();
+        let device = device.clone().autodiff();
         let net = Source::build(values, &device, kernels, |source| BrainJepa::build(config, source))?;
         let slow = Source::build(average, &device, kernels, |source| JepaEncoder::build(config, source))?;
         Ok(Self { net, teacher: JepaTeacher::new(&slow), places, grid: config.grid })

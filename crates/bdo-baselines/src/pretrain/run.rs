@@ -45,6 +45,7 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
         micro_batch_size: settings.train.micro_batch_size,
         model: opened.folder.join("model"),
         seed: request.seed,
+        device: request.device.clone(),
         config,
         places,
         scans,
@@ -65,9 +66,9 @@ fn train<M: TokenModel>(
     observer: &dyn RunObserver,
 ) -> Result<Summary, TokenRunError> {
     let (settings, seed) = (&opened.settings, data.seed);
-    let (places, kernels) = (data.places.clone(), settings.kernels());
+    let (places, kernels) = (data.places.clone(), settings.kernels(&data.device));
     let learner = TokenLearner::<M> {
-        model: M::of_parameters(&config, places.clone(), M::initial(&config, seed), kernels)?,
+        model: M::of_parameters(&config, places.clone(), M::initial(&config, seed), kernels, &data.device)?,
         recipe: TokenRecipe::of_settings(settings),
         config,
         places,

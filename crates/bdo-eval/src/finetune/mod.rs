@@ -67,7 +67,7 @@ pub fn finetune(
 ) -> Result<Option<HeadResult>, EvalError> {
     let settings = &request.settings;
     check(settings)?;
-    let frozen = request.trusting.applied(FrozenModel::read(&request.model)?);
+    let frozen = request.trusting.applied(FrozenModel::read_on(&request.model, &request.device)?);
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
@@ -94,12 +94,12 @@ pub fn finetune(
     }
     let mut head = FittedHead::new(work.facts, members);
     head.write(folder.path())?;
-    let first = FrozenModel::read(&folder.join(&head.members[0].model))?;
+    let first = FrozenModel::read_on(&folder.join(&head.members[0].model), &request.device)?;
     remember_people(&folder, &head, &first, &cohort, observer)?;
     let test_data = request
         .test_data
         .as_ref()
-        .map(|path| score_further(&folder, &head, path, request.trusting, observer))
+        .map(|path| score_further(&folder, &head, path, (request.trusting, &request.device), observer))
         .transpose()?;
     let outcome = HeadResult::new("finetune", &head, outcomes, test_data, &frozen.people.known_in(&cohort), settings);
     outcome.write(&folder)?;
@@ -191,6 +191,7 @@ impl<'a> TuneWork<'a> {
                 parameters: self.parameters.clone(),
                 head_values: head_of_probe(self.settings.head, &probe, units),
             },
+            device: self.frozen.model.device(),
             task: &target.kind,
             train: &parts.train,
             validation: &parts.validation,
@@ -241,7 +242,7 @@ impl<'a> TuneWork<'a> {
         observer: &dyn Observer,
     ) -> Result<Vec<Vec<f64>>, EvalError> {
         let head = FittedHead::new(self.facts.clone(), vec![member.clone()]);
-        let frozen = FrozenModel::read(&folder.join(&member.model))?;
+        let frozen = FrozenModel::read_on(&folder.join(&member.model), &self.frozen.model.device())?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
         let said: BTreeMap<usize, Vec<f64>> =
             predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?

@@ -15,10 +15,11 @@ use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_data::target::{LabelScale, TargetKind};
 use bdo_model::intake::{CutScan, Intake, Windows};
-use bdo_model::ops::{Kernels, Precision};
+use bdo_model::ops::Kernels;
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -53,6 +54,7 @@ pub(super) struct SeedTuning<'a> {
     /// Where states are kept.
     pub(super) checkpoints: PathBuf,
     pub(super) ranks: &'a dyn Ranks,
+    pub(super) device: Device,
 }
 
 impl SeedTuning<'_> {
@@ -88,7 +90,8 @@ impl SeedTuning<'_> {
                 scans: &self.scans,
                 parts: &parts,
                 seed: self.seed,
-                kernels: Kernels::Fused(Precision::fastest()),
+                kernels: Kernels::fastest_on(&self.device),
+                device: &self.device,
                 states: Some((&folder, &identity)),
                 ranks: self.ranks,
             };

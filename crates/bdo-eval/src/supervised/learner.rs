@@ -9,7 +9,8 @@ use crate::fit::Loss;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::Split;
 use bdo_data::random::{below, shuffle, stream};
-use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
+use bdo_data::record::ValidationEntry;
+use bdo_model::device::of_module;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, Parameters};
 use bdo_train::fit::{Course, FitError, Keep, RunObserver, fit};
@@ -17,8 +18,7 @@ use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Gradients, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Ranks;
-use bdo_train::step::number;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use rand_chacha::rand_core::Rng;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -94,6 +94,8 @@ pub struct Request<'a, N: Network, S: Scans> {
     pub seed: u64,
     /// What the layers run.
     pub kernels: Kernels,
+    /// Where they run.
+    pub device: &'a Device,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a std::path::Path, &'a str)>,
     /// The processes that train it together.
@@ -149,12 +151,12 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
     request: &Request<N, S>,
     observer: &dyn RunObserver,
 ) -> Result<FittedNetwork<N>, SupervisedError> {
-    let Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks } = *request;
+    let Request { config, recipe, loss, scans, parts, seed, kernels, device, states, ranks } = *request;
     let (train, validation) = (parts.train.len(), parts.validation.len());
     if train < 2 || validation == 0 {
         return Err(SupervisedError::TooFew { train, validation });
     }
-    let device = Device::flex().autodiff();
+    let (plain, device) = (device, device.clone().autodiff());
     let network = N::from_parameters(config, N::initial(config, seed), kernels, &device)?;
     let (config, recipe) = (config.clone(), recipe.clone());
     let (batches, at_once) = (recipe.batches(train), N::SCANS_AT_ONCE);
@@ -172,7 +174,7 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
     };
     let (validations, learner) = (fitted.progress.validations, fitted.learner);
     Ok(FittedNetwork {
-        network: N::from_parameters(&learner.config, parameters.clone(), kernels, &Device::flex())?,
+        network: N::from_parameters(&learner.config, parameters.clone(), kernels, plain)?,
         parameters,
         epoch,
         score: Score::of_entry(&validations[epoch]),
@@ -199,7 +201,7 @@ pub fn predict_untrained<N: Network, S: Scans<Input = N::Input>>(
     parameters: Parameters,
     examples: &[Example<S::Handle>],
 ) -> Result<Vec<Vec<f64>>, SupervisedError> {
-    let network = N::from_parameters(request.config, parameters, request.kernels, &Device::flex())?;
+    let network = N::from_parameters(request.config, parameters, request.kernels, request.device)?;
     Ok(predict(&network, request.loss, request.scans, examples, request.recipe.batch_size)?)
 }
 
@@ -210,10 +212,10 @@ fn predict<N: Network, S: Scans<Input = N::Input>>(
     examples: &[Example<S::Handle>],
     batch_size: usize,
 ) -> Result<Vec<Vec<f64>>, CohortError> {
-    let mut found = Vec::with_capacity(examples.len());
+    let (mut found, device) = (Vec::with_capacity(examples.len()), of_module(network));
     for chunk in examples.chunks(batch_size.clamp(1, N::SCANS_AT_ONCE)) {
         let inputs = chunk.par_iter().map(|example| scans.whole(&example.scan)).collect::<Result<Vec<_>, _>>()?;
-        let batch = N::Input::on(&inputs, None, &Device::flex());
+        let batch = N::Input::on(&inputs, None, &device);
         found.extend(predictions(loss, &network.pass(&batch, None).output));
     }
     Ok(found)
@@ -310,6 +312,10 @@ impl Gradients for NetworkGradients {
         self.gradients.norm()
     }
 
+    fn squared_norm(&self) -> Option<Tensor<1>> {
+        self.gradients.squared_norm()
+    }
+
     fn apart(self) -> (NamedGradients, Vec<Vec<f32>>) {
         (self.gradients, self.statistics)
     }
@@ -324,6 +330,10 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
     type Piece = Piece<N::Input>;
     type Gradients = NetworkGradients;
     type Error = SupervisedError;
+
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
 
     fn files(&self) -> WeightFiles {
         vec![("network.safetensors", N::table(&self.config))]
@@ -365,14 +375,13 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         if let Some(penalty) = pass.penalty {
             loss = loss + penalty;
         }
-        let value = LossTerms::plain(piece.share * number(&loss.clone().inner()));
-        let gradients = if value.total.is_finite() {
+        let value = loss.clone();
+        let found = Contribution::of_loss(&value, piece.share, || {
             NamedGradients::of_module(&self.network, loss.backward()).scaled(piece.share)
-        } else {
-            NamedGradients::default()
-        };
+        });
+        let Contribution { loss, measures, gradients, unread } = found;
         let gradients = NetworkGradients { gradients, statistics: pass.statistics };
-        Ok(Contribution { loss: value, measures: Terms::default(), gradients })
+        Ok(Contribution { loss, measures, gradients, unread })
     }
 
     fn learning_rate(&self, at: &At) -> f64 {

@@ -75,7 +75,7 @@ impl People {
 }
 
 pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &Common) -> anyhow::Result<Answer> {
-    let mut trained = Trained::open(&from.model)?;
+    let mut trained = Trained::open(&from.model, &common.place()?)?;
     from.same.trusting().apply(&mut trained.people, &mut trained.contract);
     let notes = &trained.notes;
     let cohort = Cohort::open(&from.cohort.data)?;
@@ -142,13 +142,13 @@ pub(crate) struct Trained {
 }
 
 impl Trained {
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(folder: &Path, device: &Device) -> anyhow::Result<Self> {
         let directory = ModelDirectory::read(folder)?;
         let notes = directory
             .notes
             .with_context(|| format!("{}: expected training.json, which kriging needs", folder.display()))?;
-        let kernels = PrecisionName::Auto.kernels();
-        let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;
+        let kernels = PrecisionName::Auto.kernels(device);
+        let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, device)?;
         Ok(Self { notes, model, contract: directory.preprocessor, people: directory.people })
     }
 

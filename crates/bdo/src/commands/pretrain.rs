@@ -17,7 +17,7 @@ use serde_json::json;
 use super::peak_rss_mib;
 use super::report::leave_page;
 use crate::answer::{Answer, note};
-use crate::args::{Configuration, Data, command_line};
+use crate::args::{Configuration, Data, General, command_line};
 use crate::cli::Common;
 use crate::job::RankArgs;
 use crate::progress::Progress;
@@ -50,8 +50,8 @@ pub(crate) struct PretrainArgs {
 
 impl PretrainArgs {
     /// As typed.
-    pub(crate) fn command(&self, seed: u64) -> String {
-        command_line("pretrain", self, seed)
+    pub(crate) fn command(&self, general: General) -> String {
+        command_line("pretrain", self, general)
     }
 }
 
@@ -68,6 +68,7 @@ fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         seed: common.seed,
         resume: args.resume,
         people: None,
+        device: common.place()?,
     };
     if kind(&request)? != Kind::Bdo {
         return tokens(&request, common, ranks);
@@ -124,7 +125,7 @@ pub(crate) fn trained_model(
         return Ok(model);
     }
     let (data, out, resume) = (data.to_path_buf(), out.to_path_buf(), out.exists());
-    let request = Request { data, out, settings: Some(settings), seed, resume, people };
+    let request = Request { data, out, settings: Some(settings), seed, resume, people, device: common.place()? };
     bdo_kernels::allocator::tune_allocator();
     let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, &Alone, &progress);

@@ -53,7 +53,7 @@ impl Contestant {
         let shares = Shares { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
         let source = ScanSource::new(cohort, shares)?;
         let scans = same_scans(&source, grid, args.batch)?;
-        let kernels = workload::kernels(args).0;
+        let kernels = workload::kernels(args, &Device::flex()).0;
         match model {
             "bdo" => Self::bdo(args, grid, &scans, phase, kernels, seed),
             "brainlm" => {
@@ -110,7 +110,14 @@ impl Contestant {
                 Sample::alone(scan.scan.clone(), VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
             };
             let samples = scans.iter().enumerate().map(sample).collect();
-            let mut step = TrainStep::on(&config, samples, kernels, Precision::fastest(), frames, MICRO_BATCH, seed)?;
+            let mut step = TrainStep::on(
+                &config,
+                samples,
+                kernels,
+                Precision::fastest(),
+                (frames, MICRO_BATCH),
+                (seed, &Device::flex()),
+            )?;
             return Ok(Self { facts, work: Box::new(move || step.step()) });
         }
         let model = Bdo::init(&config, seed, workload::embed_kernels(args).0, &Device::flex())?;
