@@ -29,6 +29,7 @@ use bdo_model::pooling::Pooling;
 use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::ranks::Ranks;
 use bdo_train::settings::Kind;
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub struct FoundationRun<'a> {
     pub loss: Loss,
     pub seed: u64,
     pub kernels: Kernels,
+    /// Where they run.
+    pub device: &'a Device,
     /// Fine-tuning in place of a probe.
     pub tuning: Option<&'a Tuning>,
     /// Where the state of a fine-tuning is kept, if anywhere, and what names it.
@@ -166,7 +169,7 @@ fn result_of<M: TokenModel>(
         let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
         notes.push(format!("{out} scans of fewer than {frames} frames or without a known region are left out"));
     }
-    let model = M::of_parameters(config, directory.places.clone(), directory.weights.clone(), run.kernels)?;
+    let model = M::of_parameters(config, directory.places.clone(), directory.weights.clone(), run.kernels, run.device)?;
     let (outcome, people) = match run.tuning {
         None => {
             let features = embedded(&model, &scans, cohort, run)?;
@@ -255,6 +258,7 @@ fn best<N: Network>(
             parts,
             seed: run.seed,
             kernels: run.kernels,
+            device: run.device,
             states: folder.as_ref().map(|(folder, name)| (folder.as_path(), *name)),
             ranks: run.ranks,
         };

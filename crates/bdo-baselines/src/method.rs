@@ -14,6 +14,7 @@ use bdo_model::ops::Kernels;
 use bdo_model::parameters::trainable_count;
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
+use burn::tensor::Device;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,6 +70,8 @@ pub struct Run<'a> {
     pub loss: Loss,
     pub seed: u64,
     pub kernels: Kernels,
+    /// Where they run.
+    pub device: &'a Device,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a Path, &'a str)>,
     pub ranks: &'a dyn Ranks,
@@ -171,9 +174,9 @@ fn outcome<N: Network<Input = Connectome>>(
     run: &Run,
     observer: &dyn RunObserver,
 ) -> Result<Outcome, EvalError> {
-    let Run { recipe, loss, seed, kernels, states, ranks } = *run;
+    let Run { recipe, loss, seed, kernels, device, states, ranks } = *run;
     let scans = &InMemory::new();
-    let request = Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks };
+    let request = Request { config, recipe, loss, scans, parts, seed, kernels, device, states, ranks };
     Outcome::of(&fit_network::<N, _>(&request, observer)?, loss, scans, parts)
 }
 

@@ -98,7 +98,7 @@ struct Contributions {
 pub fn explain(
     folder: &Path,
     cohort: &Cohort,
-    trusting: Trusting,
+    (trusting, device): (Trusting, &Device),
     settings: &ExplainSettings,
     observer: &dyn Observer,
 ) -> Result<Explanation, EvalError> {
@@ -107,7 +107,7 @@ pub fn explain(
     let first = &head.members[0];
     // Members of a probe share a model and are averaged; those of a fine-tuning have one each, and the first is explained.
     let members: Vec<&Member> = head.members.iter().filter(|m| m.model == first.model).collect();
-    let frozen = trusting.applied(FrozenModel::read(&folder.join(&first.model))?);
+    let frozen = trusting.applied(FrozenModel::read_on(&folder.join(&first.model), device)?);
     frozen.able_to(head.pooling)?;
     let some: Vec<usize> = (0..cohort.len()).step_by(cohort.len().div_ceil(settings.scans.max(2)).max(1)).collect();
     let exact = head.kind != HeadKind::Attention && head.pooling.needs_readout();
@@ -317,7 +317,7 @@ impl Gradients {
             }
         };
         let directory = ModelDirectory::read(&frozen.folder)?;
-        let device = Device::flex().autodiff();
+        let device = frozen.model.device().autodiff();
         let model = Bdo::from_parameters(&directory.config, directory.parameters, Kernels::Composed, &device)?;
         let (width, longest) = (directory.config.width, frozen.windows.longest_whole);
         Ok(Self { model, pooling, width, steps: steps.max(1), longest, weights })
@@ -374,7 +374,7 @@ impl Gradients {
 
     /// What the head says of a scan, and its gradient by the values.
     fn output(&self, scan: &ScaledScan, weights: &[f64], slopes: bool) -> Result<(f64, Vec<f32>), EvalError> {
-        let device = Device::flex().autodiff();
+        let device = self.model.device().autodiff();
         let (series, frames, valid) = PaddedBatch::of_scans(&[scan]).on(&device);
         let series = series.require_grad();
         let control = self.model.controls(&series, &frames, &valid)?.control;

@@ -10,6 +10,7 @@ use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_train::ranks::Alone;
+use burn::tensor::Device;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,15 +58,17 @@ pub struct FineTuning {
     table: Arc<FeatureTable>,
     folder: PathBuf,
     settings: TuneSettings,
+    device: Device,
 }
 
 impl FineTuning {
-    /// A row of this name; the target and the seeds of the settings are those of each task instead.
+    /// A row of this name, trained in a folder and on a device; the target and the seeds of the settings are those of each task
+    /// instead.
     pub fn new(
         name: &str,
         model: &Path,
         table: Arc<FeatureTable>,
-        folder: &Path,
+        (folder, device): (&Path, &Device),
         settings: TuneSettings,
     ) -> Result<Self, EvalError> {
         Ok(Self {
@@ -75,11 +78,12 @@ impl FineTuning {
             table,
             folder: folder.to_path_buf(),
             settings,
+            device: device.clone(),
         })
     }
 
     fn tune(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
-        let frozen = FrozenModel::read(&self.model)?;
+        let frozen = FrozenModel::read_on(&self.model, &self.device)?;
         let work = TuneWork::new(&frozen, task.cohort, task.target, &self.settings, &self.table)?;
         // Several labels may share a division of the people.
         let label = blake3::hash(task.target.name.as_bytes()).to_hex();

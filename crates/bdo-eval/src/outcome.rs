@@ -14,6 +14,7 @@ use bdo_data::durable;
 use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_model::familiarity::Familiarity;
 use bdo_model::frozen::FrozenModel;
+use burn::tensor::Device;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ pub struct HeadRequest<S> {
     pub out: PathBuf,
     /// What is taken for granted about the cohort.
     pub trusting: Trusting,
+    pub device: Device,
     pub settings: S,
 }
 
@@ -127,7 +129,10 @@ pub(crate) fn finish<S: Serialize>(
 ) -> Result<HeadResult, EvalError> {
     head.write(folder.path())?;
     remember_people(folder, &head, models[1], cohort, observer)?;
-    let further = request.test_data.as_ref().map(|path| score_further(folder, &head, path, request.trusting, observer));
+    let further = request
+        .test_data
+        .as_ref()
+        .map(|path| score_further(folder, &head, path, (request.trusting, &request.device), observer));
     let test_data = further.transpose()?;
     let pretrained = models[0].people.known_in(cohort);
     let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
@@ -170,11 +175,11 @@ fn score_further(
     folder: &WorkFolder,
     head: &FittedHead,
     data: &Path,
-    trusting: Trusting,
+    (trusting, device): (Trusting, &Device),
     observer: &dyn Observer,
 ) -> Result<TestData, EvalError> {
     let cohort = Cohort::open(data)?;
-    let predictions = predict(folder.path(), head, &cohort, trusting, observer)?;
+    let predictions = predict(folder.path(), head, &cohort, (trusting, device), observer)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
     let (seen_by_head, seen_by_model) = predictions.seen();
     Ok(TestData {

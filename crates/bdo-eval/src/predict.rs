@@ -12,6 +12,7 @@ use bdo_model::control::{Encoded, encode_cohort};
 use bdo_model::familiarity::{Familiarity, ScanFacts, Verdict};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
+use burn::tensor::Device;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -79,12 +80,12 @@ impl Trusting {
     }
 }
 
-/// Applies the head in `folder` to every scan of a cohort.
+/// Applies the head in `folder` to every scan of a cohort, its models on a device.
 pub fn predict(
     folder: &Path,
     head: &FittedHead,
     cohort: &Cohort,
-    trusting: Trusting,
+    (trusting, device): (Trusting, &Device),
     observer: &dyn Observer,
 ) -> Result<Predictions, EvalError> {
     let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -96,7 +97,7 @@ pub fn predict(
     let (mut passed_over, mut known) = (Vec::new(), vec![false; cohort.len()]);
     let mut verdicts: Vec<Option<Verdict>> = vec![None; cohort.len()];
     for (model, members) in models {
-        let frozen = trusting.applied(FrozenModel::read(&folder.join(model))?);
+        let frozen = trusting.applied(FrozenModel::read_on(&folder.join(model), device)?);
         is_of(&frozen, head, members[0])?;
         let trained = frozen.people.known_in(cohort);
         for (known, entry) in known.iter_mut().zip(cohort.index()) {

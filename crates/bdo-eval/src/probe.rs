@@ -72,7 +72,7 @@ impl ProbeSettings {
 pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> Result<HeadResult, EvalError> {
     let settings = &request.settings;
     settings.check()?;
-    let frozen = request.trusting.applied(FrozenModel::read(&request.model)?);
+    let frozen = request.trusting.applied(FrozenModel::read_on(&request.model, &request.device)?);
     frozen.able_to(settings.pooling)?;
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of(cohort.participants(), &settings.target)?;

@@ -32,34 +32,44 @@ pub enum WeightDecay {
     Coupled(f64),
 }
 
-/// The factors of one step, worked out in `f64`.
-#[derive(Clone, Copy)]
-struct Factors {
-    beta1: f32,
-    rest1: f32,
-    beta2: f32,
-    rest2: f32,
-    step: f32,
-    root: f32,
-    eps: f32,
-    keep: f32,
-    coupled: f32,
-    gradient_scale: f32,
+/// The factors of one step, worked out in `f64`, for any kernel that takes one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // As in the formulas below.
+pub struct Factors {
+    pub beta1: f32,
+    pub rest1: f32,
+    pub beta2: f32,
+    pub rest2: f32,
+    pub step: f32,
+    pub root: f32,
+    pub eps: f32,
+    pub keep: f32,
+    pub coupled: f32,
+    pub gradient_scale: f32,
 }
 
 impl Adam {
     /// Step number `step`, counted from 1, of parameters `p` with gradients `g` and moments `m`, `v`.
     pub fn step(&self, isa: Isa, step: u64, p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
-        assert!(step > 0, "step: expected at least 1, found 0");
         let n = p.len();
         assert_eq!((g.len(), m.len(), v.len()), (n, n, n), "g, m, v: expected {n} values each");
+        let factors = self.factors(step);
+        p.par_chunks_mut(ELEMENTS_PER_TASK)
+            .zip(g.par_chunks(ELEMENTS_PER_TASK))
+            .zip(m.par_chunks_mut(ELEMENTS_PER_TASK).zip(v.par_chunks_mut(ELEMENTS_PER_TASK)))
+            .for_each(|((p, g), (m, v))| step_chunk(isa, factors, p, g, m, v));
+    }
+
+    /// The factors of step number `step`, counted from 1.
+    pub fn factors(&self, step: u64) -> Factors {
+        assert!(step > 0, "step: expected at least 1, found 0");
         let correction = |beta: f64| 1.0 - beta.powf(step as f64);
         let (keep, coupled) = match self.weight_decay {
             WeightDecay::None => (1.0, 0.0),
             WeightDecay::Decoupled(decay) => (1.0 - self.learning_rate * decay, 0.0),
             WeightDecay::Coupled(decay) => (1.0, decay),
         };
-        let factors = Factors {
+        Factors {
             beta1: self.beta1 as f32,
             rest1: (1.0 - self.beta1) as f32,
             beta2: self.beta2 as f32,
@@ -70,11 +80,7 @@ impl Adam {
             keep: keep as f32,
             coupled: coupled as f32,
             gradient_scale: self.gradient_scale,
-        };
-        p.par_chunks_mut(ELEMENTS_PER_TASK)
-            .zip(g.par_chunks(ELEMENTS_PER_TASK))
-            .zip(m.par_chunks_mut(ELEMENTS_PER_TASK).zip(v.par_chunks_mut(ELEMENTS_PER_TASK)))
-            .for_each(|((p, g), (m, v))| step_chunk(isa, factors, p, g, m, v));
+        }
     }
 }
 

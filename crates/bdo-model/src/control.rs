@@ -1,6 +1,7 @@
 //! The control along every scan of a cohort: whole scans, unmasked, with their true times.
 
 use crate::batch::{BatchError, scan_grid};
+use crate::device::{download, is_cpu, upload};
 use crate::dynamics::Frames;
 use crate::error::ModelError;
 use crate::frozen::FrozenModel;
@@ -10,7 +11,7 @@ use crate::objective::region_mask;
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Float, Int, Tensor, TensorData};
 use rayon::prelude::*;
 
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
@@ -120,7 +121,7 @@ impl ScanBatch {
             }
             places.resize(places.len().next_multiple_of(slots.max(1)), 0);
         }
-        let places = (windows.len() > scans.len()).then(|| Tensor::from_data(places.as_slice(), device));
+        let places = (windows.len() > scans.len()).then(|| upload(places.as_slice(), device));
         Self { series, frames, region_valid, places, counts }
     }
 }
@@ -132,7 +133,7 @@ impl Controls {
         let share = |&count: &usize| (0..slots).map(move |slot| if slot < count { 1.0 / count as f32 } else { 0.0 });
         let shares: Vec<f32> = self.counts.iter().flat_map(share).collect();
         let place = (&self.control.device(), self.control.dtype());
-        let shares = Tensor::<3>::from_data(TensorData::new(shares, [batch, slots, 1]), place);
+        let shares = upload::<3, Float>(TensorData::new(shares, [batch, slots, 1]), place);
         (self.control * shares).sum_dim(1).squeeze_dim(1) // [B, d]
     }
 }
@@ -157,21 +158,23 @@ pub fn encode(model: &Bdo, windows: Windows, scans: &[&ScaledScan]) -> Result<Ve
 /// Encodes scans whole: a few at a time and several such groups side by side. What a group computes stays in the caches, and
 /// no thread waits for another at every layer.
 fn encode_whole(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
-    let batch = PaddedBatch::of_scans(scans);
+    let (batch, device) = (PaddedBatch::of_scans(scans), model.device());
+    // A card shares out one large pass by itself.
+    let together = if is_cpu(&device) { SCANS_TOGETHER } else { scans.len().max(1) };
     let group = |from: usize| -> Result<Vec<ControlSequence>, BatchError> {
         // All are padded to the same length, so that how they are grouped does not change a byte.
-        let some = batch.samples(from..(from + SCANS_TOGETHER).min(scans.len()));
-        let (series, frames, region_valid) = some.on(&Device::flex());
+        let some = batch.samples(from..(from + together).min(scans.len()));
+        let (series, frames, region_valid) = some.on(&device);
         let controls = model.controls(&series, &frames, &region_valid)?;
         let [_, slots, width] = controls.control.dims();
-        let values = controls.control.into_data().try_to_vec::<f32>().expect("controls are f32");
+        let values = download(controls.control);
         let cut = |(b, &count): (usize, &usize)| ControlSequence {
             width,
             values: values[b * slots * width..][..count * width].to_vec(),
         };
         Ok(controls.counts.iter().enumerate().map(cut).collect())
     };
-    let starts: Vec<usize> = (0..scans.len()).step_by(SCANS_TOGETHER).collect();
+    let starts: Vec<usize> = (0..scans.len()).step_by(together).collect();
     let groups: Vec<_> = starts.into_par_iter().map(group).collect::<Result<_, _>>()?;
     Ok(groups.into_iter().flatten().collect())
 }

@@ -1,5 +1,6 @@
 //! Dropout whose mask is a function of a key and a place in the network, so that a step can be repeated exactly.
 
+use crate::device::upload;
 use crate::init::Stream;
 use burn::tensor::{Shape, Tensor, TensorData};
 
@@ -22,7 +23,7 @@ impl Dropout {
         let kept = (1.0 / (1.0 - self.rate)) as f32;
         let count = Shape::from(shape).num_elements();
         let values: Vec<f32> = (0..count).map(|_| if stream.uniform() < self.rate { 0.0 } else { kept }).collect();
-        let mask = Tensor::from_data(TensorData::new(values, shape), (&x.device(), x.dtype()));
+        let mask = upload(TensorData::new(values, shape), (&x.device(), x.dtype()));
         x * mask
     }
 }

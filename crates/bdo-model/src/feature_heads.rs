@@ -2,13 +2,14 @@
 //! network is trained with the model and thrown away: a model directory does not hold it.
 
 use crate::config::ModelConfig;
+use crate::device::{download, upload};
 use crate::intake::Kin;
 use crate::layer::{Linear, Source};
 use crate::ops::{Epilogue, Kernels};
 use crate::parameters::{ParameterError, ParameterSpec, Parameters};
 use burn::module::Module;
 use burn::tensor::activation::log_softmax;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Float, Tensor, TensorData};
 
 /// Stands for minus infinity where a pair of samples is left out.
 const LEFT_OUT: f32 = -1e9;
@@ -28,8 +29,40 @@ pub struct FeatureHeads {
 pub struct IdentityTerm {
     /// Mean over the samples that have a partner and a stranger to tell it from.
     pub loss: Tensor<1>,
+    /// [B, B] how similar samples are; what is not compared is far below all others.
+    similar: Tensor<2>,
+    /// Samples that are asked for, and their partners.
+    asked: Vec<(usize, usize)>,
+}
+
+impl IdentityTerm {
     /// Share of them whose most similar sample is the partner.
-    pub found: f64,
+    pub fn found(&self) -> f64 {
+        let count = self.similar.dims()[0];
+        let best = download(self.similar.clone());
+        let found = self.asked.iter().filter(|&&(i, j)| {
+            let row = &best[i * count..(i + 1) * count];
+            row.iter().enumerate().all(|(other, x)| other == j || *x < row[j])
+        });
+        found.count() as f64 / self.asked.len() as f64
+    }
+
+    /// The same, worked out where the samples are: [1].
+    pub fn found_there(&self) -> Tensor<1> {
+        let similar = self.similar.clone().inner();
+        let (count, share) = (similar.dims()[0], 1.0 / self.asked.len() as f32);
+        let (mut partner, mut shares) = (vec![0.0f32; count * count], vec![0.0f32; count]);
+        for &(i, j) in &self.asked {
+            partner[i * count + j] = 1.0;
+            shares[i] = share;
+        }
+        let place = (&similar.device(), similar.dtype());
+        let partner = upload::<2, Float>(TensorData::new(partner, [count, count]), place);
+        let of_partner = (similar.clone() * partner.clone()).sum_dim(1); // [B, 1]
+        let of_others = (similar + partner * LEFT_OUT).max_dim(1); // [B, 1]
+        let shares = upload::<2, Float>(TensorData::new(shares, [count, 1]), place);
+        (of_partner.greater(of_others).float().cast(place.1) * shares).sum()
+    }
 }
 
 /// Names and shapes of the parameters of the heads of a configuration.
@@ -89,15 +122,10 @@ fn identity_term(code: Tensor<2>, kin: &[Kin], temperature: f64) -> Option<Ident
         wanted[i * count + j] = -1.0 / asked.len() as f32;
     }
     let place = (&code.device(), code.dtype());
-    let matrix = |values: Vec<f32>| Tensor::<2>::from_data(TensorData::new(values, [count, count]), place);
+    let matrix = |values: Vec<f32>| upload::<2, Float>(TensorData::new(values, [count, count]), place);
     let size = code.clone().square().sum_dim(1).sqrt().clamp_min(1e-6);
     let code = code / size;
     let similar = code.clone().matmul(code.transpose()) / temperature + matrix(allowed); // [B, B]
-    let best = similar.clone().into_data().convert::<f32>().try_to_vec::<f32>().unwrap_or_default();
-    let found = asked.iter().filter(|&&(i, j)| {
-        let row = &best[i * count..(i + 1) * count];
-        row.iter().enumerate().all(|(other, x)| other == j || *x < row[j])
-    });
-    let found = found.count() as f64 / asked.len() as f64;
-    Some(IdentityTerm { loss: (log_softmax(similar, 1) * matrix(wanted)).sum(), found })
+    let loss = (log_softmax(similar.clone(), 1) * matrix(wanted)).sum();
+    Some(IdentityTerm { loss, similar, asked })
 }

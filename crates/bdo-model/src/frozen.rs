@@ -39,11 +39,16 @@ pub struct FrozenModel {
 const KERNELS: Kernels = Kernels::Fused(Precision::F32);
 
 impl FrozenModel {
-    /// Reads and checks a model directory.
+    /// Reads and checks a model directory, for the CPU.
     pub fn read(folder: &Path) -> Result<Self, ModelError> {
+        Self::read_on(folder, &Device::flex())
+    }
+
+    /// The same for any device.
+    pub fn read_on(folder: &Path, device: &Device) -> Result<Self, ModelError> {
         let directory = ModelDirectory::read(folder)?;
         let readout = Readout::read(folder, directory.config.regions, directory.config.width)?;
-        let model = Bdo::from_parameters(&directory.config, directory.parameters, KERNELS, &Device::flex())?;
+        let model = Bdo::from_parameters(&directory.config, directory.parameters, KERNELS, device)?;
         Ok(Self {
             model,
             contract: directory.preprocessor,

@@ -3,6 +3,7 @@
 //! [`weights`]. Modules are listed along the path data takes.
 
 pub mod config;
+pub mod device;
 pub mod key;
 pub mod parameters;
 pub mod init;

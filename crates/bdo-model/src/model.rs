@@ -4,8 +4,9 @@ use crate::batch::{BatchError, MaskedBatch, scan_grid};
 use crate::config::{ConfigError, LatentTerm, ModelConfig};
 use crate::control::Controls;
 use crate::decoder::Decoder;
+use crate::device::upload;
 use crate::dropout::Dropout;
-use crate::dynamics::{Dynamics, Frames, Latents, UnionGrid};
+use crate::dynamics::{Dynamics, Frames, Latents, Resolvent, UnionGrid};
 use crate::ema::EmaEncoder;
 use crate::encoder::{Encoder, Tokens, time_code, write_gaps};
 use crate::fingerprint::Fingerprint;
@@ -13,11 +14,11 @@ use crate::init::initial_parameters;
 use crate::intake::NO_SIZE;
 use crate::layer::Source;
 use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
-use crate::ops::{Kernels, KeyPadding, Moments};
+use crate::ops::{self, Kernels, KeyPadding, Moments};
 use crate::parameters::{ParameterError, Parameters};
 use crate::smoother::Smoother;
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Float, Tensor, TensorData};
 
 /// The trainable model; parameter paths are the names of the weight file.
 #[derive(Module, Debug)]
@@ -130,6 +131,11 @@ impl Bdo {
         Parameters::of_module(self, "")
     }
 
+    /// Where the model lives: tensors it is given must be there too.
+    pub fn device(&self) -> Device {
+        self.dynamics.initial_mean.val().device()
+    }
+
     /// The configuration the model was built from.
     pub fn config(&self) -> &ModelConfig {
         &self.config
@@ -152,6 +158,17 @@ impl Bdo {
         batch: &MaskedBatch,
         weights: LossWeights,
     ) -> Result<TrainPass, BatchError> {
+        self.train_pass_with(self.dynamics.resolvent().as_ref(), teacher, batch, weights)
+    }
+
+    /// The same where several passes share what their basis costs.
+    pub fn train_pass_with(
+        &self,
+        resolvent: Option<&Resolvent>,
+        teacher: &EmaEncoder,
+        batch: &MaskedBatch,
+        weights: LossWeights,
+    ) -> Result<TrainPass, BatchError> {
         let config = &self.config;
         let grid = batch.grid(config)?;
         let device = batch.series.device();
@@ -162,17 +179,19 @@ impl Bdo {
 
         let encoded = self.encoder.forward(self.tokens(&series, &batch.frames, &grid, Role::Context), dropout);
         let z = if config.sample_latent {
-            encoded.clone() + rows(&batch.latent_noise, &grid.context_row, grid.context_slots) * config.loss.sigma_q
+            encoded.clone()
+                + ops::rows(self.kernels, &batch.latent_noise, &grid.context_row, grid.context_slots)
+                    * config.loss.sigma_q
         } else {
             encoded.clone()
         };
         let latents = self.latents(z, &series, &grid);
         let moments = self.dynamics.moments(&latents, &grid);
 
-        let at_targets = |x: &Tensor<3>| rows(x, &grid.target_row, grid.target_slots); // [B, T, .]
+        let at_targets = |x: &Tensor<3>| ops::rows(self.kernels, x, &grid.target_row, grid.target_slots); // [B, T, .]
         let mean = at_targets(&moments.mean);
         let total_variance = at_targets(&moments.variance) + config.loss.sigma_p * config.loss.sigma_p;
-        let basis = self.dynamics.basis();
+        let basis = self.dynamics.basis_with(resolvent);
         let deviation = total_variance.clone().sqrt();
         let states: Vec<Tensor<3>> = batch
             .process_noise
@@ -270,8 +289,9 @@ impl Bdo {
         let Some(fingerprint) = &self.fingerprint else { return control };
         let place = (&series.device(), series.dtype());
         let shares = context_shares(grid, |_| 1);
-        let shares = Tensor::<3>::from_data(TensorData::new(shares, [grid.batch, grid.context_slots, 1]), place);
-        let coordinates = fingerprint.coordinates(&rows(series, &grid.context_row, grid.context_slots), &shares);
+        let shares = upload::<3, Float>(TensorData::new(shares, [grid.batch, grid.context_slots, 1]), place);
+        let coordinates =
+            fingerprint.coordinates(&ops::rows(self.kernels, series, &grid.context_row, grid.context_slots), &shares);
         let mean = (control.clone().narrow(1, 0, grid.context_slots) * shares).sum_dim(1); // [B, 1, d]
         control - mean + fingerprint.part(&coordinates)
     }
@@ -279,7 +299,7 @@ impl Bdo {
     /// What the smoother says of every frame [B, K, N], in the units of the series.
     fn smoothed(&self, series: &Tensor<3>, frames: &Frames, grid: &UnionGrid) -> Option<Tensor<3>> {
         let smoother = self.smoother.as_ref()?;
-        Some(smoother.forward(rows(series, &grid.context_row, grid.context_slots), frames, grid))
+        Some(smoother.forward(ops::rows(self.kernels, series, &grid.context_row, grid.context_slots), frames, grid))
     }
 
     /// Divides every sample by the root mean square of its visible values, or each of its regions by its own, if the
@@ -299,8 +319,8 @@ impl Bdo {
             |sample: usize| region_valid[sample * regions..(sample + 1) * regions].iter().filter(|v| **v).count();
         let weights = context_shares(grid, |sample| if unit_regions { 1 } else { valid(sample) });
         let place = (&series.device(), series.dtype());
-        let weights = Tensor::<3>::from_data(TensorData::new(weights, [grid.batch, grid.context_slots, 1]), place);
-        let visible = rows(&series, &grid.context_row, grid.context_slots); // [B, C, N]
+        let weights = upload::<3, Float>(TensorData::new(weights, [grid.batch, grid.context_slots, 1]), place);
+        let visible = ops::rows(self.kernels, &series, &grid.context_row, grid.context_slots); // [B, C, N]
         let square = (visible.clone() * visible * weights).sum_dim(1); // [B, 1, N]
         let square = if unit_regions { square } else { square.sum_dim(2) }; // [B, 1, 1]
         let size = square.sqrt();
@@ -327,11 +347,8 @@ impl Bdo {
         }
         let device = series.device();
         Tokens {
-            values: rows(series, list, slots),
-            code: Tensor::from_data(
-                TensorData::new(code, [grid.batch, slots, self.config.width]),
-                (&device, series.dtype()),
-            ),
+            values: ops::rows(self.kernels, series, list, slots),
+            code: upload(TensorData::new(code, [grid.batch, slots, self.config.width]), (&device, series.dtype())),
             padding: KeyPadding::new(counts.clone(), slots, &device),
         }
     }
@@ -344,14 +361,6 @@ pub(crate) enum Role {
     Context,
     /// Frames visible to the teacher.
     Target,
-}
-
-/// x [B, K, n], rows of the flattened [B * K] -> [B, slots, n].
-fn rows(x: &Tensor<3>, list: &[usize], slots: usize) -> Tensor<3> {
-    let [batch, frames, width] = x.dims();
-    let list: Vec<i32> = list.iter().map(|&row| row as i32).collect();
-    let list = Tensor::<1, Int>::from_data(list.as_slice(), &x.device());
-    x.clone().reshape([batch * frames, width]).select(0, list).reshape([batch, slots, width]) // [B, slots, n]
 }
 
 /// [B, C]: one over the visible frames of a sample, and over a further number of it; 0 at padding.

@@ -2,6 +2,7 @@
 //! target frames times valid regions, then samples are averaged, so that the scale of gradients is the same for
 //! every batch shape.
 
+use crate::device::upload;
 use crate::ops::{self, ErrorWeights, Kernels};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use std::sync::Arc;
@@ -79,10 +80,10 @@ impl SampleWeights {
         let columns: Vec<f32> = counts.region_valid.iter().map(|&valid| f32::from(u8::from(valid))).collect();
         let all_valid = counts.region_valid.iter().all(|&valid| valid);
         Self {
-            target_rows: Tensor::from_data(TensorData::new(rows.to_vec(), [batch, counts.target_slots, 1]), place),
+            target_rows: upload(TensorData::new(rows.to_vec(), [batch, counts.target_slots, 1]), place),
             target: ErrorWeights { rows: rows.clone(), columns: None },
             observed: ErrorWeights { rows, columns: (!all_valid).then(|| Arc::new(columns)) },
-            held: Tensor::from_data(TensorData::new(held, [batch, tokens, 1]), place),
+            held: upload(TensorData::new(held, [batch, tokens, 1]), place),
             kernels,
         }
     }
@@ -113,5 +114,5 @@ impl SampleWeights {
 pub(crate) fn region_mask(region_valid: &[bool], batch: usize, place: (&Device, DType)) -> Tensor<3> {
     let regions = region_valid.len() / batch;
     let values: Vec<f32> = region_valid.iter().map(|&valid| f32::from(u8::from(valid))).collect();
-    Tensor::from_data(TensorData::new(values, [batch, 1, regions]), place)
+    upload(TensorData::new(values, [batch, 1, regions]), place)
 }

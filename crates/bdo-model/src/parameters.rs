@@ -3,6 +3,7 @@
 //! rows when they take their values ([`Source`]).
 
 use crate::config::ModelConfig;
+use crate::device::{download, upload};
 use crate::encoder::Encoder;
 use crate::layer::Source;
 use crate::model::Bdo;
@@ -86,7 +87,7 @@ impl Parameters {
                 found: array.shape,
             });
         }
-        let tensor = Tensor::from_data(TensorData::new(array.values, expected), device);
+        let tensor = upload(TensorData::new(array.values, expected), device);
         Ok(Param::from_tensor(tensor))
     }
 
@@ -145,7 +146,7 @@ impl Look for CopyValues {
     fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
         let tensor = param.val();
         let shape = tensor.dims().to_vec();
-        let values = tensor.into_data().try_to_vec::<f32>().expect("parameters are f32");
+        let values = download(tensor);
         self.0.insert(name, Array { shape, values });
     }
 }

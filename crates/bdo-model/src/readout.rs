@@ -16,6 +16,7 @@ use bdo_data::durable::{self, FileError};
 use bdo_data::scaler::ScaledScan;
 use bdo_data::shard::spread;
 use bdo_kernels::linalg::solve_normal;
+use burn::tensor::Device;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -129,9 +130,14 @@ impl Readout {
     }
 }
 
-/// Makes sure that the model in `folder` has a readout that belongs to its weights.
-pub fn ensure_readout(folder: &Path, cohort: &Cohort, observer: &dyn Observer) -> Result<ReadoutNote, ModelError> {
-    let frozen = FrozenModel::read(folder)?;
+/// Makes sure that the model in `folder` has a readout that belongs to its weights; scans are encoded on a device.
+pub fn ensure_readout(
+    folder: &Path,
+    device: &Device,
+    cohort: &Cohort,
+    observer: &dyn Observer,
+) -> Result<ReadoutNote, ModelError> {
+    let frozen = FrozenModel::read_on(folder, device)?;
     ensure_familiarity(&frozen, cohort, observer)?;
     if let Some(readout) = &frozen.readout {
         return Ok(readout.note.clone());

@@ -4,17 +4,19 @@
 
 use crate::autocorrelation::Autocorrelation;
 use crate::config::ModelConfig;
+use crate::device::{download, upload};
 use crate::dynamics::{Frames, UnionGrid};
 use crate::layer::Source;
 use crate::parameters::{Array, ParameterError, Parameters, Start};
 use bdo_data::scaler::ScaledScan;
 use bdo_kernels::linalg::{add_product, leading_eigen, product};
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Float, Tensor, TensorData};
 use faer::Mat;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// Sets of directions with an autocorrelation each: eight explain as much of hidden frames as one for every direction.
 const GROUPS: usize = 8;
@@ -36,7 +38,14 @@ pub struct Smoother {
     pub correlations: Param<Tensor<2>>,
     /// [1] distance of two lags.
     pub lag_seconds: Param<Tensor<1>>,
+    /// The two as they are used on the host, read once: they are fitted before training and stay.
+    #[module(skip)]
+    curves: Curves,
 }
+
+/// Shared by all copies of a model.
+#[derive(Clone, Debug, Default)]
+struct Curves(Arc<OnceLock<Vec<Autocorrelation>>>);
 
 /// The columns that share the autocorrelation of a group.
 fn columns(group: usize, regions: usize) -> Range<usize> {
@@ -52,21 +61,22 @@ impl Smoother {
             // An unfitted one knows nothing of hidden frames.
             correlations: source.parameter(CORRELATIONS, [groups, LAGS], Start::Zeros, false)?,
             lag_seconds: source.parameter(LAG_SECONDS, [1], Start::Ones, false)?,
+            curves: Curves::default(),
         })
     }
 
     /// Visible rows [B, C, N] -> every row of the grid [B, K, N]; visible rows stay as they are, padding is 0.
     pub fn forward(&self, visible: Tensor<3>, frames: &Frames, grid: &UnionGrid) -> Tensor<3> {
         let [_, _, regions] = visible.dims();
-        let curves = self.curves();
+        let curves = self.curves.0.get_or_init(|| self.curves());
         let place = (&visible.device(), visible.dtype());
         let along = visible.matmul(self.directions.val().unsqueeze_dim::<3>(0)); // [B, C, N]
         let weights: Vec<Vec<Vec<f32>>> =
-            (0..grid.batch).into_par_iter().map(|sample| weights(&curves, frames, grid, sample)).collect();
+            (0..grid.batch).into_par_iter().map(|sample| weights(curves, frames, grid, sample)).collect();
         let shape = [grid.batch, grid.frames, grid.context_slots];
         let parts = (0..curves.len()).map(|group| {
             let all: Vec<f32> = weights.iter().flat_map(|sample| sample[group].iter().copied()).collect();
-            let all = Tensor::<3>::from_data(TensorData::new(all, shape), place); // [B, K, C]
+            let all = upload::<3, Float>(TensorData::new(all, shape), place); // [B, K, C]
             let range = columns(group, regions);
             all.matmul(along.clone().narrow(2, range.start, range.len()))
         });
@@ -75,9 +85,8 @@ impl Smoother {
     }
 
     fn curves(&self) -> Vec<Autocorrelation> {
-        let numbers = |data: TensorData| data.convert::<f32>().try_to_vec::<f32>().unwrap_or_default();
-        let lag_seconds = numbers(self.lag_seconds.val().into_data()).first().map_or(1.0, |x| f64::from(*x));
-        let values = numbers(self.correlations.val().into_data());
+        let lag_seconds = download(self.lag_seconds.val()).first().map_or(1.0, |x| f64::from(*x));
+        let values = download(self.correlations.val());
         let curve = |row: &[f32]| {
             let after = row.iter().skip(1).map(|x| f64::from(*x));
             Autocorrelation { lag_seconds, values: std::iter::once(1.0).chain(after).collect() }

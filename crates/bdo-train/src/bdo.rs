@@ -3,7 +3,7 @@
 use crate::fit::FitError;
 use crate::folder::FolderError;
 use crate::gradient::NamedGradients;
-use crate::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
+use crate::learner::{At, Batches, Contribution, Hand, Learner, Place, Unread, WeightFiles};
 use crate::optimiser::AdamState;
 use crate::publish::{PublishError, Publisher};
 use crate::schedule::ramp_from;
@@ -16,9 +16,11 @@ use bdo_data::record::{Loss, RecordError, Terms, ValidationEntry};
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::config::ModelConfig;
+use bdo_model::device::{is_cpu, upload};
+use bdo_model::dynamics::Resolvent;
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::error::ModelError;
-use bdo_model::feature_heads::{FeatureHeads, head_table};
+use bdo_model::feature_heads::{FeatureHeads, IdentityTerm, head_table};
 use bdo_model::init::{draw_parameters, initial_parameters};
 use bdo_model::intake::{HostBatch, MaskSettings, MicroBatches, NoiseShape};
 use bdo_model::model::{Bdo, BuildError, TrainPass};
@@ -26,7 +28,7 @@ use bdo_model::objective::LossWeights;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{Parameters, encoder_table, parameter_table};
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Float, Tensor, TensorData};
 use std::path::PathBuf;
 
 const MODEL: &str = "model.safetensors";
@@ -153,12 +155,14 @@ pub struct BdoPiece {
     share: f64,
     /// Mean square of its target values.
     mean_square: f64,
+    /// Of the weights of the step, shared by its micro-batches.
+    resolvent: Option<Resolvent>,
 }
 
 impl BdoLearner {
     /// A fresh model for a number of regions.
     pub fn fresh(config: &ModelConfig, settings: &Settings, seed: u64, device: &Device) -> Result<Self, BuildError> {
-        Self::with_kernels(config, settings, settings.kernels(), seed, device)
+        Self::with_kernels(config, settings, settings.kernels(device), seed, device)
     }
 
     /// The same with other kernels than configured.
@@ -190,25 +194,20 @@ impl BdoLearner {
         Ok(Self { model, teacher, heads, settings: settings.clone(), seed, start, kernels, device: device.clone() })
     }
 
-    /// The weighted identity term of a pass, which is added to its loss and measures.
+    /// The identity term of a pass, and the same with its weight.
     fn feature_loss(
         &self,
         heads: &FeatureHeads,
         pass: &TrainPass,
         batch: &MaskedBatch,
-        (loss, measures): (&mut Loss, &mut Terms),
-    ) -> Option<Tensor<1>> {
+    ) -> Option<(IdentityTerm, Tensor<1>)> {
         let weight = self.model.config().loss.identity;
         if weight == 0.0 {
             return None;
         }
         let term = heads.identity(&pass.mean_control(), &batch.kin)?;
-        measures.0.insert("identified".to_owned(), term.found);
-        let weighted = term.loss * weight;
-        let value = number(&weighted);
-        loss.total += value;
-        loss.terms.0.insert("identity".to_owned(), value);
-        Some(weighted)
+        let weighted = term.loss.clone() * weight;
+        Some((term, weighted))
     }
 
     fn weights(&self, at: &At) -> LossWeights {
@@ -226,7 +225,14 @@ impl Learner for BdoLearner {
     type Gradients = NamedGradients;
     type Error = RunError;
 
-    const SIDE_BY_SIDE: bool = true;
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    /// Other devices share out one pass by themselves.
+    fn side_by_side(&self) -> bool {
+        is_cpu(&self.device)
+    }
 
     fn files(&self) -> WeightFiles {
         let config = self.model.config();
@@ -262,10 +268,10 @@ impl Learner for BdoLearner {
     }
 
     fn pieces(&self, batch: MicroBatches, _: &At) -> Vec<Option<BdoPiece>> {
-        let scans = batch.scans as f64;
+        let (scans, resolvent) = (batch.scans as f64, self.model.dynamics.resolvent());
         let piece = |batch: HostBatch| {
             let (share, mean_square) = (batch.scans() as f64 / scans, batch.target_mean_square());
-            BdoPiece { batch: batch.into_masked(&self.device), share, mean_square }
+            BdoPiece { batch: batch.into_masked(&self.device), share, mean_square, resolvent: resolvent.clone() }
         };
         batch.pieces.into_iter().map(|batch| batch.map(piece)).collect()
     }
@@ -280,22 +286,24 @@ impl Learner for BdoLearner {
             (self.model.clone().fork(&self.device), self.heads.clone().fork(&self.device))
         };
         let share = piece.share;
-        let pass = twin.train_pass(&self.teacher, &piece.batch, self.weights(at))?;
-        let mut loss = loss_of(&pass);
-        let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
-        let mut measures = Terms::of([
-            ("mean_square", piece.mean_square),
-            ("spread_over_time", spread.over_time),
-            ("spread_over_scans", spread.over_scans),
-        ]);
-        let on_feature = self.feature_loss(&heads, &pass, &piece.batch, (&mut loss, &mut measures));
-        let (loss, measures) = (loss.scaled(share), measures.scaled(share));
+        let pass = twin.train_pass_with(piece.resolvent.as_ref(), &self.teacher, &piece.batch, self.weights(at))?;
+        let on_feature = self.feature_loss(&heads, &pass, &piece.batch);
+        let total = on_feature.iter().fold(pass.loss.total.clone(), |sum, (_, term)| sum + term.clone());
+        let known = Terms::of([("mean_square", piece.mean_square)]);
+        let (loss, measures, unread) = if is_cpu(&self.device) {
+            let (loss, measures) = numbers_of(&pass, on_feature.as_ref(), known);
+            (loss.scaled(share), measures.scaled(share), None)
+        } else {
+            let unread = Unread::of(numbers_there(&pass, &total, on_feature.as_ref()));
+            let unread = Unread { values: unread.values * share, ..unread };
+            (Loss::default(), known.scaled(share), Some(unread))
+        };
         // What is not finite here is not finite in the sum.
         if !loss.total.is_finite() {
-            return Ok(Contribution { loss, measures, gradients: NamedGradients::default() });
+            return Ok(Contribution { loss, measures, gradients: NamedGradients::default(), unread });
         }
+        drop(on_feature);
         // One number is scaled here instead of every gradient later.
-        let total = on_feature.into_iter().fold(pass.loss.total.clone(), |sum, term| sum + term);
         let total = if share == 1.0 { total } else { total * share };
         // The tape must be the only owner of what it saved; the rest of the pass would keep it alive.
         drop(pass);
@@ -303,7 +311,7 @@ impl Learner for BdoLearner {
         let mut gradients = NamedGradients::default();
         gradients.take(&twin, &mut tape);
         gradients.take(&heads, &mut tape);
-        Ok(Contribution { loss, measures, gradients })
+        Ok(Contribution { loss, measures, gradients, unread })
     }
 
     fn learning_rate(&self, at: &At) -> f64 {
@@ -375,6 +383,41 @@ impl Learner for BdoLearner {
     }
 }
 
+type OnFeature = (IdentityTerm, Tensor<1>);
+
+/// Loss and measures of a pass, read one by one: on the CPU that costs nothing.
+fn numbers_of(pass: &TrainPass, on_feature: Option<&OnFeature>, mut measures: Terms) -> (Loss, Terms) {
+    let mut loss = loss_of(pass);
+    let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
+    measures.0.insert("spread_over_time".to_owned(), spread.over_time);
+    measures.0.insert("spread_over_scans".to_owned(), spread.over_scans);
+    if let Some((term, weighted)) = on_feature {
+        measures.0.insert("identified".to_owned(), term.found());
+        let value = number(weighted);
+        loss.total += value;
+        loss.terms.0.insert("identity".to_owned(), value);
+    }
+    (loss, measures)
+}
+
+/// The same as numbers that stay on their device.
+fn numbers_there(pass: &TrainPass, total: &Tensor<1>, on_feature: Option<&OnFeature>) -> Vec<(Place, Tensor<1>)> {
+    let [over_time, over_scans] = latent_spread_there(&pass.encoded, &pass.grid.context_count);
+    let mut numbers = vec![
+        (Place::Total, total.clone()),
+        (Place::Term("energy"), pass.loss.energy.clone()),
+        (Place::Term("reconstruction"), pass.loss.reconstruction.clone()),
+        (Place::Term("latent"), pass.loss.latent.clone()),
+        (Place::Measure("spread_over_time"), over_time),
+        (Place::Measure("spread_over_scans"), over_scans),
+    ];
+    if let Some((term, weighted)) = on_feature {
+        numbers.push((Place::Term("identity"), weighted.clone()));
+        numbers.push((Place::Measure("identified"), term.found_there()));
+    }
+    numbers.into_iter().map(|(place, number)| (place, number.inner())).collect()
+}
+
 /// The loss of a pass and its terms, weights included.
 pub(crate) fn loss_of(pass: &TrainPass) -> Loss {
     let terms = [
@@ -392,6 +435,21 @@ pub struct LatentSpread {
     pub over_time: f64,
     /// Root mean variance of the scans' mean latents.
     pub over_scans: f64,
+}
+
+/// The two numbers of [`latent_spread`], [1] each, worked out where the latents are.
+pub fn latent_spread_there(encoded: &Tensor<3>, count: &[usize]) -> [Tensor<1>; 2] {
+    let encoded = encoded.clone().inner();
+    let [batch, slots, _] = encoded.dims();
+    let share = |&rows: &usize| (0..slots).map(move |slot| if slot < rows { 1.0 / rows as f32 } else { 0.0 });
+    let shares: Vec<f32> = count.iter().flat_map(share).collect();
+    let place = (&encoded.device(), encoded.dtype());
+    let shares = upload::<3, Float>(TensorData::new(shares, [batch, slots, 1]), place);
+    let mean = (encoded.clone() * shares.clone()).sum_dim(1); // [B, 1, d]
+    let square = (encoded.square() * shares).sum_dim(1); // [B, 1, d]
+    let over_time = (square - mean.clone().square()).clamp_min(0.0).mean().sqrt();
+    let over_scans = (mean.clone() - mean.mean_dim(0)).square().mean().sqrt();
+    [over_time, over_scans]
 }
 
 /// encoded [B, C, d], of which the first `count[b]` rows of each sample are real.

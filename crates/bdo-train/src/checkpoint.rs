@@ -239,7 +239,7 @@ impl CheckpointSets {
         }
         let moments = sets.split_off(sets.len() - 2);
         let best = with_best.then(|| sets.split_off(self.weights.len()));
-        let adam = AdamState { steps: manifest.adam_steps, moments: parameters_as_moments(moments) };
+        let adam = AdamState::of(manifest.adam_steps, parameters_as_moments(moments));
         Ok(StoredState { progress: manifest.progress, adam, weights: sets, best })
     }
 }
@@ -258,10 +258,10 @@ fn parameters_as_moments(sets: Vec<Parameters>) -> BTreeMap<String, Moments> {
 
 /// A parameter that has had no gradient yet has moments of zero.
 fn moments_as_parameters(table: &[ParameterSpec], adam: &AdamState) -> (Parameters, Parameters) {
+    let moments = adam.stored();
     let array = |spec: &ParameterSpec, pick: fn(&Moments) -> &Vec<f32>| Array {
         shape: spec.shape.clone(),
-        values: adam
-            .moments
+        values: moments
             .get(&spec.name)
             .map_or_else(|| vec![0.0; spec.shape.iter().product()], |moments| pick(moments).clone()),
     };

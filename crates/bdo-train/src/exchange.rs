@@ -2,7 +2,7 @@
 //! micro-batches on one rank as on many: each rank owns a slice of the gradient and adds what all of them send for it.
 
 use crate::gradient::{NamedGradients, with_values};
-use crate::learner::{Contribution, Gradients, WeightFiles};
+use crate::learner::{Contribution, Gradients, Unread, WeightFiles};
 use crate::ranks::{Ranks, RanksError};
 use bdo_data::record::{Loss, Terms};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -17,6 +17,7 @@ pub(crate) struct StepSum<'a, G> {
     pub(crate) loss: Loss,
     pub(crate) measures: Terms,
     gradients: G,
+    unread: Option<Unread>,
     shared: Option<Shared<'a>>,
 }
 
@@ -24,19 +25,32 @@ impl<'a, G: Gradients> StepSum<'a, G> {
     /// Before the first micro-batch. `files` are those of the learner, whose first table lists what is trained.
     pub(crate) fn new(ranks: &'a dyn Ranks, files: impl Fn() -> WeightFiles, pieces: usize) -> Self {
         let shared = (ranks.size() > 1).then(|| Shared::new(ranks, &files(), pieces));
-        Self { loss: Loss::default(), measures: Terms::default(), gradients: G::default(), shared }
+        Self { loss: Loss::default(), measures: Terms::default(), gradients: G::default(), unread: None, shared }
     }
 
     /// With the next of this rank's micro-batches: one of every other rank comes with it.
-    pub(crate) fn plus(mut self, found: Contribution<G>) -> Result<Self, RanksError> {
+    pub(crate) fn plus(mut self, mut found: Contribution<G>) -> Result<Self, RanksError> {
         if let Some(shared) = &mut self.shared {
+            if let Some(unread) = found.unread.take() {
+                unread.read(None, &mut found.loss, &mut found.measures);
+            }
             shared.round(Some(found), &mut self.loss, &mut self.measures)?;
             return Ok(self);
         }
         self.loss.add(&found.loss);
         self.measures.add(&found.measures);
         self.gradients = self.gradients.plus(found.gradients);
+        self.unread = match (self.unread, found.unread) {
+            (Some(sum), Some(found)) => Some(sum.plus(found)),
+            (sum, found) => sum.or(found),
+        };
         Ok(self)
+    }
+
+    /// Reads what is still on a device, the norm of the gradient with it.
+    pub(crate) fn read(&mut self) -> Option<f64> {
+        let unread = self.unread.take()?;
+        unread.read(self.gradients.squared_norm(), &mut self.loss, &mut self.measures)
     }
 
     /// After this rank's last micro-batch, when others may still have one.

@@ -13,6 +13,7 @@ use crate::timer::{Length, Timer, memory_mib};
 use bdo_data::durable::FileError;
 use bdo_data::random::stream;
 use bdo_data::record::{Exchange, Plan, PlanEntry, RunRecord, StepEntry, ValidationEntry};
+use bdo_model::device::name_of;
 use bdo_model::parameters::Parameters;
 use rand_chacha::rand_core::Rng;
 use std::collections::VecDeque;
@@ -525,7 +526,16 @@ impl<'a, L: Learner> Run<'a, L> {
         if let Keep::Run { folder, .. } = &self.keep
             && self.ranks.is_first()
         {
-            self.log = Some(Log::open(folder, self.progress.step).map_err(FitError::File)?);
+            let (step, device) = (self.progress.step, name_of(&self.learner().device()));
+            let mut log = Log::open(folder, step).map_err(FitError::File)?;
+            let before = log.device(folder, step, device.clone()).map_err(FitError::File)?;
+            if let Some(before) = before.filter(|_| step > 0) {
+                self.observer.note(&format!(
+                    "goes on at step {step} on {device}; the steps before ran on {before}, so that the last digits are not those of \
+                     either alone"
+                ));
+            }
+            self.log = Some(log);
         }
         Ok(())
     }

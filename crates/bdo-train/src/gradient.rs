@@ -1,6 +1,8 @@
 //! Gradients by parameter name, on whatever device they are.
 
 use bdo_kernels::{Isa, adam};
+use bdo_model::device::is_cpu;
+use bdo_model::ops::{Kernels, squared_norms};
 use bdo_model::parameters::flat_gradients;
 use burn::backend::Flex;
 use burn::module::Module;
@@ -40,6 +42,12 @@ impl NamedGradients {
             self.0.insert(name, sum);
         }
         self
+    }
+
+    /// Sum of squares of gradients on a device that is not the CPU, still there: [1].
+    pub fn squared_norm(&self) -> Option<Tensor<1>> {
+        let first = self.0.values().next()?;
+        if is_cpu(&first.device()) { None } else { squared_norms(Kernels::default(), self.0.values()) }
     }
 
     /// The Euclidean norm over all of them, summed in name order; not finite if any value is not.

@@ -3,9 +3,12 @@
 use crate::fit::FitError;
 use crate::gradient::NamedGradients;
 use crate::optimiser::AdamState;
+use crate::step::number;
 use bdo_data::cohort::CohortError;
 use bdo_data::record::{Loss, Plan, Terms, ValidationEntry};
+use bdo_model::device::{download, is_cpu};
 use bdo_model::parameters::{ParameterSpec, Parameters};
+use burn::tensor::{Device, Tensor};
 
 /// Where in a run a step is. Together with the seed, the step decides everything random.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +78,9 @@ pub trait Gradients: Default + Send {
     /// The Euclidean norm over all of them; not finite if any value is not.
     fn norm(&self) -> f64;
 
+    /// Its square, where the gradients are on a device that is not the CPU and it can be read together with other numbers: [1].
+    fn squared_norm(&self) -> Option<Tensor<1>>;
+
     /// The gradients by name, and what is kept of the last micro-batch besides: what goes to other ranks.
     fn apart(self) -> (NamedGradients, Vec<Vec<f32>>);
 
@@ -89,6 +95,10 @@ impl Gradients for NamedGradients {
 
     fn norm(&self) -> f64 {
         Self::norm(self)
+    }
+
+    fn squared_norm(&self) -> Option<Tensor<1>> {
+        Self::squared_norm(self)
     }
 
     fn apart(self) -> (NamedGradients, Vec<Vec<f32>>) {
@@ -109,6 +119,79 @@ pub struct Contribution<G> {
     pub measures: Terms,
     /// Gradient of the loss; none are needed if the loss is not finite.
     pub gradients: G,
+    /// What else belongs to loss and measures and is still on its device, to be read once for a step.
+    pub unread: Option<Unread>,
+}
+
+impl<G: Default> Contribution<G> {
+    /// Of a loss that is one number [1], times its share of the step. Where it can be looked at for nothing, gradients are asked for
+    /// only if it is finite.
+    pub fn of_loss(loss: &Tensor<1>, share: f64, gradients: impl FnOnce() -> G) -> Self {
+        let value = loss.clone().inner();
+        if !is_cpu(&value.device()) {
+            let unread = Some(Unread { places: vec![Place::Total], values: value * share });
+            return Self { loss: Loss::plain(0.0), measures: Terms::default(), gradients: gradients(), unread };
+        }
+        let loss = Loss::plain(share * number(&value));
+        let gradients = if loss.total.is_finite() { gradients() } else { G::default() };
+        Self { loss, measures: Terms::default(), gradients, unread: None }
+    }
+}
+
+/// Numbers of a step that are still on their device.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    /// What each of them is.
+    pub places: Vec<Place>,
+    /// One for each place.
+    pub values: Tensor<1>,
+}
+
+/// What a number of a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The loss.
+    Total,
+    /// A term of it.
+    Term(&'static str),
+    /// A further measure.
+    Measure(&'static str),
+}
+
+impl Unread {
+    /// Of numbers [1], each.
+    pub fn of(numbers: Vec<(Place, Tensor<1>)>) -> Self {
+        let (places, values): (Vec<Place>, Vec<Tensor<1>>) = numbers.into_iter().unzip();
+        Self { places, values: Tensor::cat(values.into_iter().map(Tensor::inner).collect(), 0) }
+    }
+
+    /// The sum of both, place by place; passes of one step may differ in what they measure.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        if self.places == other.places {
+            return Self { places: self.places, values: self.values + other.values };
+        }
+        Self { places: [self.places, other.places].concat(), values: Tensor::cat(vec![self.values, other.values], 0) }
+    }
+
+    /// Reads them, and one more number if there is one, in one transfer.
+    pub fn read(self, more: Option<Tensor<1>>, loss: &mut Loss, measures: &mut Terms) -> Option<f64> {
+        let asked = more.is_some();
+        let all = std::iter::once(self.values).chain(more).collect();
+        let values = download(Tensor::cat(all, 0));
+        for (place, value) in self.places.iter().zip(&values) {
+            let (terms, name) = match place {
+                Place::Total => {
+                    loss.total += f64::from(*value);
+                    continue;
+                }
+                Place::Term(name) => (&mut loss.terms, *name),
+                Place::Measure(name) => (&mut *measures, *name),
+            };
+            *terms.0.entry(name.to_owned()).or_default() += f64::from(*value);
+        }
+        values.last().filter(|_| asked).map(|square| f64::from(*square).sqrt())
+    }
 }
 
 /// A model in training: weights, and how they are fitted. The loop owns the optimiser's state, the schedule's position, the
@@ -124,7 +207,12 @@ pub trait Learner: Sized + Sync {
     type Error: std::error::Error + From<CohortError> + From<FitError> + Send;
 
     /// Whether micro-batches of a step run side by side, one per thread.
-    const SIDE_BY_SIDE: bool = false;
+    fn side_by_side(&self) -> bool {
+        false
+    }
+
+    /// Where the weights live.
+    fn device(&self) -> Device;
 
     /// Files of weights of a checkpoint.
     fn files(&self) -> WeightFiles;

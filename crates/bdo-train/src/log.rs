@@ -4,7 +4,7 @@ use crate::folder::RunFolder;
 use crate::tensorboard::EventFile;
 use crate::timer::wall_seconds;
 use bdo_data::durable::FileError;
-use bdo_data::record::{Entry, Journal, JournalText, PlanEntry, StepEntry, ValidationEntry};
+use bdo_data::record::{DeviceEntry, Entry, Journal, JournalText, PlanEntry, StepEntry, ValidationEntry};
 
 /// The open logs of a run.
 pub(crate) struct Log {
@@ -24,6 +24,22 @@ impl Log {
     pub(crate) fn open(folder: &RunFolder, step: u64) -> Result<Self, FileError> {
         let journal = Journal::open(&folder.join("journal.jsonl"), step)?;
         Ok(Self { journal, events: EventFile::create(&folder.join("tensorboard"), wall_seconds())? })
+    }
+
+    /// Writes down the device of the steps to come if it is another than that of the last, which is returned.
+    pub(crate) fn device(
+        &mut self,
+        folder: &RunFolder,
+        step: u64,
+        device: String,
+    ) -> Result<Option<String>, FileError> {
+        let journal = JournalText::read(&folder.join("journal.jsonl"))?;
+        if journal.device() == device {
+            return Ok(None);
+        }
+        let before = journal.device().to_owned();
+        self.journal.add(&Entry::Device(DeviceEntry { step, device }))?;
+        Ok(Some(before))
     }
 
     pub(crate) fn step(&mut self, entry: &StepEntry) -> Result<(), FileError> {

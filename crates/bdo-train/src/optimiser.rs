@@ -1,11 +1,14 @@
-//! Adam over named parameters. Moments live on the host; parameters on the CPU are changed in place.
+//! Adam over named parameters. Moments live where the parameters do, which are changed in place: on the CPU by our kernel, on other
+//! devices without leaving them.
 
 use crate::gradient::{NamedGradients, with_values};
 use bdo_kernels::Isa;
 use bdo_kernels::adam::Adam;
+use bdo_model::device::is_cpu;
+use bdo_model::ops::{AdamState as Moving, Kernels, adam_step};
 use burn::backend::Flex;
 use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use std::collections::BTreeMap;
 
 /// First and second moment of one parameter.
@@ -18,15 +21,51 @@ pub struct Moments {
 }
 
 /// The memory of the optimiser.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct AdamState {
     /// Steps applied so far; skipped ones do not count.
     pub steps: u64,
     /// By parameter name; a parameter enters with its first gradient.
     pub moments: BTreeMap<String, Moments>,
+    /// First and second moment of parameters on other devices, flat; those of a checkpoint move here with their first step.
+    on_device: BTreeMap<String, [Tensor<1>; 2]>,
+}
+
+impl PartialEq for AdamState {
+    fn eq(&self, other: &Self) -> bool {
+        self.steps == other.steps && self.stored() == other.stored()
+    }
 }
 
 impl AdamState {
+    /// The memory as a checkpoint holds it.
+    pub fn of(steps: u64, moments: BTreeMap<String, Moments>) -> Self {
+        Self { steps, moments, on_device: BTreeMap::new() }
+    }
+
+    /// All moments on the host.
+    pub fn stored(&self) -> BTreeMap<String, Moments> {
+        let host = |tensor: &Tensor<1>| tensor.to_data().try_to_vec::<f32>().expect("moments are f32");
+        let away = self
+            .on_device
+            .iter()
+            .map(|(name, [first, second])| (name.clone(), Moments { first: host(first), second: host(second) }));
+        self.moments.clone().into_iter().chain(away).collect()
+    }
+
+    /// Takes the moments of a parameter to its device, if they are not there.
+    fn take(&mut self, name: &str, numbers: usize, device: &Device) -> [Tensor<1>; 2] {
+        if let Some(found) = self.on_device.remove(name) {
+            return found;
+        }
+        match self.moments.remove(name) {
+            None => [(); 2].map(|()| Tensor::zeros([numbers], device)),
+            Some(Moments { first, second }) => {
+                [first, second].map(|values| Tensor::from_data(TensorData::new(values, [numbers]), device))
+            }
+        }
+    }
+
     /// One step of every parameter that has a gradient, with gradients multiplied by `gradient_scale`. The module is
     /// taken by value so that its tensors are owned alone and can be changed where they are.
     pub fn apply<M: Module>(&mut self, module: M, gradients: &NamedGradients, adam: &Adam, gradient_scale: f64) -> M {
@@ -79,6 +118,16 @@ impl ModuleMapper for Apply<'_> {
         };
         let steps = self.state.steps;
         let adam = (self.adam)(&name, D);
+        if !is_cpu(&param.val().device()) {
+            let state = &mut *self.state;
+            let step = |value: Tensor<1>, gradient: Tensor<1>| {
+                let [mean, square] = state.take(&name, gradient.dims()[0], &value.device());
+                let moved = adam_step(Kernels::default(), &adam, steps, Moving { value, mean, square }, gradient);
+                state.on_device.insert(name, [moved.mean, moved.square]);
+                moved.value
+            };
+            return param.map(|tensor| on_device(tensor, gradient, step));
+        }
         let moments = self.state.moments.entry(name).or_default();
         let step = |values: &mut [f32]| {
             if moments.first.is_empty() {
@@ -93,24 +142,35 @@ impl ModuleMapper for Apply<'_> {
     }
 }
 
-/// Runs `step` on the values of a parameter and puts the result back on its tape and device.
+/// Runs `step` on the values of a parameter of the CPU and puts the result back on its tape.
 fn change<const D: usize>(tensor: Tensor<D>, step: impl FnOnce(&mut [f32])) -> Tensor<D> {
-    let (autodiff, require_grad) = (tensor.is_autodiff(), tensor.is_require_grad());
-    let (device, shape) = (tensor.device(), tensor.dims());
-    let inner = tensor.inner();
-    let on_cpu = matches!(inner.device().as_dispatch(), burn::backend::DispatchDevice::Flex(_));
-    let inner = if on_cpu {
+    back_on_tape(tensor, |inner| {
         let mut primitive = inner.try_into_primitive::<Flex>().expect("the device was just looked at");
         if primitive.as_slice::<f32>().is_none() {
             primitive = primitive.to_contiguous();
         }
         step(primitive.storage_mut::<f32>());
         Tensor::from_primitive::<Flex>(primitive)
-    } else {
-        let place = inner.device();
-        let mut values = inner.into_data().try_to_vec::<f32>().expect("parameters are f32");
-        step(&mut values);
-        Tensor::from_data(TensorData::new(values, shape), &place)
-    };
+    })
+}
+
+/// Runs `step` on the flat values of a parameter of another device, where they are, with a gradient that may have come from
+/// elsewhere: other ranks hand theirs over on the host.
+fn on_device<const D: usize>(
+    tensor: Tensor<D>,
+    gradient: &Tensor<1>,
+    step: impl FnOnce(Tensor<1>, Tensor<1>) -> Tensor<1>,
+) -> Tensor<D> {
+    let shape = tensor.dims();
+    back_on_tape(tensor, |inner| {
+        let gradient = gradient.clone().to_device(&inner.device());
+        step(inner.reshape([gradient.dims()[0]]), gradient).reshape(shape)
+    })
+}
+
+/// Other values for a parameter, on the same tape and device.
+fn back_on_tape<const D: usize>(tensor: Tensor<D>, step: impl FnOnce(Tensor<D>) -> Tensor<D>) -> Tensor<D> {
+    let (autodiff, require_grad, device) = (tensor.is_autodiff(), tensor.is_require_grad(), tensor.device());
+    let inner = step(tensor.inner());
     if autodiff { Tensor::from_inner(inner).to_device(&device).set_require_grad(require_grad) } else { inner }
 }

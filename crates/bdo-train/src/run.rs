@@ -13,7 +13,9 @@ use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
 use bdo_data::record::{Identity, Plan, RunRecord, ValidationEntry};
 use bdo_kernels::Isa;
-use bdo_model::intake::NoiseShape;
+use bdo_model::config::ModelConfig;
+use bdo_model::device::memory_bytes;
+use bdo_model::intake::{MaskSettings, NoiseShape};
 use bdo_model::readout::{ReadoutNote, ensure_readout};
 use burn::tensor::Device;
 use std::path::PathBuf;
@@ -35,6 +37,8 @@ pub struct Request {
     /// Who is trained on and who validates; `None` divides people as the configuration says. Test people of a split are
     /// never read.
     pub people: Option<Split>,
+    /// Where the model is trained.
+    pub device: Device,
 }
 
 /// How a run ended.
@@ -69,12 +73,12 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
     let (settings, source) = (&opened.settings, opened.source(cohort, request)?);
     let config = settings.model_config(source.cohort().regions().len());
     let start = (request.seed, source.fitted_start(&config, request.seed)?);
-    let device = Device::flex().autodiff();
-    let learner = BdoLearner::starting_from(&config, settings, settings.kernels(), start, &device)?;
+    let device = request.device.clone().autodiff();
+    let learner = BdoLearner::starting_from(&config, settings, settings.kernels(&device), start, &device)?;
     let (train, noise) = (&settings.train, NoiseShape::of(&config));
     let data = BdoData {
         batch_size: train.batch_size,
-        micro_batch_size: train.micro_batch_size,
+        micro_batch_size: visits_at_once(settings, &config, memory_bytes(&request.device)),
         // A group and its second visits are a micro-batch.
         group_size: (config.loss.identity > 0.0).then_some((train.micro_batch_size / 2).max(2)),
         mask: settings.mask,
@@ -102,10 +106,38 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
     let keep = Keep::Run { folder: &opened.folder, record: Box::new(opened.record) };
     let fitted = fit(learner, &data, &course, keep, ranks, observer)?;
     // The readout needs the final weights; a finished run has it beside them.
-    let readout =
-        ranks.is_first().then(|| ensure_readout(&data.model, data.source.cohort(), &Unwatched)).transpose()?;
+    let readout = ranks
+        .is_first()
+        .then(|| ensure_readout(&data.model, &request.device, data.source.cohort(), &Unwatched))
+        .transpose()?;
     let summary = Summary::of(fitted, data.model, data.source.train_scans().len(), Vec::new());
     Ok(Summary { readout, ..summary })
+}
+
+/// Visits of a micro-batch: as configured, or what a device with so much memory holds. With the identity term a micro-batch is also the
+/// people that are told from each other, and stays as configured.
+fn visits_at_once(settings: &Settings, config: &ModelConfig, memory_bytes: Option<u64>) -> usize {
+    let train = &settings.train;
+    match memory_bytes {
+        Some(bytes) if config.loss.identity == 0.0 => {
+            // Half of it is left for weights, moments, the moving average and what the driver keeps.
+            let fits = bytes / 2 / visit_bytes(config, &settings.mask);
+            usize::try_from(fits).unwrap_or(usize::MAX).clamp(1, train.batch_size.max(1))
+        }
+        _ => train.micro_batch_size,
+    }
+}
+
+/// Memory that the tape of one visit takes, by a count of the tensors that composed layers keep; on the large side.
+fn visit_bytes(config: &ModelConfig, mask: &MaskSettings) -> u64 {
+    /// Of the width of a token, per block: three norms, attention, the feed-forward layer, and their gradients.
+    const PER_BLOCK: usize = 160;
+    let targets = (mask.ratio * mask.frames as f64) as usize;
+    let context = mask.frames - targets.min(mask.frames);
+    let (width, draws) = (config.width, config.loss.monte_carlo_samples);
+    let encoder = context * config.blocks * (PER_BLOCK * width + 8 * config.heads * context);
+    let states = mask.frames * 16 * width + draws * targets * (16 * width + 8 * config.regions);
+    (4 * (encoder + states).max(1)) as u64
 }
 
 /// Encoding scans for the readout is not followed: it takes seconds at the end of a run.
@@ -231,5 +263,28 @@ impl Summary {
             notes,
             seconds: fitted.seconds,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn micro_batches_follow_the_memory_of_a_device_unless_people_are_told_apart_in_them() {
+        let mut settings = Settings::preset(Preset::Paper);
+        settings.train.batch_size = 128;
+        let config = |identity: f64| {
+            let mut config = ModelConfig::base();
+            config.loss.identity = identity;
+            config
+        };
+        let at_once =
+            |identity, gib: Option<u64>| visits_at_once(&settings, &config(identity), gib.map(|gib| gib << 30));
+        assert_eq!(at_once(0.0, None), settings.train.micro_batch_size);
+        assert_eq!(at_once(1.0, Some(80)), settings.train.micro_batch_size);
+        assert_eq!(at_once(0.0, Some(1000)), 128, "the whole batch");
+        let (small, large) = (at_once(0.0, Some(8)), at_once(0.0, Some(24)));
+        assert!(1 <= small && small < large && large < 128, "{small} {large}");
     }
 }

@@ -50,7 +50,8 @@ pub fn take_step<L: Learner>(
     limits: &StepLimits,
     ranks: &dyn Ranks,
 ) -> Result<(L, StepReport), L::Error> {
-    let (sum, passed) = sum_of_passes(&learner, pieces, at, ranks)?;
+    let (mut sum, passed) = sum_of_passes(&learner, pieces, at, ranks)?;
+    let norm = sum.read();
     let (loss, mut measures) = (sum.loss.clone(), sum.measures.clone());
     learner.measured(&loss, &mut measures, at);
     let waited = || if ranks.size() > 1 { passed.elapsed().as_secs_f64() } else { 0.0 };
@@ -61,7 +62,7 @@ pub fn take_step<L: Learner>(
     }
     let gradients = sum.gradients().map_err(unreachable::<L>)?;
     report.waited_seconds = waited();
-    report.gradient_norm = gradients.norm();
+    report.gradient_norm = norm.unwrap_or_else(|| gradients.norm());
     if !report.gradient_norm.is_finite() {
         report.skipped = Some(Skipped::GradientNotFinite);
         return Ok((learner, report));
@@ -79,7 +80,7 @@ fn sum_of_passes<'a, L: Learner>(
     ranks: &'a dyn Ranks,
 ) -> Result<(StepSum<'a, L::Gradients>, Instant), L::Error> {
     let own: Vec<&L::Piece> = pieces.iter().flatten().collect();
-    let alone = !L::SIDE_BY_SIDE || own.len() < 2;
+    let alone = !learner.side_by_side() || own.len() < 2;
     let pass = |piece: &&L::Piece| learner.pass(piece, at, alone);
     let add = |sum: Summed<'a, L>, found: Passed<L>| -> Summed<'a, L> { sum?.plus(found?).map_err(unreachable::<L>) };
     let start: Summed<'a, L> = Ok(StepSum::new(ranks, || learner.files(), pieces.len()));

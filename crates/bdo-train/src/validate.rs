@@ -12,7 +12,6 @@ use bdo_model::ema::EmaEncoder;
 use bdo_model::intake::{MaskSettings, NoiseShape, Windows};
 use bdo_model::model::Bdo;
 use burn::module::Module;
-use burn::tensor::Device;
 
 /// The epoch that validation visits are keyed by: no training epoch ever has this number.
 const VALIDATION_EPOCH: u64 = u64::MAX;
@@ -46,7 +45,7 @@ pub fn validate(
     shuffle(&mut scans, &mut stream("validation", &[plan.seed]));
     scans.truncate(plan.most_scans);
     let model = model.valid();
-    let device = Device::flex();
+    let device = model.device();
     let mut sums = Sums::default();
     for chunk in scans.chunks(plan.batch_size) {
         let draw = Draw {

@@ -14,6 +14,7 @@ use bdo_eval::method::FitOn;
 use bdo_eval::outcome::HeadRequest;
 use bdo_eval::predict::Trusting;
 use bdo_kernels::Precision;
+use bdo_model::device::DeviceChoice;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::spread::Uncertainty;
@@ -22,6 +23,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Command};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+
+use crate::cli::Common;
 
 // The groups below have no doc comments: clap would show them as the description of the verb.
 
@@ -64,9 +67,9 @@ pub(crate) struct ModelAndData {
 }
 
 impl ModelAndData {
-    /// The model, with what is taken for granted about the cohort.
-    pub(crate) fn frozen(&self) -> anyhow::Result<FrozenModel> {
-        Ok(self.same.trusting().applied(FrozenModel::read(&self.model)?))
+    /// The model on its device, with what is taken for granted about the cohort.
+    pub(crate) fn frozen(&self, common: &Common) -> anyhow::Result<FrozenModel> {
+        Ok(self.same.trusting().applied(FrozenModel::read_on(&self.model, &common.place()?)?))
     }
 }
 
@@ -136,10 +139,10 @@ pub(crate) struct Labelled {
 }
 
 impl Labelled {
-    pub(crate) fn request<S>(&self, settings: S) -> HeadRequest<S> {
+    pub(crate) fn request<S>(&self, settings: S, common: &Common) -> anyhow::Result<HeadRequest<S>> {
         let (model, data) = (self.from.model.clone(), self.from.cohort.data.clone());
         let (test_data, out, trusting) = (self.test_data.clone(), self.out.clone(), self.from.same.trusting());
-        HeadRequest { model, data, test_data, out, trusting, settings }
+        Ok(HeadRequest { model, data, test_data, out, trusting, settings, device: common.place()? })
     }
 }
 
@@ -387,8 +390,15 @@ pub(crate) fn as_typed<T: Choice, S: Serializer>(value: &T, serializer: S) -> Re
     serializer.serialize_str(value.typed())
 }
 
+/// What every verb takes and results depend on.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct General {
+    pub(crate) seed: u64,
+    pub(crate) device: DeviceChoice,
+}
+
 /// The command line that repeats a request: its verb and every argument that is not at its default.
-pub(crate) fn command_line<T: Args + Serialize>(verb: &str, request: &T, seed: u64) -> String {
+pub(crate) fn command_line<T: Args + Serialize>(verb: &str, request: &T, General { seed, device }: General) -> String {
     let given = serde_json::to_value(request).expect("a request is paths, words and numbers");
     let mut line = format!("bdo {verb}");
     for arg in T::augment_args(Command::new("bdo")).get_arguments() {
@@ -404,7 +414,10 @@ pub(crate) fn command_line<T: Args + Serialize>(verb: &str, request: &T, seed: u
             _ => words.iter().for_each(|word| line += &format!(" {flag}{}", quoted(word))),
         }
     }
-    if seed == 0 { line } else { format!("{line} --seed {seed}") }
+    if seed != 0 {
+        line += &format!(" --seed {seed}");
+    }
+    if device == DeviceChoice::CPU { line } else { format!("{line} --device {device}") }
 }
 
 /// The values of an argument as they are typed; none where it is left out.

@@ -1,7 +1,10 @@
 //! The program as typed: its verbs, and what every verb takes.
 
+use bdo_model::device::{DeviceChoice, DeviceError};
+use burn::tensor::Device;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use crate::args::General;
 use crate::commands::baseline::BaselineArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::compare::CompareArgs;
@@ -56,6 +59,9 @@ pub(crate) struct Common {
     /// Seed of everything random
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Where models run: cpu, wgpu, vulkan, metal, cuda or rocm, or one of several (cuda:1); see `bdo inspect --devices`
+    #[arg(long, global = true, value_name = "DEVICE", default_value_t = DeviceChoice::CPU)]
+    pub(crate) device: DeviceChoice,
     /// Accepted and ignored: results never depend on the number of threads
     #[arg(long, global = true, hide = true)]
     pub(crate) deterministic: bool,
@@ -67,6 +73,18 @@ pub(crate) struct Common {
     pub(crate) version: Option<bool>,
     #[arg(skip)]
     pub(crate) host: Option<Host>,
+}
+
+impl Common {
+    /// The device that models run on.
+    pub(crate) fn place(&self) -> Result<Device, DeviceError> {
+        self.device.open()
+    }
+
+    /// For the command line that repeats a request.
+    pub(crate) fn general(&self) -> General {
+        General { seed: self.seed, device: self.device }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -47,7 +47,7 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
             resume,
             ranks: RankArgs::default(),
         };
-        note(common, &request.command(common.seed));
+        note(common, &request.command(common.general()));
         pretrain::run(&request, common)?;
         changed = true;
     }
@@ -58,7 +58,7 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
             model: Some(model.clone()),
             ..CompareArgs::new(cohort.folder(), &["sex", "age"], &rows, &comparison)
         };
-        note(common, &request.command(common.seed));
+        note(common, &request.command(common.general()));
         compare::run(&request, common)?;
         changed = true;
     }

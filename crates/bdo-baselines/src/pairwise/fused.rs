@@ -2,8 +2,8 @@
 
 use super::kernel::{self, PairShape};
 use bdo_model::ops::fused::{FusedOp, tensor, values};
-use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::Shape;
 
 /// row [B, C, I], column [B, C, J], weight [O, C, J] -> [B, I, O].
@@ -28,6 +28,7 @@ impl Saved {
 }
 
 impl FusedOp<3> for PairSum {
+    type On = Flex;
     type Saved = Saved;
 
     fn forward(self, inputs: [FlexTensor; 3]) -> (FlexTensor, Saved) {

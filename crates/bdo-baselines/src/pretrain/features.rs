@@ -3,6 +3,7 @@
 use super::model::TokenModel;
 use crate::token::grid::PATCH;
 use bdo_data::scaler::ScaledScan;
+use bdo_model::device::of_module;
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// A scan ready for a token model.
@@ -20,10 +21,10 @@ pub fn feature_patches<M: TokenModel>(model: &M, scan: &TokenScan) -> Vec<f32> {
 
 /// Features of scans, `batch_size` at a time: one row each.
 pub fn features<M: TokenModel>(model: &M, scans: &[&TokenScan], batch_size: usize) -> Vec<Vec<f32>> {
-    let mut found = Vec::with_capacity(scans.len());
+    let (mut found, device) = (Vec::with_capacity(scans.len()), of_module(model.net()));
     for chunk in scans.chunks(batch_size.max(1)) {
         let values = chunk.iter().flat_map(|scan| feature_patches(model, scan)).collect();
-        let feature = model.feature(patches(values, chunk.len(), model, &Device::flex()));
+        let feature = model.feature(patches(values, chunk.len(), model, &device));
         let width = feature.dims()[1];
         let values = feature.into_data().try_to_vec::<f32>().expect("features are f32");
         found.extend(values.chunks_exact(width).map(<[f32]>::to_vec));

@@ -7,9 +7,10 @@ use super::recipe::{adam, learning_rate, momentum};
 use crate::token::place::Places;
 use bdo_data::cohort::CohortError;
 use bdo_data::random::{shuffle, stream};
-use bdo_data::record::{Loss, Terms, ValidationEntry};
+use bdo_data::record::ValidationEntry;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::error::EvalError;
+use bdo_model::device::of_module;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::Parameters;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
@@ -19,7 +20,7 @@ use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
 use bdo_train::settings::TrainSettings;
 use bdo_train::source::ScanSource;
-use bdo_train::step::{StepLimits, StepReport, number, take_step};
+use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -77,6 +78,8 @@ pub struct TokenData {
     pub preprocessor: PreprocessorConfig,
     pub people: TrainingPeople,
     pub seed: u64,
+    /// Where the model is trained.
+    pub device: Device,
     pub model: PathBuf,
 }
 
@@ -136,6 +139,10 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     type Gradients = NamedGradients;
     type Error = EvalError;
 
+    fn device(&self) -> Device {
+        of_module(self.model.net())
+    }
+
     fn files(&self) -> WeightFiles {
         M::files(&self.config)
     }
@@ -146,7 +153,7 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
 
     fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, EvalError> {
         let weights = weights.unwrap_or_else(|| M::initial(&self.config, self.seed));
-        let model = M::of_parameters(&self.config, self.places.clone(), weights, self.kernels)?;
+        let model = M::of_parameters(&self.config, self.places.clone(), weights, self.kernels, &self.device())?;
         Ok(Self { model, ..self })
     }
 
@@ -171,15 +178,12 @@ impl<M: TokenModel> Learner for TokenLearner<M> {
     }
 
     fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NamedGradients>, EvalError> {
-        let patches = patches(piece.values.clone(), piece.scans, &self.model, &Device::flex().autodiff());
+        let patches = patches(piece.values.clone(), piece.scans, &self.model, &self.device().autodiff());
         let loss = self.model.loss(patches, &piece.masks);
-        let value = Loss::plain(piece.share * number(&loss.clone().inner()));
-        let gradients = if value.total.is_finite() {
+        let value = loss.clone();
+        Ok(Contribution::of_loss(&value, piece.share, || {
             NamedGradients::of_module(self.model.net(), loss.backward()).scaled(piece.share)
-        } else {
-            NamedGradients::default()
-        };
-        Ok(Contribution { loss: value, measures: Terms::default(), gradients })
+        }))
     }
 
     fn learning_rate(&self, at: &At) -> f64 {

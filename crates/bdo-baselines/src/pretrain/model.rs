@@ -43,6 +43,7 @@ pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
         places: Option<Places>,
         sets: Vec<Parameters>,
         kernels: Kernels,
+        device: &Device,
     ) -> Result<Self, ParameterError>;
 
     /// A fresh one; without places, the regions of a BrainLM must have learned codes.
@@ -51,8 +52,9 @@ pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
         places: Option<Places>,
         seed: u64,
         kernels: Kernels,
+        device: &Device,
     ) -> Result<Self, ParameterError> {
-        Self::of_parameters(config, places, Self::initial(config, seed), kernels)
+        Self::of_parameters(config, places, Self::initial(config, seed), kernels, device)
     }
 
     /// Its values, one set a file.
@@ -121,9 +123,10 @@ impl TokenModel for TrainedLm {
         places: Option<Places>,
         sets: Vec<Parameters>,
         kernels: Kernels,
+        device: &Device,
     ) -> Result<Self, ParameterError> {
         let [values] = taken(sets)?;
-        let device = Device::flex().autodiff();
+        let device = device.clone().autodiff();
         let net = Source::build(values, &device, kernels, |source| BrainLm::build(config, source))?;
         Ok(Self { net, places })
     }
@@ -192,10 +195,11 @@ impl TokenModel for TrainedJepa {
         places: Option<Places>,
         sets: Vec<Parameters>,
         kernels: Kernels,
+        device: &Device,
     ) -> Result<Self, ParameterError> {
         let places = places.ok_or_else(|| ParameterError::Missing { name: "places".to_owned() })?;
         let [values, average] = taken(sets)?;
-        let device = Device::flex().autodiff();
+        let device = device.clone().autodiff();
         let net = Source::build(values, &device, kernels, |source| BrainJepa::build(config, source))?;
         let slow = Source::build(average, &device, kernels, |source| JepaEncoder::build(config, source))?;
         Ok(Self { net, teacher: JepaTeacher::new(&slow), places, grid: config.grid })

@@ -46,6 +46,7 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
         micro_batch_size: settings.train.micro_batch_size,
         model: opened.folder.join("model"),
         seed: request.seed,
+        device: request.device.clone(),
         config,
         places,
         scans,
@@ -66,9 +67,9 @@ fn train<M: TokenModel>(
     observer: &dyn RunObserver,
 ) -> Result<Summary, EvalError> {
     let (settings, seed) = (&opened.settings, data.seed);
-    let (places, kernels) = (data.places.clone(), settings.kernels());
+    let (places, kernels) = (data.places.clone(), settings.kernels(&data.device));
     let learner = TokenLearner::<M> {
-        model: M::fresh(&config, places.clone(), seed, kernels)?,
+        model: M::fresh(&config, places.clone(), seed, kernels, &data.device)?,
         train: settings.train.clone(),
         config,
         places,

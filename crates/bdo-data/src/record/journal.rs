@@ -93,12 +93,23 @@ pub struct PlanEntry {
     pub plan: Plan,
 }
 
+/// The device that the steps from here on were taken on, where it is not the one before; a run begins on the CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceEntry {
+    /// Steps taken before it.
+    pub step: u64,
+    /// `cpu`, or a runtime and what the device calls itself.
+    pub device: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
     Step(StepEntry),
     Validation(ValidationEntry),
     Plan(PlanEntry),
+    /// Another device.
+    Device(DeviceEntry),
 }
 
 impl Terms {
@@ -179,7 +190,10 @@ impl<'de> Deserialize<'de> for Entry {
             })),
             Some("validation") => Ok(Self::Validation(validation_of(step, &line))),
             Some("plan") => PlanEntry::deserialize(&line).map(Self::Plan).map_err(D::Error::custom),
-            found => Err(D::Error::custom(format!("expected a step, a validation or a plan, found {found:?}"))),
+            Some("device") => DeviceEntry::deserialize(&line).map(Self::Device).map_err(D::Error::custom),
+            found => {
+                Err(D::Error::custom(format!("expected a step, a validation, a plan or a device, found {found:?}")))
+            }
         }
     }
 }
@@ -232,6 +246,7 @@ impl Entry {
             Self::Step(entry) => entry.step,
             Self::Validation(entry) => entry.step,
             Self::Plan(entry) => entry.step,
+            Self::Device(entry) => entry.step,
         }
     }
 }
@@ -243,6 +258,8 @@ pub struct JournalText {
     pub validations: Vec<ValidationEntry>,
     /// Decisions on the length of the run that hold, by step.
     pub plans: Vec<PlanEntry>,
+    /// Devices, in the order they were used.
+    pub devices: Vec<DeviceEntry>,
     /// Complete lines.
     pub lines: u64,
     /// Complete lines that are not an entry.
@@ -271,6 +288,7 @@ impl JournalText {
                     found.plans.retain(|earlier| earlier.step < entry.step);
                     found.plans.push(entry);
                 }
+                Ok(Entry::Device(entry)) => found.devices.push(entry),
                 Err(_) => found.unreadable += 1,
             }
         }
@@ -283,6 +301,11 @@ impl JournalText {
             return Ok(Self::default());
         }
         Ok(Self::parse(&String::from_utf8_lossy(&durable::read(path)?)))
+    }
+
+    /// The device of the last steps.
+    pub fn device(&self) -> &str {
+        self.devices.last().map_or("cpu", |entry| &entry.device)
     }
 
     /// Steps taken so far.
@@ -322,6 +345,7 @@ fn comes_before(line: &str, step: u64) -> bool {
         && match serde_json::from_str(line) {
             Ok(Entry::Step(entry)) => entry.step < step,
             Ok(Entry::Validation(entry)) => entry.step <= step,
+            Ok(Entry::Device(entry)) => entry.step < step,
             Ok(Entry::Plan(_)) => true,
             Err(_) => false,
         }
@@ -363,8 +387,9 @@ mod tests {
             exchange: Some(Exchange { ranks: 2, bytes: 8, seconds: 0.5, waited: 0.25 }),
             ..StepEntry::default()
         };
-        for entry in [Entry::Step(step), Entry::Validation(ValidationEntry { scans: 3, ..ValidationEntry::default() })]
-        {
+        let validation = Entry::Validation(ValidationEntry { scans: 3, ..ValidationEntry::default() });
+        let device = Entry::Device(DeviceEntry { step: 4, device: "wgpu (llvmpipe)".to_owned() });
+        for entry in [Entry::Step(step), validation, device] {
             let line = serde_json::to_string(&entry).unwrap();
             assert_eq!(serde_json::from_str::<Entry>(&line).unwrap(), entry, "{line}");
         }

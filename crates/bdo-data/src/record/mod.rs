@@ -4,5 +4,7 @@
 mod journal;
 mod run;
 
-pub use journal::{Entry, Exchange, Journal, JournalText, Loss, PlanEntry, Skipped, StepEntry, Terms, ValidationEntry};
+pub use journal::{
+    DeviceEntry, Entry, Exchange, Journal, JournalText, Loss, PlanEntry, Skipped, StepEntry, Terms, ValidationEntry,
+};
 pub use run::{Anchor, Identity, Plan, RecordError, RunRecord, is_run};

@@ -60,7 +60,7 @@ pub fn finetune(
 ) -> Result<Option<HeadResult>, EvalError> {
     let settings = &request.settings;
     check(settings)?;
-    let frozen = request.trusting.applied(FrozenModel::read(&request.model)?);
+    let frozen = request.trusting.applied(FrozenModel::read_on(&request.model, &request.device)?);
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
@@ -86,7 +86,7 @@ pub fn finetune(
         return Ok(None);
     }
     let head = work.head.clone().with(members);
-    let first = FrozenModel::read(&folder.join(&head.members[0].model))?;
+    let first = FrozenModel::read_on(&folder.join(&head.members[0].model), &request.device)?;
     finish("finetune", request, &folder, (head, outcomes), [&frozen, &first], &cohort, observer).map(Some)
 }
 
@@ -207,7 +207,7 @@ impl<'a> TuneWork<'a> {
         observer: &dyn Observer,
     ) -> Result<Vec<Vec<f64>>, EvalError> {
         let head = self.head.clone().with(vec![member.clone()]);
-        let frozen = FrozenModel::read(&folder.join(&member.model))?;
+        let frozen = FrozenModel::read_on(&folder.join(&member.model), &self.frozen.model.device())?;
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
         let (said, _) = predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?;
         let said: BTreeMap<usize, Vec<f64>> = said.into_iter().map(|(i, values)| (i, mean_of(&values))).collect();

@@ -17,7 +17,7 @@ use bdo_data::division::Split;
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_data::target::LabelScale;
 use bdo_model::intake::CutScan;
-use bdo_model::ops::{Kernels, Precision};
+use bdo_model::ops::Kernels;
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
@@ -61,6 +61,7 @@ impl TuneWork<'_> {
             let said = by_person(&parts.validation, said).into_values().map(|(_, said)| units.said(said));
             score_rows(&self.target.kind, &said.collect::<Vec<_>>(), &people.labels, units)
         };
+        let device = &self.frozen.model.device();
         for (number, point) in self.settings.points.iter().enumerate() {
             let max_minutes = self.settings.max_minutes;
             let recipe = Recipe { max_minutes, ..point.recipe(self.settings.epochs) };
@@ -72,7 +73,8 @@ impl TuneWork<'_> {
                 scans: self,
                 parts: &parts,
                 seed,
-                kernels: Kernels::Fused(Precision::fastest()),
+                kernels: Kernels::fastest_on(device),
+                device,
                 states: Some((&folder, &identity)),
                 ranks,
             };

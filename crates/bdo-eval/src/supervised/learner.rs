@@ -10,7 +10,8 @@ use crate::fit::Loss;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::Split;
 use bdo_data::random::{below, shuffle, stream};
-use bdo_data::record::{Loss as LossTerms, Terms, ValidationEntry};
+use bdo_data::record::ValidationEntry;
+use bdo_model::device::of_module;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::{Course, Keep, RunObserver, fit};
@@ -18,8 +19,7 @@ use bdo_train::gradient::NamedGradients;
 use bdo_train::learner::{At, Batches, Contribution, Gradients, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Ranks;
-use bdo_train::step::number;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use rand_chacha::rand_core::Rng;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -82,6 +82,8 @@ pub struct Request<'a, N: Network, S: Scans> {
     /// Seed of weights, order, mixing and dropout.
     pub seed: u64,
     pub kernels: Kernels,
+    /// Where they run.
+    pub device: &'a Device,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a std::path::Path, &'a str)>,
     pub ranks: &'a dyn Ranks,
@@ -107,11 +109,11 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
     request: &Request<N, S>,
     observer: &dyn RunObserver,
 ) -> Result<FittedNetwork<N>, EvalError> {
-    let Request { config, recipe, loss, scans, parts, seed, kernels, states, ranks } = *request;
+    let Request { config, recipe, loss, scans, parts, seed, kernels, device, states, ranks } = *request;
     if parts.train.len() < 2 || parts.validation.is_empty() {
         return Err(too_few(parts));
     }
-    let device = Device::flex().autodiff();
+    let (plain, device) = (device, device.clone().autodiff());
     let network = N::from_parameters(config, N::initial(config, seed), kernels, &device)?;
     let (config, recipe) = (config.clone(), recipe.clone());
     let (batches, at_once) = (recipe.batches(parts.train.len()), N::SCANS_AT_ONCE);
@@ -130,7 +132,7 @@ pub fn fit_network<N: Network, S: Scans<Input = N::Input>>(
     let (epoch, parameters) = fitted.progress.best.zip(best).ok_or_else(|| too_few(parts))?;
     let (validations, learner) = (fitted.progress.validations, fitted.learner);
     Ok(FittedNetwork {
-        network: N::from_parameters(&learner.config, parameters.clone(), kernels, &Device::flex())?,
+        network: N::from_parameters(&learner.config, parameters.clone(), kernels, plain)?,
         parameters,
         epoch,
         score: Score::of_entry(&validations[epoch]),
@@ -174,10 +176,10 @@ fn predict<N: Network, S: Scans<Input = N::Input>>(
     examples: &[Example<S::Handle>],
     batch_size: usize,
 ) -> Result<Vec<Vec<f64>>, CohortError> {
-    let mut found = Vec::with_capacity(examples.len());
+    let (mut found, device) = (Vec::with_capacity(examples.len()), of_module(network));
     for chunk in examples.chunks(batch_size.clamp(1, N::SCANS_AT_ONCE)) {
         let inputs = chunk.par_iter().map(|example| scans.whole(&example.scan)).collect::<Result<Vec<_>, _>>()?;
-        let batch = N::Input::on(&inputs, None, &Device::flex());
+        let batch = N::Input::on(&inputs, None, &device);
         found.extend(predictions(loss, &network.pass(&batch, None).output));
     }
     Ok(found)
@@ -272,6 +274,10 @@ impl Gradients for NetworkGradients {
         self.gradients.norm()
     }
 
+    fn squared_norm(&self) -> Option<Tensor<1>> {
+        self.gradients.squared_norm()
+    }
+
     fn apart(self) -> (NamedGradients, Vec<Vec<f32>>) {
         (self.gradients, self.statistics)
     }
@@ -286,6 +292,10 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
     type Piece = Piece<N::Input>;
     type Gradients = NetworkGradients;
     type Error = EvalError;
+
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
 
     fn files(&self) -> WeightFiles {
         vec![("network.safetensors", N::table(&self.config))]
@@ -327,14 +337,13 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         if let Some(penalty) = pass.penalty {
             loss = loss + penalty;
         }
-        let value = LossTerms::plain(piece.share * number(&loss.clone().inner()));
-        let gradients = if value.total.is_finite() {
+        let value = loss.clone();
+        let found = Contribution::of_loss(&value, piece.share, || {
             NamedGradients::of_module(&self.network, loss.backward()).scaled(piece.share)
-        } else {
-            NamedGradients::default()
-        };
+        });
+        let Contribution { loss, measures, gradients, unread } = found;
         let gradients = NetworkGradients { gradients, statistics: pass.statistics };
-        Ok(Contribution { loss: value, measures: Terms::default(), gradients })
+        Ok(Contribution { loss, measures, gradients, unread })
     }
 
     fn learning_rate(&self, at: &At) -> f64 {

@@ -5,7 +5,9 @@ mod basis;
 mod grid;
 mod simulate;
 
-pub use basis::cayley_basis;
+pub use basis::{Resolvent, cayley_basis};
+
+use basis::basis_with;
 pub use grid::{Frames, GridError, UnionGrid};
 pub use simulate::{HeldStep, euler_maruyama, exact_moments, phi1_f64};
 
@@ -114,7 +116,20 @@ impl Dynamics {
 
     /// V [d, d], orthogonal.
     pub fn basis(&self) -> Tensor<2> {
-        if self.learn_basis { cayley_basis(self.cayley.val(), self.basis0.val()) } else { self.basis0.val() }
+        self.basis_with(self.resolvent().as_ref())
+    }
+
+    /// What the basis costs, to be paid once for several passes; nothing where it is not learned.
+    pub fn resolvent(&self) -> Option<Resolvent> {
+        self.learn_basis.then(|| Resolvent::of(&self.cayley.val()))
+    }
+
+    /// V [d, d] with its resolvent.
+    pub fn basis_with(&self, resolvent: Option<&Resolvent>) -> Tensor<2> {
+        match resolvent {
+            Some(resolvent) => basis_with(resolvent, self.cayley.val(), self.basis0.val()),
+            None => self.basis0.val(),
+        }
     }
 
     /// Eigenbasis coordinates x [B, T, d] -> V x, row by row.

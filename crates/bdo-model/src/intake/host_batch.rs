@@ -4,10 +4,11 @@
 use super::{Centre, MaskSettings, PaddedBatch, Part, Visit};
 use crate::batch::MaskedBatch;
 use crate::config::ModelConfig;
+use crate::device::upload;
 use crate::noise::fill_normal;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, TensorData};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -230,7 +231,7 @@ impl HostBatch {
     /// Moves the batch onto a device.
     pub fn into_masked(self, device: &Device) -> MaskedBatch {
         let shape = [self.padded.frames.batch, self.padded.frames.frames, self.width];
-        let tensor = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
+        let tensor = |values: Vec<f32>| upload(TensorData::new(values, shape), device);
         let (series, frames, region_valid) = self.padded.on(device);
         MaskedBatch {
             series,

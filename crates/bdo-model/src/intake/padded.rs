@@ -1,5 +1,6 @@
 //! Samples of different lengths as one batch.
 
+use crate::device::upload;
 use crate::dynamics::Frames;
 use bdo_data::scaler::ScaledScan;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -76,6 +77,6 @@ impl PaddedBatch {
     /// The series [B, K, N] on a device, beside the rest.
     pub fn on(self, device: &Device) -> (Tensor<3>, Frames, Vec<bool>) {
         let shape = [self.frames.batch, self.frames.frames, self.regions()];
-        (Tensor::from_data(TensorData::new(self.series, shape), device), self.frames, self.region_valid)
+        (upload(TensorData::new(self.series, shape), device), self.frames, self.region_valid)
     }
 }

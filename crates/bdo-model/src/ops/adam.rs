@@ -28,6 +28,10 @@ pub fn adam_step<const D: usize>(
     if fused::applies(kernels, &state.value).is_some() {
         return fused::adam_step(adam, step, state, gradient);
     }
+    #[cfg(feature = "cube")]
+    if super::cube::applies(kernels, &state.value) {
+        return super::cube::adam_step(adam, step, state, gradient);
+    }
     let AdamState { value, mean, square } = state;
     let correction = |beta: f64| 1.0 - beta.powf(step as f64);
     let mut gradient = gradient * adam.gradient_scale;
@@ -52,4 +56,15 @@ pub fn squared_norm<const D: usize>(kernels: Kernels, x: Tensor<D>) -> f64 {
         return fused::squared_norm(x);
     }
     f64::from(x.square().sum().into_scalar::<f32>())
+}
+
+/// Sum of squares of all tensors of a device that is not the CPU, where they are: [1]. None of none.
+pub fn squared_norms<'a>(kernels: Kernels, tensors: impl Iterator<Item = &'a Tensor<1>>) -> Option<Tensor<1>> {
+    let mut tensors = tensors.peekable();
+    #[cfg(feature = "cube")]
+    if super::cube::applies(kernels, tensors.peek()?) {
+        return super::cube::squared_norms(tensors);
+    }
+    let _ = (kernels, tensors.peek()?);
+    tensors.map(|x| x.clone().square().sum()).reduce(|sum, next| sum + next)
 }

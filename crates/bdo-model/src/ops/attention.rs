@@ -2,6 +2,7 @@
 
 use super::Kernels;
 use super::fused::{self, Attention};
+use crate::device::upload;
 use crate::dropout::Dropout;
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 
@@ -18,7 +19,7 @@ impl KeyPadding {
         let ragged = lengths.iter().any(|&length| length != tokens);
         let hidden = ragged.then(|| {
             let flags: Vec<bool> = lengths.iter().flat_map(|&length| (0..tokens).map(move |t| t >= length)).collect();
-            Tensor::from_data(TensorData::new(flags, [lengths.len(), 1, 1, tokens]), device)
+            upload(TensorData::new(flags, [lengths.len(), 1, 1, tokens]), device)
         });
         Self { lengths, hidden }
     }

@@ -11,5 +11,9 @@ pub fn blend<const D: usize>(kernels: Kernels, slow: Tensor<D>, fast: Tensor<D>,
     if fused::applies(kernels, &slow).is_some() && !slow.is_autodiff() && !fast.is_autodiff() {
         return fused::blend(slow, fast, momentum);
     }
+    #[cfg(feature = "cube")]
+    if super::cube::applies(kernels, &slow) && !slow.is_autodiff() && !fast.is_autodiff() {
+        return super::cube::blend(slow, fast, momentum);
+    }
     slow * momentum + fast * (1.0 - momentum)
 }

@@ -2,7 +2,8 @@
 
 use super::Kernels;
 use super::fused::{self, SquaredError};
-use burn::tensor::{Tensor, TensorData};
+use crate::device::upload;
+use burn::tensor::{Float, Tensor, TensorData};
 use std::sync::Arc;
 
 /// Which rows and columns count, and how much.
@@ -23,9 +24,8 @@ pub fn squared_error(kernels: Kernels, predicted: Tensor<3>, observed: Tensor<3>
     }
     let [batch, slots, width] = predicted.dims();
     let place = (&predicted.device(), predicted.dtype());
-    let constant = |values: &Arc<Vec<f32>>, shape: [usize; 3]| {
-        Tensor::<3>::from_data(TensorData::new(values.to_vec(), shape), place)
-    };
+    let constant =
+        |values: &Arc<Vec<f32>>, shape: [usize; 3]| upload::<3, Float>(TensorData::new(values.to_vec(), shape), place);
     let mut error = predicted - observed.detach();
     if let Some(columns) = &weights.columns {
         error = error * constant(columns, [batch, 1, width]);

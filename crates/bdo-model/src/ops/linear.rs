@@ -1,8 +1,9 @@
 //! Affine maps with weights stored `[out, in]`.
 
-use super::Kernels;
 use super::fused::{self, Activation, Linear};
-use burn::tensor::{Tensor, activation};
+use super::{Kernels, Precision};
+use crate::device::is_cpu;
+use burn::tensor::{DType, Device, Tensor, activation};
 
 /// Operation fused after the affine map.
 // The tensor is moved once per layer; a box would cost more than the bytes it saves.
@@ -30,7 +31,8 @@ pub fn linear(
     if let Some(precision) = fused::applies(kernels, &x) {
         return fused(x, weight, bias, epilogue, precision);
     }
-    finish(composed(x, weight, bias), epilogue)
+    let rounded = rounds(kernels, &x.device());
+    finish(composed(x, weight, bias, rounded), epilogue)
 }
 
 fn finish(y: Tensor<3>, epilogue: Epilogue) -> Tensor<3> {
@@ -54,7 +56,7 @@ fn fused(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
     epilogue: Epilogue,
-    precision: super::Precision,
+    precision: Precision,
 ) -> Tensor<3> {
     let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
     let op = |activation| Linear { activation, precision };
@@ -71,13 +73,47 @@ fn fused(
     fused::run(op(activation), [x, weight, bias])
 }
 
-fn composed(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
+/// Whether operands are rounded to bfloat16: asked for, and a device that is not the CPU has it.
+fn rounds(kernels: Kernels, device: &Device) -> bool {
+    kernels == Kernels::Fused(Precision::Bf16) && !is_cpu(device) && device.supports_dtype(DType::BF16)
+}
+
+/// Weights stay in single precision; their rounded copy lives as long as the product.
+fn composed(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>, rounded: bool) -> Tensor<3> {
     let [batch, tokens, inputs] = x.dims();
-    let outputs = weight.dims()[0];
-    let y = x.reshape([batch * tokens, inputs]).matmul(weight.transpose()); // [B*T, out]
+    let (outputs, dtype) = (weight.dims()[0], x.dtype());
+    let (x, weight) = (x.reshape([batch * tokens, inputs]), weight.transpose());
+    let y = if rounded { x.cast(DType::BF16).matmul(weight.cast(DType::BF16)).cast(dtype) } else { x.matmul(weight) }; // [B*T, out]
     let y = match bias {
         Some(bias) => y + bias.unsqueeze(),
         None => y,
     };
     y.reshape([batch, tokens, outputs]) // [B, T, out]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::download;
+    use burn::tensor::Distribution;
+
+    #[test]
+    fn rounded_operands_give_values_and_gradients_to_two_digits_and_leave_weights_whole() {
+        let device = Device::flex().autodiff();
+        let x = Tensor::<3>::random([2, 5, 32], Distribution::Normal(0.0, 1.0), &device);
+        let weight = Tensor::<2>::random([16, 32], Distribution::Normal(0.0, 0.2), &device).require_grad();
+        let [exact, rounded] = [false, true].map(|rounded| {
+            let y = composed(x.clone(), weight.clone(), None, rounded);
+            assert_eq!(y.dtype(), DType::F32);
+            let gradients = y.clone().square().sum().backward();
+            let gradient = weight.grad(&gradients).map(download).unwrap_or_default();
+            (download(y), gradient)
+        });
+        let close = |a: &[f32], b: &[f32]| {
+            let size = a.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+            a.len() == b.len() && size > 0.0 && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 2e-2 * size)
+        };
+        assert!(close(&exact.0, &rounded.0) && close(&exact.1, &rounded.1));
+        assert_ne!(exact.0, rounded.0);
+    }
 }

@@ -1,21 +1,25 @@
 //! The hot layers behind one door. Each function has a composed form made of framework ops, which runs on any
-//! device; where a fused CPU kernel exists it is used instead when [`Kernels::Fused`] is asked for and the tensors
-//! are 32-bit floats on the CPU.
+//! device; where a kernel exists for the CPU (`fused`) or for graphics cards (`cube`) it is used instead when
+//! [`Kernels::Fused`] is asked for and the tensors are 32-bit floats there.
 
 mod adam;
 mod attention;
 mod blend;
+#[cfg(feature = "cube")]
+mod cube;
 mod error;
+mod gather;
 pub mod fused;
 mod linear;
 mod norm;
 mod scan;
 mod softmax;
 
-pub use adam::{Adam, AdamState, WeightDecay, adam_step, squared_norm};
+pub use adam::{Adam, AdamState, WeightDecay, adam_step, squared_norm, squared_norms};
 pub use attention::{KeyPadding, attention};
 pub use blend::blend;
 pub use error::{ErrorWeights, squared_error};
+pub use gather::rows;
 pub use linear::{Epilogue, linear};
 pub use norm::layer_norm;
 pub use scan::{Drive, Moments, moment_scan, phi1, scan_parallel, scan_sequential};
@@ -23,7 +27,8 @@ pub use softmax::softmax;
 
 pub use bdo_kernels::Precision;
 
-use burn::tensor::Tensor;
+use crate::device::is_cpu;
+use burn::tensor::{Device, Tensor};
 
 /// Which implementation of the hot layers a model runs. Carried by every layer, never global.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +45,12 @@ impl Kernels {
     /// memory of the CPU.
     pub fn run_fused<const D: usize>(self, x: &Tensor<D>) -> bool {
         fused::applies(self, x).is_some()
+    }
+
+    /// The fastest that is as good as full precision where it runs: reduced precision on a processor that has it, full precision on
+    /// other devices, whose reduced precision was not compared with it.
+    pub fn fastest_on(device: &Device) -> Self {
+        Self::Fused(if is_cpu(device) { Precision::fastest() } else { Precision::F32 })
     }
 
     /// The same path with operands in full precision: for layers whose cost does not matter and whose accuracy does.

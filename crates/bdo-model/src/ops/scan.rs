@@ -3,7 +3,8 @@
 
 use super::Kernels;
 use super::fused::{self, Plan};
-use burn::tensor::{Int, Tensor, activation};
+use crate::device::upload;
+use burn::tensor::{Float, Int, Tensor, activation};
 
 /// Drivers of the process: controls and rates per token, and which token acts on which step for how long.
 #[derive(Clone, Debug)]
@@ -42,14 +43,19 @@ pub fn moment_scan(kernels: Kernels, drive: Drive, mean0: Tensor<1>, variance0: 
         let (mean, variance) = fused::moments(inputs, plan);
         return Moments { mean, variance };
     }
+    #[cfg(feature = "cube")]
+    if super::cube::applies(kernels, &drive.control) {
+        let (mean, variance) = super::cube::moments(drive, mean0, variance0, diffusion * diffusion);
+        return Moments { mean, variance };
+    }
     let device = drive.control.device();
     let rows: Vec<i32> = drive.driver.iter().map(|&row| row as i32).collect();
-    let rows = Tensor::<1, Int>::from_data(rows.as_slice(), &device);
+    let rows = upload::<1, Int>(rows.as_slice(), &device);
     let held = |x: Tensor<3>| {
         x.reshape([batch * tokens, width]).select(0, rows.clone()).reshape([batch, frames, width]) // [B, K, d]
     };
     let delta =
-        Tensor::<1>::from_data(drive.delta.as_slice(), (&device, drive.control.dtype())).reshape([batch, frames, 1]); // [B, K, 1]
+        upload::<1, Float>(drive.delta.as_slice(), (&device, drive.control.dtype())).reshape([batch, frames, 1]); // [B, K, 1]
     let x = delta.clone() * held(drive.rates);
     let b = delta.clone() * phi1(x.clone()) * held(drive.control);
     let noise = delta * phi1(x.clone() * 2.0) * (diffusion * diffusion);
@@ -117,7 +123,7 @@ fn prefix(a: Tensor<3>, b: Tensor<3>) -> (Tensor<3>, Tensor<3>) {
         (first_a, first_b)
     } else {
         let indices: Vec<i32> = (1..evens).map(|i| 2 * i as i32).collect();
-        let indices = Tensor::<1, Int>::from_data(indices.as_slice(), &a.device());
+        let indices = upload::<1, Int>(indices.as_slice(), &a.device());
         let (own_a, own_b) = (a.select(1, indices.clone()), b.select(1, indices)); // [B, evens - 1, d]
         let (before_a, before_b) = (odd_a.clone().narrow(1, 0, evens - 1), odd_b.clone().narrow(1, 0, evens - 1));
         (

@@ -4,7 +4,7 @@ use crate::batch::BatchError;
 use crate::frozen::FrozenModel;
 use crate::intake::{PaddedBatch, Window, Windows};
 use crate::posterior::rows::{RowKind, Rows};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use std::ops::Range;
 
 /// Rows (with padding) that are inferred at once.
@@ -107,7 +107,7 @@ impl<'a> Engine<'a> {
             }
             centres.push(centre);
         }
-        let (series, frames, valid) = padded.on(&Device::flex());
+        let (series, frames, valid) = padded.on(&self.frozen.model.device());
         let found = self.frozen.model.reconstruct(&series, &frames, &valid)?;
         let numbers = |tensor: Tensor<3>| tensor.into_data().try_to_vec::<f32>().expect("the model computes in f32");
         let width = self.frozen.model.config().width;

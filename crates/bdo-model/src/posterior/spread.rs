@@ -1,9 +1,10 @@
 //! The spread of the state through the decoder, which is not linear: by drawing states, or by its slope at the mean.
 
+use crate::device::upload;
 use crate::noise::fill_normal;
 use crate::posterior::engine::{Engine, Piece};
 use bdo_data::random::stream;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Float, TensorData};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,7 @@ fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, s
                 *x = mean + sd * *x;
             }
         });
-        let states = Tensor::<3>::from_data(TensorData::new(states, [1, rows, width]), &Device::flex());
+        let states = upload::<3, Float>(TensorData::new(states, [1, rows, width]), &model.device());
         let decoded = model.decoder.forward(model.dynamics.rotate(engine.basis(), states), None);
         let decoded = decoded.into_data().try_to_vec::<f32>().expect("the decoder computes in f32");
         if draw == 0 {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod counts;
+#[cfg(feature = "cube")]
+mod device;
 mod fuzz;
 mod fused;
 mod golden;

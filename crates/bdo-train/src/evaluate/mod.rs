@@ -18,7 +18,7 @@ use bdo_model::error::ModelError;
 use bdo_model::intake::{Intake, MaskSettings, Masked, Timing};
 use bdo_model::model::Bdo;
 use bdo_model::weights::PreprocessorConfig;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use score::Tally;
 use serde::Serialize;
 
@@ -91,15 +91,15 @@ impl Evaluation<'_> {
     }
 
     fn predict(&self, masked: &Masked) -> Result<Vec<f32>, BatchError> {
-        let (series, frames, region_valid) = masked.batch().on(&Device::flex());
+        let (series, frames, region_valid) = masked.batch().on(&self.model.device());
         let predicted = self.model.reconstruct(&series, &frames, &region_valid)?.series;
         Ok(predicted.into_data().try_to_vec::<f32>().expect("predictions are f32"))
     }
 
     /// Adds the terms of one visit.
     fn add_loss(&self, masked: &Masked, teacher: &EmaEncoder, sum: &mut Loss) -> Result<(), BatchError> {
-        let (series, frames, region_valid) = masked.batch().on(&Device::flex());
-        let quiet = Tensor::<3>::zeros([1, frames.frames, self.model.config().width], &Device::flex());
+        let (series, frames, region_valid) = masked.batch().on(&self.model.device());
+        let quiet = Tensor::<3>::zeros([1, frames.frames, self.model.config().width], &self.model.device());
         let batch = MaskedBatch {
             kin: Vec::new(),
             series,

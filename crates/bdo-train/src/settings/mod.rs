@@ -13,6 +13,7 @@ use bdo_model::config::{ConfigError, DynamicsConfig, LossConfig, ModelConfig};
 use bdo_model::intake::MaskSettings;
 use bdo_model::key::{self, Key, RangeError};
 use bdo_model::ops::{Kernels, Precision};
+use burn::tensor::Device;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -236,9 +237,9 @@ impl Settings {
         }
     }
 
-    /// Which kernels run.
-    pub fn kernels(&self) -> Kernels {
-        self.train.precision.kernels()
+    /// Which kernels run on a device.
+    pub fn kernels(&self, device: &Device) -> Kernels {
+        self.train.precision.kernels(device)
     }
 
     /// As TOML, every key; what follows from others is `auto`.
@@ -253,13 +254,13 @@ impl Settings {
 }
 
 impl PrecisionName {
-    /// Which kernels run at this precision.
-    pub fn kernels(self) -> Kernels {
-        Kernels::Fused(match self {
-            Self::Auto => Precision::fastest(),
-            Self::F32 => Precision::F32,
-            Self::Bf16 => Precision::Bf16,
-        })
+    /// Which kernels run at this precision on a device.
+    pub fn kernels(self, device: &Device) -> Kernels {
+        match self {
+            Self::Auto => Kernels::fastest_on(device),
+            Self::F32 => Kernels::Fused(Precision::F32),
+            Self::Bf16 => Kernels::Fused(Precision::Bf16),
+        }
     }
 }
 

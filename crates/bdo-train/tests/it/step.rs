@@ -15,11 +15,11 @@ use bdo_train::settings::{Preset, Settings};
 use bdo_train::step::{StepLimits, StepReport, take_step};
 use burn::tensor::Device;
 
-fn config() -> ModelConfig {
+pub(crate) fn config() -> ModelConfig {
     ModelConfig { regions: 6, width: 16, blocks: 1, heads: 1, basis_count: 4, ..ModelConfig::default() }
 }
 
-fn host(scans: u64, micro: usize) -> MicroBatches {
+pub(crate) fn host(scans: u64, micro: usize) -> MicroBatches {
     let sample = |scan: u64| {
         let mut values = vec![0.0; 40 * 6];
         fill_normal(&mut stream("test", &[scan]), &mut values);
@@ -36,21 +36,25 @@ fn host(scans: u64, micro: usize) -> MicroBatches {
 }
 
 /// A learner and its optimiser, at a constant learning rate.
-struct State {
-    learner: BdoLearner,
-    adam: AdamState,
+pub(crate) struct State {
+    pub(crate) learner: BdoLearner,
+    pub(crate) adam: AdamState,
 }
 
 fn fresh() -> State {
+    fresh_on(&config(), &Device::flex())
+}
+
+pub(crate) fn fresh_on(config: &ModelConfig, device: &Device) -> State {
     let mut settings = Settings::preset(Preset::Paper);
     let train = &mut settings.train;
     (train.learning_rate_start, train.learning_rate_end) = (train.learning_rate, train.learning_rate);
     let learner =
-        BdoLearner::with_kernels(&config(), &settings, Kernels::default(), 3, &Device::flex().autodiff()).unwrap();
+        BdoLearner::with_kernels(config, &settings, Kernels::default(), 3, &device.clone().autodiff()).unwrap();
     State { learner, adam: AdamState::default() }
 }
 
-fn step(mut state: State, batch: MicroBatches) -> (State, StepReport) {
+pub(crate) fn step(mut state: State, batch: MicroBatches) -> (State, StepReport) {
     let at = At { plan: Plan::of_epochs(1000.0, 1), step: 0, seed: 0 };
     let limits = StepLimits { clip_norm: 1.0, loss: f64::INFINITY };
     let pieces = state.learner.pieces(batch, &at);

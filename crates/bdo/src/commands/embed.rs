@@ -48,7 +48,7 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
             "--pooling: expected what a single scan decides, found tangent; hint: use log-covariance, or bdo probe --pooling tangent"
         );
     }
-    let frozen = args.from.frozen()?;
+    let frozen = args.from.frozen(common)?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let started = Instant::now();
     let progress = Progress::start("embed", cohort.len(), common)?;

@@ -77,7 +77,7 @@ impl People {
 }
 
 pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &Common) -> anyhow::Result<Answer> {
-    let mut trained = Trained::open(&from.model)?;
+    let mut trained = Trained::open(&from.model, &common.place()?)?;
     from.same.trusting().apply(&mut trained.people, &mut trained.contract);
     let notes = &trained.notes;
     let cohort = Cohort::open(&from.cohort.data)?;
@@ -145,21 +145,21 @@ pub(crate) struct Trained {
 }
 
 impl Trained {
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(folder: &Path, device: &Device) -> anyhow::Result<Self> {
         let directory = ModelDirectory::read(folder)?;
         let notes = directory
             .notes
             .with_context(|| format!("{}: expected training.json, which kriging needs", folder.display()))?;
-        let kernels = PrecisionName::Auto.kernels();
-        let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, &Device::flex())?;
+        let kernels = PrecisionName::Auto.kernels(device);
+        let model = Bdo::from_parameters(&directory.config, directory.parameters, kernels, device)?;
         Ok(Self { notes, model, contract: directory.preprocessor, people: directory.people })
     }
 
     /// The same network before its first step.
     pub(crate) fn untrained(&self) -> anyhow::Result<Self> {
         let config = self.model.config();
-        let parameters = initial_parameters(config, self.notes.seed);
-        let model = Bdo::from_parameters(config, parameters, PrecisionName::Auto.kernels(), &Device::flex())?;
+        let (device, parameters) = (self.model.device(), initial_parameters(config, self.notes.seed));
+        let model = Bdo::from_parameters(config, parameters, PrecisionName::Auto.kernels(&device), &device)?;
         let (notes, contract, people) = (self.notes.clone(), self.contract.clone(), self.people.clone());
         Ok(Self { notes, model, contract, people })
     }

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ExplainArgs, common: &Common) -> anyhow::Result<Answer>
         seed: common.seed,
     };
     let progress = Progress::start("explain", cohort.len().min(settings.scans), common)?;
-    let found = explain(&args.from.head, &cohort, args.from.same.trusting(), &settings, &progress);
+    let found = explain(&args.from.head, &cohort, (args.from.same.trusting(), &common.place()?), &settings, &progress);
     progress.finish();
     let found = found?;
     durable::create_folder(&args.out)?;

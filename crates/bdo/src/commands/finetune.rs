@@ -59,14 +59,17 @@ fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         );
         note(common, &what);
     }
-    let request = args.on.request(TuneSettings {
-        target: args.on.target.clone(),
-        head: args.head,
-        seeds: args.on.repetitions.list(),
-        epochs: args.epochs,
-        max_minutes: 0.0,
-        points,
-    });
+    let request = args.on.request(
+        TuneSettings {
+            target: args.on.target.clone(),
+            head: args.head,
+            seeds: args.on.repetitions.list(),
+            epochs: args.epochs,
+            max_minutes: 0.0,
+            points,
+        },
+        common,
+    )?;
     let runs = args.on.repetitions.list().len() * request.settings.points.len();
     let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common)?, args, common };
     let found = finetune(&request, ranks, &watcher);

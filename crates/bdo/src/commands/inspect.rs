@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use bdo_data::cohort::{self, Cohort, IndexEntry};
 use bdo_data::ingest::read_series;
 use bdo_data::participants::Label;
+use bdo_model::device::{self, Runtime};
 use bdo_report::kind::Kind;
 use bdo_train::settings::reference::commented;
 use bdo_train::settings::{Preset, Settings};
@@ -26,14 +27,19 @@ const LISTED_LEVELS: usize = 8;
 
 /// Say what a cohort, a model, a run or a scan file is
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bdo inspect cohort --verify\n  bdo inspect --preset default")]
+#[command(
+    after_help = "Examples:\n  bdo inspect cohort --verify\n  bdo inspect --preset default\n  bdo inspect --devices"
+)]
 pub(crate) struct InspectArgs {
     /// A cohort, model or run folder, or a series file
-    #[arg(required_unless_present = "preset")]
+    #[arg(required_unless_present_any = ["preset", "devices"])]
     path: Option<PathBuf>,
     /// Print a preset instead: every key with its meaning, as TOML
     #[arg(long, value_name = "NAME", value_parser = one_of::<Preset>(), conflicts_with_all = ["path", "verify"])]
     preset: Option<Preset>,
+    /// List the devices this program can run models on instead
+    #[arg(long, conflicts_with_all = ["path", "verify", "preset"])]
+    devices: bool,
     /// Check every byte of a cohort against its checksum
     #[arg(long, help_heading = "Input")]
     verify: bool,
@@ -44,7 +50,10 @@ pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Answer>
         let json = json!({"kind": "preset", "name": preset, "settings": Settings::preset(preset)});
         return Ok(Answer::new(json, commented(preset)));
     }
-    let path = args.path.as_deref().context("expected a path or --preset")?;
+    if args.devices {
+        return Ok(devices());
+    }
+    let path = args.path.as_deref().context("expected a path, --preset or --devices")?;
     match Kind::of(path) {
         Some(Kind::Run) => return inspect_run(path),
         Some(Kind::Model) => return inspect_model(path),
@@ -78,6 +87,23 @@ pub(crate) fn run(args: &InspectArgs, common: &Common) -> anyhow::Result<Answer>
     answer.print(common)?;
     damages.iter().for_each(|damage| complain(common, &format!("damaged: {}", damage.message)));
     bail!("{} is damaged in {} places", path.display(), damages.len());
+}
+
+/// What `--device` takes on this machine, and what this build left out.
+fn devices() -> Answer {
+    let (found, left_out) = (device::devices(), Runtime::left_out());
+    let names: Vec<&str> = left_out.iter().map(|runtime| runtime.name()).collect();
+    let mut text = String::new();
+    for device in &found {
+        let memory = device
+            .memory_bytes
+            .map_or_else(String::new, |bytes| format!(", {:.1} GiB", bytes as f64 / 1024f64.powi(3)));
+        let _ = writeln!(text, "{:<10} {}{memory}", device.device.to_string(), device.name);
+    }
+    if !names.is_empty() {
+        let _ = writeln!(text, "not in this build: {} (docs/devices.md)", names.join(", "));
+    }
+    Answer::new(json!({"kind": "devices", "devices": found, "not_built": names}), text.trim_end().to_owned())
 }
 
 /// Scans with too few regions, worst first.

@@ -25,8 +25,11 @@ pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod watch;
 
+use anyhow::bail;
+use bdo_model::device::{DeviceChoice, guarded};
+
 use crate::answer::Answer;
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, Common, Verb};
 use crate::job::refuse_ranks;
 
 /// Sets up the threads and runs the verb.
@@ -37,6 +40,32 @@ pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
     if !matches!(verb, Verb::Pretrain(_) | Verb::Finetune(_) | Verb::Baseline(_)) {
         refuse_ranks()?;
     }
+    if common.device != DeviceChoice::CPU && !runs_models(verb) {
+        bail!(
+            "--device {}: expected a verb that runs a model, found one that does not; hint: leave out --device",
+            common.device
+        );
+    }
+    // Whether there is such a device shows before anything else is read.
+    guarded(&common.place()?, || verb_of(verb, common))?
+}
+
+/// Whether a verb computes with tensors.
+fn runs_models(verb: &Verb) -> bool {
+    !matches!(
+        verb,
+        Verb::Simulate(_)
+            | Verb::Ingest(_)
+            | Verb::Label(_)
+            | Verb::Merge(_)
+            | Verb::Inspect(_)
+            | Verb::Watch(_)
+            | Verb::Serve(_)
+            | Verb::Completions(_)
+    )
+}
+
+fn verb_of(verb: &Verb, common: &Common) -> anyhow::Result<Answer> {
     match verb {
         Verb::Demo(args) => demo::run(args, common),
         Verb::Simulate(args) => simulate::run(args, common),

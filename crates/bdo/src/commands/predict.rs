@@ -42,8 +42,9 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Answer>
     let head = FittedHead::read(&args.from.head)?;
     let conformal = args.conformal.as_ref().map(|path| read_conformal(path, &head)).transpose()?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
+    let device = common.place()?;
     let progress = Progress::start("predict", cohort.len(), common)?;
-    let predictions = predict(&args.from.head, &head, &cohort, args.from.same.trusting(), &progress);
+    let predictions = predict(&args.from.head, &head, &cohort, (args.from.same.trusting(), &device), &progress);
     progress.finish();
     let predictions = predictions?;
     let verdicts: BTreeMap<String, Verdict> =

@@ -14,6 +14,7 @@ use bdo_train::folder::settings_of;
 use bdo_train::ranks::{Alone, Ranks};
 use bdo_train::run::{Request, Summary, pretrain};
 use bdo_train::settings::{Kind, Settings};
+use burn::tensor::Device;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -22,7 +23,7 @@ use super::evaluate::{People, Trained};
 use super::peak_rss_mib;
 use super::report::leave_page;
 use crate::answer::{Answer, note};
-use crate::args::{Configuration, Data, command_line};
+use crate::args::{Configuration, Data, General, command_line};
 use crate::cli::Common;
 use crate::job::RankArgs;
 use crate::progress::Progress;
@@ -58,8 +59,8 @@ pub(crate) struct PretrainArgs {
 
 impl PretrainArgs {
     /// As typed.
-    pub(crate) fn command(&self, seed: u64) -> String {
-        command_line("pretrain", self, seed)
+    pub(crate) fn command(&self, general: General) -> String {
+        command_line("pretrain", self, general)
     }
 }
 
@@ -76,6 +77,7 @@ fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         seed: common.seed,
         resume: args.resume,
         people: None,
+        device: common.place()?,
     };
     if kind(&request)? != Kind::Bdo {
         return tokens(&request, common, ranks);
@@ -110,7 +112,7 @@ fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     let work = work_done(&summary);
     let mut text = format!("{work}, {} skipped{found}{readout}", summary.skipped);
     if ranks.is_first() {
-        match learned(&summary.model, &args.cohort.data, common.seed) {
+        match learned(&summary.model, &args.cohort.data, common.seed, &request.device) {
             Ok(Some(learned)) => {
                 text += &learned.said();
                 durable::write_json(&args.out.join("learned.json"), &learned)?;
@@ -144,8 +146,8 @@ impl Learned {
 }
 
 /// What a model learned, beside what needs no training; `None` where nobody validated.
-fn learned(model: &Path, data: &Path, seed: u64) -> anyhow::Result<Option<Learned>> {
-    let (trained, cohort) = (Trained::open(model)?, Cohort::open(data)?);
+fn learned(model: &Path, data: &Path, seed: u64, device: &Device) -> anyhow::Result<Option<Learned>> {
+    let (trained, cohort) = (Trained::open(model, device)?, Cohort::open(data)?);
     let scans = trained.scans_of(People::Validation, &cohort);
     let scans: Vec<usize> = scans.iter().copied().step_by(scans.len().div_ceil(LOOKED_AT).max(1)).collect();
     if scans.is_empty() {
@@ -183,7 +185,7 @@ pub(crate) fn trained_model(
         return Ok(model);
     }
     let (data, out, resume) = (data.to_path_buf(), out.to_path_buf(), out.exists());
-    let request = Request { data, out, settings: Some(settings), seed, resume, people };
+    let request = Request { data, out, settings: Some(settings), seed, resume, people, device: common.place()? };
     bdo_kernels::allocator::tune_allocator();
     let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, &Alone, &progress);

@@ -39,15 +39,18 @@ pub(crate) struct ProbeArgs {
 pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     let on = &args.on;
-    let request = on.request(ProbeSettings {
-        target: on.target.clone(),
-        pooling: args.pooling,
-        head: args.head,
-        standardise: args.standardise,
-        seeds: on.repetitions.list(),
-        epochs: args.epochs,
-        grid: ProbePoint::grid(),
-    });
+    let request = on.request(
+        ProbeSettings {
+            target: on.target.clone(),
+            pooling: args.pooling,
+            head: args.head,
+            standardise: args.standardise,
+            seeds: on.repetitions.list(),
+            epochs: args.epochs,
+            grid: ProbePoint::grid(),
+        },
+        common,
+    )?;
     let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common)?;
     let found = probe(&request, &progress);
     progress.finish();

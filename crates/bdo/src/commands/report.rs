@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::answer::{Answer, note};
-use crate::args::{command_line, out_file};
+use crate::args::{General, command_line, out_file};
 use crate::cli::Common;
 use crate::model_look::{Look, show_look};
 
@@ -48,7 +48,7 @@ impl ReportArgs {
 
     /// As typed.
     pub(crate) fn command(&self) -> String {
-        command_line("report", self, 0)
+        command_line("report", self, General::default())
     }
 }
 

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::evaluate::{People, Trained};
 use super::pretrain::trained_model;
 use crate::answer::{Answer, note};
-use crate::args::{Configuration, Data, SEEDS, SeedSpan, command_line};
+use crate::args::{Configuration, Data, General, SEEDS, SeedSpan, command_line};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -76,8 +76,8 @@ impl SweepArgs {
     }
 
     /// As typed.
-    pub(crate) fn command(&self, seed: u64) -> String {
-        command_line("sweep", self, seed)
+    pub(crate) fn command(&self, general: General) -> String {
+        command_line("sweep", self, general)
     }
 }
 
@@ -130,7 +130,7 @@ impl Bench<'_> {
         let out = args.out.join(folder_name(value, seed));
         let model = trained_model(&args.cohort.data, &out, settings, seed, split.clone(), common)?;
         let scored = self.reconstruction(&model)?;
-        let frozen = FrozenModel::read(&model)?;
+        let frozen = FrozenModel::read_on(&model, &common.place()?)?;
         let mut probes = serde_json::Map::new();
         if let Some(split) = &split {
             let report = LeakReport::of_split(split, self.division);
@@ -180,7 +180,7 @@ impl Bench<'_> {
 
     /// Scores of the model and of kriging on masked frames of test people.
     fn reconstruction(&mut self, model: &Path) -> anyhow::Result<Value> {
-        let trained = Trained::open(model)?;
+        let trained = Trained::open(model, &self.common.place()?)?;
         let mask = trained.notes.mask.at_ratio(self.args.mask_ratio);
         let scans = trained.scans_of(People::Test, self.cohort);
         if scans.is_empty() {

@@ -4,7 +4,7 @@ use bdo_data::cohort::Cohort;
 use bdo_model::dynamics::Frames;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Intake;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 
 /// Energy of the control along scans, and its effect on each region.
 pub(super) struct Drive {
@@ -102,7 +102,8 @@ impl Drive {
             let count = scaled.times_seconds.len().min(frozen.windows.frames);
             let times = scaled.times_seconds[..count].to_vec();
             let values = scaled.values[..count * slope.regions].to_vec();
-            let series = Tensor::<3>::from_data(TensorData::new(values, [1, count, slope.regions]), &Device::flex());
+            let series =
+                Tensor::<3>::from_data(TensorData::new(values, [1, count, slope.regions]), &frozen.model.device());
             let all = Frames {
                 batch: 1,
                 frames: count,

@@ -53,7 +53,7 @@ impl Look {
         common: &Common,
         cache: Option<&Path>,
     ) -> anyhow::Result<Self> {
-        let frozen = FrozenModel::read(folder)?;
+        let frozen = FrozenModel::read_on(folder, &common.place()?)?;
         let intake = Intake::new(&frozen.contract, cohort)?;
         let regions: Vec<Region> = intake.columns().iter().map(|c| cohort.regions()[*c].clone()).collect();
         let notes = frozen.notes.as_ref();

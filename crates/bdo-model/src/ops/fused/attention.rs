@@ -4,8 +4,8 @@ use super::FusedOp;
 use super::buffer::{tensor, values, with_last};
 use bdo_kernels::attention::{self, AttentionSaved, AttentionShape, Products};
 use bdo_kernels::{Isa, Precision};
-use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
 
 /// Packed qkv [B, T, 3d] -> [B, T, d]; keys from `lengths[b]` on are hidden.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ impl Attention {
 }
 
 impl FusedOp<1> for Attention {
+    type On = Flex;
     type Saved = Saved;
 
     fn infer(self, [qkv]: [FlexTensor; 1]) -> FlexTensor {

@@ -5,8 +5,8 @@ use super::{FusedOp, constant};
 use crate::ops::error::ErrorWeights;
 use bdo_kernels::Isa;
 use bdo_kernels::loss::{ErrorShape, MaskedError};
-use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{Shape, Tensor};
 
 /// Weighted sum of squared differences [B, T, n] -> [1]. The observed side is data or a stop-gradient target: nothing flows into it.
@@ -45,6 +45,7 @@ impl Saved {
 }
 
 impl FusedOp<1> for SquaredError {
+    type On = Flex;
     type Saved = Saved;
 
     fn forward(self, [predicted]: [FlexTensor; 1]) -> (FlexTensor, Saved) {

@@ -4,8 +4,8 @@ use super::FusedOp;
 use super::buffer::{last, tensor, values, with_last};
 use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape};
 use bdo_kernels::{Isa, Precision};
-use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::Shape;
 
 /// The activation after an affine map.
@@ -56,6 +56,7 @@ impl Linear {
 }
 
 impl<const N: usize> FusedOp<N> for Linear {
+    type On = Flex;
     type Saved = Saved;
 
     fn infer(self, inputs: [FlexTensor; N]) -> FlexTensor {

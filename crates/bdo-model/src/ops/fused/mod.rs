@@ -1,5 +1,5 @@
-//! The fused CPU path: our kernels as framework ops, each with its own backward pass. Used only for 32-bit floats on
-//! the CPU device; the models never see this module.
+//! Kernels as framework ops, each with its own backward pass, and the fused CPU path: our kernels for 32-bit floats on the CPU.
+//! The models never see this module.
 
 mod adam;
 mod attention;
@@ -12,6 +12,7 @@ mod scan;
 mod softmax;
 
 use super::Kernels;
+use crate::device::is_cpu;
 use bdo_kernels::Precision;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
@@ -20,7 +21,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
-    Autodiff, AutodiffBackend, BackendTensor, DType, DispatchAutodiffContext, DispatchDevice, DispatchKindConversion,
+    Autodiff, AutodiffBackend, Backend, BackendTensor, DType, DispatchAutodiffContext, DispatchKindConversion,
     DispatchTensor, Flex,
 };
 use burn::tensor::Tensor;
@@ -38,32 +39,60 @@ pub(super) use norm::LayerNorm;
 pub(super) use scan::{Plan, moments};
 pub(super) use softmax::Softmax;
 
+/// A backend that kernels are written for.
+pub trait Home: Backend {
+    /// Row-major.
+    fn contiguous(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+}
+
+impl Home for Flex {
+    fn contiguous(tensor: FlexTensor) -> FlexTensor {
+        buffer::contiguous(tensor)
+    }
+}
+
+#[cfg(feature = "cube")]
+impl Home for burn::backend::Cube {
+    fn contiguous(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        burn_cubecl::kernel::into_contiguous(tensor)
+    }
+}
+
 /// A kernel as a framework op of `N` inputs. Tensors handed to its functions are contiguous.
 pub trait FusedOp<const N: usize>: Debug + Send + Sized + 'static {
+    /// Where its tensors live.
+    type On: Home;
     /// Values kept for the backward pass.
     type Saved: Debug + Send + Sync + 'static;
 
     /// The output, and what the backward pass needs.
-    fn forward(self, inputs: [FlexTensor; N]) -> (FlexTensor, Self::Saved);
+    fn forward(self, inputs: [FloatTensor<Self::On>; N]) -> (FloatTensor<Self::On>, Self::Saved);
 
     /// The output alone, where no gradient is asked for.
-    fn infer(self, inputs: [FlexTensor; N]) -> FlexTensor {
+    fn infer(self, inputs: [FloatTensor<Self::On>; N]) -> FloatTensor<Self::On> {
         self.forward(inputs).0
     }
 
     /// Gradients of the inputs for `dy`, the gradient of the output; those not `wanted` may be left out.
-    fn backward(saved: &Self::Saved, dy: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N];
+    fn backward(
+        saved: &Self::Saved,
+        dy: FloatTensor<Self::On>,
+        wanted: [bool; N],
+    ) -> [Option<FloatTensor<Self::On>>; N];
 }
 
-/// Runs a kernel on tensors of the CPU, on the gradient tape if one of them is on it.
-pub fn run<O: FusedOp<N>, const N: usize, const D: usize>(op: O, inputs: [DispatchTensor; N]) -> Tensor<D> {
+/// Runs a kernel on tensors of its backend, on the gradient tape if one of them is on it.
+pub fn run<O: FusedOp<N>, const N: usize, const D: usize>(op: O, inputs: [DispatchTensor; N]) -> Tensor<D>
+where
+    DispatchTensor: DispatchKindConversion<O::On> + DispatchKindConversion<Autodiff<O::On>>,
+{
     if inputs.iter().all(|input| input.autodiff == DispatchAutodiffContext::Disabled) {
-        return Tensor::from_primitive::<Flex>(op.infer(inputs.map(constant)));
+        return Tensor::from_primitive::<O::On>(op.infer(inputs.map(constant::<O::On>)));
     }
-    let inputs = inputs.map(tracked);
-    let nodes = inputs.each_ref().map(Tracked::node);
-    let inputs = inputs.map(|input| buffer::contiguous(input.into_primitive()));
-    Tensor::from_primitive::<Autodiff<Flex>>(
+    let inputs = inputs.map(tracked::<O::On>);
+    let nodes = inputs.each_ref().map(Tracked::<O::On>::node);
+    let inputs = inputs.map(|input| O::On::contiguous(input.into_primitive()));
+    Tensor::from_primitive::<Autodiff<O::On>>(
         match Node::<O>(PhantomData).prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prepared) => {
                 let (y, saved) = op.forward(inputs);
@@ -74,42 +103,48 @@ pub fn run<O: FusedOp<N>, const N: usize, const D: usize>(op: O, inputs: [Dispat
     )
 }
 
-type Tracked = FloatTensor<Autodiff<Flex>>;
+type Tracked<B> = FloatTensor<Autodiff<B>>;
 
 /// The tensor as a leaf or node of the tape.
-fn tracked(tensor: DispatchTensor) -> Tracked {
+fn tracked<B: Home>(tensor: DispatchTensor) -> Tracked<B>
+where
+    DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
+{
     if tensor.autodiff == DispatchAutodiffContext::Disabled {
-        return Autodiff::<Flex>::from_inner(constant(tensor));
+        return Autodiff::<B>::from_inner(constant::<B>(tensor));
     }
-    let tensor: BackendTensor<Autodiff<Flex>> =
-        DispatchTensor::try_into_backend(tensor).expect("a tensor of the CPU, as `applies` found");
+    let tensor: BackendTensor<Autodiff<B>> =
+        DispatchTensor::try_into_backend(tensor).expect("a tensor of this backend, as `applies` found");
     tensor.float()
 }
 
 /// The values of a tensor, off the tape.
-fn constant(tensor: DispatchTensor) -> FlexTensor {
+fn constant<B: Home>(tensor: DispatchTensor) -> FloatTensor<B>
+where
+    DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
+{
     if tensor.autodiff != DispatchAutodiffContext::Disabled {
-        return buffer::contiguous(tracked(tensor).into_primitive());
+        return B::contiguous(tracked::<B>(tensor).into_primitive());
     }
-    let tensor: BackendTensor<Flex> =
-        DispatchTensor::try_into_backend(tensor).expect("a tensor of the CPU, as `applies` found");
-    buffer::contiguous(tensor.float())
+    let tensor: BackendTensor<B> =
+        DispatchTensor::try_into_backend(tensor).expect("a tensor of this backend, as `applies` found");
+    B::contiguous(tensor.float())
 }
 
 /// The node of an op on the tape.
 #[derive(Debug)]
 struct Node<O>(PhantomData<O>);
 
-impl<O: FusedOp<N>, const N: usize> Backward<Flex, N> for Node<O> {
+impl<O: FusedOp<N>, const N: usize> Backward<O::On, N> for Node<O> {
     type State = Arc<O::Saved>;
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let dy = buffer::contiguous(grads.consume::<Flex>(&ops.node));
+        let dy = O::On::contiguous(grads.consume::<O::On>(&ops.node));
         let wanted = ops.parents.each_ref().map(Option::is_some);
         let found = O::backward(&ops.state, dy, wanted);
         for (parent, gradient) in ops.parents.into_iter().zip(found) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<Flex>(parent.id, gradient);
+                grads.register::<O::On>(parent.id, gradient);
             }
         }
     }
@@ -120,11 +155,5 @@ pub(super) fn applies<const D: usize>(kernels: Kernels, x: &Tensor<D>) -> Option
     let Kernels::Fused(precision) = kernels else {
         return None;
     };
-    let device = x.device();
-    let mut place = device.as_dispatch();
-    if let DispatchDevice::Autodiff(inner) = place {
-        place = inner;
-    }
-    let on_cpu = matches!(place, DispatchDevice::Flex(_));
-    (on_cpu && x.dtype() == DType::F32).then_some(precision)
+    (is_cpu(&x.device()) && x.dtype() == DType::F32).then_some(precision)
 }

@@ -3,8 +3,8 @@
 use super::FusedOp;
 use super::buffer::{tensor, values};
 use bdo_kernels::{Isa, norm};
-use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
 
 /// x [.., d], weight [d], bias [d] -> [.., d].
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub(in crate::ops) struct Saved {
 }
 
 impl FusedOp<3> for LayerNorm {
+    type On = Flex;
     type Saved = Saved;
 
     fn forward(self, [x, weight, bias]: [FlexTensor; 3]) -> (FlexTensor, Saved) {

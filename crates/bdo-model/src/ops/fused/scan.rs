@@ -5,7 +5,7 @@ use super::{FusedOp, constant, run};
 use bdo_kernels::Isa;
 use bdo_kernels::scan::{self, Moments, ScanGradients, ScanInput, ScanShape};
 use burn::backend::flex::FlexTensor;
-use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::backend::{DispatchTensor, Flex, TensorMetadata};
 use burn::tensor::{Shape, Tensor};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(in crate::ops) struct Plan {
 
 /// Controls and rates [B, C, d], initial moments [d] -> mean and variance [B, K, d].
 pub(in crate::ops) fn moments(tensors: [DispatchTensor; 4], plan: Plan) -> (Tensor<3>, Tensor<3>) {
-    let inputs = Inputs { tensors: tensors.clone().map(constant), plan };
+    let inputs = Inputs { tensors: tensors.clone().map(constant::<Flex>), plan };
     let moments = scan::forward(Isa::current(), inputs.shape(), inputs.view());
     let done = Arc::new((inputs, moments));
     (run(Half::Mean(done.clone()), tensors.clone()), run(Half::Variance(done), tensors))
@@ -58,6 +58,7 @@ enum Half {
 }
 
 impl FusedOp<4> for Half {
+    type On = Flex;
     type Saved = Self;
 
     fn forward(self, _: [FlexTensor; 4]) -> (FlexTensor, Self) {

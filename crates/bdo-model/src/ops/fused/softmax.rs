@@ -3,14 +3,15 @@
 use super::FusedOp;
 use super::buffer::{last, tensor, values};
 use bdo_kernels::{Isa, softmax};
-use burn::backend::TensorMetadata;
 use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
 
 /// x [.., n] -> [.., n]; keeps its output.
 #[derive(Debug)]
 pub(in crate::ops) struct Softmax;
 
 impl FusedOp<1> for Softmax {
+    type On = Flex;
     type Saved = FlexTensor;
 
     fn forward(self, [x]: [FlexTensor; 1]) -> (FlexTensor, FlexTensor) {

@@ -26,6 +26,7 @@ use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
 use bdo_train::run::{Request, Summary};
 use bdo_train::settings::Settings;
+use burn::tensor::Device;
 use clap::Args;
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
@@ -164,7 +165,8 @@ fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         Plan::Foundation { .. } => None,
     };
     let (set, progress) = (set.as_ref(), &progress);
-    let work = Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set, progress, ranks };
+    let device = common.place()?;
+    let work = Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set, progress, ranks, device };
     let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
     progress.finish();
     let (loss, summary) = (loss_of(&labels.kind), summary(&results, &labels.kind));
@@ -221,6 +223,7 @@ struct Work<'a> {
     set: Option<&'a ConnectomeSet>,
     progress: &'a Progress,
     ranks: &'a dyn Ranks,
+    device: Device,
 }
 
 impl Work<'_> {
@@ -260,6 +263,7 @@ impl Work<'_> {
                     loss: loss_of(&self.labels.kind),
                     seed: run_seed,
                     kernels: kernels(),
+                    device: &self.device,
                     tuning: tuning.as_ref(),
                     states: Some((&folder, &split.blake3)),
                     features: None,
@@ -340,7 +344,7 @@ impl Work<'_> {
         let states = self.checkpoints(seed);
         let (loss, kernels) = (loss_of(&self.labels.kind), kernels());
         let (states, ranks) = (Some((states.as_path(), split.blake3.as_str())), self.ranks);
-        let run = Run { recipe, loss, seed: run_seed, kernels, states, ranks };
+        let run = Run { recipe, loss, seed: run_seed, kernels, device: &self.device, states, ranks };
         let outcome = method.run(set.regions, keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
         Ok((outcome, set.people.clone()))
     }
@@ -378,6 +382,7 @@ pub(crate) fn pretrain_tokens(
         seed,
         resume: out.exists(),
         people: Some(split.clone()),
+        device: common.place()?,
     };
     let progress = Progress::start("pretrain", 0, common)?;
     let summary = pretrain(&request, ranks, &progress);

@@ -54,13 +54,13 @@ impl Contestant {
         let shares = Shares { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
         let source = ScanSource::new(cohort, shares)?;
         let scans = same_scans(&source, grid, args.batch)?;
-        let kernels = workload::kernels(args).0;
+        let kernels = workload::kernels(args, &Device::flex()).0;
         match model {
             "bdo" => Self::bdo(args, grid, &scans, phase, kernels, seed),
             "brainlm" => {
                 let places = Places::of_centres(source.cohort().regions());
                 let config = BrainLmConfig::of_width(grid, args.size.width(), places.is_some());
-                let learner = TrainedLm::fresh(&config, places, seed, kernels)?;
+                let learner = TrainedLm::fresh(&config, places, seed, kernels, &Device::flex())?;
                 let cost = TokenCost::of_brain_lm(&config);
                 let train = of_preset(Preset::BrainLm, args.batch);
                 Ok(Self::tokens(learner, &config, cost, &train, scans, phase, grid))
@@ -68,7 +68,7 @@ impl Contestant {
             "brainjepa" => {
                 let places = group_gradients(source.cohort(), source.train_scans())?;
                 let config = BrainJepaConfig::of_width(grid, args.size.width());
-                let learner = TrainedJepa::fresh(&config, Some(places), seed, kernels)?;
+                let learner = TrainedJepa::fresh(&config, Some(places), seed, kernels, &Device::flex())?;
                 let cost = TokenCost::of_brain_jepa(&config);
                 let train = of_preset(Preset::BrainJepa, args.batch);
                 Ok(Self::tokens(learner, &config, cost, &train, scans, phase, grid))
@@ -113,7 +113,14 @@ impl Contestant {
                 Sample::alone(scan.scan.clone(), VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
             };
             let samples = scans.iter().enumerate().map(sample).collect();
-            let mut step = TrainStep::on(&config, samples, kernels, Precision::fastest(), frames, MICRO_BATCH, seed)?;
+            let mut step = TrainStep::on(
+                &config,
+                samples,
+                kernels,
+                Precision::fastest(),
+                (frames, MICRO_BATCH),
+                (seed, &Device::flex()),
+            )?;
             return Ok(Self { facts, work: Box::new(move || step.step()) });
         }
         let model = Bdo::init(&config, seed, workload::embed_kernels(args).0, &Device::flex())?;

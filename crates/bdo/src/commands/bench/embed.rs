@@ -6,9 +6,9 @@ use bdo_model::intake::Windows;
 use bdo_model::model::Bdo;
 use bdo_model::ops::Precision;
 use bdo_model::pooling::Pooling;
-use burn::tensor::Device;
 
 use super::{Step, Workload, workload};
+use crate::cli::Common;
 
 pub(super) struct EmbedStep {
     model: Bdo,
@@ -17,7 +17,8 @@ pub(super) struct EmbedStep {
 }
 
 impl EmbedStep {
-    pub(super) fn new(args: &Workload, seed: u64) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &Workload, common: &Common) -> anyhow::Result<Self> {
+        let seed = common.seed;
         let config = workload::config(args);
         let (kernels, precision) = workload::embed_kernels(args);
         let values = workload::noise("bench-series", &[seed], args.batch * args.frames * args.regions);
@@ -29,7 +30,7 @@ impl EmbedStep {
         };
         let samples = values.chunks_exact(args.frames * args.regions).zip(times.chunks_exact(args.frames));
         Ok(Self {
-            model: Bdo::init(&config, seed, kernels, &Device::flex())?,
+            model: Bdo::init(&config, seed, kernels, &common.place()?)?,
             scans: samples.map(scan).collect(),
             precision,
         })

@@ -12,23 +12,25 @@ use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::rows::{RowKind, Rows};
 use bdo_model::posterior::spread::{Uncertainty, decoded_variance};
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
-use burn::tensor::Device;
 use serde_json::json;
 
 use super::{Workload, rounded, workload};
 use crate::answer::Answer;
 use crate::args::Choice;
+use crate::cli::Common;
 
 /// States drawn.
 const DRAWS: usize = 32;
 
-pub(super) fn run(args: &Workload, seed: u64) -> anyhow::Result<Answer> {
+pub(super) fn run(args: &Workload, common: &Common) -> anyhow::Result<Answer> {
+    let seed = common.seed;
     let config = workload::config(args);
-    let (kernels, _) = workload::kernels(args);
+    let device = common.place()?;
+    let (kernels, _) = workload::kernels(args, &device);
     let regions = args.regions;
     let frozen = FrozenModel {
         readout: None,
-        model: Bdo::init(&config, seed, kernels, &Device::flex())?,
+        model: Bdo::init(&config, seed, kernels, &device)?,
         contract: PreprocessorConfig {
             roi_names: (0..regions).map(|r| r.to_string()).collect(),
             atlas_name: String::new(),

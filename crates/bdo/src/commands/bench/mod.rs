@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bdo_kernels::Precision;
+use bdo_model::device::{Traffic, is_cpu, launches, name_of};
 use bdo_train::settings::Size;
+use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -147,10 +149,10 @@ fn typed(choice: impl ValueEnum) -> String {
 pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     match args.task {
-        BenchTask::Train => step_bench(args, train::TrainStep::new(&args.workload, common.seed)?),
-        BenchTask::Embed => step_bench(args, embed::EmbedStep::new(&args.workload, common.seed)?),
+        BenchTask::Train => step_bench(args, common, train::TrainStep::new(&args.workload, common)?),
+        BenchTask::Embed => step_bench(args, common, embed::EmbedStep::new(&args.workload, common)?),
         BenchTask::Scan => Ok(scan::run(&args.workload)),
-        BenchTask::Infer => infer::run(&args.workload, common.seed),
+        BenchTask::Infer => infer::run(&args.workload, common),
         BenchTask::Efficiency => efficiency::run(args, common),
         BenchTask::Ingest => ingest::run(&args.files),
         BenchTask::Gemm => Ok(gemm::run()),
@@ -184,7 +186,12 @@ fn laps(steps: usize, mut step: impl FnMut() -> anyhow::Result<()>) -> anyhow::R
     Ok((laps[laps.len() / 2], laps[0]))
 }
 
-fn step_bench(BenchArgs { task, workload: args, .. }: &BenchArgs, mut work: impl Step) -> anyhow::Result<Answer> {
+fn step_bench(
+    BenchArgs { task, workload: args, .. }: &BenchArgs,
+    common: &Common,
+    mut work: impl Step,
+) -> anyhow::Result<Answer> {
+    let device = common.place()?;
     warm_up(|| work.step())?;
     if args.serve {
         serve::serve(&mut work)?;
@@ -197,8 +204,12 @@ fn step_bench(BenchArgs { task, workload: args, .. }: &BenchArgs, mut work: impl
         "frames": args.frames, "steps": args.steps, "threads": rayon::current_num_threads(),
         "precision": limits::name(precision), "isa": bdo_kernels::Isa::current().to_string(),
         "median_ms": rounded(median), "min_ms": rounded(least), "flops_per_step": work.flops(),
-        "peak_rss_mb": peak_rss_mib().map(rounded),
+        "peak_rss_mb": peak_rss_mib().map(rounded), "device": name_of(&device),
     });
+    if !is_cpu(&device) {
+        // The limits below are those of the processor.
+        return counted(json, args, &device, median, work);
+    }
     let limits = Limits::measure();
     json["gflops"] = rounded(work.flops() / least / 1e6).into();
     json["f32_limit_gflops"] = rounded(limits.f32_gflops).into();
@@ -218,6 +229,37 @@ fn step_bench(BenchArgs { task, workload: args, .. }: &BenchArgs, mut work: impl
         work.flops() / least / 1e6,
         100.0 * work.flops() / least / 1e6 / limits.f32_gflops,
         limits.f32_gflops
+    );
+    Ok(Answer::new(json, text))
+}
+
+/// What a step does on a device that is not the CPU: kernels, and bytes between it and the host.
+fn counted(
+    mut json: Value,
+    args: &Workload,
+    device: &Device,
+    median: f64,
+    mut work: impl Step,
+) -> anyhow::Result<Answer> {
+    let before = Traffic::so_far();
+    let (done, launches) = launches(|| work.step());
+    done?;
+    let moved = Traffic::so_far().since(before);
+    json["gflops"] = rounded(work.flops() / median / 1e6).into();
+    json["launches_per_step"] = launches.into();
+    json["transfers_per_step"] = json!(moved);
+    let text = format!(
+        "{} {} on {}: median {median:.1} ms of {} steps (batch {}); {launches} kernels per step, {} uploads of {:.2} MB, {} read back \
+         of {} bytes",
+        json["task"].as_str().unwrap_or_default(),
+        args.size.typed(),
+        name_of(device),
+        args.steps,
+        args.batch,
+        moved.uploads,
+        moved.uploaded_bytes as f64 / 1e6,
+        moved.downloads,
+        moved.downloaded_bytes
     );
     Ok(Answer::new(json, text))
 }

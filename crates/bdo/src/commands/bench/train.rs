@@ -14,6 +14,7 @@ use bdo_train::step::{StepLimits, take_step};
 use burn::tensor::Device;
 
 use super::{Step, Workload, workload};
+use crate::cli::Common;
 
 pub(super) struct TrainStep {
     /// Taken out while a step changes it in place.
@@ -32,8 +33,10 @@ pub(super) struct TrainStep {
 pub(super) const MICRO_BATCH: usize = 16;
 
 impl TrainStep {
-    pub(super) fn new(args: &Workload, seed: u64) -> anyhow::Result<Self> {
-        let (kernels, precision) = workload::kernels(args);
+    pub(super) fn new(args: &Workload, common: &Common) -> anyhow::Result<Self> {
+        let seed = common.seed;
+        let device = common.place()?;
+        let (kernels, precision) = workload::kernels(args, &device);
         let times = workload::frames(args, seed, 0).times_seconds;
         let samples = (0..args.batch)
             .map(|b| {
@@ -45,7 +48,7 @@ impl TrainStep {
                 Sample::alone(scan, VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
             })
             .collect();
-        Self::on(&workload::config(args), samples, kernels, precision, args.frames, args.micro_batch, seed)
+        Self::on(&workload::config(args), samples, kernels, precision, (args.frames, args.micro_batch), (seed, &device))
     }
 
     /// On given scans, of which a visit draws so many frames.
@@ -54,12 +57,11 @@ impl TrainStep {
         samples: Vec<Sample>,
         kernels: Kernels,
         precision: Precision,
-        frames: usize,
-        micro_batch: usize,
-        seed: u64,
+        (frames, micro_batch): (usize, usize),
+        (seed, device): (u64, &Device),
     ) -> anyhow::Result<Self> {
         let settings = Settings::preset(Preset::Paper);
-        let learner = BdoLearner::with_kernels(config, &settings, kernels, seed, &Device::flex().autodiff())?;
+        let learner = BdoLearner::with_kernels(config, &settings, kernels, seed, &device.clone().autodiff())?;
         let mask = MaskSettings { frames, ..MaskSettings::default() };
         let targets = (0.75 * frames as f64 + 0.5) as usize;
         // In the middle of a long run, where the moving average still moves.

@@ -2,9 +2,11 @@
 
 use bdo_data::random;
 use bdo_model::config::ModelConfig;
+use bdo_model::device::is_cpu;
 use bdo_model::dynamics::Frames;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_train::settings::Size;
+use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
 
 use super::Workload;
@@ -20,9 +22,10 @@ pub(super) fn config(args: &Workload) -> ModelConfig {
     config
 }
 
-/// The kernels to time.
-pub(super) fn kernels(args: &Workload) -> (Kernels, Precision) {
-    kernels_in(args, args.precision.unwrap_or_else(Precision::fastest))
+/// The kernels to time on a device.
+pub(super) fn kernels(args: &Workload, device: &Device) -> (Kernels, Precision) {
+    let fastest = if is_cpu(device) { Precision::fastest() } else { Precision::F32 };
+    kernels_in(args, args.precision.unwrap_or(fastest))
 }
 
 /// The kernels of an embedding, which `bdo embed` computes in single precision: bfloat16 only if asked for.

@@ -21,6 +21,7 @@ use bdo_model::ops::Kernels;
 use bdo_train::fit::Unobserved;
 use bdo_train::ranks::Alone;
 use bdo_train::settings::Settings;
+use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
 
 use super::CompareArgs;
@@ -43,7 +44,7 @@ impl Baselines<'_> {
         let mut recipe = method.recipe();
         recipe.epochs = training.baseline_epochs.unwrap_or(recipe.epochs);
         recipe.max_minutes = training.baseline_minutes;
-        let kind = Kind::Connectivity(method, recipe, self.set(method.inputs())?);
+        let kind = Kind::Connectivity(method, recipe, self.set(method.inputs())?, self.common.place()?);
         Ok(Box::new(BaselineRow { row, kind }))
     }
 
@@ -66,6 +67,7 @@ impl Baselines<'_> {
             data: args.cohort.data.clone(),
             out: args.out.join("pretraining"),
             quiet: Common { quiet: true, ..self.common.clone() },
+            device: self.common.place()?,
         };
         Ok(Box::new(BaselineRow { row, kind: Kind::Tokens(Box::new(tokens)) }))
     }
@@ -81,7 +83,7 @@ impl Baselines<'_> {
 }
 
 enum Kind {
-    Connectivity(ConnectivityMethod, Recipe, Arc<ConnectomeSet>),
+    Connectivity(ConnectivityMethod, Recipe, Arc<ConnectomeSet>, Device),
     Tokens(Box<Tokens>),
 }
 
@@ -96,6 +98,7 @@ struct Tokens {
     out: PathBuf,
     /// Progress is that of the comparison.
     quiet: Common,
+    device: Device,
 }
 
 struct BaselineRow {
@@ -132,6 +135,7 @@ impl Tokens {
             loss,
             seed,
             kernels: Kernels::default(),
+            device: &self.device,
             tuning: self.tuning.as_ref(),
             states: None,
             features: Some(&features),
@@ -163,7 +167,7 @@ impl Method for BaselineRow {
 
     fn fingerprint(&self) -> String {
         let settings = match &self.kind {
-            Kind::Connectivity(_, recipe, _) => format!("{recipe:?}"),
+            Kind::Connectivity(_, recipe, ..) => format!("{recipe:?}"),
             Kind::Tokens(tokens) => format!("{} {:?}", tokens.settings.blake3(), tokens.tuning),
         };
         format!("baseline/2 {} {settings}", self.name())
@@ -186,10 +190,10 @@ impl Method for BaselineRow {
         let seed = stream("baseline run", &[0, task.seed]).next_u64();
         let (kernels, loss) = (Kernels::default(), loss_of(&task.target.kind));
         let found = match &self.kind {
-            Kind::Connectivity(method, recipe, set) => {
+            Kind::Connectivity(method, recipe, set, device) => {
                 let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
-                let run = Run { recipe, loss, seed, kernels, states: None, ranks: &Alone };
+                let run = Run { recipe, loss, seed, kernels, device, states: None, ranks: &Alone };
                 let outcome = method.run(set.regions, &keys, &parts, &run, &Unobserved)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();

@@ -22,7 +22,7 @@ use crate::cli::Common;
 pub(crate) struct FeatureTables<'a> {
     args: &'a CompareArgs,
     cohort: &'a Cohort,
-    common: &'a Common,
+    pub(super) common: &'a Common,
     covariances: Option<CovarianceSet>,
     found: RefCell<Vec<Found>>,
 }

@@ -366,7 +366,7 @@ impl Field<'_> {
             writeln!(markdown, "\nCopies of one scan under two names, kept on one side: {copied}.")?;
         }
         markdown += &audit_markdown(audited);
-        let protocol = protocol::protocol(args, rows, &runs, common.seed)?;
+        let protocol = protocol::protocol(args, rows, &runs, common.general())?;
         markdown = format!("{markdown}\n{}", protocol.to_markdown());
         // The system's own peak was forgotten between rows.
         let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
@@ -559,6 +559,7 @@ fn audit_markdown(rows: &[AuditRow]) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::args::General;
     use crate::cli::{Cli, Verb};
     use clap::Parser;
 
@@ -573,11 +574,12 @@ mod tests {
     fn a_request_is_the_command_that_repeats_it() {
         let plain = parsed("bdo compare --data c --targets age,sex --out o");
         assert_eq!(plain, CompareArgs::new(Path::new("c"), &["age", "sex"], &[], Path::new("o")));
-        assert_eq!(plain.command(0), "bdo compare --data c --targets age,sex --out o");
+        assert_eq!(plain.command(General::default()), "bdo compare --data c --targets age,sex --out o");
         let typed = "bdo compare --data c --targets a --methods bdo-probe,brainlm-finetune --model m --out o --config f.toml \
                      --set x.y=1 --set z=2 --pretrain-minutes 0.5 --finetune-budget 36 --baseline-epochs 2 --seeds 3 \
-                     --site-groups --fit-on train-and-validation --family-column f --permutations 9 --no-audit --seed 7";
-        assert_eq!(parsed(typed).command(7), typed);
+                     --site-groups --fit-on train-and-validation --family-column f --permutations 9 --no-audit --seed 7 --device cuda:1";
+        let general = General { seed: 7, device: "cuda:1".parse().unwrap() };
+        assert_eq!(parsed(typed).command(general), typed);
     }
 
     #[test]
@@ -587,7 +589,7 @@ mod tests {
              model.size=small --permutations 9 --methods bdo-finetune --model m --out o",
         );
         args.out = "it's".into();
-        let protocol = protocol::protocol(&args, &rows(&args), &[], 0).unwrap();
+        let protocol = protocol::protocol(&args, &rows(&args), &[], General::default()).unwrap();
         let options: Vec<&str> = protocol.cuts.iter().map(|cut| cut.option.as_str()).collect();
         let all = "--seeds --finetune-epochs --finetune-budget --permutations --no-audit";
         assert_eq!(options.join(" "), all);
@@ -596,6 +598,11 @@ mod tests {
             r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-budget 36"
         );
         args.people.seeds = vec!["5-7".parse().unwrap()];
-        assert!(protocol::protocol(&args, &rows(&args), &[], 0).unwrap().full_command.contains("--seeds 5-7"));
+        assert!(
+            protocol::protocol(&args, &rows(&args), &[], General::default())
+                .unwrap()
+                .full_command
+                .contains("--seeds 5-7")
+        );
     }
 }

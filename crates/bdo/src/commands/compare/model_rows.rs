@@ -49,7 +49,7 @@ impl Models {
                 }
                 if untrained.iter().any(|pooling| pooling.needs_readout()) {
                     let progress = Progress::start("readout of the untrained model", 0, common)?;
-                    let readout = ensure_readout(&twin, cohort, &progress);
+                    let readout = ensure_readout(&twin, &common.place()?, cohort, &progress);
                     progress.finish();
                     readout?;
                 }
@@ -77,7 +77,7 @@ impl Models {
             }
             let folders: BTreeSet<&PathBuf> = folders.values().filter(|_| !poolings.is_empty()).collect();
             for folder in folders {
-                let frozen = FrozenModel::read(folder)?;
+                let frozen = FrozenModel::read_on(folder, &common.place()?)?;
                 let progress = Progress::start("embed", cohort.len(), common)?;
                 let tables = cached_features_each(&args.out.join("features"), &frozen, cohort, &poolings, &progress);
                 progress.finish();
@@ -120,7 +120,7 @@ pub(super) fn features(
     cohort: &Cohort,
     common: &Common,
 ) -> anyhow::Result<FeatureTable> {
-    let frozen = FrozenModel::read(model)?;
+    let frozen = FrozenModel::read_on(model, &common.place()?)?;
     let progress = Progress::start("embed", cohort.len(), common)?;
     let table = cached_features(&args.out.join("features"), &frozen, cohort, pooling, &progress);
     progress.finish();

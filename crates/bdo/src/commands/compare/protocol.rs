@@ -7,7 +7,7 @@ use super::asked::Asked;
 use super::pretraining::{self, Run};
 use super::request::{Statistics, Training};
 use super::row::Row;
-use crate::args::{Choice, Configuration, SEEDS};
+use crate::args::{Choice, Configuration, General, SEEDS};
 
 /// Configurations of the protocol's fine-tuning.
 const TUNING_CONFIGURATIONS: usize = 36;
@@ -15,7 +15,7 @@ const TUNING_CONFIGURATIONS: usize = 36;
 const KEYS: [&str; 3] = ["train.epochs", "train.max_minutes", "train.data_fraction"];
 
 /// What was cut. It is asked after everything was trained, so that it is known how far the runs came.
-pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], seed: u64) -> anyhow::Result<Protocol> {
+pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], general: General) -> anyhow::Result<Protocol> {
     let mut cuts = Cuts::default();
     let too_few_seeds = args.people.seeds().len() < SEEDS.len();
     if too_few_seeds {
@@ -39,7 +39,7 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], seed: u
     if given.no_audit {
         cuts.add("--no-audit", "confound audit", "left out", "made");
     }
-    let command = args.command(seed);
+    let command = args.command(general);
     if cuts.0.is_empty() {
         return Ok(Protocol { cuts: cuts.0, full_command: command.clone(), command });
     }
@@ -59,7 +59,7 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], seed: u
     if too_few_seeds {
         full.people.seeds = SEEDS.to_vec();
     }
-    Ok(Protocol { cuts: cuts.0, command, full_command: full.command(seed) })
+    Ok(Protocol { cuts: cuts.0, command, full_command: full.command(general) })
 }
 
 #[derive(Default)]

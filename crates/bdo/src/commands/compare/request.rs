@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::asked::{Asked, AskedParser};
 use super::row::Row;
-use crate::args::{Configuration, Data, SEEDS, SeedSpan, as_typed, command_line, one_of, positive, shard};
+use crate::args::{Configuration, Data, General, SEEDS, SeedSpan, as_typed, command_line, one_of, positive, shard};
 use crate::commands::finetune::RATES;
 
 /// Compare methods on labels of people under the same splits, beside what can be said without a brain
@@ -181,7 +181,7 @@ impl CompareArgs {
     }
 
     /// As typed.
-    pub(crate) fn command(&self, seed: u64) -> String {
-        command_line("compare", self, seed)
+    pub(crate) fn command(&self, general: General) -> String {
+        command_line("compare", self, general)
     }
 }

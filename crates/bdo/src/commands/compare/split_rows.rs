@@ -19,6 +19,7 @@ use bdo_eval::reference::ClosedForm;
 use bdo_eval::stack::{Member, Stack};
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ModelDirectory;
+use burn::tensor::Device;
 
 use super::CompareArgs;
 use super::asked::Asked;
@@ -69,7 +70,8 @@ impl Workshop<'_> {
         let (name, members) = (asked.name(), asked.members());
         if let (Some(Row::Bdo(BdoRow::Finetune)), Some(models)) = (asked.single(), self.models) {
             let mean = self.tables.under(row::pooled(Pooling::Mean), split, self.models)?;
-            return fine_tuning(&name, models.folder(&split.blake3, false)?, mean.table.clone(), self.args);
+            let (model, device) = (models.folder(&split.blake3, false)?, self.tables.common.place()?);
+            return fine_tuning(&name, model, mean.table.clone(), self.args, &device);
         }
         let member = |row: &Row| self.tables.under(*row, split, self.models);
         let members = members.iter().map(member).collect::<anyhow::Result<Vec<Arc<Member>>>>()?;
@@ -98,6 +100,7 @@ fn fine_tuning(
     model: &Path,
     mean_control: Arc<FeatureTable>,
     args: &CompareArgs,
+    device: &Device,
 ) -> anyhow::Result<Box<dyn Method>> {
     let training = &args.training;
     let points = TunePoint::at_rates(&TunePoint::subset(training.finetune_budget), &training.finetune_rates);
@@ -110,7 +113,7 @@ fn fine_tuning(
         max_minutes: training.finetune_minutes / points.len().max(1) as f64,
         points,
     };
-    Ok(Box::new(FineTuning::new(name, model, mean_control, &args.out.join("finetuning"), settings)?))
+    Ok(Box::new(FineTuning::new(name, model, mean_control, (&args.out.join("finetuning"), device), settings)?))
 }
 
 impl Method for OfSplits {

@@ -28,7 +28,7 @@ const HORIZON: usize = 10;
 const MOST_SCANS: usize = 60;
 
 pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Answer> {
-    let frozen = args.from.frozen()?;
+    let frozen = args.from.frozen(common)?;
     let notes = frozen.notes.clone().context("expected a model with training.json")?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
     if !has_people(&frozen, &notes, &cohort) {

@@ -58,7 +58,8 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
     let progress = Progress::start("predict", cohort.len(), common)?;
-    let predictions = predict(&args.from.head, &head, &cohort, args.from.same.trusting(), &progress);
+    let predictions =
+        predict(&args.from.head, &head, &cohort, (args.from.same.trusting(), &common.place()?), &progress);
     progress.finish();
     let predictions = predictions?;
     note_namesakes(predictions.namesakes, common);

@@ -215,7 +215,7 @@ struct Setup {
 
 impl Setup {
     fn new(asked: &Asked, verb: &str, details: &serde_json::Value, common: &Common) -> anyhow::Result<Self> {
-        let frozen = asked.from.frozen()?;
+        let frozen = asked.from.frozen(common)?;
         let notes = frozen.notes.clone();
         let mut request = json!({
             "verb": verb, "model_blake3": frozen.blake3, "data": asked.from.cohort.data, "people": format!("{:?}", asked.people), "same": asked.from.same,

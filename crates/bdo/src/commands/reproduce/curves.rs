@@ -106,7 +106,7 @@ impl Work<'_> {
             targets: self.targets.iter().map(|target| target.name.clone()).collect(),
             mask_ratio: MASK_RATIO,
         };
-        note(self.common, &request.command(self.common.seed));
+        note(self.common, &request.command(self.common.general()));
         let table = sweep::run(&request, self.common)?.into_json();
         self.shown.push((request.out, Kind::Sweep));
         Ok(Swept { name: name.to_owned(), table })

@@ -22,7 +22,9 @@ use serde_json::json;
 
 use super::pretrain::trained_model;
 use crate::answer::{Answer, note};
-use crate::args::{Choice, Choices, Configuration, Data, SEEDS, SeedSpan, above_zero, as_typed, command_line, one_of};
+use crate::args::{
+    Choice, Choices, Configuration, Data, General, SEEDS, SeedSpan, above_zero, as_typed, command_line, one_of,
+};
 use crate::cli::Common;
 use crate::model_look::{Look, show_features, show_reconstructions};
 
@@ -141,7 +143,7 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common) -> anyhow::Result<Answe
     args.configuration.resolve_bdo(&[])?;
     durable::create_folder(&args.out)?;
     let mut work = Work { args, common, cohort: &cohort, targets: &targets, cuts: vec![], shown: vec![] };
-    let mut page = Page::new(&format!("BDO, {}", args.what.title()), &args.command(common.seed));
+    let mut page = Page::new(&format!("BDO, {}", args.what.title()), &args.command(common.general()));
     match args.what {
         What::Table1 => work.table(&paper::TABLE1, true, &mut page)?,
         What::Table2 => work.table(&paper::TABLE2, true, &mut page)?,
@@ -178,8 +180,8 @@ impl ReproduceArgs {
         Configuration { set, ..self.configuration.clone() }
     }
 
-    fn command(&self, seed: u64) -> String {
-        command_line("reproduce", self, seed)
+    fn command(&self, general: General) -> String {
+        command_line("reproduce", self, general)
     }
 }
 

@@ -90,7 +90,7 @@ impl Work<'_> {
     }
 
     fn one(&mut self, request: &CompareArgs) -> anyhow::Result<Summary> {
-        note(self.common, &request.command(self.common.seed));
+        note(self.common, &request.command(self.common.general()));
         let answer = compare::run(request, self.common)?.into_json();
         self.shown.push((request.out.clone(), Kind::Comparison));
         serde_json::from_value(answer["summary"].clone()).context("a comparison has a summary")
