@@ -112,9 +112,9 @@ impl ConnectivityMethod {
     /// Trained numbers.
     pub fn parameter_count(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<usize, EvalError> {
         Ok(trainable_count(&match self.configured(regions, outputs, keys)? {
-            Configured::BrainNetCnn(config) => BrainNetCnn::table(&config),
-            Configured::BrainGnn(config) => BrainGnn::table(&config),
-            Configured::BrainNetTf(config) => BrainNetTf::table(&config),
+            Configured::Cnn(config) => BrainNetCnn::table(&config),
+            Configured::Gnn(config) => BrainGnn::table(&config),
+            Configured::Tf(config) => BrainNetTf::table(&config),
         }))
     }
 
@@ -128,25 +128,25 @@ impl ConnectivityMethod {
         observer: &dyn RunObserver,
     ) -> Result<Outcome, EvalError> {
         match self.configured(regions, run.loss.outputs(), keys)? {
-            Configured::BrainNetCnn(config) => outcome::<BrainNetCnn>(&config, parts, run, observer),
-            Configured::BrainGnn(config) => outcome::<BrainGnn>(&config, parts, run, observer),
-            Configured::BrainNetTf(config) => outcome::<BrainNetTf>(&config, parts, run, observer),
+            Configured::Cnn(config) => outcome::<BrainNetCnn>(&config, parts, run, observer),
+            Configured::Gnn(config) => outcome::<BrainGnn>(&config, parts, run, observer),
+            Configured::Tf(config) => outcome::<BrainNetTf>(&config, parts, run, observer),
         }
     }
 
     fn configured(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<Configured, EvalError> {
         Ok(match self {
-            Self::BrainNetCnn => Configured::BrainNetCnn(changed(&BrainNetCnnConfig::new(regions), outputs, keys)?),
-            Self::BrainGnn => Configured::BrainGnn(changed(&BrainGnnConfig::new(regions), outputs, keys)?),
-            Self::BrainNetTf => Configured::BrainNetTf(changed(&BrainNetTfConfig::new(regions), outputs, keys)?),
+            Self::BrainNetCnn => Configured::Cnn(changed(&BrainNetCnnConfig::new(regions), outputs, keys)?),
+            Self::BrainGnn => Configured::Gnn(changed(&BrainGnnConfig::new(regions), outputs, keys)?),
+            Self::BrainNetTf => Configured::Tf(changed(&BrainNetTfConfig::new(regions), outputs, keys)?),
         })
     }
 }
 
 enum Configured {
-    BrainNetCnn(BrainNetCnnConfig),
-    BrainGnn(BrainGnnConfig),
-    BrainNetTf(BrainNetTfConfig),
+    Cnn(BrainNetCnnConfig),
+    Gnn(BrainGnnConfig),
+    Tf(BrainNetTfConfig),
 }
 
 /// A configuration with some of its keys changed. Regions and outputs follow from the data.

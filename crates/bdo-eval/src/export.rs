@@ -92,9 +92,9 @@ impl FeatureTable {
     }
 
     fn tsv(&self) -> String {
-        let names: String = (0..self.features.width()).map(|i| format!("\tf{i}")).collect();
+        let names: String = (0..self.features.width()).fold(String::new(), |text, i| text + "\tf" + &i.to_string());
         // The shortest decimal that reads back as the same f32.
-        self.lines(&names, |row| self.feature(row).iter().map(|x| format!("\t{x}")).collect())
+        self.lines(&names, |row| self.feature(row).iter().fold(String::new(), |text, x| text + "\t" + &x.to_string()))
     }
 
     fn ids(&self) -> String {

@@ -162,7 +162,10 @@ fn is_of(frozen: &FrozenModel, head: &FittedHead, member: usize) -> Result<(), E
     Ok(())
 }
 
-/// Asks the members that share a model: number of each scan and what each member says, and scans without a usable region.
+/// Number of each scan and what each member says of it.
+type Said = Vec<(usize, Vec<Vec<f64>>)>;
+
+/// Asks the members that share a model; returns also the scans without a usable region.
 pub(crate) fn predict_scans(
     frozen: &FrozenModel,
     head: &FittedHead,
@@ -171,7 +174,7 @@ pub(crate) fn predict_scans(
     scans: &[usize],
     observer: &dyn Observer,
     mut look: impl FnMut(usize, &Encoded<'_>),
-) -> Result<(Vec<(usize, Vec<Vec<f64>>)>, Vec<usize>), EvalError> {
+) -> Result<(Said, Vec<usize>), EvalError> {
     let mut said = Vec::with_capacity(scans.len());
     let passed_over = encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
         look(i, &encoded);

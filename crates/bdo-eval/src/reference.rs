@@ -57,7 +57,7 @@ impl ClosedForm {
         let sites: Vec<&str> = all.iter().map(|i| site(*i)).collect();
         let values = combat.apply(features, &all, &sites, unseen)?;
         let rows = all.iter().map(|i| self.table.rows[*i].clone()).collect();
-        Ok(FeatureTable::new(rows, Features::new(all.len(), features.width(), values)?)?)
+        FeatureTable::new(rows, Features::new(all.len(), features.width(), values)?)
     }
 }
 
@@ -176,9 +176,9 @@ fn fitted_probe(
     let (features, labels) = (&table.features, problem.labels());
     if pretrained && !problem.choosing.is_empty() {
         let loss = |probe: &FittedProbe| problem.loss(&probe.predict(features, &problem.choosing));
-        return Ok(FittedProbe::fit_by(features, &problem.fitted, labels, loss)?);
+        return FittedProbe::fit_by(features, &problem.fitted, labels, loss);
     }
-    Ok(FittedProbe::fit(features, &problem.fitted, labels, &problem.groups, task.seed)?)
+    FittedProbe::fit(features, &problem.fitted, labels, &problem.groups, task.seed)
 }
 
 /// Class frequencies, or the mean, of the people fitted on.
