@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::{check, packages, root};
 
-/// The plugin of Slurm that starts ranks through PMIx opens the library by a name that only the development package has.
+/// The plugin of Slurm that starts ranks through `PMIx` opens the library by a name that only the development package has.
 const PACKAGES: [&str; 7] =
     ["openmpi-bin", "mpich", "slurm-wlm", "libpmix-dev", "iproute2", "procps", "openssh-client"];
 /// Network of the two namespaces.
