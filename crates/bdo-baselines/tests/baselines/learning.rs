@@ -28,6 +28,7 @@ use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
+use burn::tensor::Device;
 use std::sync::Arc;
 
 const REGIONS: usize = 10;
@@ -76,7 +77,18 @@ fn quick(recipe: Recipe, epochs: usize, rate: f64) -> Recipe {
 
 fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Parts<Arc<N::Input>>) -> FittedNetwork<N> {
     let (scans, kernels) = (&InMemory::new(), Kernels::default());
-    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None, ranks: &Alone };
+    let request = Request {
+        config,
+        recipe,
+        loss,
+        scans,
+        parts,
+        seed: 3,
+        kernels,
+        device: &Device::flex(),
+        states: None,
+        ranks: &Alone,
+    };
     fit_network::<N, _>(&request, &Unobserved).unwrap()
 }
 
@@ -183,6 +195,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
     let recipe = Recipe { epochs: 4, batch_size: 5, ..Recipe::brain_gnn() };
     let states = folder.path().join("states");
     let scans = InMemory::<Connectome>::new();
+    let device = Device::flex();
     let request = |seed, states| Request {
         config: &config,
         recipe: &recipe,
@@ -191,6 +204,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
         parts: &parts,
         seed,
         kernels: Kernels::default(),
+        device: &device,
         states,
         ranks: &Alone,
     };
@@ -224,6 +238,7 @@ fn too_few_people_are_refused() {
         parts: &parts,
         seed: 0,
         kernels: Kernels::default(),
+        device: &Device::flex(),
         states: None,
         ranks: &Alone,
     };

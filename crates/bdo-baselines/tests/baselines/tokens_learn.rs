@@ -26,6 +26,7 @@ use bdo_train::fit::Unobserved;
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
+use burn::tensor::Device;
 use std::sync::Arc;
 
 const GRID: Grid = Grid { regions: 8, windows: 4 };
@@ -99,7 +100,18 @@ fn parts<I>(input: impl Fn(usize) -> I, label: fn(usize) -> f32) -> Parts<Arc<I>
 
 fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts<Arc<N::Input>>) -> f64 {
     let (loss, kernels, scans) = (Loss::CrossEntropy, Kernels::default(), &InMemory::new());
-    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None, ranks: &Alone };
+    let request = Request {
+        config,
+        recipe,
+        loss,
+        scans,
+        parts,
+        seed: 3,
+        kernels,
+        device: &Device::flex(),
+        states: None,
+        ranks: &Alone,
+    };
     let fitted = fit_network::<N, _>(&request, &Unobserved).unwrap();
     Score::of(loss, &parts.test, &fitted.predict(scans, &parts.test).unwrap()).accuracy.unwrap()
 }
