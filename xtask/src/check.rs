@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::{browser, packages, python, root, tally};
+use crate::{browser, devices, packages, python, root, tally};
 
 /// Largest file the repository may hold.
 const MOST_BYTES: u64 = 2 << 20;
@@ -15,6 +15,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("format", &["fmt", "--all", "--check"], &[])?;
     step("lints", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[])?;
     step("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    devices::types()?;
     browser::prepare();
     launchers();
     let python = python::interpreter();

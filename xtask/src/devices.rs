@@ -27,7 +27,13 @@ const LOSS: f64 = 1e-3;
 /// The same for features.
 const FEATURE: f64 = 1e-4;
 
-pub(crate) fn run() -> anyhow::Result<()> {
+/// With `walk`, only what the program that was built last does.
+pub(crate) fn run(only: Option<&str>) -> anyhow::Result<()> {
+    match only {
+        None => {}
+        Some("walk") => return Ground::new()?.walk(),
+        Some(other) => bail!("devices: expected nothing or walk, found {other:?}"),
+    }
     if !vulkan() {
         println!("== devices: installing {}", PACKAGES.join(", "));
         packages::install(&PACKAGES);

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         "check" => check::run(),
         "torture" => torture::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "bench" => bench::run(&std::env::args().skip(2).collect::<Vec<_>>()),
-        "devices" => devices::run(),
+        "devices" => devices::run(std::env::args().nth(2).as_deref()),
         "cluster" => cluster::run(std::env::args().nth(2).map(PathBuf::from)),
         "wheel" => wheel::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         "house" => house::run(),

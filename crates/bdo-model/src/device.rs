@@ -237,8 +237,12 @@ pub fn guarded<T>(device: &Device, work: impl FnOnce() -> T) -> Result<T, Device
     if is_cpu(device) {
         return Ok(work());
     }
+    // What is said below is all that is said.
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
     // Whatever the work left behind is dropped with it: the program ends, or its caller begins anew.
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    std::panic::set_hook(say);
     done.map_err(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
         let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -253,7 +257,9 @@ fn failure(device: String, said: &str) -> DeviceError {
     if NO_MEMORY.iter().any(|sign| lower.contains(sign)) {
         return DeviceError::OutOfMemory { device };
     }
-    let reason = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word").to_owned();
+    // The framework wraps what happened into what it was doing.
+    let inmost = said.rsplit("Caused by:").next().unwrap_or_default();
+    let reason = inmost.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("without a word").to_owned();
     DeviceError::Failed { device, reason }
 }
 
@@ -379,7 +385,7 @@ mod cube {
 
     pub(super) fn memory_bytes(device: &Device) -> Option<u64> {
         let client = catch_unwind(AssertUnwindSafe(|| of_dispatch(device).map(|device| device.client())));
-        client.ok().flatten().and_then(|client| client.properties().memory.max_memory)
+        client.ok().flatten().and_then(|client| client.properties().memory.max_memory())
     }
 
     #[derive(Default)]
@@ -463,7 +469,10 @@ mod tests {
                 DeviceError::OutOfMemory { device: "wgpu (x)".to_owned() }
             );
         }
-        let failed = failure("wgpu (x)".to_owned(), "\n  device lost\nat y");
+        let failed = failure(
+            "wgpu (x)".to_owned(),
+            "Error while reading\nCaused by:\n  a launch\nCaused by:\n  device lost\nat y",
+        );
         assert_eq!(failed.to_string(), "wgpu (x) failed: device lost; hint: `--device cpu` computes the same");
     }
 }

@@ -16,7 +16,7 @@ use bdo_data::record::{Loss, RecordError, Terms, ValidationEntry};
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_model::batch::{BatchError, MaskedBatch};
 use bdo_model::config::ModelConfig;
-use bdo_model::device::{is_cpu, upload};
+use bdo_model::device::{download, is_cpu, upload};
 use bdo_model::dynamics::Resolvent;
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::error::ModelError;
@@ -455,7 +455,7 @@ pub fn latent_spread_there(encoded: &Tensor<3>, count: &[usize]) -> [Tensor<1>; 
 /// encoded [B, C, d], of which the first `count[b]` rows of each sample are real.
 pub fn latent_spread(encoded: &Tensor<3>, count: &[usize]) -> LatentSpread {
     let [batch, slots, width] = encoded.dims();
-    let values = encoded.clone().inner().into_data().try_to_vec::<f32>().unwrap_or_default();
+    let values = download(encoded.clone().inner());
     let mut over_time = 0.0;
     let mut means = vec![0.0f64; batch * width];
     for (b, &rows) in count.iter().enumerate() {

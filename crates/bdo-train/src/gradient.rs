@@ -1,7 +1,7 @@
 //! Gradients by parameter name, on whatever device they are.
 
 use bdo_kernels::{Isa, adam};
-use bdo_model::device::is_cpu;
+use bdo_model::device::{download, is_cpu};
 use bdo_model::ops::{Kernels, squared_norms};
 use bdo_model::parameters::flat_gradients;
 use burn::backend::Flex;
@@ -69,5 +69,5 @@ pub(crate) fn with_values<R>(tensor: &Tensor<1>, read: impl FnOnce(&[f32]) -> R)
     {
         return read(values);
     }
-    read(&tensor.to_data().try_to_vec::<f32>().expect("gradients are f32"))
+    read(&download(tensor.clone()))
 }

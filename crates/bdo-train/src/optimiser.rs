@@ -4,7 +4,7 @@
 use crate::gradient::{NamedGradients, with_values};
 use bdo_kernels::Isa;
 use bdo_kernels::adam::Adam;
-use bdo_model::device::is_cpu;
+use bdo_model::device::{download, is_cpu, upload};
 use bdo_model::ops::{AdamState as Moving, Kernels, adam_step};
 use burn::backend::Flex;
 use burn::module::{Module, ModuleMapper, Param};
@@ -45,7 +45,7 @@ impl AdamState {
 
     /// All moments on the host.
     pub fn stored(&self) -> BTreeMap<String, Moments> {
-        let host = |tensor: &Tensor<1>| tensor.to_data().try_to_vec::<f32>().expect("moments are f32");
+        let host = |tensor: &Tensor<1>| download(tensor.clone());
         let away = self
             .on_device
             .iter()
@@ -61,7 +61,7 @@ impl AdamState {
         match self.moments.remove(name) {
             None => [(); 2].map(|()| Tensor::zeros([numbers], device)),
             Some(Moments { first, second }) => {
-                [first, second].map(|values| Tensor::from_data(TensorData::new(values, [numbers]), device))
+                [first, second].map(|values| upload(TensorData::new(values, [numbers]), device))
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::learner::{At, Contribution, Gradients, Learner};
 use crate::optimiser::AdamState;
 use crate::ranks::{Ranks, RanksError};
 use bdo_data::record::{Loss, Skipped, Terms};
+use bdo_model::device::download;
 use burn::tensor::Tensor;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
@@ -123,11 +124,5 @@ fn refused(loss: f64, limit: f64) -> Option<Skipped> {
 
 /// The one number of a tensor, on or off a tape.
 pub fn number(tensor: &Tensor<1>) -> f64 {
-    tensor
-        .clone()
-        .into_data()
-        .try_to_vec::<f32>()
-        .ok()
-        .and_then(|values| values.first().copied())
-        .map_or(f64::NAN, f64::from)
+    download(tensor.clone()).first().copied().map_or(f64::NAN, f64::from)
 }

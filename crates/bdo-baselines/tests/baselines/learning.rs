@@ -30,6 +30,7 @@ use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
 use bdo_train::settings::{Preset, TrainSettings};
+use burn::tensor::Device;
 use std::sync::Arc;
 
 const REGIONS: usize = 10;
@@ -78,7 +79,18 @@ fn quick(recipe: Recipe, epochs: usize, rate: f64) -> Recipe {
 
 fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Parts<Arc<N::Input>>) -> FittedNetwork<N> {
     let (scans, kernels) = (&InMemory::new(), Kernels::default());
-    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None, ranks: &Alone };
+    let request = Request {
+        config,
+        recipe,
+        loss,
+        scans,
+        parts,
+        seed: 3,
+        kernels,
+        device: &Device::flex(),
+        states: None,
+        ranks: &Alone,
+    };
     fit_network::<N, _>(&request, &Unobserved).unwrap()
 }
 
@@ -185,6 +197,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
     let recipe = Recipe { epochs: 4, batch_size: 5, ..Recipe::brain_gnn() };
     let states = folder.path().join("states");
     let scans = InMemory::<Connectome>::new();
+    let device = Device::flex();
     let request = |seed, states| Request {
         config: &config,
         recipe: &recipe,
@@ -193,6 +206,7 @@ fn a_training_taken_up_again_ends_the_same_and_another_seed_does_not() {
         parts: &parts,
         seed,
         kernels: Kernels::default(),
+        device: &device,
         states,
         ranks: &Alone,
     };
@@ -226,6 +240,7 @@ fn too_few_people_are_refused() {
         parts: &parts,
         seed: 0,
         kernels: Kernels::default(),
+        device: &Device::flex(),
         states: None,
         ranks: &Alone,
     };
@@ -309,7 +324,12 @@ fn brainlm_overfits_eight_scans() {
         ..of_preset(Preset::BrainLm, 8)
     };
     // The rhythms have mean square one half; predicting the mean costs that.
-    token_model_learns(TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap(), &config, &recipe, 0.3);
+    token_model_learns(
+        TrainedLm::fresh(&config, None, 1, Kernels::default(), &Device::flex()).unwrap(),
+        &config,
+        &recipe,
+        0.3,
+    );
 }
 
 #[test]
@@ -326,7 +346,7 @@ fn brain_jepa_overfits_eight_scans() {
         ..of_preset(Preset::BrainJepa, 8)
     };
     token_model_learns(
-        TrainedJepa::fresh(&config, Some(places), 1, Kernels::default()).unwrap(),
+        TrainedJepa::fresh(&config, Some(places), 1, Kernels::default(), &Device::flex()).unwrap(),
         &config,
         &recipe,
         0.5,

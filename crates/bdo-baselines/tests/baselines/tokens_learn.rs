@@ -27,6 +27,7 @@ use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Alone;
 use bdo_train::settings::{Preset, TrainSettings};
+use burn::tensor::Device;
 use std::sync::Arc;
 
 const GRID: Grid = Grid { regions: 8, windows: 4 };
@@ -109,7 +110,18 @@ fn parts<I>(input: impl Fn(usize) -> I, label: fn(usize) -> f32) -> Parts<Arc<I>
 
 fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts<Arc<N::Input>>) -> f64 {
     let (loss, kernels, scans) = (Loss::CrossEntropy, Kernels::default(), &InMemory::new());
-    let request = Request { config, recipe, loss, scans, parts, seed: 3, kernels, states: None, ranks: &Alone };
+    let request = Request {
+        config,
+        recipe,
+        loss,
+        scans,
+        parts,
+        seed: 3,
+        kernels,
+        device: &Device::flex(),
+        states: None,
+        ranks: &Alone,
+    };
     let fitted = fit_network::<N, _>(&request, &Unobserved).unwrap();
     Score::of(loss, &parts.test, &fitted.predict(scans, &parts.test).unwrap()).accuracy.unwrap()
 }
@@ -164,7 +176,12 @@ fn tuned<N: Network<Input = Patches>>(what: &str, start: &N::Config, patches: &[
 fn brainlm_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
     let (config, recipe) = brain_lm();
-    let learner = pretrained(TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap(), &config, &recipe, &scans);
+    let learner = pretrained(
+        TrainedLm::fresh(&config, None, 1, Kernels::default(), &Device::flex()).unwrap(),
+        &config,
+        &recipe,
+        &scans,
+    );
     probed("probe", &learner, &scans);
     let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
     let values = Arc::new(learner.parameters().remove(0));
@@ -176,7 +193,7 @@ fn brain_jepa_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
     let (config, places, recipe) = brain_jepa();
     let learner = pretrained(
-        TrainedJepa::fresh(&config, Some(places.clone()), 1, Kernels::default()).unwrap(),
+        TrainedJepa::fresh(&config, Some(places.clone()), 1, Kernels::default(), &Device::flex()).unwrap(),
         &config,
         &recipe,
         &scans,
@@ -202,7 +219,7 @@ fn a_step_in_pieces_is_a_step() {
         tr_seconds: 2.0,
     };
     let step = |scans: &[TokenScan], at_once: usize, seed: u64| {
-        let model = TrainedLm::fresh(&config, None, 1, Kernels::default()).unwrap();
+        let model = TrainedLm::fresh(&config, None, 1, Kernels::default(), &Device::flex()).unwrap();
         let at = At { plan: Plan::of_epochs(60.0, 1), step: 30, seed };
         let learner = TokenLearner::of(model, &config, &recipe);
         learner.step(scans, at_once, &mut AdamState::default(), &at).unwrap()

@@ -81,10 +81,10 @@ fn pooling_by_regions_needs_a_readout_of_these_very_weights() {
     assert!(refused.contains(expected), "{refused}");
 
     // Only p003 was trained on.
-    let note = ensure_readout(&path, &cohort, &Silent).unwrap();
+    let note = ensure_readout(&path, &Device::flex(), &cohort, &Silent).unwrap();
     assert_eq!(note.scans, 1);
     assert!(note.explained > 0.5 && note.explained < 1.0, "{}", note.explained);
-    assert_eq!(ensure_readout(&path, &cohort, &Silent).unwrap(), note, "what is there is kept");
+    assert_eq!(ensure_readout(&path, &Device::flex(), &cohort, &Silent).unwrap(), note, "what is there is kept");
     let frozen = FrozenModel::read(&path).unwrap();
     let table = FeatureTable::embed(&frozen, &cohort, Pooling::Coupling, &Silent).unwrap();
     assert_eq!((table.rows.len(), table.features.width()), (6, REGIONS * REGIONS));
@@ -96,7 +96,7 @@ fn pooling_by_regions_needs_a_readout_of_these_very_weights() {
     // Other people know nothing of it, and other weights have no use for it.
     let strangers = crate::fixture::cohort(dir.path(), "strangers", 10..12);
     let (other, _) = model(dir.path(), "other");
-    let refused = ensure_readout(&other, &strangers, &Silent).unwrap_err().to_string();
+    let refused = ensure_readout(&other, &Device::flex(), &strangers, &Silent).unwrap_err().to_string();
     assert!(refused.ends_with("expected scans of people the model was trained on, found none of them"), "{refused}");
     for file in ["readout.json", "readout.safetensors"] {
         std::fs::copy(path.join(file), other.join(file)).unwrap();

@@ -21,6 +21,7 @@ use bdo_model::intake::MaskSettings;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::{TrainingNotes, TrainingPeople};
 use bdo_train::ranks::Alone;
+use burn::tensor::Device;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,6 +49,7 @@ impl TuneObserver for Watcher {}
 fn request(dir: &Path, model: &Path, out: &str, head: HeadKind, target: &str) -> HeadRequest<TuneSettings> {
     HeadRequest {
         trusting: Trusting::default(),
+        device: Device::flex(),
         model: model.to_path_buf(),
         data: dir.join("c"),
         test_data: None,
@@ -139,7 +141,7 @@ fn the_loss_falls_and_predictions_can_be_repeated() {
             assert!(losses[3] < losses[0] || target == "site", "{out}: {losses:?}");
         }
         let head = FittedHead::read(&request.out).unwrap();
-        let said = predict(&request.out, &head, &cohort, Trusting::default(), &Silent).unwrap();
+        let said = predict(&request.out, &head, &cohort, (Trusting::default(), &Device::flex()), &Silent).unwrap();
         for person in &seed.predictions {
             let scan = said.scans.iter().find(|s| s.row.subject == person.subject).unwrap();
             assert_eq!(scan.members[0], person.predicted);

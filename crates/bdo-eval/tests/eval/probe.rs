@@ -13,6 +13,7 @@ use bdo_eval::predict::{Trusting, predict};
 use bdo_eval::probe::{ProbeSettings, probe, probe_features};
 use bdo_model::error::ModelError;
 use bdo_model::pooling::Pooling;
+use burn::tensor::Device;
 use std::path::{Path, PathBuf};
 
 const PEOPLE: usize = 200;
@@ -136,6 +137,7 @@ fn request(dir: &Path, model: PathBuf, target: &str, out: &str) -> HeadRequest<P
     let grid = ProbePoint::grid()[..2].to_vec();
     HeadRequest {
         trusting: Trusting::default(),
+        device: Device::flex(),
         model,
         data: dir.join("c"),
         test_data: None,
@@ -162,13 +164,13 @@ fn a_head_read_back_says_the_very_same() {
         ("site", Pooling::Mean, HeadKind::Attention, false),
         ("site", Pooling::Mean, HeadKind::Ridge, false),
     ];
-    bdo_model::readout::ensure_readout(&path, &cohort, &Silent).unwrap();
+    bdo_model::readout::ensure_readout(&path, &Device::flex(), &cohort, &Silent).unwrap();
     for (i, (target, pooling, head, standardise)) in kinds.into_iter().enumerate() {
         let mut request = request(dir.path(), path.clone(), target, &format!("out{i}"));
         request.settings = ProbeSettings { pooling, head, standardise, ..request.settings };
         let found = probe(&request, &Silent).unwrap();
         let fitted = FittedHead::read(&request.out).unwrap();
-        let said = predict(&request.out, &fitted, &cohort, Trusting::default(), &Silent).unwrap();
+        let said = predict(&request.out, &fitted, &cohort, (Trusting::default(), &Device::flex()), &Silent).unwrap();
         for (m, seed) in found.seeds.iter().enumerate() {
             assert_eq!(seed.predictions.len(), 8);
             for person in &seed.predictions {
@@ -246,11 +248,11 @@ fn refusals_say_what_was_expected_and_found() {
     // A head refuses people with other regions, and a model that is not its own.
     let lacking = reordered_cohort(dir.path(), "lacking", 0..4, &[0, 1, 2, 3, 4]);
     let head = FittedHead::read(&fine.out).unwrap();
-    let said = predict(&fine.out, &head, &lacking, Trusting::default(), &Silent).unwrap_err();
+    let said = predict(&fine.out, &head, &lacking, (Trusting::default(), &Device::flex()), &Silent).unwrap_err();
     assert_eq!(said.to_string(), "the data lack 1 of the model's 6 regions: r5");
     let mut foreign = head.clone();
     foreign.members.iter_mut().for_each(|m| m.model_blake3 = "0".repeat(64));
-    let said = predict(&fine.out, &foreign, &lacking, Trusting::default(), &Silent).unwrap_err();
+    let said = predict(&fine.out, &foreign, &lacking, (Trusting::default(), &Device::flex()), &Silent).unwrap_err();
     assert!(matches!(said, EvalError::Model(ModelError::Refused { .. })), "{said}");
     // A damaged head is not used.
     let numbers = fine.out.join("head.safetensors");

@@ -85,7 +85,7 @@ fn no_parameter_leaves_or_enters_the_device_in_a_step() {
         Traffic::so_far().since(before)
     };
     let small = config();
-    let large = ModelConfig { blocks: 9, ..config() };
+    let large = ModelConfig { blocks: 24, ..config() };
     assert!(numbers(&large) > 3 * numbers(&small));
     let (found, with_more_weights) = (count(&small, 5), count(&large, 5));
     println!("{found:?}, of {} bytes of parameters {with_more_weights:?}", numbers(&large));
@@ -93,7 +93,7 @@ fn no_parameter_leaves_or_enters_the_device_in_a_step() {
     assert_eq!((found.downloads, found.downloaded_bytes), (1, 4 * 7));
     // What comes in is the batch: the same bytes however many weights there are.
     assert_eq!(found, with_more_weights);
-    assert!(found.uploaded_bytes < numbers(&large) / 4, "{found:?}");
+    assert!(found.uploaded_bytes < numbers(&large) / 2, "{found:?}");
     // Micro-batches are read together.
     assert_eq!(count(&small, 2).downloads, 1);
 }

@@ -66,6 +66,36 @@ fn wrong_values() {
     assert_eq!(names(dir.path()), Vec::<String>::new());
 }
 
+/// What a program says that was built for the CPU alone; those for cards are looked at by `cargo xtask devices`.
+#[cfg(not(feature = "wgpu"))]
+#[test]
+fn devices_that_are_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let say = |arguments: &str| transcript(dir.path(), arguments);
+    insta::assert_snapshot!(say("inspect --devices"), @r"
+    exit 0
+    cpu        the processor, with our kernels
+    not in this build: wgpu, vulkan, metal, cuda, rocm (docs/devices.md)
+    ");
+    insta::assert_snapshot!(say("embed --model m --data c --out f.tsv --device cuda:1"), @r"
+    exit 2
+    error: --device cuda:1: this program was built without it
+    hint: build one with `cargo build --release --features cuda` (docs/devices.md), or leave out --device
+    ");
+    insta::assert_snapshot!(say("embed --model m --data c --out f.tsv --device gpu"), @r"
+    exit 2
+    error: invalid value 'gpu' for '--device <DEVICE>': expected cpu, wgpu, vulkan, metal, cuda or rocm, the last five with the number of a device if there are several (cuda:1), found gpu
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(say("simulate c --device wgpu"), @r"
+    exit 2
+    error: --device wgpu: expected a verb that runs a model, found one that does not
+    hint: leave out --device
+    ");
+    assert_eq!(names(dir.path()), Vec::<String>::new());
+}
+
 #[test]
 fn an_existing_folder_is_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,21 +8,21 @@ use burn::tensor::Tensor;
 use cubecl::prelude::*;
 
 #[cube(launch)]
-fn adam_kernel<F: Float>(
-    value: &mut [F],
-    mean: &mut [F],
-    square: &mut [F],
-    gradient: &[F],
-    beta1: F,
-    rest1: F,
-    beta2: F,
-    rest2: F,
-    step: F,
-    root: F,
-    eps: F,
-    keep: F,
-    coupled: F,
-    gradient_scale: F,
+fn adam_kernel(
+    value: &mut [f32],
+    mean: &mut [f32],
+    square: &mut [f32],
+    gradient: &[f32],
+    beta1: f32,
+    rest1: f32,
+    beta2: f32,
+    rest2: f32,
+    step: f32,
+    root: f32,
+    eps: f32,
+    keep: f32,
+    coupled: f32,
+    gradient_scale: f32,
 ) {
     if ABSOLUTE_POS < value.len() {
         let old = value[ABSOLUTE_POS];
@@ -45,7 +45,7 @@ pub(in crate::ops) fn adam_step<const D: usize>(
     let gradient = contiguous(gradient);
     let (count, dim) = threads(&value, elements(&value));
     let Factors { beta1, rest1, beta2, rest2, step, root, eps, keep, coupled, gradient_scale } = adam.factors(step);
-    adam_kernel::launch::<f32>(
+    adam_kernel::launch(
         &value.client.clone(),
         count,
         dim,

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use cubecl::prelude::*;
 
 #[cube(launch)]
-fn blend_kernel<F: Float>(slow: &mut [F], fast: &[F], momentum: F, rest: F) {
+fn blend_kernel(slow: &mut [f32], fast: &[f32], momentum: f32, rest: f32) {
     if ABSOLUTE_POS < slow.len() {
         slow[ABSOLUTE_POS] = slow[ABSOLUTE_POS] * momentum + fast[ABSOLUTE_POS] * rest;
     }
@@ -17,6 +17,6 @@ pub(in crate::ops) fn blend<const D: usize>(slow: Tensor<D>, fast: Tensor<D>, mo
     let (count, dim) = threads(&slow, elements(&slow));
     let (slow_arg, fast_arg) = (slow.clone().into_buffer_arg(), fast.into_buffer_arg());
     let client = slow.client.clone();
-    blend_kernel::launch::<f32>(&client, count, dim, slow_arg, fast_arg, momentum as f32, (1.0 - momentum) as f32);
+    blend_kernel::launch(&client, count, dim, slow_arg, fast_arg, momentum as f32, (1.0 - momentum) as f32);
     Tensor::from_primitive::<Cube>(slow)
 }

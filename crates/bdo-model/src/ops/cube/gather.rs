@@ -5,8 +5,8 @@ use super::{elements, empty_like, threads};
 use crate::device::upload;
 use crate::ops::fused::{FusedOp, run};
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::{Cube, DispatchTensor, TensorMetadata};
-use burn::tensor::{Float, Int, Shape, Tensor};
+use burn::backend::{Cube, DType, DispatchTensor, TensorMetadata};
+use burn::tensor::{Int, Shape, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
@@ -19,12 +19,12 @@ struct Gather {
 }
 
 #[cube(launch)]
-fn gather_back_kernel<F: Float>(dy: &[F], to: &[i32], dx: &mut [F], width: usize) {
+fn gather_back_kernel(dy: &[f32], to: &[i32], dx: &mut [f32], width: usize) {
     if ABSOLUTE_POS < dx.len() {
         let row = to[ABSOLUTE_POS / width];
         let column = ABSOLUTE_POS % width;
         let at = usize::cast_from(select(row < 0, 0, row)) * width + column;
-        dx[ABSOLUTE_POS] = select(row < 0, F::new(0.0_f32), dy[at]);
+        dx[ABSOLUTE_POS] = select(row < 0, f32::new(0.0_f32), dy[at]);
     }
 }
 
@@ -42,7 +42,7 @@ impl FusedOp<1> for Gather {
         let (count, dim) = threads(&dx, elements(&dx));
         let client = dx.client.clone();
         let (dy, to, out) = (dy.into_buffer_arg(), to.clone().into_buffer_arg(), dx.clone().into_buffer_arg());
-        gather_back_kernel::launch::<f32>(&client, count, dim, dy, to, out, width);
+        gather_back_kernel::launch(&client, count, dim, dy, to, out, width);
         [Some(dx)]
     }
 }
@@ -57,7 +57,7 @@ pub(in crate::ops) fn rows(x: Tensor<2>, list: &[usize]) -> Tensor<2> {
     let from: Vec<i32> = list.iter().map(|&row| row as i32).collect();
     let device = x.device().inner();
     let index = |values: Vec<i32>| {
-        let tensor = upload::<1, Int>(values.as_slice(), &device);
+        let tensor = upload::<1, Int>(values.as_slice(), (&device, DType::I32));
         tensor.try_into_primitive::<Cube>().expect("made on this device")
     };
     let op = Gather { from: index(from), to: index(to) };

@@ -1,6 +1,9 @@
 //! Kernels for graphics cards, one source for every runtime of the framework: those whose composed form would cost many launches, or
 //! run one thread where there could be thousands. Used for 32-bit floats on such a device; each has its composed twin.
 
+// A kernel takes its buffers and numbers one by one.
+#![allow(clippy::too_many_arguments)]
+
 mod adam;
 mod blend;
 mod gather;
@@ -10,7 +13,7 @@ mod scan;
 pub(super) use adam::adam_step;
 pub(super) use blend::blend;
 pub(super) use gather::rows;
-pub use norm::squared_norms;
+pub(super) use norm::squared_norms;
 pub(super) use scan::moments;
 
 use super::Kernels;

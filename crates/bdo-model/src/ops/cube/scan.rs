@@ -8,53 +8,53 @@ use crate::device::upload;
 use crate::ops::fused::{FusedOp, run};
 use crate::ops::scan::Drive;
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::{Cube, TensorMetadata};
-use burn::tensor::{Float, Int, Shape, Tensor};
+use burn::backend::{Cube, DType, TensorMetadata};
+use burn::tensor::{Int, Shape, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 /// (1 - e^-y) / y for y >= 0; a series where the difference would lose digits.
 #[cube]
-fn phi1<F: Float>(y: F, decay: F) -> F {
-    let one = F::new(1.0_f32);
-    let small = y < F::new(0.5_f32);
-    let mut series = one - y / F::new(10.0_f32);
-    series = one - y / F::new(9.0_f32) * series;
-    series = one - y / F::new(8.0_f32) * series;
-    series = one - y / F::new(7.0_f32) * series;
-    series = one - y / F::new(6.0_f32) * series;
-    series = one - y / F::new(5.0_f32) * series;
-    series = one - y / F::new(4.0_f32) * series;
-    series = one - y / F::new(3.0_f32) * series;
-    series = one - y / F::new(2.0_f32) * series;
+fn phi1(y: f32, decay: f32) -> f32 {
+    let one = f32::new(1.0_f32);
+    let small = y < f32::new(0.5_f32);
+    let mut series = one - y / f32::new(10.0_f32);
+    series = one - y / f32::new(9.0_f32) * series;
+    series = one - y / f32::new(8.0_f32) * series;
+    series = one - y / f32::new(7.0_f32) * series;
+    series = one - y / f32::new(6.0_f32) * series;
+    series = one - y / f32::new(5.0_f32) * series;
+    series = one - y / f32::new(4.0_f32) * series;
+    series = one - y / f32::new(3.0_f32) * series;
+    series = one - y / f32::new(2.0_f32) * series;
     select(small, series, (one - decay) / select(small, one, y))
 }
 
 /// Its derivative, `(e^-y - phi1) / y`.
 #[cube]
-fn phi1_slope<F: Float>(y: F, decay: F, phi1: F) -> F {
-    let small = y < F::new(0.5_f32);
-    let mut series = F::new(1.0_f32 / 45360.0_f32) - y * F::new(1.0_f32 / 403200.0_f32);
-    series = F::new(-1.0_f32 / 5760.0_f32) + y * series;
-    series = F::new(1.0_f32 / 840.0_f32) + y * series;
-    series = F::new(-1.0_f32 / 144.0_f32) + y * series;
-    series = F::new(1.0_f32 / 30.0_f32) + y * series;
-    series = F::new(-0.125_f32) + y * series;
-    series = F::new(1.0_f32 / 3.0_f32) + y * series;
-    series = F::new(-0.5_f32) + y * series;
-    select(small, series, (decay - phi1) / select(small, F::new(1.0_f32), y))
+fn phi1_slope(y: f32, decay: f32, phi1: f32) -> f32 {
+    let small = y < f32::new(0.5_f32);
+    let mut series = f32::new(1.0_f32 / 45360.0_f32) - y * f32::new(1.0_f32 / 403200.0_f32);
+    series = f32::new(-1.0_f32 / 5760.0_f32) + y * series;
+    series = f32::new(1.0_f32 / 840.0_f32) + y * series;
+    series = f32::new(-1.0_f32 / 144.0_f32) + y * series;
+    series = f32::new(1.0_f32 / 30.0_f32) + y * series;
+    series = f32::new(-0.125_f32) + y * series;
+    series = f32::new(1.0_f32 / 3.0_f32) + y * series;
+    series = f32::new(-0.5_f32) + y * series;
+    select(small, series, (decay - phi1) / select(small, f32::new(1.0_f32), y))
 }
 
 /// `drive` holds [B, C, d] controls, or one number. `driver` holds rows of the flattened [B * C] tokens.
 #[cube(launch)]
-fn forward_kernel<F: Float>(
-    drive: &[F],
-    rates: &[F],
+fn forward_kernel(
+    drive: &[f32],
+    rates: &[f32],
     driver: &[i32],
-    delta: &[F],
-    start: &[F],
-    states: &mut [F],
-    scale: F,
+    delta: &[f32],
+    start: &[f32],
+    states: &mut [f32],
+    scale: f32,
     steps: usize,
     width: usize,
     columns: usize,
@@ -69,9 +69,9 @@ fn forward_kernel<F: Float>(
             let token = usize::cast_from(driver[row]) * width + channel;
             let length = delta[row];
             let y = scale * length * rates[token];
-            let decay = (F::new(0.0_f32) - y).exp();
+            let decay = (f32::new(0.0_f32) - y).exp();
             let pushed = if constant { drive[0] } else { drive[token] };
-            state = decay * state + length * phi1::<F>(y, decay) * pushed;
+            state = decay * state + length * phi1(y, decay) * pushed;
             states[row * width + channel] = state;
         }
     }
@@ -79,18 +79,18 @@ fn forward_kernel<F: Float>(
 
 /// Gradients of the drive (if it is not constant), of the rates and of the start, which is still to be summed over samples [B, d].
 #[cube(launch)]
-fn backward_kernel<F: Float>(
-    drive: &[F],
-    rates: &[F],
+fn backward_kernel(
+    drive: &[f32],
+    rates: &[f32],
     driver: &[i32],
-    delta: &[F],
-    start: &[F],
-    states: &[F],
-    dstates: &[F],
-    ddrive: &mut [F],
-    drates: &mut [F],
-    dstart: &mut [F],
-    scale: F,
+    delta: &[f32],
+    start: &[f32],
+    states: &[f32],
+    dstates: &[f32],
+    ddrive: &mut [f32],
+    drates: &mut [f32],
+    dstart: &mut [f32],
+    scale: f32,
     steps: usize,
     tokens: usize,
     width: usize,
@@ -102,12 +102,12 @@ fn backward_kernel<F: Float>(
         let channel = ABSOLUTE_POS % width;
         for token in 0..tokens {
             let at = (sample * tokens + token) * width + channel;
-            drates[at] = F::new(0.0_f32);
+            drates[at] = f32::new(0.0_f32);
             if !constant {
-                ddrive[at] = F::new(0.0_f32);
+                ddrive[at] = f32::new(0.0_f32);
             }
         }
-        let mut carried = F::new(0.0_f32);
+        let mut carried = f32::new(0.0_f32);
         for back in 0..steps {
             let step = steps - 1 - back;
             let row = sample * steps + step;
@@ -115,13 +115,13 @@ fn backward_kernel<F: Float>(
             let token = usize::cast_from(driver[row]) * width + channel;
             let length = delta[row];
             let y = scale * length * rates[token];
-            let decay = (F::new(0.0_f32) - y).exp();
-            let phi = phi1::<F>(y, decay);
+            let decay = (f32::new(0.0_f32) - y).exp();
+            let phi = phi1(y, decay);
             let pushed = if constant { drive[0] } else { drive[token] };
             // Inside the table whatever the step; the start stands in for the state before the first.
             let earlier = select(step > 0, row * width + channel, width + channel) - width;
             let before = select(step > 0, states[earlier], start[channel]);
-            let slope = length * phi1_slope::<F>(y, decay, phi) * pushed - decay * before;
+            let slope = length * phi1_slope(y, decay, phi) * pushed - decay * before;
             drates[token] += scale * length * slope * carried;
             if !constant {
                 ddrive[token] += length * phi * carried;
@@ -153,7 +153,7 @@ impl Plan {
         let Sizes { width, columns, .. } = sizes(rates);
         let states = empty_like(rates, Shape::new([columns / width, self.steps, width]));
         let (count, dim) = threads(rates, columns);
-        forward_kernel::launch::<f32>(
+        forward_kernel::launch(
             &rates.client,
             count,
             dim,
@@ -184,7 +184,7 @@ impl Plan {
         let drates = empty_like(rates, rates.shape());
         let dstart = empty_like(rates, Shape::new([columns / width, width]));
         let (count, dim) = threads(rates, columns);
-        backward_kernel::launch::<f32>(
+        backward_kernel::launch(
             &rates.client,
             count,
             dim,
@@ -262,10 +262,11 @@ pub(in crate::ops) fn moments(
 ) -> (Tensor<3>, Tensor<3>) {
     let batch = drive.control.dims()[0];
     let device = drive.control.device().inner();
-    let floats =
-        |values: &[f32]| upload::<1, Float>(values, &device).try_into_primitive::<Cube>().expect("made on this device");
+    let floats = |values: &[f32]| {
+        upload::<1, burn::tensor::Float>(values, &device).try_into_primitive::<Cube>().expect("made on this device")
+    };
     let rows: Vec<i32> = drive.driver.iter().map(|&row| row as i32).collect();
-    let driver = upload::<1, Int>(rows.as_slice(), &device).try_into_primitive::<Cube>();
+    let driver = upload::<1, Int>(rows.as_slice(), (&device, DType::I32)).try_into_primitive::<Cube>();
     let plan = Plan {
         driver: driver.expect("made on this device"),
         delta: floats(&drive.delta),

@@ -24,7 +24,7 @@ pub(in crate::ops) struct Saved {
 
 impl SquaredError {
     pub(in crate::ops) fn new(observed: Tensor<3>, weights: ErrorWeights) -> Self {
-        Self { observed: constant(observed.into_dispatch()), weights }
+        Self { observed: constant::<Flex>(observed.into_dispatch()), weights }
     }
 }
 
