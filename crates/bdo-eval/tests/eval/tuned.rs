@@ -1,6 +1,7 @@
 //! Fine-tuning on simulated people: better than the frozen probe, which is above chance, in the order of effect sizes, and at
 //! chance without effects.
 
+use burn::tensor::Device;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ fn areas(effects: Effects) -> [f64; 2] {
         points: TunePoint::at_rates(&TunePoint::subset(1), &[1e-3]),
     };
     let (model, work) = (dir.path().join("m"), dir.path().join("work"));
-    let tuned = FineTuning::new("bdo-finetune", &model, table.clone(), &work, settings).unwrap();
+    let tuned = FineTuning::new("bdo-finetune", &model, table.clone(), (&work, &Device::flex()), settings).unwrap();
     let probe = ClosedForm::new("bdo-mean", table, "").of_pretrained();
     let label = Target::of(cohort.participants(), "sex").unwrap();
     let division = Division::of(&cohort).unwrap().with_sites(None);
