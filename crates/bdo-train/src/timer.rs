@@ -21,6 +21,8 @@ const RECENT_SHARE: f64 = 0.05;
 const RECENT_STEPS: usize = 10;
 /// Share of the time before which no run ends, unless its epochs are over.
 const EARLY_SHARE: f64 = 0.95;
+/// Steps that a validation is taken to last before one was timed: a short run has its first one at its end.
+const UNTIMED_VALIDATION: f64 = 2.0;
 
 /// How long a run is asked to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,7 +126,8 @@ impl Timer {
     /// The step at which a run ends in time if each further step costs so much. One more is always taken, with which the
     /// schedules end.
     fn fitting(&self, length: &Length, cost: f64, steps_per_epoch: u64, now: f64, step: u64) -> u64 {
-        let left = length.minutes * 60.0 * (1.0 - RESERVE) - now - self.validation;
+        let validation = if self.validation > 0.0 { self.validation } else { UNTIMED_VALIDATION * cost };
+        let left = length.minutes * 60.0 * (1.0 - RESERVE) - now - validation;
         let more = (left / cost).max(0.0) as u64;
         let mut total_steps = step + more.max(1);
         if length.whole_epochs {
