@@ -112,7 +112,7 @@ impl std::fmt::Display for PairedErrors {
         if let Some(Interval { low, high }) = self.interval {
             write!(f, " [{low:+.4}, {high:+.4}]")?;
         }
-        write!(f, ", lower in {:.0} % of people", 100.0 * self.lower)
+        write!(f, ", lower in {:.1} % of people", 100.0 * self.lower)
     }
 }
 

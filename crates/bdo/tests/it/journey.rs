@@ -32,7 +32,7 @@ fn without_scores(said: &str) -> String {
         let mut text = String::new();
         let words: Vec<&str> = line.split_whitespace().collect();
         for (i, word) in words.iter().enumerate() {
-            let core = word.trim_matches(['(', ')', ',', ';', ':', '%', '*', '.']);
+            let core = word.trim_matches(['(', ')', '[', ']', ',', ';', ':', '%', '*', '.']);
             let is_cell = is_wide && i > 0 && words[i - 1] == "|" && words.get(i + 1) == Some(&"|");
             let is_score = core.parse::<f64>().is_ok() && (is_cell || core.contains('.'));
             let shown = if is_score { word.replace(core, "[score]") } else { (*word).to_owned() };
