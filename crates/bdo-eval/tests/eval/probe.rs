@@ -239,11 +239,9 @@ fn refusals_say_what_was_expected_and_found() {
     let mut other = fine.clone();
     other.settings.epochs = 6;
     let said = say(&other);
-    assert!(
-        said.starts_with(
-            "[folder]/out: expected a new name, or the same request as before, found another request (settings:"
-        ),
-        "{said}"
+    assert_eq!(
+        said,
+        "[folder]/out: expected a new name, or the same request as before, found another request (settings.epochs: made with 5, asked for 6)"
     );
     // A head refuses people with other regions, and a model that is not its own.
     let lacking = reordered_cohort(dir.path(), "lacking", 0..4, &[0, 1, 2, 3, 4]);
