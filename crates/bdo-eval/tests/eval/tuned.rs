@@ -20,6 +20,7 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::init::initial_parameters;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::TrainingPeople;
+use burn::tensor::Device;
 
 use crate::cohorts::{simulate, spec};
 use crate::fixture::{Silent, small_config, written_for};
@@ -48,7 +49,7 @@ fn areas(effects: Effects) -> [f64; 2] {
         points: TunePoint::at_rates(&TunePoint::subset(1), &[1e-3]),
     };
     let (model, work) = (dir.path().join("m"), dir.path().join("work"));
-    let tuned = FineTuning::new("bdo-finetune", &model, table.clone(), &work, settings).unwrap();
+    let tuned = FineTuning::new("bdo-finetune", &model, table.clone(), (&work, &Device::flex()), settings).unwrap();
     let probe = ClosedForm::new("bdo-mean", table, "").of_pretrained();
     let label = Target::of(cohort.participants(), "sex").unwrap();
     let division = Division::of(&cohort).unwrap().with_sites(None);
