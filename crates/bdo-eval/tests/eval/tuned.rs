@@ -21,6 +21,7 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::init::initial_parameters;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::TrainingPeople;
+use burn::tensor::Device;
 
 use crate::cohorts::{simulate, spec};
 use crate::fixture::{Silent, small_config, written_for};
