@@ -411,7 +411,9 @@ impl<'a, L: Learner> Run<'a, L> {
         let (length, step) = (&self.course.length, self.progress.step);
         let between = self.data.steps_per_epoch().max(self.course.validation_steps);
         let now = self.timer.seconds();
-        if step < self.taken_before {
+        // A run that ended once ends there again, also where its steps come faster than they did.
+        let ended = step == self.taken_before && self.progress.plan.is_some_and(|plan| plan.total_steps == step);
+        if step < self.taken_before || ended {
             return None;
         }
         match self.progress.plan {
