@@ -1,7 +1,6 @@
 //! Fine-tuning on simulated people: better than the frozen probe, which is above chance, in the order of effect sizes, and at
 //! chance without effects.
 
-use burn::tensor::Device;
 use std::path::Path;
 use std::sync::Arc;
 
