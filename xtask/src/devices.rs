@@ -106,6 +106,11 @@ impl Ground {
             "losses of {STEPS} steps: {:.1e} from those of the CPU at most",
             close("losses", &there, &here, LOSS)?
         );
+        self.bdo(&format!("pretrain --data c --out again {SETTINGS} --device wgpu"))?;
+        let weights =
+            |run: &str| std::fs::read(self.folder.join(run).join("model/model.safetensors")).context(run.to_owned());
+        let same = if weights("there")? == weights("again")? { "the same" } else { "other" };
+        println!("weights of a second run of {STEPS} steps on the device: {same} bytes");
         self.moved("there", "cpu", &here)?;
         self.moved("here", "wgpu", &here)?;
         let features = |name: &str, device: &str| -> anyhow::Result<Vec<f64>> {

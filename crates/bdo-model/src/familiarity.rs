@@ -6,7 +6,7 @@ use crate::error::ModelError;
 use crate::frozen::FrozenModel;
 use crate::noise::fill_normal;
 use crate::pooling::Pooling;
-use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::cohort::{Cohort, IndexEntry, Observer};
 use bdo_data::durable;
 use bdo_data::random::stream;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use std::path::Path;
 /// What a model directory, or the folder of a head, says of the scans that are familiar.
 pub const FAMILIARITY_FILE: &str = "familiarity.json";
 /// Training scans, and scans of other people, that say what is familiar.
-const MOST_SCANS: [usize; 2] = [300, 100];
+pub(crate) const MOST_SCANS: [usize; 2] = [300, 100];
 
 /// Directions in which features are compared; the rest counts as one more.
 const DIRECTIONS: usize = 16;
@@ -43,21 +43,24 @@ pub struct ScanFacts {
     pub motion_mm: Option<f64>,
     /// Share of the model's regions that carry no signal.
     pub missing: f64,
+    /// Whether the model was trained on it.
+    pub trained_on: bool,
 }
 
 impl ScanFacts {
     /// Of a scan with its control.
-    pub fn of(tr_seconds: f64, motion_mm: Option<f64>, encoded: &Encoded<'_>) -> Self {
+    pub fn of(frozen: &FrozenModel, entry: &IndexEntry, encoded: &Encoded<'_>) -> Self {
         let scan = encoded.scan;
         let valid = scan.region_valid.iter().filter(|v| **v).count();
         let values = (valid * scan.times_seconds.len()).max(1) as f64;
         Self {
             feature: Pooling::Mean.of_control(&encoded.control),
-            tr_seconds,
+            tr_seconds: entry.tr_seconds,
             frames: scan.times_seconds.len(),
             variance: scan.values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / values,
-            motion_mm,
+            motion_mm: entry.mean_fd_mm,
             missing: 1.0 - valid as f64 / scan.region_valid.len().max(1) as f64,
+            trained_on: frozen.people.has_scan(entry),
         }
     }
 
@@ -70,8 +73,7 @@ impl ScanFacts {
     ) -> Result<Vec<Self>, ModelError> {
         let mut found = Vec::with_capacity(scans.len());
         encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
-            let entry = &cohort.index()[i];
-            found.push((i, Self::of(entry.tr_seconds, entry.mean_fd_mm, &encoded)));
+            found.push((i, Self::of(frozen, &cohort.index()[i], &encoded)));
         })?;
         found.sort_by_key(|(i, _)| *i);
         Ok(found.into_iter().map(|(_, facts)| facts).collect())
@@ -138,8 +140,8 @@ impl Trust {
 pub struct Verdict {
     /// Distance in the space of features.
     pub distance: f64,
-    /// Share of known scans that are nearer.
-    pub percentile: f64,
+    /// Share of known scans that are nearer; unknown of a scan that was trained on, and where nobody says how far is far.
+    pub percentile: Option<f64>,
     /// What to make of it.
     pub trust: Trust,
     /// What is unusual, in words.
@@ -245,18 +247,18 @@ impl Familiarity {
             return None;
         }
         let distance = self.distance(&facts.feature);
-        // Not a number, and so never far, where nobody else says how far is far.
-        let percentile = self.distances.partition_point(|d| *d < distance) as f64 / self.distances.len() as f64;
+        // Features of scans that were trained on are fitted to them and lie farther out than those of new people, who are
+        // what distances are compared with.
+        let comparable = !facts.trained_on && !self.distances.is_empty();
+        let nearer = || self.distances.partition_point(|d| *d < distance) as f64 / self.distances.len() as f64;
+        let percentile = comparable.then(nearer);
         let mut reasons = Vec::new();
         let mut trust = Trust::Usual;
-        if percentile > FAR[0] {
-            reasons.push(format!("its feature is farther out than {:.1} % of known scans", 100.0 * percentile));
-            trust = Trust::Unusual;
-        }
-        // Beyond all known ones by half as much again: the percentile cannot say more.
-        let farthest = self.distances.last().copied().unwrap_or(f64::INFINITY);
-        if percentile > FAR[1] && distance > 1.5 * farthest {
-            trust = Trust::Outside;
+        if let Some(share) = percentile.filter(|share| *share > FAR[0]) {
+            reasons.push(format!("its feature is farther out than {:.1} % of known scans", 100.0 * share));
+            // Beyond all known ones by half as much again: the percentile cannot say more.
+            let beyond = share > FAR[1] && self.distances.last().is_some_and(|farthest| distance > 1.5 * farthest);
+            trust = if beyond { Trust::Outside } else { Trust::Unusual };
         }
         let mut outside = |name: &str, found: f64, low: f64, high: f64, unit: &str| {
             if found < low / SLACK || found > high * SLACK {
@@ -343,7 +345,15 @@ mod tests {
         let mut feature = vec![0.0f32; 24];
         fill_normal(&mut stream("familiarity test", &[seed]), &mut feature);
         feature[0] = 5.0 * feature[0] + shift;
-        ScanFacts { feature, tr_seconds: 2.0, frames: 150, variance: 1.0, motion_mm: Some(0.1), missing: 0.0 }
+        ScanFacts {
+            feature,
+            tr_seconds: 2.0,
+            frames: 150,
+            variance: 1.0,
+            motion_mm: Some(0.1),
+            missing: 0.0,
+            trained_on: false,
+        }
     }
 
     #[test]
@@ -361,6 +371,8 @@ mod tests {
         assert!(moved.trust != Trust::Usual && moved.reasons.iter().any(|r| r.starts_with("motion 2.00 mm")));
         let patchy = known.judge(&ScanFacts { missing: 0.3, ..facts(201, 0.0) }).unwrap();
         assert!(patchy.trust == Trust::Outside && patchy.reasons.iter().any(|r| r.starts_with("30 % of the regions")));
+        let trained = known.judge(&ScanFacts { trained_on: true, ..facts(1, 500.0) }).unwrap();
+        assert_eq!(trained.trust, Trust::Usual, "a scan that was trained on is compared with nobody");
         let alone = Familiarity::fit(&training, &[]).unwrap();
         assert_eq!(alone.judge(&facts(1, 500.0)).unwrap().trust, Trust::Usual, "nobody says how far is far");
         assert_eq!(alone.judge(&ScanFacts { tr_seconds: 4.0, ..facts(1, 0.0) }).unwrap().trust, Trust::Outside);

@@ -7,7 +7,7 @@
 
 use crate::control::{Encoded, encode_cohort};
 use crate::error::ModelError;
-use crate::familiarity::Familiarity;
+use crate::familiarity::{self, Familiarity};
 use crate::frozen::FrozenModel;
 use crate::parameters::{Array, ParameterSpec, Parameters, Start};
 use crate::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
@@ -128,6 +128,11 @@ impl Readout {
         let weights = Mat::from_fn(self.width, self.regions, |k, r| self.weights[r * self.width + k]);
         unit_columns(&control * &weights)
     }
+}
+
+/// Scans that [`ensure_readout`] encodes for a model that was trained and validated on so many.
+pub fn encoded_for(trained: usize, validated: usize) -> usize {
+    trained.min(MOST_SCANS) + trained.min(familiarity::MOST_SCANS[0]) + validated.min(familiarity::MOST_SCANS[1])
 }
 
 /// Makes sure that the model in `folder` has a readout that belongs to its weights; scans are encoded on a device.

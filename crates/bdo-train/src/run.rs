@@ -13,10 +13,11 @@ use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
 use bdo_data::record::{Identity, Plan, RunRecord, ValidationEntry};
 use bdo_kernels::Isa;
+use bdo_kernels::allocator::release_freed;
 use bdo_model::config::ModelConfig;
 use bdo_model::device::memory_bytes;
 use bdo_model::intake::{MaskSettings, NoiseShape};
-use bdo_model::readout::{ReadoutNote, ensure_readout};
+use bdo_model::readout::{ReadoutNote, encoded_for, ensure_readout};
 use burn::tensor::Device;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -101,9 +102,14 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
         minutes: train.max_minutes,
         whole_epochs: false,
         later_cost: later_cost(settings),
+        // A scan that is encoded whole takes about as long as a visit.
+        afterwards: encoded_for(data.source.train_scans().len(), data.source.validation_scans().len()) as f64
+            / train.batch_size as f64,
     };
     let course = Course { clip_norm: train.clip_norm, ..course_of(settings, request.seed, length, started) };
     let keep = Keep::Run { folder: &opened.folder, record: Box::new(opened.record) };
+    // Steps have no use for what fitting took; with more ranks than one on a node it would be held as often.
+    release_freed();
     let fitted = fit(learner, &data, &course, keep, ranks, observer)?;
     // The readout needs the final weights; a finished run has it beside them.
     let readout = ranks

@@ -5,7 +5,6 @@ use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::{Division, Scheme, Split, SplitError};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
-use bdo_kernels::allocator::release_freed;
 use bdo_model::config::ModelConfig;
 use bdo_model::fingerprint::{self, Acquisition, FittedFingerprint, together};
 use bdo_model::intake::{
@@ -142,8 +141,6 @@ impl ScanSource {
             let scans = scans.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
             start.0.extend(fit_smoother(&scans, regions).unwrap_or_default().0);
         }
-        // Steps have no use for so much; with more ranks than one on a node it would be held as often.
-        release_freed();
         Ok(start)
     }
 

@@ -35,12 +35,14 @@ pub struct Length {
     pub whole_epochs: bool,
     /// How much longer the mean step of the run takes than the first ones.
     pub later_cost: f64,
+    /// What comes after the last step, in steps.
+    pub afterwards: f64,
 }
 
 impl Length {
     /// A number of epochs, however long they take.
     pub fn of_epochs(epochs: f64) -> Self {
-        Self { epochs: Some(epochs), minutes: 0.0, whole_epochs: true, later_cost: 1.0 }
+        Self { epochs: Some(epochs), minutes: 0.0, whole_epochs: true, later_cost: 1.0, afterwards: 0.0 }
     }
 
     /// The plan, where nothing has to be timed for it.
@@ -96,7 +98,8 @@ impl Timer {
 
     /// Whether a run whose last step comes would end too early, since its steps became cheaper than they were.
     pub fn is_early(&self, length: &Length, now: f64) -> bool {
-        !self.steps.is_empty() && now < EARLY_SHARE * 60.0 * length.minutes
+        let mean = self.steps.iter().sum::<f64>() / self.steps.len() as f64;
+        !self.steps.is_empty() && now + length.afterwards * mean < EARLY_SHARE * 60.0 * length.minutes
     }
 
     /// The plan with as many more steps as fit into what is left after `now` seconds, judged by the last steps.
@@ -127,7 +130,8 @@ impl Timer {
     /// schedules end.
     fn fitting(&self, length: &Length, cost: f64, steps_per_epoch: u64, now: f64, step: u64) -> u64 {
         let validation = if self.validation > 0.0 { self.validation } else { UNTIMED_VALIDATION * cost };
-        let left = length.minutes * 60.0 * (1.0 - RESERVE) - now - validation;
+        let end = validation + length.afterwards * cost;
+        let left = length.minutes * 60.0 * (1.0 - RESERVE) - now - end;
         let more = (left / cost).max(0.0) as u64;
         let mut total_steps = step + more.max(1);
         if length.whole_epochs {
@@ -168,7 +172,7 @@ mod tests {
             warmup: Warmup::TenEpochs,
             ends: CosineEnd::LastStep,
         };
-        let length = Length { epochs: None, minutes: 10.0, whole_epochs: false, later_cost: 1.0 };
+        let length = Length { epochs: None, minutes: 10.0, whole_epochs: false, later_cost: 1.0, afterwards: 0.0 };
         let mut timer = Timer::new(Instant::now());
         let (mut now, mut step, mut last) = (0.0, 0, 0.0);
         let mut plan: Option<Plan> = None;

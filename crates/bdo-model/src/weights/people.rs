@@ -1,7 +1,7 @@
 //! Who the model was trained on, as hashes: enough to detect that a test person was among them, not to name anyone
 //! who is not already known.
 
-use bdo_data::cohort::Cohort;
+use bdo_data::cohort::{Cohort, IndexEntry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -62,6 +62,11 @@ impl TrainingPeople {
     /// The hash a subject id is stored as.
     pub fn subject_hash(id: &str) -> String {
         blake3::hash(id.as_bytes()).to_hex().to_string()
+    }
+
+    /// Whether a scan was trained on, by its content or the file it was read from.
+    pub fn has_scan(&self, entry: &IndexEntry) -> bool {
+        self.scans.contains(&entry.blake3) || self.sources.contains(&entry.source_blake3)
     }
 
     /// Who of a cohort was trained on.

@@ -319,10 +319,10 @@ impl Familiar {
         if let Some(verdict) = facts.first().and_then(|facts| known.judge(facts)) {
             self.unusual += usize::from(verdict.trust != Trust::Usual);
             self.lines.push_str(&format!(
-                "{}\t{:.4}\t{:.4}\t{}\t{}\n",
+                "{}\t{:.4}\t{}\t{}\t{}\n",
                 entry.id,
                 verdict.distance,
-                verdict.percentile,
+                verdict.percentile.map_or_else(|| "n/a".to_owned(), |share| format!("{share:.4}")),
                 verdict.trust.name(),
                 if verdict.reasons.is_empty() { "n/a".to_owned() } else { verdict.reasons.join("; ") }
             ));
