@@ -30,7 +30,8 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         page.missing("result.json is missing or cannot be read.", command);
     }
     let is_score = |name: &str, cell: &Cell| {
-        !matches!(cell, Cell::Text(_)) && !["settings", "summary"].iter().any(|key| name.starts_with(key))
+        !matches!(cell, Cell::Text(_))
+            && !["settings", "summary", "pretrained_test_people"].iter().any(|key| name.starts_with(key))
     };
     page.table_if_any(&facts_table("Numbers of the result", &result, is_score));
     let mut summary = Table::new("Scores on test people", ["score", "mean", "spread over splits"].map(str::to_owned));

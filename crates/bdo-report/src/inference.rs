@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use bdo_eval::infer::invariance::Change;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::chart::{Axis, Chart, Marks, Point, Reference};
@@ -10,6 +12,7 @@ use crate::page::Page;
 use crate::palette::Colour;
 use crate::scale::number;
 use crate::source::{self, facts_table, json};
+use crate::table::{Cell, Table};
 
 /// Shares of the bands whose coverage is scored.
 const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
@@ -25,12 +28,18 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     if facts.is_null() {
         page.missing("inference.json cannot be read.", "bdo infer");
     }
-    let figures: Vec<Figure> = [bands(&example), error(&scores), coverage(&scores)].into_iter().flatten().collect();
+    let figures = [bands(&example), error(&scores), coverage(&scores), timings(&scores)];
+    let figures: Vec<Figure> = figures.into_iter().flatten().collect();
     let command = "bdo infer impute --model DIR --data COHORT --out DIR --missing 0.25,0.5,0.75,0.9";
     page.figures(&figures, "Nothing was hidden that could be scored, and no example was kept.", command);
     for (name, value) in [("inference.json", &facts), ("scores.json", &scores)] {
-        page.table_if_any(&facts_table(name, value, |_, _| true));
+        page.table_if_any(&facts_table(
+            name,
+            value,
+            |_, cell| !matches!(cell, Cell::Text(text) if text.ends_with("entries")),
+        ));
     }
+    page.table_if_any(&records("Simulation of the same equation, by steps between frames", &scores["simulation"]));
     page.say("Bands are mean and standard deviation of the posterior with observation noise fitted on validation people; coverage is the share of hidden values inside them.", &[]);
 }
 
@@ -45,6 +54,62 @@ fn other(scores: &Value, row: &Value, name: &str) -> Option<f64> {
         Some(names) => list.get(names.iter().position(|n| n == name)?)?.as_f64(),
         None => list.iter().find(|pair| pair[0] == name)?[1].as_f64(),
     }
+}
+
+/// How the model compares with a simple predictor person by person, where that was asked: the judgement, and the difference in words.
+fn difference(scores: &Value, row: &Value, name: &str) -> Option<(&'static str, String)> {
+    let place = scores["others"].as_array()?.iter().position(|n| n == name)?;
+    let found = &row["against"][place];
+    let [mean, low, high] =
+        [&found["difference"], &found["interval"]["low"], &found["interval"]["high"]].map(Value::as_f64);
+    let (mean, low, high) = (mean?, low?, high?);
+    let judged = if high < 0.0 {
+        "Better than"
+    } else if low > 0.0 {
+        "Worse than"
+    } else {
+        "Level with"
+    };
+    let words = format!(
+        "its error is {mean:+.3} of a scan's variance beside that of {name} (95 % interval {low:+.3} to {high:+.3})"
+    );
+    Some((judged, words))
+}
+
+/// A list of flat records as a table.
+fn records(caption: &str, value: &Value) -> Table {
+    let names: Vec<&String> = value[0].as_object().into_iter().flatten().map(|(name, _)| name).collect();
+    let mut table = Table::new(caption, names.iter().map(|name| name.replace('_', " ")));
+    for row in source::list(value) {
+        table.row(names.iter().map(|name| row[name.as_str()].as_f64().into()).collect::<Vec<Cell>>());
+    }
+    table
+}
+
+/// How much of a feature other timings leave, which a check finds.
+fn timings(scores: &Value) -> Option<Figure> {
+    let found = source::list(&scores["timings"]);
+    let name = |row: &Value| Change::deserialize(&row["change"]).map_or_else(|_| "another".to_owned(), Change::name);
+    let names: Vec<String> = found.iter().map(name).collect();
+    let dots = |key: &str| -> Vec<Point> {
+        let at = |(place, row): (usize, &Value)| {
+            let x = row[key].as_f64()?;
+            Some(Point::at(x, place as f64).noted(format!("{}: {x:.3}", names[place])))
+        };
+        found.iter().enumerate().filter_map(at).collect()
+    };
+    let height = 90.0 + 26.0 * names.len() as f64;
+    let chart = Chart::new(
+        "",
+        Axis::linear("correlation with the feature of the whole scan"),
+        Axis::of_names("", names.clone()),
+    )
+    .with("the same scan", Colour::Kind(0), Marks::Dots, dots("similarity"))
+    .with("different scans", Colour::Kind(3), Marks::Dots, dots("between"))
+    .with("share of scans found again", Colour::Kind(2), Marks::Dots, dots("identified"))
+    .sized(640.0, height);
+    let caption = "Features of scans of which only some frames are seen, or whose repetition time is stated wrongly, beside those of whole scans.";
+    Figure::of_chart("timings", "The feature under other timings", caption, chart)
 }
 
 fn others(scores: &Value) -> Vec<String> {
@@ -80,6 +145,14 @@ fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
         said.extend(inside.map(|share| format!("{share:.1} % of the hidden values lie inside the bands of 95 %.")));
         let own = number(model);
         match best {
+            Some((_, name)) if difference(scores, row, &name).is_some() => {
+                if let Some((_, words)) = difference(scores, &rows(scores)[0], &name).filter(|_| rows(scores).len() > 1)
+                {
+                    said.push(format!("The same {} frames ahead: {words}.", rows(scores)[0]["frames_ahead"]));
+                }
+                let (judged, words) = difference(scores, row, &name).unwrap_or_default();
+                format!("{judged} {name}, the best simple predictor, {place}: {words}.")
+            }
             Some((error, name)) if model < error => {
                 let error = number(error);
                 format!("Better than {name}, the best simple predictor, {place}: error {own} against {error}.")
@@ -130,8 +203,8 @@ fn bands(example: &Value) -> Option<Figure> {
             Chart::new(name.as_str().unwrap_or("a region"), Axis::linear("time (s)"), Axis::linear("signal"))
                 .with("band of 95 %", Colour::Kind(1), Marks::Band, band.collect())
                 .with("mean", Colour::Kind(0), Marks::Line, at(&mean))
-                .with("measured, shown to the model", Colour::Kind(3), Marks::Dots, part(true))
-                .with("measured, hidden from it", Colour::Kind(2), Marks::Dots, part(false))
+                .with("measured, shown", Colour::Kind(3), Marks::Dots, part(true))
+                .with("measured, hidden", Colour::Kind(2), Marks::Dots, part(false))
                 .sized(900.0, 220.0),
         );
     }
@@ -201,6 +274,13 @@ mod tests {
             let html = page.finish("1");
             assert!(html.contains(words) && html.contains("94.0 % of the hidden values"), "{words}");
         }
+        let against = serde_json::json!([{"difference": -0.02, "interval": {"low": -0.04, "high": 0.01}}]);
+        let paired = serde_json::json!({"verb": "forecast", "others": ["kriging"], "scores": [{"frames_ahead": 1, "seconds_ahead": 2.0, "model": model, "others": [0.3], "against": against}]});
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("scores.json"), paired.to_string()).unwrap();
+        let mut page = Page::new("t", "c");
+        show(folder.path(), &mut page);
+        assert!(page.finish("1").contains("Level with kriging, the best simple predictor, 1 frames ahead"));
         let check = serde_json::json!({"verb": "check", "timings": [{"change": {"kind": "subsample", "amount": 2}, "scans": 50, "similarity": 0.965, "identified": 0.98}]});
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("scores.json"), check.to_string()).unwrap();

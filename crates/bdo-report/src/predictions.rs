@@ -105,6 +105,7 @@ fn against_truth(target: &str, methods: &[&Predicted]) -> Figure {
     let (low, high) = ends(methods.iter().flat_map(|m| m.each()).flat_map(|p| [p.truth, said(p)]));
     let room = (0.03 * (high - low)).max(1e-9);
     let axis = |what: &str| Axis::linear(format!("{what} {target}")).between(low - room, high + room);
+    let side = if methods.len() == 1 { (560.0, 480.0) } else { (360.0, 340.0) };
     let chart = |(i, method): (usize, &&Predicted)| {
         let points = method.people.iter().map(|(seed, p)| {
             let (truth, predicted) = (number(p.truth), number(said(p)));
@@ -114,7 +115,7 @@ fn against_truth(target: &str, methods: &[&Predicted]) -> Figure {
         Chart::new(&method.method, axis("true"), axis("predicted"))
             .with("", Colour::Kind(i), Marks::Dots, points.collect())
             .against(Reference::Identity("equal".into()))
-            .sized(360.0, 340.0)
+            .sized(side.0, side.1)
     };
     let charts: Vec<Chart> = methods.iter().enumerate().map(chart).collect();
     let caption = "One point per test person and repetition; both axes have the same ends.";

@@ -10,9 +10,9 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Intake;
 use bdo_model::pooling::Pooling;
 use rand_chacha::rand_core::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind", content = "amount")]
 pub enum Change {
     /// Every n-th frame is kept: n times the repetition time.
