@@ -84,9 +84,8 @@ keys! {
         size: Size = Size::Tiny, SHARE, EVERY;
         /// The method that is trained.
         kind: Kind = Kind::Bdo, SHARE, EVERY;
-        /// Dropout of attention in training. The public code of BrainLM has 0.1, which stores every pair of tokens; no
-        /// workstation holds that for 4500 tokens, so it is off unless it is set.
-        attention_dropout: f64 = 0.0, SHARE, &["brainlm"];
+        /// Dropout of attention in training. The public code of BrainLM has 0.1.
+        attention_dropout: f64 = 0.0, BELOW_ONE, &["brainlm"];
     }
 }
 

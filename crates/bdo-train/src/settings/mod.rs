@@ -513,7 +513,7 @@ mod tests {
         assert_eq!((default.mask.ratio_least, default.mask.ratio, default.mask.varied), (0.2, 0.6, 0.5));
         let lm = resolve("", &["model.kind=brainlm", "train.batch_size=128"]).unwrap().settings;
         assert_eq!((lm.train.learning_rate, lm.train.warmup, lm.train.epochs), (5e-4, 0.05, 100.0));
-        assert_eq!((lm.model.dropout, lm.method.attention_dropout, lm.mask.ratio), (0.1, 0.0, 0.75));
+        assert_eq!((lm.model.dropout, lm.method.attention_dropout, lm.mask.ratio), (0.1, 0.1, 0.75));
         let jepa = Settings::preset(Preset::BrainJepa).train;
         assert_eq!((jepa.warmup, jepa.epochs, jepa.batch_size), (40.0 / 300.0, 300.0, 16));
         assert_eq!((jepa.weight_decay_start, jepa.weight_decay_end), (0.04, 0.4));
