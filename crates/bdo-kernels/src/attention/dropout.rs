@@ -4,7 +4,7 @@ use super::reference;
 use crate::vector::Vector;
 
 /// Sets a share of the probabilities to zero and raises the others. The mask of `[batch, heads, length, length]` is that of a
-/// random stream in this order: eight bytes of ChaCha12 for each probability, which is dropped if their upper 53 bits, as a
+/// random stream in this order: eight bytes of `ChaCha12` for each probability, which is dropped if their upper 53 bits, as a
 /// number in [0, 1), are below the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
@@ -44,6 +44,7 @@ impl Dropout {
 
     /// The factors of sixteen blocks.
     #[inline(always)]
+    #[allow(clippy::needless_bitwise_bool)] // A branch for each lane would cost more than the stream.
     fn masks<V: Vector>(&self, block: u64) -> [f32; MASKS] {
         let words = blocks(&self.key, block);
         let (least_low, least_high) = (self.least as u32, (self.least >> 32) as u32);
@@ -51,7 +52,6 @@ impl Dropout {
         for (j, row) in across.iter_mut().enumerate() {
             let (low, high) = (&words[2 * j], &words[2 * j + 1]);
             for (lane, factor) in row.iter_mut().enumerate() {
-                // No short-circuits: a branch for each lane would cost more than the stream.
                 let keep = (high[lane] > least_high) | ((high[lane] == least_high) & (low[lane] >= least_low));
                 *factor = if keep { self.kept } else { 0.0 };
             }
@@ -67,9 +67,10 @@ impl Dropout {
     }
 }
 
-/// Sixteen blocks of ChaCha12 from this one on, word by word. The loop over blocks has one straight body, which compilers turn
+/// Sixteen blocks of `ChaCha12` from this one on, word by word. The loop over blocks has one straight body, which compilers turn
 /// into vectors.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // A lane is a column of what is returned.
 fn blocks(key: &[u32; 8], first: u64) -> [[u32; BLOCKS]; 16] {
     macro_rules! quarter {
         ($s:ident: $a:literal $b:literal $c:literal $d:literal) => {

@@ -41,7 +41,7 @@ pub fn factor(dropout: &Dropout, position: usize) -> f64 {
     if word(0) | word(1) << 32 < dropout.least { 0.0 } else { f64::from(dropout.kept) }
 }
 
-/// The state a block of ChaCha begins with, nonce 0.
+/// The state a block of `ChaCha` begins with, nonce 0.
 #[inline(always)]
 pub(super) fn chacha_start(key: &[u32; 8], block: u64) -> [u32; 16] {
     let [a, b, c, d, e, f, g, h] = *key;
