@@ -45,6 +45,7 @@ fn write_sound(folder: &Path) -> bool {
         notes: None,
         parameters: initial_parameters(&config, 1),
         preprocessor: PreprocessorConfig {
+            scaling: bdo_data::scaler::Scaling::Pooled,
             roi_names: ["a", "b"].map(String::from).to_vec(),
             atlas_name: "toy".into(),
             atlas_hash: "00".repeat(32),

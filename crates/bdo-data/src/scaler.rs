@@ -1,6 +1,7 @@
-//! Robust scaling: each region by the median and inter-quartile range of the training people's centred series.
+//! Robust scaling: each region by a median and an inter-quartile range of the training people, either of their centred series or of
+//! their means over time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -15,6 +16,10 @@ use crate::shard::spread;
 /// A region whose range is this much smaller than the usual one carries no signal; dividing by it would only raise noise.
 const LEAST_RELATIVE_IQR: f64 = 1e-6;
 
+/// Means over time must differ between people by this share of the standard deviation over time. Where series were centred before,
+/// what is left of their means is rounding, or a trace of frames dropped since.
+const LEAST_SPREAD_OF_MEANS: f64 = 0.1;
+
 /// Scans counted at once by each thread of the search.
 const SCANS_AT_ONCE: usize = 16;
 
@@ -22,8 +27,41 @@ const SCANS_AT_ONCE: usize = 16;
 /// depend on the size of the cohort.
 const MOST_SCANS: usize = 2000;
 
-/// Medians and inter-quartile ranges, fitted on training people. There is no other way to make one than [`fit`](Self::fit) or
-/// reading one that was fitted.
+/// What medians and inter-quartile ranges are of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scaling {
+    /// Of the values of all scans, each region centred on its mean over the scan.
+    #[default]
+    Pooled,
+    /// Of the means over time, one number per person and region; scans are not centred. As in the public code of Brain-JEPA.
+    Means,
+}
+
+impl Scaling {
+    /// Whether it is the one that files of earlier versions do not name.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // Called by serde.
+    pub fn is_pooled(&self) -> bool {
+        *self == Self::Pooled
+    }
+}
+
+/// Scaling by means over time is impossible.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
+pub enum MeansError {
+    #[error(transparent)]
+    Cohort(#[from] CohortError),
+    /// People do not differ in their means.
+    #[error(
+        "expected means over time whose inter-quartile range over people is at least {LEAST_SPREAD_OF_MEANS} of the standard \
+         deviation over time, found {found:.1e} of it in the middle region of {people} people: these series were centred before"
+    )]
+    Centred { found: f64, people: usize },
+}
+
+/// Medians and inter-quartile ranges, fitted on training people. There is no other way to make one than [`fit`](Self::fit),
+/// [`fit_means`](Self::fit_means) or reading one that was fitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedRobustScaler {
@@ -36,6 +74,8 @@ pub struct FittedRobustScaler {
     scans: usize,
     /// BLAKE3 of the names and content of those scans.
     scans_blake3: String,
+    #[serde(default, skip_serializing_if = "Scaling::is_pooled")]
+    scaling: Scaling,
 }
 
 /// A scan ready for a model: centred, scaled, without a NaN.
@@ -53,8 +93,7 @@ impl FittedRobustScaler {
     /// Fits on the scans of the training people, where there are very many on some of them, evenly spread over the cohort; in
     /// three passes over these scans.
     pub fn fit(cohort: &Cohort, people: &TrainPeople) -> Result<Self, CohortError> {
-        let all: Vec<usize> = (0..cohort.len()).filter(|i| people.contains(&cohort.index()[*i].id.subject)).collect();
-        let scans = spread(&all, MOST_SCANS);
+        let scans = scans_of(cohort, people);
         let regions = cohort.regions().len();
         let mut search = QuantileSearch::new(regions, &[0.25, 0.5, 0.75]);
         for _ in 0..PASSES {
@@ -81,10 +120,44 @@ impl FittedRobustScaler {
         }
         let found: Vec<(f64, f64)> =
             (0..regions).map(|r| search.result(r).map_or((0.0, 0.0), |q| (q[1], q[2] - q[0]))).collect();
-        Ok(Self::from_statistics(cohort, &scans, &found))
+        Ok(Self::from_statistics(cohort, &scans, Scaling::Pooled, &found))
     }
 
-    fn from_statistics(cohort: &Cohort, scans: &[usize], found: &[(f64, f64)]) -> Self {
+    /// Fits on the means over time of the same scans; of a person with several, on the mean of these. Refuses people who do not
+    /// differ in them. A region that differs as little as that is missing.
+    pub fn fit_means(cohort: &Cohort, people: &TrainPeople) -> Result<Self, MeansError> {
+        let scans = scans_of(cohort, people);
+        let regions = cohort.regions().len();
+        let of_scan = |&i: &usize| Ok(moments((&cohort.scan(i)?).into()));
+        let moments = scans.par_iter().map(of_scan).collect::<Result<Vec<_>, CohortError>>()?;
+        let mut persons: BTreeMap<&str, Vec<&Moments>> = BTreeMap::new();
+        for (&i, found) in scans.iter().zip(&moments) {
+            persons.entry(&cohort.index()[i].id.subject).or_default().push(found);
+        }
+        let of_region = |r: usize| {
+            let valid = |found: &&&Moments| found.valid[r];
+            let mean_over = |scans: &Vec<&Moments>| mean(scans.iter().filter(valid).map(|found| found.means[r]));
+            let means: Vec<f64> = persons.values().filter_map(mean_over).collect();
+            let variance = mean(moments.iter().filter(|found| found.valid[r]).map(|found| found.variances[r]));
+            let [low, median, high] = quartiles(means)?;
+            Some((median, high - low, (high - low) / variance?.sqrt()))
+        };
+        let found: Vec<Option<(f64, f64, f64)>> = (0..regions).map(of_region).collect();
+        let mut spreads: Vec<f64> = found.iter().flatten().map(|(_, _, spread)| *spread).collect();
+        spreads.sort_by(f64::total_cmp);
+        let middle = spreads.get(spreads.len() / 2).copied().unwrap_or(0.0);
+        if middle < LEAST_SPREAD_OF_MEANS {
+            return Err(MeansError::Centred { found: middle, people: persons.len() });
+        }
+        let kept = |of_region: &Option<(f64, f64, f64)>| match of_region {
+            Some((median, iqr, spread)) if *spread >= LEAST_SPREAD_OF_MEANS => (*median, *iqr),
+            _ => (0.0, 0.0),
+        };
+        let found: Vec<(f64, f64)> = found.iter().map(kept).collect();
+        Ok(Self::from_statistics(cohort, &scans, Scaling::Means, &found))
+    }
+
+    fn from_statistics(cohort: &Cohort, scans: &[usize], scaling: Scaling, found: &[(f64, f64)]) -> Self {
         let mut iqrs: Vec<f64> = found.iter().map(|(_, iqr)| *iqr).filter(|iqr| *iqr > 0.0).collect();
         iqrs.sort_by(f64::total_cmp);
         let least = iqrs.get(iqrs.len() / 2).copied().unwrap_or(0.0) * LEAST_RELATIVE_IQR;
@@ -101,6 +174,7 @@ impl FittedRobustScaler {
             iqrs: found.iter().map(|(_, iqr)| if usable(*iqr) { *iqr as f32 } else { 0.0 }).collect(),
             scans: scans.len(),
             scans_blake3: hasher.finalize().to_hex().to_string(),
+            scaling,
         }
     }
 
@@ -124,18 +198,34 @@ impl FittedRobustScaler {
         &self.scans_blake3
     }
 
-    /// Centres on all kept frames and scales; a constant, missing or unusable region becomes 0 and not valid.
+    /// What the medians and ranges are of.
+    pub fn scaling(&self) -> Scaling {
+        self.scaling
+    }
+
+    /// Scales, after centring on all kept frames unless means over time are what is scaled by; a constant, missing or unusable
+    /// region becomes 0 and not valid.
     pub fn apply(&self, scan: &Scan) -> ScaledScan {
-        ScaledScan::new(scan, &(0..self.iqrs.len()).collect::<Vec<_>>(), &self.medians, &self.iqrs)
+        let columns: Vec<usize> = (0..self.iqrs.len()).collect();
+        ScaledScan::new(scan, &columns, self.scaling, &self.medians, &self.iqrs)
     }
 }
 
 impl ScaledScan {
-    /// The given columns of a scan, centred on all kept frames and scaled; what is constant, missing or has an
-    /// inter-quartile range of 0 becomes 0 and not valid.
-    pub fn new<'a>(scan: impl Into<SeriesView<'a>>, columns: &[usize], medians: &[f32], iqrs: &[f32]) -> Self {
+    /// The given columns of a scan, centred on all kept frames if the scaling wants it and scaled; what is constant, missing or
+    /// has an inter-quartile range of 0 becomes 0 and not valid.
+    pub fn new<'a>(
+        scan: impl Into<SeriesView<'a>>,
+        columns: &[usize],
+        scaling: Scaling,
+        medians: &[f32],
+        iqrs: &[f32],
+    ) -> Self {
         let scan = scan.into();
-        let (means, usable) = means(scan);
+        let (mut means, usable) = means(scan);
+        if scaling == Scaling::Means {
+            means.fill(0.0);
+        }
         let region_valid: Vec<bool> =
             columns.iter().zip(iqrs).map(|(&column, &iqr)| usable[column] && iqr > 0.0).collect();
         let mut values = vec![0.0; scan.frames() * columns.len()];
@@ -159,6 +249,48 @@ impl ScaledScan {
             region_valid: self.region_valid.clone(),
         }
     }
+}
+
+/// The scans of the training people, or some of them if there are very many.
+fn scans_of(cohort: &Cohort, people: &TrainPeople) -> Vec<usize> {
+    let all: Vec<usize> = (0..cohort.len()).filter(|i| people.contains(&cohort.index()[*i].id.subject)).collect();
+    spread(&all, MOST_SCANS)
+}
+
+/// Of a scan, over time, by region.
+struct Moments {
+    means: Vec<f64>,
+    variances: Vec<f64>,
+    valid: Vec<bool>,
+}
+
+fn moments(scan: SeriesView<'_>) -> Moments {
+    let (means, valid) = means(scan);
+    let mut variances = vec![0.0f64; means.len()];
+    for row in scan.series.chunks_exact(means.len().max(1)) {
+        for ((variance, mean), x) in variances.iter_mut().zip(&means).zip(row) {
+            *variance += (f64::from(*x) - mean).powi(2);
+        }
+    }
+    variances.iter_mut().for_each(|variance| *variance /= scan.frames() as f64);
+    Moments { means, variances, valid }
+}
+
+/// `None` of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0, 0.0), |(count, sum), x| (count + 1, sum + x));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Interpolated between neighbours, as numpy's `percentile` does.
+fn quartiles(mut values: Vec<f64>) -> Option<[f64; 3]> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some([0.25, 0.5, 0.75].map(|share| {
+        let place = share * last as f64;
+        let (below, weight) = (place.floor() as usize, place.fract());
+        values[below] + weight * (values[(below + 1).min(last)] - values[below])
+    }))
 }
 
 /// Each region's mean over all kept frames, and which regions are valid.

@@ -1,15 +1,18 @@
 //! Self-attention over packed `qkv: [batch, length, 3 * heads * head_width]`.
 
 mod backward;
+mod dropout;
 mod forward;
 mod products;
 pub mod reference;
 
 pub use backward::backward;
+pub use dropout::Dropout;
 pub use forward::{forward, infer};
 pub use products::Products;
 
 use crate::threads::Shared;
+use crate::vector::Vector;
 
 /// Sizes of an attention layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,26 @@ struct Job {
     len: usize,
     sample: usize,
     head: usize,
+    dropout: Option<Dropout>,
     out: Shared,
+}
+
+impl Job {
+    /// The factors of dropout of some query rows, `length` apart; nothing without dropout.
+    ///
+    /// # Safety
+    /// `out` is writable for the rows, by nobody else.
+    #[inline(always)]
+    unsafe fn factors<V: Vector>(&self, top: usize, rows: usize, out: *mut f32) {
+        if let Some(dropout) = self.dropout {
+            // SAFETY: passed on from the caller; zeroes are values of f32, so that the slice holds no undefined ones.
+            let out = unsafe {
+                std::ptr::write_bytes(out, 0, rows * self.shape.length);
+                std::slice::from_raw_parts_mut(out, rows * self.shape.length)
+            };
+            dropout.factors::<V>(self.shape.first_of_row(self.sample, self.head, top), out);
+        }
+    }
 }
 
 impl AttentionShape {
@@ -61,6 +83,16 @@ impl AttentionShape {
         const SCORES: usize = 1 << 15;
         // A multiple of the rows of every register tile.
         (SCORES / self.score_stride().max(1)).clamp(24, 96) / 24 * 24
+    }
+
+    /// Place of the first probability of a row in `[batch, heads, length, length]`.
+    fn first_of_row(&self, sample: usize, head: usize, row: usize) -> usize {
+        ((sample * self.heads + head) * self.length + row) * self.length
+    }
+
+    /// Room for the factors of dropout of one tile of rows.
+    fn factors_per_tile(&self, dropout: Option<Dropout>) -> usize {
+        if dropout.is_some() { self.rows_per_tile() * self.length } else { 0 }
     }
 
     /// Below twice the head width, the probabilities are smaller than two thirds of `qkv`.
@@ -82,5 +114,15 @@ impl AttentionShape {
     /// Tokens of a sample that are not padding.
     fn len_of(&self, lens: Option<&[usize]>, sample: usize) -> usize {
         lens.map_or(self.length, |lens| lens[sample])
+    }
+}
+
+/// Multiplies in place.
+#[inline(always)]
+fn multiply<V: Vector>(row: &mut [f32], factors: &[f32]) {
+    let mut i = 0;
+    while i < row.len() {
+        V::read(row, i).mul(V::read(factors, i)).write(row, i);
+        i += V::LANES;
     }
 }

@@ -153,7 +153,10 @@ impl RunFolder {
     }
 
     fn words(&self) -> Option<Words> {
-        Words::of_record(&self.record.as_ref()?.identity.settings)
+        // A contract without the word is pooled, as those of earlier versions are.
+        let contract = source::json(&self.path.join("model").join("preprocessor_config.json"));
+        let scaling = contract.map(|contract| serde_json::from_value(contract["scaling"].clone()).unwrap_or_default());
+        Words::of_record(&self.record.as_ref()?.identity.settings, scaling)
     }
 
     fn show_journal(&self, journal: &JournalText, page: &mut Page) {

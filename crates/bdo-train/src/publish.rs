@@ -6,6 +6,7 @@ use crate::words::Words;
 use bdo_data::cohort::CohortError;
 use bdo_data::durable::FileError;
 use bdo_data::record::{Identity, ValidationEntry};
+use bdo_data::scaler::FittedRobustScaler;
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::model::Bdo;
 use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople, WeightsError};
@@ -39,7 +40,7 @@ impl Publisher {
     /// Collects the contract of a run.
     pub fn new(source: &ScanSource, identity: &Identity, settings: &Settings) -> Result<Self, PublishError> {
         let manifest = source.cohort().manifest();
-        let preprocessor = contract(source, settings.model.time_scale)?;
+        let preprocessor = contract(source, source.scaler(), settings.model.time_scale)?;
         let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
         let autocorrelation = Autocorrelation::of_scans(source.cohort(), source.train_scans(), source.scaler())?;
         let (identity, settings) = (identity.clone(), settings.clone());
@@ -90,8 +91,12 @@ impl Publisher {
 }
 
 /// How scans are brought into the form that was trained on.
-pub fn contract(source: &ScanSource, time_scale: f64) -> Result<PreprocessorConfig, CohortError> {
-    let (cohort, scaler) = (source.cohort(), source.scaler());
+pub fn contract(
+    source: &ScanSource,
+    scaler: &FittedRobustScaler,
+    time_scale: f64,
+) -> Result<PreprocessorConfig, CohortError> {
+    let cohort = source.cohort();
     let first = cohort.scan(source.train_scans()[0])?;
     let manifest = cohort.manifest();
     Ok(PreprocessorConfig {
@@ -100,6 +105,7 @@ pub fn contract(source: &ScanSource, time_scale: f64) -> Result<PreprocessorConf
         atlas_hash: manifest.atlas.names_blake3.clone(),
         dropped_volumes: first.source.dropped_volumes as usize,
         time_scale,
+        scaling: scaler.scaling(),
         medians: scaler.medians().iter().map(|x| f64::from(*x)).collect(),
         iqrs: scaler.iqrs().iter().map(|x| f64::from(*x)).collect(),
         scan_count: scaler.scans(),

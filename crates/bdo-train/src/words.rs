@@ -1,6 +1,7 @@
 //! The configuration of a run in sentences, for model cards and the methods of reports.
 
-use crate::settings::{Kind, Settings};
+use crate::settings::{Kind, ScalingName, Settings};
+use bdo_data::scaler::Scaling;
 use bdo_model::config::{FingerprintOf, decimal};
 use bdo_model::weights::input_words;
 
@@ -41,16 +42,43 @@ impl Words {
         Self { input, visits: visits(settings), objective: objective(settings), optimiser }
     }
 
-    /// The words of the configuration in a run record; `None` where this version does not understand it.
-    pub fn of_record(settings: &serde_json::Value) -> Option<Self> {
-        serde_json::from_value(settings.clone()).ok().map(|settings| Self::of(&settings))
+    /// The words of the configuration in a run record, with the scaling its model has, if there is one; `None` where this version
+    /// does not understand it.
+    pub fn of_record(settings: &serde_json::Value, scaling: Option<Scaling>) -> Option<Self> {
+        let mut settings: Settings = serde_json::from_value(settings.clone()).ok()?;
+        settings.method.scaling = match scaling {
+            Some(Scaling::Means) => ScalingName::Means,
+            Some(Scaling::Pooled) => ScalingName::Pooled,
+            None => settings.method.scaling,
+        };
+        Some(Self::of(&settings))
     }
+}
+
+/// What the tokens of BrainLM and Brain-JEPA are made of.
+pub fn token_input(scaling: Scaling) -> String {
+    let scaled = match scaling {
+        Scaling::Pooled => {
+            "Each region is centred on its mean over the scan, then shifted by the median and divided by the inter-quartile range of the training people."
+        }
+        Scaling::Means => {
+            "Each region is shifted by the median and divided by the inter-quartile range, over the training people, of its mean over time; scans are not centred."
+        }
+    };
+    format!("{scaled} A token is a window of sixteen frames of one region; a visit has up to ten windows.")
 }
 
 /// Of BrainLM and Brain-JEPA.
 fn token_words(settings: &Settings) -> Words {
     let (train, mask) = (&settings.train, &settings.mask);
-    let input = "Each region is centred on its mean over the scan, then shifted by the median and divided by the inter-quartile range of the training people. A token is a window of sixteen frames of one region; a visit has up to ten windows.".to_owned();
+    let input = match (settings.method.kind, settings.method.scaling) {
+        (Kind::BrainJepa, ScalingName::Means) => token_input(Scaling::Means),
+        (Kind::BrainJepa, ScalingName::Auto) => {
+            let unless = "Where series were centred before, so that people do not differ in these means, each region is centred and scaled by the pooled values instead.";
+            format!("{} {unless}", token_input(Scaling::Means))
+        }
+        _ => token_input(Scaling::Pooled),
+    };
     let (visits, objective) = if settings.method.kind == Kind::BrainLm {
         let (tokens, attention) = (settings.model.dropout, settings.method.attention_dropout);
         (

@@ -34,8 +34,7 @@ pub struct BrainLmConfig {
     pub centres: bool,
     /// Dropout of tokens, training only.
     pub dropout: f64,
-    /// Dropout of attention, training only. The public code has 0.1; it makes every pair of tokens be stored, which no
-    /// workstation holds for 4500 tokens, so it is off unless asked for.
+    /// Dropout of attention, training only.
     pub attention_dropout: f64,
     /// Share of tokens that are hidden.
     pub mask_ratio: f64,

@@ -13,6 +13,7 @@ use bdo_model::weights::{
     write_parameters,
 };
 use bdo_train::settings::Kind;
+use bdo_train::words::token_input;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -101,10 +102,11 @@ impl TokenDirectory {
         durable::write_json(&folder.join(PEOPLE_FILE), &self.people)?;
         let card = format!(
             "# {}\n\nA token model of {} regions by {} windows of sixteen frames, for comparison with BDO.\n\n\
-             Trained on {} people, {} scans: {training}\n",
+             {}\n\nTrained on {} people, {} scans: {training}\n",
             self.config.kind().name(),
             self.config.grid().regions,
             self.config.grid().windows,
+            token_input(self.preprocessor.scaling),
             self.people.subjects.len(),
             self.people.scans.len(),
         );

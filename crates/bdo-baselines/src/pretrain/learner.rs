@@ -8,7 +8,7 @@ use crate::token::place::Places;
 use bdo_data::cohort::CohortError;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::ValidationEntry;
-use bdo_data::scaler::ScaledScan;
+use bdo_data::scaler::{FittedRobustScaler, ScaledScan};
 use bdo_eval::error::EvalError;
 use bdo_model::device::of_module;
 use bdo_model::ops::Kernels;
@@ -64,8 +64,10 @@ impl<M: TokenModel> TokenLearner<M> {
 /// The scans of a run, and what is published of it.
 #[derive(Clone, Debug)]
 pub struct TokenData {
-    /// The cohort with its scaler.
+    /// The cohort.
     pub source: ScanSource,
+    /// Fitted on those of its people who are trained on.
+    pub scaler: FittedRobustScaler,
     /// Scans trained on.
     pub scans: Vec<usize>,
     pub batch_size: usize,
@@ -106,7 +108,7 @@ impl Batches for TokenData {
         shuffle(&mut order, &mut stream("token order", &[seed, epoch]));
         let from = place * self.batch_size;
         let chosen = &order[from..(from + self.batch_size).min(order.len())];
-        let (cohort, scaler) = (self.source.cohort(), self.source.scaler());
+        let (cohort, scaler) = (self.source.cohort(), &self.scaler);
         let piece = |(number, scans): (usize, &[usize])| {
             let own = hand.holds(number);
             let one = |&i: &usize| {

@@ -8,13 +8,14 @@ use crate::brainjepa::BrainJepaConfig;
 use crate::brainlm::BrainLmConfig;
 use crate::token::grid::Grid;
 use crate::token::place::Places;
+use bdo_data::scaler::{FittedRobustScaler, MeansError};
 use bdo_data::shard::spread;
 use bdo_eval::error::EvalError;
 use bdo_train::fit::{Keep, RunObserver, fit};
 use bdo_train::publish::{contract, people_of};
 use bdo_train::ranks::Ranks;
 use bdo_train::run::{OpenedRun, Request, Summary, course_of};
-use bdo_train::settings::{Kind, Settings};
+use bdo_train::settings::{Kind, ScalingName, Settings};
 use bdo_train::source::{ScanSource, SourceError};
 use bdo_train::timer::Length;
 use std::time::Instant;
@@ -30,6 +31,7 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
     let (settings, source) = (opened.settings.clone(), opened.source(cohort, request)?);
     let (grid, mut notes) = grid_of(source.cohort())?;
     let (config, places) = shape(&settings, &source, grid, &mut notes)?;
+    let scaler = scaler_of(&settings, &source, &mut notes)?;
     notes.iter().for_each(|text| observer.note(text));
     let with_validation = request.people.is_some();
     let scans = scans_of(&source, with_validation, grid);
@@ -41,7 +43,8 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
         people: people_of(&source, |subject| {
             split.train.contains(subject) || (with_validation && split.validation.contains(subject))
         }),
-        preprocessor: contract(&source, 1.0)?,
+        preprocessor: contract(&source, &scaler, 1.0)?,
+        scaler,
         batch_size: settings.train.batch_size.clamp(1, scans.len()),
         micro_batch_size: settings.train.micro_batch_size,
         model: opened.folder.join("model"),
@@ -107,6 +110,29 @@ fn shape(
             Ok((TokenConfig::BrainJepa(config), Some(places)))
         }
         Kind::Bdo => Err(EvalError::named("model.kind", "brainlm or brainjepa", Kind::Bdo.name())),
+    }
+}
+
+/// The scaler of the run: BDO's, or for Brain-JEPA that of its authors where the data allow it.
+fn scaler_of(
+    settings: &Settings,
+    source: &ScanSource,
+    notes: &mut Vec<String>,
+) -> Result<FittedRobustScaler, EvalError> {
+    let asked = settings.method.scaling;
+    if settings.method.kind != Kind::BrainJepa || asked == ScalingName::Pooled {
+        return Ok(source.scaler().clone());
+    }
+    match FittedRobustScaler::fit_means(source.cohort(), &source.split().train) {
+        Ok(scaler) => Ok(scaler),
+        Err(MeansError::Cohort(error)) => Err(error.into()),
+        Err(centred) if asked == ScalingName::Means => {
+            Err(EvalError::named("model.scaling", "auto or pooled", format!("means; {centred}")))
+        }
+        Err(centred) => {
+            notes.push(format!("scaled as BDO is, not by means over time as in the public code: {centred}"));
+            Ok(source.scaler().clone())
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Scheme, Split};
-use bdo_data::scaler::FittedRobustScaler;
+use bdo_data::scaler::{FittedRobustScaler, MeansError, Scaling};
 use bdo_data::synth::{Generator, SynthSpec, simulate};
 
 use crate::fixture::{REGIONS, StopAfter, build_with, scan};
@@ -115,4 +115,72 @@ fn a_large_cohort_is_scaled_by_a_part_of_its_scans() {
     values.sort_by(f32::total_cmp);
     let iqr = values[values.len() * 3 / 4] - values[values.len() / 4];
     assert!((scaler.iqrs()[0] / iqr - 1.0).abs() < 0.05, "{} {iqr}", scaler.iqrs()[0]);
+}
+
+#[test]
+fn scaling_by_means_takes_one_number_per_training_person_and_does_not_centre() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("c");
+    // Region r of person i has the mean 100 * r + i, which nothing else has.
+    let level = |i: usize, r: usize| 100.0 * r as f32 + i as f32;
+    let produce = |i: usize| {
+        let mut scan = scan(i);
+        let frames = scan.series.len() / REGIONS;
+        for (k, x) in scan.series.iter_mut().enumerate() {
+            let sign = if (k / REGIONS).is_multiple_of(2) { 1.0 } else { -1.0 };
+            let odd_frame = frames % 2 == 1 && k / REGIONS == frames - 1;
+            *x = level(i, k % REGIONS) + if odd_frame { 0.0 } else { sign };
+        }
+        Ok(scan)
+    };
+    build_with(&out, 40, &produce, &StopAfter::never()).unwrap();
+    let cohort = Cohort::open(&out).unwrap();
+    let train = split(&cohort).train;
+    let fitted = FittedRobustScaler::fit_means(&cohort, &train).unwrap();
+    assert_eq!(fitted.scaling(), Scaling::Means);
+    // By hand: the people of the fixture are their scans.
+    let numbers: Vec<usize> = (0..cohort.len()).filter(|&i| train.contains(&scan(i).id.subject)).collect();
+    let mut people: std::collections::BTreeMap<String, Vec<f64>> = std::collections::BTreeMap::new();
+    for &i in &numbers {
+        people.entry(scan(i).id.subject).or_default().push(i as f64);
+    }
+    let mut means: Vec<f64> = people.values().map(|v| v.iter().sum::<f64>() / v.len() as f64).collect();
+    means.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let place = share * (means.len() - 1) as f64;
+        let below = place.floor() as usize;
+        means[below] + place.fract() * (means[(below + 1).min(means.len() - 1)] - means[below])
+    };
+    for r in 0..REGIONS {
+        let (median, iqr) = (100.0 * r as f64 + at(0.5), at(0.75) - at(0.25));
+        assert!((f64::from(fitted.medians()[r]) - median).abs() < 1e-3, "region {r}: {}", fitted.medians()[r]);
+        assert!((f64::from(fitted.iqrs()[r]) - iqr).abs() < 1e-3, "region {r}: {}", fitted.iqrs()[r]);
+    }
+    let scaled = fitted.apply(&cohort.scan(3).unwrap());
+    let first = (cohort.scan(3).unwrap().series[0] - fitted.medians()[0]) / fitted.iqrs()[0];
+    assert_eq!(scaled.values[0], first);
+    let stored = serde_json::to_string(&fitted).unwrap();
+    assert_eq!(serde_json::from_str::<FittedRobustScaler>(&stored).unwrap(), fitted);
+    let pooled = serde_json::to_string(&FittedRobustScaler::fit(&cohort, &train).unwrap()).unwrap();
+    assert!(stored.contains("means\"") && !pooled.contains("scaling"), "{pooled}");
+}
+
+#[test]
+fn series_that_were_centred_before_are_not_scaled_by_what_is_left_of_their_means() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("c");
+    let produce = |i: usize| {
+        let mut scan = scan(i);
+        let frames = scan.series.len() / REGIONS;
+        for r in 0..REGIONS {
+            let mean = (0..frames).map(|t| scan.series[t * REGIONS + r]).sum::<f32>() / frames as f32;
+            (0..frames).for_each(|t| scan.series[t * REGIONS + r] -= mean);
+        }
+        Ok(scan)
+    };
+    build_with(&out, 40, &produce, &StopAfter::never()).unwrap();
+    let cohort = Cohort::open(&out).unwrap();
+    let refused = FittedRobustScaler::fit_means(&cohort, &split(&cohort).train).unwrap_err();
+    assert!(matches!(refused, MeansError::Centred { found, .. } if found < 1e-3), "{refused}");
+    assert!(refused.to_string().starts_with("expected means over time"), "{refused}");
 }

@@ -134,6 +134,7 @@ pub(crate) fn written_for(
 ) -> FrozenModel {
     let regions = config.regions;
     let preprocessor = PreprocessorConfig {
+        scaling: bdo_data::scaler::Scaling::Pooled,
         roi_names,
         atlas_name: "test".into(),
         atlas_hash: "0".repeat(64),

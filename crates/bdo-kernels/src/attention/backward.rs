@@ -1,6 +1,6 @@
 //! Gradient of attention, from kept or recomputed probabilities.
 
-use super::{AttentionSaved, AttentionShape, Job, Products};
+use super::{AttentionSaved, AttentionShape, Dropout, Job, Products, multiply};
 use crate::gemm::pack::Source;
 use crate::isa::vectorised;
 use crate::threads::{Scratch, filled, for_each_task, shared};
@@ -13,6 +13,7 @@ pub fn backward(
     shape: AttentionShape,
     qkv: &[f32],
     lens: Option<&[usize]>,
+    dropout: Option<Dropout>,
     saved: &AttentionSaved,
     dy: &[f32],
 ) -> Vec<f32> {
@@ -32,7 +33,7 @@ pub fn backward(
             let out = shared(out);
             for_each_task(batch * heads, |task| {
                 let (sample, head) = (task / heads, task % heads);
-                let job = Job { products, shape, len: shape.len_of(lens, sample), sample, head, out };
+                let job = Job { products, shape, len: shape.len_of(lens, sample), sample, head, dropout, out };
                 one_head(products.isa, job, &qkv, saved, &dy);
             });
         })
@@ -66,7 +67,9 @@ vectorised! {
             let across = products.right_len::<V>(head_width, len);
             let along = products.right_len::<V>(len, head_width);
             let part = products.right_len::<V>(tile_rows, head_width);
-            let mut scratch = Scratch::new(2 * across + along + 2 * part + 2 * tile_rows * stride);
+            let mut scratch = Scratch::new(
+                2 * across + along + 2 * part + 2 * tile_rows * stride + job.shape.factors_per_tile(job.dropout),
+            );
             let keys_t = scratch.start().0;
             let values_t = keys_t.add(across);
             let keys = values_t.add(across);
@@ -74,6 +77,7 @@ vectorised! {
             let packed_dout = packed_q.add(part);
             let p = packed_dout.add(part);
             let ds = p.add(tile_rows * stride);
+            let factors = ds.add(tile_rows * stride);
             let by_row = |at| Source { at, row: row_stride, column: 1 };
             let by_column = |at| Source { at, row: 1, column: row_stride };
             products.pack::<V>(by_column(k), head_width, len, keys_t);
@@ -93,6 +97,7 @@ vectorised! {
                     }
                 };
                 products.small::<V>(dout_tile, values_t, (rows, head_width, len), ds, stride, false);
+                job.factors::<V>(top, rows, factors);
                 for r in 0..rows {
                     let p = std::slice::from_raw_parts_mut(p.add(r * stride), len);
                     let ds = std::slice::from_raw_parts_mut(ds.add(r * stride), len);
@@ -100,7 +105,14 @@ vectorised! {
                         AttentionSaved::Probabilities(_) => p.copy_from_slice(&saved_rows[r * length..r * length + len]),
                         AttentionSaved::LogSumExp(_) => probabilities::<V>(p, scale, saved_rows[r]),
                     }
+                    let factors = job.dropout.map(|_| std::slice::from_raw_parts(factors.add(r * length), len));
+                    if let Some(factors) = factors {
+                        multiply::<V>(ds, factors);
+                    }
                     score_gradient::<V>(p, ds, scale);
+                    if let Some(factors) = factors {
+                        multiply::<V>(p, factors);
+                    }
                     products.round::<V>(p);
                     products.round::<V>(ds);
                 }

@@ -1,6 +1,6 @@
 //! Scores, softmax and mixture of one tile of query rows after another.
 
-use super::{AttentionSaved, AttentionShape, Job, Products};
+use super::{AttentionSaved, AttentionShape, Dropout, Job, Products, multiply};
 use crate::gemm::pack::Source;
 use crate::isa::vectorised;
 use crate::threads::{Scratch, Shared, filled, for_each_task, shared};
@@ -9,25 +9,34 @@ use crate::vector::elementary::{TOGETHER, exp};
 
 /// Softmax attention of every head; also what the backward pass needs.
 ///
-/// With `lens`, keys from `lens[sample]` on are ignored and query rows from there on give zeros.
+/// With `lens`, keys from `lens[sample]` on are ignored and query rows from there on give zeros. What is saved is without
+/// dropout.
 pub fn forward(
     products: Products,
     shape: AttentionShape,
     qkv: &[f32],
     lens: Option<&[usize]>,
+    dropout: Option<Dropout>,
 ) -> (Vec<f32>, AttentionSaved) {
     let rows = shape.batch * shape.heads * shape.length;
     let keep = shape.keeps_probabilities();
     // Padded rows are never computed, so the saved values start from zero.
     let mut saved = vec![0.0; if keep { rows * shape.length } else { rows }];
     let at = Shared(saved.as_mut_ptr());
-    let out = run(products, shape, qkv, lens, if keep { Keep::Probabilities(at) } else { Keep::LogSumExp(at) });
+    let keep_as = if keep { Keep::Probabilities(at) } else { Keep::LogSumExp(at) };
+    let out = run(products, shape, qkv, lens, dropout, keep_as);
     (out, if keep { AttentionSaved::Probabilities(saved) } else { AttentionSaved::LogSumExp(saved) })
 }
 
 /// As [`forward`], keeping nothing.
-pub fn infer(products: Products, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>) -> Vec<f32> {
-    run(products, shape, qkv, lens, Keep::Nothing)
+pub fn infer(
+    products: Products,
+    shape: AttentionShape,
+    qkv: &[f32],
+    lens: Option<&[usize]>,
+    dropout: Option<Dropout>,
+) -> Vec<f32> {
+    run(products, shape, qkv, lens, dropout, Keep::Nothing)
 }
 
 #[derive(Clone, Copy)]
@@ -37,7 +46,14 @@ enum Keep {
     LogSumExp(Shared),
 }
 
-fn run(products: Products, shape: AttentionShape, qkv: &[f32], lens: Option<&[usize]>, keep: Keep) -> Vec<f32> {
+fn run(
+    products: Products,
+    shape: AttentionShape,
+    qkv: &[f32],
+    lens: Option<&[usize]>,
+    dropout: Option<Dropout>,
+    keep: Keep,
+) -> Vec<f32> {
     shape.check(qkv, lens);
     let qkv = products.operand(qkv);
     let AttentionShape { batch, length, heads, .. } = shape;
@@ -52,7 +68,7 @@ fn run(products: Products, shape: AttentionShape, qkv: &[f32], lens: Option<&[us
                 let (head, cut) = (task / cuts, task % cuts);
                 let rows = (cut * rows_per_cut, ((cut + 1) * rows_per_cut).min(length));
                 let len = shape.len_of(lens, head / heads);
-                let job = Job { products, shape, len, sample: head / heads, head: head % heads, out };
+                let job = Job { products, shape, len, sample: head / heads, head: head % heads, dropout, out };
                 head_rows(products.isa, job, rows, keep, &qkv);
             });
         })
@@ -83,14 +99,16 @@ vectorised! {
             products.pack::<V>(Source { at: k, row: 1, column: 3 * width }, head_width, len, keys);
             products.pack::<V>(Source { at: v, row: 3 * width, column: 1 }, len, head_width, values);
             let tile_rows = job.shape.rows_per_tile();
-            let mut scratch = Scratch::new(tile_rows * stride);
+            let mut scratch = Scratch::new(tile_rows * stride + job.shape.factors_per_tile(job.dropout));
             let scores = scratch.start().0;
+            let factors = scores.add(tile_rows * stride);
             let mut top = rows.0;
             let bottom = rows.1.min(len);
             while top < bottom {
                 let rows = (bottom - top).min(tile_rows);
                 let a = Source { at: q.add(top * 3 * width), row: 3 * width, column: 1 };
                 products.small::<V>(a, keys, (rows, head_width, len), scores, stride, false);
+                job.factors::<V>(top, rows, factors);
                 for r in 0..rows {
                     let row = std::slice::from_raw_parts_mut(scores.add(r * stride), len.next_multiple_of(V::LANES));
                     row[len..].fill(f32::NEG_INFINITY);
@@ -102,6 +120,9 @@ vectorised! {
                         Keep::Probabilities(kept) => {
                             std::ptr::copy_nonoverlapping(row.as_ptr(), kept.0.add(at * length), len);
                         }
+                    }
+                    if job.dropout.is_some() {
+                        multiply::<V>(&mut row[..len], std::slice::from_raw_parts(factors.add(r * length), len));
                     }
                     products.round::<V>(row);
                 }

@@ -1,5 +1,5 @@
 use crate::check::{Values, assert_close, dot, numeric_gradient, wide};
-use bdo_kernels::attention::{AttentionSaved, AttentionShape, Products, backward, forward, infer, reference};
+use bdo_kernels::attention::{AttentionSaved, AttentionShape, Dropout, Products, backward, forward, infer, reference};
 use bdo_kernels::{Isa, Precision};
 use proptest::prelude::*;
 
@@ -14,18 +14,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
     #[test]
     fn forward_agrees_with_its_twin(
-        batch in 0usize..3, length in 0usize..50, heads in 1usize..3, head_width in 1usize..20, ragged: bool, seed: u64,
+        batch in 0usize..3, length in 0usize..50, heads in 1usize..3, head_width in 1usize..20, ragged: bool, drop: bool, seed: u64,
     ) {
         let shape = AttentionShape { batch, length, heads, head_width };
+        let dropout = drop.then(|| Dropout::new([seed as u8; 32], 0.3));
         let mut values = Values::new(seed);
         let qkv = values.vec_between(batch * length * 3 * shape.width(), -2.0, 2.0);
         let lens: Vec<usize> = (0..batch).map(|_| values.bits() as usize % (length + 1)).collect();
         let lens = ragged.then_some(&lens[..]);
-        let want = reference::forward(shape, &wide(&qkv), lens);
+        let want = reference::forward(shape, &wide(&qkv), lens, dropout.as_ref());
         for isa in Isa::available() {
-            let (y, _) = forward(full(isa), shape, &qkv, lens);
+            let (y, _) = forward(full(isa), shape, &qkv, lens, dropout);
             assert_close("y", &y, &want, TOLERANCE);
-            assert_eq!(infer(full(isa), shape, &qkv, lens), y);
+            assert_eq!(infer(full(isa), shape, &qkv, lens, dropout), y);
         }
     }
 }
@@ -39,11 +40,14 @@ fn gradients_match_finite_differences_kept_and_recomputed() {
         let qkv = values.vec(2 * length * 3 * shape.width());
         let r = values.vec(2 * length * shape.width());
         let lens = lens.as_ref().map(|lens| &lens[..]);
-        let want = numeric_gradient(&wide(&qkv), |qkv| dot(&reference::forward(shape, qkv, lens), &wide(&r)));
-        for isa in Isa::available() {
-            let (_, saved) = forward(full(isa), shape, &qkv, lens);
-            assert_eq!(matches!(saved, AttentionSaved::Probabilities(_)), length <= 2 * head_width);
-            assert_close("dqkv", &backward(full(isa), shape, &qkv, lens, &saved, &r), &want, TOLERANCE);
+        for dropout in [None, Some(Dropout::new([7; 32], 0.4))] {
+            let value = |qkv: &[f64]| dot(&reference::forward(shape, qkv, lens, dropout.as_ref()), &wide(&r));
+            let want = numeric_gradient(&wide(&qkv), value);
+            for isa in Isa::available() {
+                let (_, saved) = forward(full(isa), shape, &qkv, lens, dropout);
+                assert_eq!(matches!(saved, AttentionSaved::Probabilities(_)), length <= 2 * head_width);
+                assert_close("dqkv", &backward(full(isa), shape, &qkv, lens, dropout, &saved, &r), &want, TOLERANCE);
+            }
         }
     }
 }
@@ -64,11 +68,13 @@ fn several_tiles_of_queries_give_the_same_gradient_as_kept_probabilities() {
         let row = bdo_kernels::softmax::reference::row(&(0..300).map(score).collect::<Vec<_>>());
         p.extend(row.iter().map(|&v| v as f32));
     }
-    for isa in Isa::available() {
-        let (y, saved) = forward(full(isa), shape, &qkv, None);
-        assert_close("y", &y, &reference::forward(shape, &wide(&qkv), None), TOLERANCE);
-        let recomputed = backward(full(isa), shape, &qkv, None, &saved, &r);
-        let kept = backward(full(isa), shape, &qkv, None, &AttentionSaved::Probabilities(p.clone()), &r);
+    for (isa, dropout) in
+        Isa::available().into_iter().flat_map(|isa| [(isa, None), (isa, Some(Dropout::new([1; 32], 0.1)))])
+    {
+        let (y, saved) = forward(full(isa), shape, &qkv, None, dropout);
+        assert_close("y", &y, &reference::forward(shape, &wide(&qkv), None, dropout.as_ref()), TOLERANCE);
+        let recomputed = backward(full(isa), shape, &qkv, None, dropout, &saved, &r);
+        let kept = backward(full(isa), shape, &qkv, None, dropout, &AttentionSaved::Probabilities(p.clone()), &r);
         assert_close("dqkv", &recomputed, &wide(&kept), TOLERANCE);
     }
 }
@@ -83,13 +89,13 @@ fn padding_never_leaks() {
     dirty[11 * 48..].fill(f32::NAN);
     let r = values.vec(20 * 16);
     for isa in Isa::available() {
-        let (a, saved_a) = forward(full(isa), shape, &clean, Some(&lens));
-        let (b, saved_b) = forward(full(isa), shape, &dirty, Some(&lens));
+        let (a, saved_a) = forward(full(isa), shape, &clean, Some(&lens), None);
+        let (b, saved_b) = forward(full(isa), shape, &dirty, Some(&lens), None);
         assert_eq!(a, b);
         assert!(a[11 * 16..].iter().all(|&v| v == 0.0));
         let (da, db) = (
-            backward(full(isa), shape, &clean, Some(&lens), &saved_a, &r),
-            backward(full(isa), shape, &dirty, Some(&lens), &saved_b, &r),
+            backward(full(isa), shape, &clean, Some(&lens), None, &saved_a, &r),
+            backward(full(isa), shape, &dirty, Some(&lens), None, &saved_b, &r),
         );
         assert_eq!(da, db);
         assert!(da[11 * 48..].iter().all(|&v| v == 0.0));
@@ -114,9 +120,9 @@ proptest! {
         let lens = ragged.then_some(&lens[..]);
         for isa in Isa::available() {
             let run = |products: Products| {
-                let (y, saved) = forward(products, shape, &qkv, lens);
-                let d = backward(products, shape, &qkv, lens, &saved, &dy);
-                assert_eq!(infer(products, shape, &qkv, lens), y);
+                let (y, saved) = forward(products, shape, &qkv, lens, None);
+                let d = backward(products, shape, &qkv, lens, None, &saved, &dy);
+                assert_eq!(infer(products, shape, &qkv, lens, None), y);
                 (wide(&y), wide(&d))
             };
             let (machine, emulated) = (run(Products::new(isa, Precision::Bf16)), run(Products::emulated(isa)));
@@ -142,11 +148,57 @@ fn long_sequences_run_without_a_square_of_memory() {
     }
     let mean: Vec<f64> =
         (0..16).map(|i| qkv.chunks_exact(48).map(|row| f64::from(row[32 + i])).sum::<f64>() / 5000.0).collect();
-    let y = infer(full(Isa::current()), shape, &qkv, None);
+    let y = infer(full(Isa::current()), shape, &qkv, None, None);
     for row in y.chunks_exact(16) {
         for (got, want) in row.iter().zip(&mean) {
             // A sum of 5000 terms of size 1/5000.
             assert!((f64::from(*got) - want).abs() < 1e-5);
         }
+    }
+}
+
+/// Every factor, read off with equal keys: a probability is then 1 / length, and the values are the columns of the identity.
+fn factors(isa: Isa, length: usize, dropout: Dropout) -> Vec<f32> {
+    let shape = AttentionShape { batch: 3, length, heads: 1, head_width: length };
+    let mut qkv = vec![0.0; 3 * length * 3 * length];
+    for (t, row) in qkv.chunks_exact_mut(3 * length).enumerate() {
+        row[2 * length + t % length] = length as f32;
+    }
+    infer(full(isa), shape, &qkv, None, Some(dropout))
+}
+
+#[test]
+fn every_mask_is_that_of_the_stream_and_as_many_are_kept_as_the_rate_says() {
+    for rate in [0.1, 0.5, 0.99] {
+        let dropout = Dropout::new(std::array::from_fn(|i| 3 * i as u8), rate);
+        let want: Vec<f64> = (0..3 * 150 * 150).map(|at| reference::factor(&dropout, at)).collect();
+        for isa in Isa::available() {
+            assert_close("factors", &factors(isa, 150, dropout), &want, TOLERANCE);
+        }
+        let kept = want.iter().filter(|&&factor| factor > 0.0).count() as f64 / want.len() as f64;
+        // Five standard errors of a share.
+        let bound = 5.0 * (rate * (1.0 - rate) / want.len() as f64).sqrt();
+        assert!((kept - (1.0 - rate)).abs() < bound, "rate {rate}: kept {kept}");
+        // Neighbours in a row, in a column and in the next sample are independent.
+        for lag in [1, 150, 150 * 150] {
+            let both = want.iter().zip(&want[lag..]).filter(|(a, b)| **a > 0.0 && **b > 0.0).count() as f64;
+            let share = both / (want.len() - lag) as f64;
+            assert!((share - (1.0 - rate).powi(2)).abs() < 0.015, "rate {rate}, {lag} apart: both kept {share}");
+        }
+    }
+}
+
+#[test]
+fn a_rate_of_zero_changes_no_bit() {
+    let shape = AttentionShape { batch: 2, length: 40, heads: 2, head_width: 8 };
+    let mut values = Values::new(12);
+    let (qkv, dy) = (values.vec(2 * 40 * 48), values.vec(2 * 40 * 16));
+    for isa in Isa::available() {
+        let run = |dropout| {
+            let (y, saved) = forward(full(isa), shape, &qkv, None, dropout);
+            let d = backward(full(isa), shape, &qkv, None, dropout, &saved, &dy);
+            (y, d)
+        };
+        assert_eq!(run(None), run(Some(Dropout::new([5; 32], 0.0))));
     }
 }

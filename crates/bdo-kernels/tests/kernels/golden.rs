@@ -68,8 +68,8 @@ fn ragged_attention() {
     let shape = AttentionShape { batch: 2, length: 6, heads: 2, head_width: 3 };
     for isa in Isa::available() {
         let products = Products::new(isa, Precision::F32);
-        let (y, saved) = attention::forward(products, shape, get("qkv"), Some(&[6, 4]));
-        let d = attention::backward(products, shape, get("qkv"), Some(&[6, 4]), &saved, get("dy"));
+        let (y, saved) = attention::forward(products, shape, get("qkv"), Some(&[6, 4]), None);
+        let d = attention::backward(products, shape, get("qkv"), Some(&[6, 4]), None, &saved, get("dy"));
         assert_close("y", &y, &wide(get("y")), TOLERANCE);
         assert_close("dqkv", &d, &wide(get("dqkv")), TOLERANCE);
     }

@@ -42,9 +42,9 @@ fn all(isa: Isa) -> Vec<Vec<f32>> {
         let qkv = values.vec(2 * length * 144);
         for precision in [Precision::F32, Precision::Bf16] {
             let products = Products::new(isa, precision);
-            let (y, saved) = attention::forward(products, shape, &qkv, Some(&[length, 17]));
-            let d = attention::backward(products, shape, &qkv, Some(&[length, 17]), &saved, &y);
-            out.extend([y, d, attention::infer(products, shape, &qkv, None)]);
+            let (y, saved) = attention::forward(products, shape, &qkv, Some(&[length, 17]), None);
+            let d = attention::backward(products, shape, &qkv, Some(&[length, 17]), None, &saved, &y);
+            out.extend([y, d, attention::infer(products, shape, &qkv, None, None)]);
         }
     }
 

@@ -133,6 +133,7 @@ impl Units {
 mod tests {
     use super::*;
     use bdo_data::random::stream;
+    use bdo_data::scaler::Scaling;
     use bdo_data::scan::{Scan, ScanId, Source};
 
     /// Frames dropped at the start leave a first time whose sums and differences round.
@@ -152,7 +153,7 @@ mod tests {
         let first = scan.frame_times_seconds[0];
         let rounds = |t: &&f64| first + (**t - first) > **t;
         assert!(scan.frame_times_seconds.iter().filter(rounds).count() > 0, "these times show nothing");
-        let intake = Intake { columns: vec![0], medians: vec![0.0], iqrs: vec![1.0] };
+        let intake = Intake { columns: vec![0], scaling: Scaling::Pooled, medians: vec![0.0], iqrs: vec![1.0] };
         let mask = MaskSettings { frames: 20, stretch: 1.0, ratio: 0.5, ..MaskSettings::default() };
         for visit in 0..200 {
             let masked = intake.draw(&scan, Timing::AsScanned, &mask, &mut stream("visit", &[visit]));

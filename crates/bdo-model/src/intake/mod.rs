@@ -20,7 +20,7 @@ pub use windows::{CutScan, Window, Windows};
 
 use crate::weights::{ContractError, PreprocessorConfig};
 use bdo_data::cohort::Cohort;
-use bdo_data::scaler::ScaledScan;
+use bdo_data::scaler::{ScaledScan, Scaling};
 use bdo_data::scan::SeriesView;
 
 /// Brings scans of one cohort into the units of a model.
@@ -28,6 +28,7 @@ use bdo_data::scan::SeriesView;
 pub struct Intake {
     /// For each region of the model, its column in the data.
     columns: Vec<usize>,
+    scaling: Scaling,
     medians: Vec<f64>,
     iqrs: Vec<f64>,
 }
@@ -35,14 +36,17 @@ pub struct Intake {
 impl Intake {
     /// Matches regions by name; their order in the cohort is irrelevant.
     pub fn new(contract: &PreprocessorConfig, cohort: &Cohort) -> Result<Self, ContractError> {
-        let columns = contract.match_cohort(cohort)?;
-        Ok(Self { columns, medians: contract.medians.clone(), iqrs: contract.iqrs.clone() })
+        Ok(Self::of_columns(contract, contract.match_cohort(cohort)?))
     }
 
     /// The same for series of which no more is known than the names of their columns.
     pub fn of_names(contract: &PreprocessorConfig, names: &[String]) -> Result<Self, ContractError> {
-        let columns = contract.match_names(names)?;
-        Ok(Self { columns, medians: contract.medians.clone(), iqrs: contract.iqrs.clone() })
+        Ok(Self::of_columns(contract, contract.match_names(names)?))
+    }
+
+    fn of_columns(contract: &PreprocessorConfig, columns: Vec<usize>) -> Self {
+        let (medians, iqrs) = (contract.medians.clone(), contract.iqrs.clone());
+        Self { columns, scaling: contract.scaling, medians, iqrs }
     }
 
     /// Number of regions of the model.
@@ -55,11 +59,11 @@ impl Intake {
         &self.columns
     }
 
-    /// The whole scan, centred on all kept frames; `None` if no region carries a signal the model knows.
+    /// The whole scan, centred on all kept frames where the model was trained so; `None` if no region carries a signal the model knows.
     pub fn scale<'a>(&self, scan: impl Into<SeriesView<'a>>) -> Option<ScaledScan> {
         // In single precision, as the scaler of pre-training does: the numbers the model was trained on.
         let narrow = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
-        let scaled = ScaledScan::new(scan, &self.columns, &narrow(&self.medians), &narrow(&self.iqrs));
+        let scaled = ScaledScan::new(scan, &self.columns, self.scaling, &narrow(&self.medians), &narrow(&self.iqrs));
         scaled.region_valid.contains(&true).then_some(scaled)
     }
 }

@@ -31,7 +31,7 @@ impl KeyPadding {
 }
 
 /// Packed qkv [B, T, 3d] (all q, all k, all v; head-major inside each) -> [B, T, d]. Dropout acts on the
-/// probabilities, for which there is no kernel; its second field tells layers apart. Rows of padding hold unused values.
+/// probabilities; its second field tells layers apart. Rows of padding hold unused values.
 pub fn attention(
     kernels: Kernels,
     qkv: Tensor<3>,
@@ -41,10 +41,11 @@ pub fn attention(
 ) -> Tensor<3> {
     // A score no real one can approach; a true infinity would turn into NaN if a device multiplied it by zero.
     const HIDDEN_SCORE: f32 = -1e30;
-    if dropout.is_none()
-        && let Some(precision) = fused::applies(kernels, &qkv)
-    {
-        let op = Attention { heads, lengths: padding.lengths.clone(), precision };
+    if let Some(precision) = fused::applies(kernels, &qkv) {
+        // The masks of the composed form, drawn again where they are needed in place of a square of memory per head.
+        let dropout =
+            dropout.map(|(dropout, site)| bdo_kernels::attention::Dropout::new(dropout.at(site), dropout.rate));
+        let op = Attention { heads, lengths: padding.lengths.clone(), dropout, precision };
         return fused::run(op, [qkv.into_dispatch()]);
     }
     let [batch, tokens, packed] = qkv.dims();

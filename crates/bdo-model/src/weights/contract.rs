@@ -2,6 +2,7 @@
 
 use crate::config::ModelConfig;
 use bdo_data::cohort::Cohort;
+use bdo_data::scaler::Scaling;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +20,12 @@ pub struct PreprocessorConfig {
     pub dropped_volumes: usize,
     /// Scaled time per second.
     pub time_scale: f64,
-    /// Pooled median of each region after centring.
+    /// What the medians and ranges are of; files without it are pooled.
+    #[serde(default, skip_serializing_if = "Scaling::is_pooled")]
+    pub scaling: Scaling,
+    /// Median of each region, pooled after centring unless `scaling` says otherwise.
     pub medians: Vec<f64>,
-    /// Pooled inter-quartile range of each region; 0 marks a region that was missing.
+    /// Inter-quartile range of each region, likewise; 0 marks a region that was missing.
     pub iqrs: Vec<f64>,
     /// Scans the statistics were fitted on.
     pub scan_count: usize,

@@ -77,6 +77,23 @@ fn the_analytic_latent_term_and_a_frozen_basis_too() {
 }
 
 #[test]
+fn dropout_drops_the_same_values_in_both() {
+    let mut config = ModelConfig { dropout: 0.3, ..config() };
+    compare(&config, Precision::F32, 3e-6, 1e-5);
+    // The same loss without it is another one, so the masks are not all ones.
+    let device = Device::flex().autodiff();
+    let batch = batch(&config, &device);
+    let mut loss = || {
+        let model = Bdo::init(&config, 1, Kernels::default(), &device).unwrap();
+        let teacher = EmaEncoder::new(&model.encoder);
+        let found = toy::values(&model.train_pass(&teacher, &batch, model.loss_weights()).unwrap().loss.total)[0];
+        config.dropout = 0.0;
+        found
+    };
+    assert!((loss() - loss()).abs() > 1e-3);
+}
+
+#[test]
 fn bfloat16_operands_stay_within_their_precision() {
     // A bfloat16 carries 8 bits, so each value is off by up to 2^-9 = 2e-3, and some ten layers multiply that by a
     // small number. Gradients also pass three ReLU layers, where about one unit in 300 lies that close to its kink

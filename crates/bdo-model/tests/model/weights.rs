@@ -21,6 +21,7 @@ fn directory() -> ModelDirectory {
         notes: None,
         parameters: initial_parameters(&config, 1),
         preprocessor: PreprocessorConfig {
+            scaling: bdo_data::scaler::Scaling::Pooled,
             roi_names: ["a", "b", "c", "d"].map(String::from).to_vec(),
             atlas_name: "toy".into(),
             atlas_hash: "00".repeat(32),

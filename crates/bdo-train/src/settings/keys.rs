@@ -57,6 +57,19 @@ impl Kind {
     }
 }
 
+/// Scaling of Brain-JEPA's input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScalingName {
+    /// By the means over time where people differ in them, else pooled.
+    #[default]
+    Auto,
+    /// By the means over time.
+    Means,
+    /// As for the other models.
+    Pooled,
+}
+
 /// Precision of the operands of linear layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -73,6 +86,7 @@ pub enum PrecisionName {
 words! {
     Size: "tiny", "small", "base";
     Kind: "bdo", "brainlm", "brainjepa";
+    ScalingName: "auto", "means", "pooled";
     PrecisionName: "auto", "f32", "bf16";
 }
 
@@ -84,9 +98,12 @@ keys! {
         size: Size = Size::Tiny, SHARE, EVERY;
         /// The method that is trained.
         kind: Kind = Kind::Bdo, SHARE, EVERY;
-        /// Dropout of attention in training. The public code of BrainLM has 0.1, which stores every pair of tokens; no
-        /// workstation holds that for 4500 tokens, so it is off unless it is set.
-        attention_dropout: f64 = 0.0, SHARE, &["brainlm"];
+        /// Dropout of attention in training. The public code of BrainLM has 0.1.
+        attention_dropout: f64 = 0.0, BELOW_ONE, &["brainlm"];
+        /// What each region is shifted and divided by. `means`, as in the public code of Brain-JEPA: median and inter-quartile range
+        /// over people of the mean over time, scans not centred. `pooled`, as for the other models: of the values of all scans, each
+        /// centred. `auto` is `means` unless series were centred before, which leaves only rounding to divide by; then `pooled`, with a note.
+        scaling: ScalingName = ScalingName::Auto, SHARE, &["brainjepa"];
     }
 }
 

@@ -5,7 +5,7 @@ mod keys;
 mod preset;
 pub mod reference;
 
-pub use keys::{Kind, MethodSettings, PrecisionName, Size, TrainSettings};
+pub use keys::{Kind, MethodSettings, PrecisionName, ScalingName, Size, TrainSettings};
 pub use preset::Preset;
 
 use crate::schedule::{CosineEnd, LearningRate, Warmup};
@@ -285,6 +285,10 @@ impl<'de> Deserialize<'de> for Settings {
             let kind = kind_of(&given)?.unwrap_or_default();
             let base = if kind == Kind::Bdo { Preset::Paper } else { Preset::of_kind(kind) };
             let mut table = preset_table(base)?;
+            // Presets of earlier versions had these values.
+            let model = section_of(&mut table, "model");
+            model.insert("scaling".to_owned(), Value::String("pooled".to_owned()));
+            model.insert("attention_dropout".to_owned(), Value::Float(0.0));
             overlay(&mut table, &given)?;
             let mut settings = Self::typed(table)?;
             // Numbers that follow from other keys are stored; they are no choice of the user.
@@ -513,7 +517,7 @@ mod tests {
         assert_eq!((default.mask.ratio_least, default.mask.ratio, default.mask.varied), (0.2, 0.6, 0.5));
         let lm = resolve("", &["model.kind=brainlm", "train.batch_size=128"]).unwrap().settings;
         assert_eq!((lm.train.learning_rate, lm.train.warmup, lm.train.epochs), (5e-4, 0.05, 100.0));
-        assert_eq!((lm.model.dropout, lm.method.attention_dropout, lm.mask.ratio), (0.1, 0.0, 0.75));
+        assert_eq!((lm.model.dropout, lm.method.attention_dropout, lm.mask.ratio), (0.1, 0.1, 0.75));
         let jepa = Settings::preset(Preset::BrainJepa).train;
         assert_eq!((jepa.warmup, jepa.epochs, jepa.batch_size), (40.0 / 300.0, 300.0, 16));
         assert_eq!((jepa.weight_decay_start, jepa.weight_decay_end), (0.04, 0.4));
@@ -538,6 +542,10 @@ mod tests {
             "train": {"epochs": 2.0, "noise_warmup": 0.1}}"#;
         let read: Settings = serde_json::from_str(stored).unwrap();
         assert_eq!((read.model.width, read.model.gap_code, read.model.sample_latent), (384, false, false));
+        let jepa: Settings = serde_json::from_str(r#"{"model": {"kind": "brainjepa"}}"#).unwrap();
+        assert_eq!(jepa.method.scaling, ScalingName::Pooled);
+        let asked = resolve("", &["model.kind=brainjepa"]).unwrap().settings;
+        assert_eq!(asked.method.scaling, ScalingName::Auto);
         assert_eq!((read.model.tau(), read.mask.ratio, read.train.epochs), (0.03, 0.5, 2.0));
         assert!(serde_json::from_str::<Settings>(r#"{"model": {"widht": 3}}"#).is_err());
         let token: Settings = serde_json::from_str(r#"{"model": {"kind": "brainjepa"}}"#).unwrap();

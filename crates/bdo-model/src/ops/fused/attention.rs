@@ -2,7 +2,7 @@
 
 use super::FusedOp;
 use super::buffer::{tensor, values, with_last};
-use bdo_kernels::attention::{self, AttentionSaved, AttentionShape, Products};
+use bdo_kernels::attention::{self, AttentionSaved, AttentionShape, Dropout, Products};
 use bdo_kernels::{Isa, Precision};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, TensorMetadata};
@@ -12,6 +12,7 @@ use burn::backend::{Flex, TensorMetadata};
 pub(in crate::ops) struct Attention {
     pub(in crate::ops) heads: usize,
     pub(in crate::ops) lengths: Vec<usize>,
+    pub(in crate::ops) dropout: Option<Dropout>,
     pub(in crate::ops) precision: Precision,
 }
 
@@ -39,20 +40,21 @@ impl FusedOp<1> for Attention {
 
     fn infer(self, [qkv]: [FlexTensor; 1]) -> FlexTensor {
         let shape = self.shape(&qkv);
-        let y = attention::infer(self.products(), shape, values(&qkv), Some(&self.lengths));
+        let y = attention::infer(self.products(), shape, values(&qkv), Some(&self.lengths), self.dropout);
         tensor(y, with_last(&qkv, shape.width()))
     }
 
     fn forward(self, [qkv]: [FlexTensor; 1]) -> (FlexTensor, Saved) {
         let shape = self.shape(&qkv);
-        let (y, kept) = attention::forward(self.products(), shape, values(&qkv), Some(&self.lengths));
+        let (y, kept) = attention::forward(self.products(), shape, values(&qkv), Some(&self.lengths), self.dropout);
         (tensor(y, with_last(&qkv, shape.width())), Saved { op: self, qkv, kept })
     }
 
     fn backward(saved: &Saved, dy: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let Saved { op, qkv, kept } = saved;
         let lengths = Some(&op.lengths[..]);
-        let found = attention::backward(op.products(), op.shape(qkv), values(qkv), lengths, kept, values(&dy));
+        let (shape, dy) = (op.shape(qkv), values(&dy));
+        let found = attention::backward(op.products(), shape, values(qkv), lengths, op.dropout, kept, dy);
         [Some(tensor(found, qkv.shape()))]
     }
 }

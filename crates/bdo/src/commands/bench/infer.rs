@@ -32,6 +32,7 @@ pub(super) fn run(args: &Workload, common: &Common) -> anyhow::Result<Answer> {
         readout: None,
         model: Bdo::init(&config, seed, kernels, &device)?,
         contract: PreprocessorConfig {
+            scaling: bdo_data::scaler::Scaling::Pooled,
             roi_names: (0..regions).map(|r| r.to_string()).collect(),
             atlas_name: String::new(),
             atlas_hash: String::new(),
