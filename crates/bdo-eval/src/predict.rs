@@ -105,7 +105,7 @@ pub fn predict(
         }
         let familiarity = Familiarity::read(folder, &frozen.blake3)?;
         let judge = |i: usize, encoded: &Encoded<'_>| {
-            let facts = || ScanFacts::of(&frozen, &cohort.index()[i], encoded);
+            let facts = || ScanFacts::of_entry(&frozen, &cohort.index()[i], encoded);
             let verdict = familiarity.as_ref().and_then(|f| f.judge(&facts()));
             if verdict.is_some() {
                 verdicts[i] = verdict;

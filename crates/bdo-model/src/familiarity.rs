@@ -48,19 +48,25 @@ pub struct ScanFacts {
 }
 
 impl ScanFacts {
-    /// Of a scan with its control.
-    pub fn of(frozen: &FrozenModel, entry: &IndexEntry, encoded: &Encoded<'_>) -> Self {
+    /// Of a scan of a cohort with its control.
+    pub fn of_entry(frozen: &FrozenModel, entry: &IndexEntry, encoded: &Encoded<'_>) -> Self {
+        let trained_on = frozen.people.has_scan(entry);
+        Self { trained_on, ..Self::of(entry.tr_seconds, entry.mean_fd_mm, encoded) }
+    }
+
+    /// Of a scan nothing else is known about.
+    pub fn of(tr_seconds: f64, motion_mm: Option<f64>, encoded: &Encoded<'_>) -> Self {
         let scan = encoded.scan;
         let valid = scan.region_valid.iter().filter(|v| **v).count();
         let values = (valid * scan.times_seconds.len()).max(1) as f64;
         Self {
             feature: Pooling::Mean.of_control(&encoded.control),
-            tr_seconds: entry.tr_seconds,
+            tr_seconds,
             frames: scan.times_seconds.len(),
             variance: scan.values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / values,
-            motion_mm: entry.mean_fd_mm,
+            motion_mm,
             missing: 1.0 - valid as f64 / scan.region_valid.len().max(1) as f64,
-            trained_on: frozen.people.has_scan(entry),
+            trained_on: false,
         }
     }
 
@@ -73,7 +79,7 @@ impl ScanFacts {
     ) -> Result<Vec<Self>, ModelError> {
         let mut found = Vec::with_capacity(scans.len());
         encode_cohort(frozen, cohort, scans, observer, |i, encoded| {
-            found.push((i, Self::of(frozen, &cohort.index()[i], &encoded)));
+            found.push((i, Self::of_entry(frozen, &cohort.index()[i], &encoded)));
         })?;
         found.sort_by_key(|(i, _)| *i);
         Ok(found.into_iter().map(|(_, facts)| facts).collect())

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     let judge = |i: usize, encoded: &Encoded<'_>| {
         let entry = &cohort.index()[i];
-        let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of(&frozen, entry, encoded)));
+        let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of_entry(&frozen, entry, encoded)));
         verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
     };
     let tables = FeatureTable::embed_looking(&frozen, &cohort, (&[args.pooling], args.shard), &progress, judge);
