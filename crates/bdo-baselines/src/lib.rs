@@ -15,6 +15,7 @@ pub mod token;
 pub mod brainlm;
 pub mod brainjepa;
 pub mod pretrain;
+pub mod embed;
 pub mod head;
 pub mod tune;
 pub mod connectome_set;
