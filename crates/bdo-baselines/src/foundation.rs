@@ -10,6 +10,7 @@ use crate::pretrain::directory::{TokenConfig, TokenDirectory};
 use crate::pretrain::features::{TokenScan, feature_patches};
 use crate::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
 use crate::pretrain::scans::taken_in;
+use crate::token::cost::TokenCost;
 use crate::token::grid::{Grid, WINDOWS};
 use crate::tune::{Patches, TuneStart, Tuned};
 use bdo_data::cohort::Cohort;
@@ -29,7 +30,7 @@ use bdo_model::parameters::{ParameterSpec, trainable_count};
 use bdo_model::pooling::Pooling;
 use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::ranks::Ranks;
-use bdo_train::settings::Kind;
+use bdo_train::settings::{Kind, Settings};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -109,6 +110,18 @@ impl FoundationMethod {
     /// Trained numbers of encoder and decoder or predictor on a grid of ten windows, where centres are known.
     pub fn parameter_count(self, regions: usize, width: usize) -> usize {
         trainable_count(&self.table(regions, width))
+    }
+
+    /// Operations of one training step, per scan.
+    pub fn train_flops(self, grid: Grid, settings: &Settings) -> f64 {
+        let width = settings.method.size.width();
+        match self {
+            Self::BrainLm => {
+                let config = BrainLmConfig::of_width(grid, width, true);
+                TokenCost::of_brain_lm(&BrainLmConfig { mask_ratio: settings.mask.ratio, ..config }).train_flops
+            }
+            Self::BrainJepa => TokenCost::of_brain_jepa(&BrainJepaConfig::of_width(grid, width)).train_flops,
+        }
     }
 
     /// Those of the encoder, which is all that features need.

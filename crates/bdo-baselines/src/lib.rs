@@ -11,6 +11,7 @@ pub mod pairwise;
 pub mod brainnetcnn;
 pub mod braingnn;
 pub mod brainnettf;
+pub mod network_cost;
 pub mod token;
 pub mod brainlm;
 pub mod brainjepa;

@@ -221,6 +221,40 @@ fn rows_of_token_models_have_time_memory_and_parameters() {
 }
 
 #[test]
+fn trainings_of_equal_compute_cost_the_same_operations() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    // A network over ten regions is so small that a fair share of a token model would be thousands of epochs.
+    for (out, methods, gflops) in [("o", "bdo-mean,brainlm,brainjepa", 60.0), ("n", "brainnettf", 0.5)] {
+        let table = run_json(
+            dir.path(),
+            &format!(
+                "compare --data c --targets sex --seeds 0 --out {out} --bootstraps 20 --permutations 19 --no-audit --quiet \
+                 --methods {methods} --train-gflops {gflops}"
+            ),
+        );
+        let rows = table["summary"]["rows"].as_array().unwrap();
+        for row in rows.iter().filter(|row| row["method"].as_str().unwrap().starts_with("brain")) {
+            let said: Vec<&str> = row["flags"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap()).collect();
+            let spent = said.iter().find_map(|flag| flag.strip_suffix(" billion operations of training"));
+            let spent: f64 = spent.unwrap_or_else(|| panic!("{said:?}")).parse().unwrap();
+            // Whole epochs of a network, whole steps of sixteen scans of the others.
+            assert!((spent / gflops - 1.0).abs() < 0.25, "{row}: {spent} of {gflops}");
+        }
+    }
+    // BDO's own run: visits times what the bench counts for one.
+    let run = names(&dir.path().join("o/pretraining")).into_iter().find(|name| !name.contains("brain")).unwrap();
+    let record = std::fs::read_to_string(dir.path().join(format!("o/pretraining/{run}/run.json"))).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let epochs = record["identity"]["settings"]["train"]["epochs"].as_f64().unwrap();
+    assert!(epochs > 1.0 && record["identity"]["settings"]["train"]["max_minutes"] == 0.0, "{record}");
+    let markdown = std::fs::read_to_string(dir.path().join("o/table.md")).unwrap();
+    assert!(markdown.contains("operations of pre-trainings and networks"), "{markdown}");
+    let both = transcript(dir.path(), "compare --data c --targets sex --out p --train-gflops 1 --baseline-minutes 1");
+    assert!(both.starts_with("exit 2") && both.contains("cannot be used with"), "{both}");
+}
+
+#[test]
 fn oddities_of_public_codes_are_keys_and_unknown_ones_errors() {
     let dir = tempfile::tempdir().unwrap();
     cohort(dir.path());
