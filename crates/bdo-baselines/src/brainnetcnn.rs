@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// Slope of every LeakyReLU.
 const SLOPE: f64 = 0.33;
-const CHANNELS: [usize; 2] = [32, 64];
-const GRAPH: usize = 256;
-const HIDDEN: [usize; 2] = [128, 30];
+pub(crate) const CHANNELS: [usize; 2] = [32, 64];
+pub(crate) const GRAPH: usize = 256;
+pub(crate) const HIDDEN: [usize; 2] = [128, 30];
 /// Dropout that stays on when predicting has to come from somewhere.
 const PREDICTION_KEY: [u8; 32] = [0x5a; 32];
 

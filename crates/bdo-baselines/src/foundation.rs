@@ -3,19 +3,21 @@
 
 use crate::brainjepa::{BrainJepa, BrainJepaConfig};
 use crate::brainlm::{BrainLm, BrainLmConfig};
+use crate::embed::{Row, rows_of, table};
 use crate::head::{Feature, HeadShape, LinearHead, probe_recipes};
 use crate::method::Outcome;
 use crate::pretrain::directory::{TokenConfig, TokenDirectory};
-use crate::pretrain::features::{TokenScan, feature_patches, features};
+use crate::pretrain::features::{TokenScan, feature_patches};
 use crate::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
 use crate::pretrain::scans::taken_in;
+use crate::token::cost::TokenCost;
 use crate::token::grid::{Grid, WINDOWS};
 use crate::tune::{Patches, TuneStart, Tuned};
 use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use bdo_eval::cache::{find, keep};
 use bdo_eval::error::EvalError;
-use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
+use bdo_eval::features::TableOrigin;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
 use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network, too_few};
@@ -28,14 +30,11 @@ use bdo_model::parameters::{ParameterSpec, trainable_count};
 use bdo_model::pooling::Pooling;
 use bdo_train::fit::{RunObserver, Unobserved};
 use bdo_train::ranks::Ranks;
-use bdo_train::settings::Kind;
+use bdo_train::settings::{Kind, Settings};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Scans whose features are computed at once.
-const FEATURE_BATCH: usize = 4;
 
 /// A model of masked tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +112,18 @@ impl FoundationMethod {
         trainable_count(&self.table(regions, width))
     }
 
+    /// Operations of one training step, per scan.
+    pub fn train_flops(self, grid: Grid, settings: &Settings) -> f64 {
+        let width = settings.method.size.width();
+        match self {
+            Self::BrainLm => {
+                let config = BrainLmConfig::of_width(grid, width, true);
+                TokenCost::of_brain_lm(&BrainLmConfig { mask_ratio: settings.mask.ratio, ..config }).train_flops
+            }
+            Self::BrainJepa => TokenCost::of_brain_jepa(&BrainJepaConfig::of_width(grid, width)).train_flops,
+        }
+    }
+
     /// Those of the encoder, which is all that features need.
     pub fn encoder_count(self, regions: usize, width: usize) -> usize {
         let mut table = self.table(regions, width);
@@ -163,7 +174,7 @@ fn result_of<M: TokenModel>(
     observer: &dyn RunObserver,
 ) -> Result<FoundationOutcome, EvalError> {
     let intake = Intake::new(&directory.preprocessor, cohort)?;
-    let scans = taken_in(cohort, &intake, directory.config.grid())?;
+    let scans = taken_in(cohort, &(0..cohort.len()).collect::<Vec<_>>(), &intake, directory.config.grid())?;
     let mut notes = Vec::new();
     if scans.len() < cohort.len() {
         let (out, frames) = (cohort.len() - scans.len(), directory.config.grid().frames());
@@ -201,22 +212,16 @@ fn embedded<M: TokenModel>(
     scans: &[(usize, TokenScan)],
     cohort: &Cohort,
     run: &FoundationRun,
-) -> Result<Vec<(usize, Vec<f32>)>, EvalError> {
+) -> Result<Vec<Row>, EvalError> {
     let origin = TableOrigin::of(model_blake3(run.model)?, cohort, Pooling::Mean)?;
     if let Some(found) = run.features.and_then(|folder| find(folder, &origin))
         && found.rows.iter().map(|row| &row.scan).eq(&names(scans, cohort))
     {
         return Ok(scans.iter().enumerate().map(|(row, (i, _))| (*i, found.feature(row))).collect());
     }
-    let only: Vec<&TokenScan> = scans.iter().map(|(_, scan)| scan).collect();
-    let found = features(model, &only, FEATURE_BATCH);
-    let rows: Vec<(usize, Vec<f32>)> = scans.iter().map(|(i, _)| *i).zip(found).collect();
+    let rows = rows_of(model, scans);
     if let Some(folder) = run.features {
-        let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
-        let values: Vec<f64> = rows.iter().flat_map(|(_, row)| row).map(|x| f64::from(*x)).collect();
-        let features = Features::new(rows.len(), values.len() / rows.len().max(1), values)?;
-        let table = FeatureTable::new(entries, features)?;
-        keep(folder, &FeatureTable { origin: Some(origin), ..table })?;
+        keep(folder, &table(&rows, cohort, origin)?)?;
     }
     Ok(rows)
 }

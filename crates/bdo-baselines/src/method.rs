@@ -4,6 +4,7 @@ use crate::braingnn::{BrainGnn, BrainGnnConfig};
 use crate::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use crate::brainnettf::{BrainNetTf, BrainNetTfConfig};
 use crate::connectivity::{ConnectivityKind, Connectome};
+use crate::network_cost::{of_brain_gnn, of_brain_net_cnn, of_brain_net_tf};
 use bdo_eval::error::EvalError;
 use bdo_eval::fit::Loss;
 use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network};
@@ -116,6 +117,15 @@ impl ConnectivityMethod {
             Configured::Gnn(config) => BrainGnn::table(&config),
             Configured::Tf(config) => BrainNetTf::table(&config),
         }))
+    }
+
+    /// Operations of one training step, per scan.
+    pub fn train_flops(self, regions: usize, outputs: usize, keys: &NetworkKeys) -> Result<f64, EvalError> {
+        Ok(match self.configured(regions, outputs, keys)? {
+            Configured::Cnn(config) => of_brain_net_cnn(&config),
+            Configured::Gnn(config) => of_brain_gnn(&config),
+            Configured::Tf(config) => of_brain_net_tf(&config),
+        })
     }
 
     /// Trains on the training part, chooses the epoch on the validation part, predicts the test part once.

@@ -21,9 +21,9 @@ use burn::tensor::{Tensor, activation};
 use graph::Graphs;
 use serde::{Deserialize, Serialize};
 
-const WIDTH: usize = 32;
-const COMMUNITIES: usize = 8;
-const HIDDEN: usize = 512;
+pub(crate) const WIDTH: usize = 32;
+pub(crate) const COMMUNITIES: usize = 8;
+pub(crate) const HIDDEN: usize = 512;
 
 /// Sizes, weights of the penalties, and the oddities of the public code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ mod layer;
 mod ocread;
 
 pub use layer::PostNormLayer;
+pub(crate) use ocread::HIDDEN as READOUT;
 pub use ocread::{ClusterReadout, orthonormal_centres};
 
 use crate::connectivity::{Batch, Connectome};
@@ -17,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 const SLOPE: f64 = 0.01;
 const CLUSTERS: usize = 100;
-const REDUCED: usize = 8;
-const HIDDEN: [usize; 2] = [256, 32];
+pub(crate) const REDUCED: usize = 8;
+pub(crate) const HIDDEN: [usize; 2] = [256, 32];
 
 /// Sizes, and the oddity of the public code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,7 +59,7 @@ impl BrainNetTfConfig {
         }
     }
 
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.regions + self.identity
     }
 }

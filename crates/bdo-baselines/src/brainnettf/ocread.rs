@@ -7,7 +7,7 @@ use bdo_model::parameters::{ParameterError, Start};
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation};
 
-const HIDDEN: usize = 32;
+pub(crate) const HIDDEN: usize = 32;
 
 /// All regions at once through a narrow network, then soft assignment to clusters.
 #[derive(Module, Debug)]

@@ -37,10 +37,15 @@ pub fn grid_of(cohort: &Cohort) -> Result<(Grid, Vec<String>), EvalError> {
     Ok((grid, notes))
 }
 
-/// Scans of a cohort as a trained model wants them, by their number in it; those that are too short or have no region the
-/// model knows are not among them.
-pub fn taken_in(cohort: &Cohort, intake: &Intake, grid: Grid) -> Result<Vec<(usize, TokenScan)>, CohortError> {
-    let long: Vec<usize> = (0..cohort.len()).filter(|i| cohort.index()[*i].frames >= grid.frames()).collect();
+/// The given scans of a cohort as a trained model wants them, by their number in it; those that are too short or have no region
+/// the model knows are not among them.
+pub fn taken_in(
+    cohort: &Cohort,
+    scans: &[usize],
+    intake: &Intake,
+    grid: Grid,
+) -> Result<Vec<(usize, TokenScan)>, CohortError> {
+    let long: Vec<usize> = scans.iter().copied().filter(|i| cohort.index()[*i].frames >= grid.frames()).collect();
     let scans = long
         .par_iter()
         .map(|&i| {

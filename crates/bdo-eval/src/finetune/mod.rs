@@ -3,6 +3,7 @@
 pub mod grid;
 mod seed;
 pub mod tuned;
+mod visit;
 
 pub use grid::TunePoint;
 pub use seed::TuneOutcome;
@@ -29,7 +30,7 @@ use bdo_train::ranks::Ranks;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tuned::{HeadShape, TuneStart, head_of_probe, head_parameters, without_head};
+use tuned::{HeadShape, TuneStart, fresh_head, head_of_probe, head_parameters, without_head};
 
 /// What decides a fine-tuning, besides model and data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,35 @@ pub struct TuneSettings {
     #[serde(default)]
     pub max_minutes: f64,
     pub points: Vec<TunePoint>,
+    /// Frames drawn from a scan at each visit in training; 0 for all, as in validation and test.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub frames: usize,
+    /// Where the head begins.
+    #[serde(default, skip_serializing_if = "HeadStart::is_probe")]
+    pub head_start: HeadStart,
+}
+
+/// Where the head of a fine-tuning begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeadStart {
+    /// As the closed-form probe of the frozen model.
+    #[default]
+    Probe,
+    /// With small random weights.
+    Fresh,
+}
+
+impl HeadStart {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // Called by serde.
+    fn is_probe(&self) -> bool {
+        *self == Self::Probe
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // Called by serde.
+fn is_zero(frames: &usize) -> bool {
+    *frames == 0
 }
 
 pub trait TuneObserver: Observer {
@@ -159,13 +189,13 @@ impl<'a> TuneWork<'a> {
         let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
         let units = LabelScale::fit(&target.kind, &parts.train.labels);
         let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
-        let probe = closed_form_probe(&task, self.table, true)?;
-        let start = TuneStart {
-            config: config.clone(),
-            head: HeadShape::of(self.settings.head, config.width, &target.kind),
-            parameters: self.parameters.clone(),
-            head_values: head_of_probe(self.settings.head, &probe, units),
+        let head = HeadShape::of(self.settings.head, config.width, &target.kind);
+        let head_values = match self.settings.head_start {
+            HeadStart::Probe => head_of_probe(self.settings.head, &closed_form_probe(&task, self.table, true)?, units),
+            HeadStart::Fresh => fresh_head(head, seed),
         };
+        let (config, parameters) = (config.clone(), self.parameters.clone());
+        let start = TuneStart { config, head, parameters, head_values };
         let checkpoints = folder.join(&format!("seed{seed}/checkpoints"));
         let (tried, chosen, parameters) =
             self.search(&start, &parts.validation, (split, units), &checkpoints, ranks, observer)?;
@@ -175,7 +205,7 @@ impl<'a> TuneWork<'a> {
         member.parameters = head_parameters(&parameters, start.head);
         // With the notes of the pre-training, which say how scans are cut.
         let tuned = ModelDirectory {
-            config: config.clone(),
+            config: start.config.clone(),
             preprocessor: self.frozen.contract.clone(),
             parameters: without_head(parameters),
             people: self.frozen.people.clone(),

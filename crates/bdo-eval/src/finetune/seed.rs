@@ -2,6 +2,7 @@
 
 use super::grid::{SELECTION, TunePoint};
 use super::tuned::{TuneStart, Tuned};
+use super::visit::visit;
 use super::{TuneObserver, TuneWork};
 use crate::error::EvalError;
 use crate::metric::Metrics;
@@ -15,6 +16,7 @@ use crate::supervised::select::by_person;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::Split;
 use bdo_data::record::{Plan, ValidationEntry};
+use bdo_data::scaler::ScaledScan;
 use bdo_data::target::LabelScale;
 use bdo_model::intake::CutScan;
 use bdo_model::ops::Kernels;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TuneOutcome {
     pub point: TunePoint,
-    /// Its best epoch, counted from 1; 0 is the closed-form probe of the frozen model, where all begin.
+    /// Its best epoch, counted from 1; 0 is where all begin.
     pub epoch: usize,
     /// Scores of the validation people before the first step.
     pub start: Metrics,
@@ -106,14 +108,25 @@ impl TuneWork<'_> {
     }
 }
 
-/// Scans of the cohort as the model sees them everywhere: whole, or in its windows.
+impl TuneWork<'_> {
+    fn scaled(&self, scan: usize) -> Result<ScaledScan, CohortError> {
+        let scaled = self.intake.scale(&self.cohort.scan(scan)?);
+        Ok(scaled.expect("scans without a usable region have no features"))
+    }
+}
+
+/// Scans of the cohort as the model sees them: whole, or in its windows; in training, if so asked, some of their frames.
 impl Scans for TuneWork<'_> {
     type Handle = usize;
     type Input = CutScan;
 
     fn whole(&self, scan: &usize) -> Result<Arc<CutScan>, CohortError> {
-        let scan = self.intake.scale(&self.cohort.scan(*scan)?);
-        Ok(Arc::new(self.frozen.windows.of_scan(scan.expect("scans without a usable region have no features"))))
+        Ok(Arc::new(self.frozen.windows.of_scan(self.scaled(*scan)?)))
+    }
+
+    fn visit(&self, scan: &usize, seed: u64, epoch: u64) -> Result<Arc<CutScan>, CohortError> {
+        let seen = visit(self.scaled(*scan)?, self.settings.frames, [seed, epoch, *scan as u64]);
+        Ok(Arc::new(self.frozen.windows.of_scan(seen)))
     }
 }
 

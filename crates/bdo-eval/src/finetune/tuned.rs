@@ -3,6 +3,7 @@
 
 use crate::closed_form::FittedProbe;
 use crate::fitted::HeadKind;
+use crate::head::{Head, LinearHead};
 use crate::select::loss_of;
 use crate::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
 use bdo_data::target::{LabelScale, TargetKind};
@@ -57,7 +58,7 @@ pub fn head_table(shape: HeadShape) -> Vec<ParameterSpec> {
 }
 
 impl TunedHead {
-    /// Where it starts is decided by [`head_of_probe`].
+    /// Where it starts is decided by [`head_of_probe`] or [`fresh_head`].
     fn take(shape: HeadShape, source: &mut Source) -> Result<Self, ParameterError> {
         let (HeadShape { width, outputs, .. }, query) = (shape, shape.kind == HeadKind::Attention);
         source.under("head", |source| {
@@ -94,6 +95,16 @@ pub fn head_of_probe(kind: HeadKind, probe: &FittedProbe, units: LabelScale) -> 
     let width = weights.len() / intercepts.len().max(1);
     let mut head: Vec<f32> = weights.iter().map(|w| (w / units.spread) as f32).collect();
     head.extend(intercepts.iter().map(|intercept| units.to_loss(*intercept) as f32));
+    if kind == HeadKind::Attention {
+        head.resize(head.len() + width, 0.0);
+    }
+    head
+}
+
+/// Parameters of a head that knows nothing yet; frames weigh the same.
+pub fn fresh_head(shape: HeadShape, seed: u64) -> Vec<f32> {
+    let HeadShape { kind, width, outputs } = shape;
+    let mut head: Vec<f32> = LinearHead { width, outputs }.start(seed).into_iter().map(|x| x as f32).collect();
     if kind == HeadKind::Attention {
         head.resize(head.len() + width, 0.0);
     }

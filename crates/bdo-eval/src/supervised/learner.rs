@@ -222,7 +222,7 @@ impl<S: Scans> Batches for SupervisedData<'_, S> {
         let chosen: Vec<&Example<S::Handle>> =
             order[self.batches[place].clone()].iter().map(|i| &self.parts.train[*i]).collect();
         let read = |piece: &[&Example<S::Handle>]| {
-            let inputs = piece.par_iter().map(|example| self.scans.whole(&example.scan));
+            let inputs = piece.par_iter().map(|example| self.scans.visit(&example.scan, seed, epoch));
             let labels = piece.iter().map(|example| example.label).collect();
             Ok((inputs.collect::<Result<Vec<_>, CohortError>>()?, labels))
         };

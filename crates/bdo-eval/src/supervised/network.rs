@@ -45,8 +45,13 @@ pub trait Scans: Sync {
     type Handle: Clone + Send + Sync;
     type Input: Input;
 
-    /// The whole scan, the same in training, validation and test.
+    /// The whole scan, as it is validated and tested.
     fn whole(&self, scan: &Self::Handle) -> Result<Arc<Self::Input>, CohortError>;
+
+    /// What a training step sees of it under a seed and an epoch; the same unless something of it is drawn.
+    fn visit(&self, scan: &Self::Handle, _seed: u64, _epoch: u64) -> Result<Arc<Self::Input>, CohortError> {
+        self.whole(scan)
+    }
 }
 
 /// Inputs held in memory: the handle is the input.

@@ -7,7 +7,7 @@ use bdo_data::target::Target;
 use bdo_eval::comparison::run_task;
 use bdo_eval::error::EvalError;
 use bdo_eval::features::FeatureTable;
-use bdo_eval::finetune::{TuneObserver, TunePoint, TuneSettings, finetune};
+use bdo_eval::finetune::{HeadStart, TuneObserver, TunePoint, TuneSettings, finetune};
 use bdo_eval::fitted::{FittedHead, HeadKind};
 use bdo_eval::method::{FitOn, Prediction, Task};
 use bdo_eval::outcome::HeadRequest;
@@ -61,6 +61,8 @@ fn request(dir: &Path, model: &Path, out: &str, head: HeadKind, target: &str) ->
             epochs: 4,
             max_minutes: 0.0,
             points: TunePoint::subset(2),
+            frames: 0,
+            head_start: HeadStart::Probe,
         },
     }
 }
@@ -118,6 +120,32 @@ fn the_start_is_the_probe_of_the_frozen_model() {
             assert_eq!(FrozenModel::read(&request.out.join("seed0/model")).unwrap().windows, frozen.windows);
         }
     }
+}
+
+#[test]
+fn drawn_frames_are_seen_in_training_only_and_a_fresh_head_is_no_probe() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, frozen) = model(dir.path(), "m");
+    let cohort = cohort(dir.path(), "c", 0..40);
+    let still = TunePoint { learning_rate: 0.0, least_learning_rate: 0.0, ..TunePoint::subset(1)[0] };
+    let run = |out: &str, frames: usize, head_start: HeadStart| {
+        let mut request = request(dir.path(), &path, out, HeadKind::Linear, "age");
+        request.settings = TuneSettings { points: vec![still], frames, head_start, ..request.settings };
+        let found = finetune(&request, &Alone, &Watcher::patient()).unwrap().unwrap();
+        let losses = found.seeds[0].tried[0]["losses"].clone();
+        (found.seeds[0].predictions.iter().map(Prediction::said).collect::<Vec<_>>(), losses)
+    };
+    let probe: Vec<f64> = frozen_probe(&frozen, &cohort, "age").iter().map(Prediction::said).collect();
+    let far = |said: &[f64]| said.iter().zip(&probe).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let (whole, whole_losses) = run("whole", 0, HeadStart::Probe);
+    let (drawn, drawn_losses) = run("drawn", 4, HeadStart::Probe);
+    // Nothing moves, so what is tested is the probe of whole scans either way; what was trained on is not.
+    assert!(far(&whole) < 1e-3 && far(&drawn) < 1e-3, "{} {}", far(&whole), far(&drawn));
+    assert_ne!(whole_losses, drawn_losses);
+    let of_epochs = drawn_losses.as_array().unwrap();
+    assert!(of_epochs.windows(2).any(|two| two[0] != two[1]), "other frames in every epoch: {of_epochs:?}");
+    let (fresh, _) = run("fresh", 0, HeadStart::Fresh);
+    assert!(far(&fresh) > 0.1, "{}", far(&fresh));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use bdo_data::synth::Effects;
 use bdo_data::target::Target;
 use bdo_eval::comparison::run_task;
 use bdo_eval::features::FeatureTable;
-use bdo_eval::finetune::{TunePoint, TuneSettings};
+use bdo_eval::finetune::{HeadStart, TunePoint, TuneSettings};
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::{FitOn, Method, Task};
 use bdo_eval::model_method::FineTuning;
@@ -47,6 +47,8 @@ fn areas(effects: Effects) -> [f64; 2] {
         epochs: 6,
         max_minutes: 0.0,
         points: TunePoint::at_rates(&TunePoint::subset(1), &[1e-3]),
+        frames: 0,
+        head_start: HeadStart::Probe,
     };
     let (model, work) = (dir.path().join("m"), dir.path().join("work"));
     let tuned = FineTuning::new("bdo-finetune", &model, table.clone(), (&work, &Device::flex()), settings).unwrap();

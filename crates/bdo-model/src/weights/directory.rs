@@ -45,7 +45,7 @@ impl ModelDirectory {
     /// Reads and checks every file.
     pub fn read(folder: &Path) -> Result<Self, WeightsError> {
         let path = folder.join(CONFIG_FILE);
-        let config: ModelConfig = read_json(&path)?;
+        let config: ModelConfig = read_json(&path).map_err(|error| of_another_kind(&path).unwrap_or(error))?;
         config.check().map_err(|error| Problem::from(error).at(path))?;
         let path = folder.join(PREPROCESSOR_FILE);
         let mut preprocessor: PreprocessorConfig = read_json(&path)?;
@@ -79,6 +79,13 @@ impl ModelDirectory {
         // Last, because a reader starts with it: a folder whose configuration is there is complete.
         Ok(durable::write_json(&folder.join(CONFIG_FILE), &self.config)?)
     }
+}
+
+/// A better reason where a configuration is that of a baseline.
+fn of_another_kind(path: &Path) -> Option<WeightsError> {
+    let config: serde_json::Value = read_json(path).ok()?;
+    let found = config["model"]["model_type"].as_str()?.to_owned();
+    Some(Problem::Kind { found }.at(path))
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {

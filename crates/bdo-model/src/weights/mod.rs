@@ -60,6 +60,12 @@ pub enum Problem {
     /// Not the expected JSON.
     #[error("not the expected JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The model is of another method.
+    #[error(
+        "expected a model of BDO, found one of {found}{}; `bdo embed --model` and `bdo baseline {found} --model` use it",
+        if found == "brainjepa" { ", which has no decoder to regions" } else { ", which has no times between frames, noise or posterior" }
+    )]
+    Kind { found: String },
     /// A parameter of the model is not in the file.
     #[error("parameter `{name}` is missing")]
     Missing { name: String },

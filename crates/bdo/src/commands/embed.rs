@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use bdo_baselines::embed::embed;
+use bdo_baselines::pretrain::directory::kind_of_model;
 use bdo_data::cohort::Cohort;
 use bdo_data::shard::Shard;
 use bdo_eval::export::TableFormat;
@@ -12,6 +14,7 @@ use bdo_eval::features::{FeatureTable, ScanRow};
 use bdo_model::control::Encoded;
 use bdo_model::familiarity::{FAMILIARITY_FILE, Familiarity, ScanFacts, Trust, Verdict};
 use bdo_model::pooling::Pooling;
+use bdo_train::settings::Kind;
 use clap::Args;
 use serde_json::json;
 
@@ -48,27 +51,19 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
             "--pooling: expected what a single scan decides, found tangent; hint: use log-covariance, or bdo probe --pooling tangent"
         );
     }
-    let frozen = args.from.frozen(common)?;
-    let cohort = Cohort::open(&args.from.cohort.data)?;
     let started = Instant::now();
-    let progress = Progress::start("embed", cohort.len(), common)?;
-    let known = Familiarity::read(&frozen.folder, &frozen.blake3)?;
-    let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
-    let judge = |i: usize, encoded: &Encoded<'_>| {
-        let entry = &cohort.index()[i];
-        let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of_entry(&frozen, entry, encoded)));
-        verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
+    let cohort = Cohort::open(&args.from.cohort.data)?;
+    let (mut table, verdicts) = match kind_of_model(&args.from.model) {
+        Some(kind) => (of_tokens(args, kind, &cohort, common)?, BTreeMap::new()),
+        None => of_bdo(args, &cohort, common)?,
     };
-    let tables = FeatureTable::embed_looking(&frozen, &cohort, (&[args.pooling], args.shard), &progress, judge);
-    progress.finish();
-    let mut table = tables?.swap_remove(0);
     let outside = unfamiliar("the model", &verdicts, args.strict, common)?;
     let name = |row: &ScanRow| verdicts.get(&row.scan).map_or("n/a", |verdict| verdict.trust.name()).to_owned();
     table.trust = Some(table.rows.iter().map(name).collect());
     table.write(&args.out)?;
     let origin = table.origin.as_ref().context("features of a model have an origin")?;
     for scan in &table.passed_over {
-        note(common, &format!("{scan} has no usable region and no feature"));
+        note(common, &format!("{scan} has no usable region, or too few frames, and no feature"));
     }
     let seconds = started.elapsed().as_secs_f64();
     let json = json!({
@@ -84,6 +79,39 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
         origin.pooling.name()
     );
     Ok(Answer::new(json, text).rejected(!table.passed_over.is_empty()))
+}
+
+/// Features of BDO, and how familiar it is with each scan.
+fn of_bdo(
+    args: &EmbedArgs,
+    cohort: &Cohort,
+    common: &Common,
+) -> anyhow::Result<(FeatureTable, BTreeMap<String, Verdict>)> {
+    let frozen = args.from.frozen(common)?;
+    let progress = Progress::start("embed", cohort.len(), common)?;
+    let known = Familiarity::read(&frozen.folder, &frozen.blake3)?;
+    let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
+    let judge = |i: usize, encoded: &Encoded<'_>| {
+        let entry = &cohort.index()[i];
+        let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of_entry(&frozen, entry, encoded)));
+        verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
+    };
+    let tables = FeatureTable::embed_looking(&frozen, cohort, (&[args.pooling], args.shard), &progress, judge);
+    progress.finish();
+    Ok((tables?.swap_remove(0), verdicts))
+}
+
+/// Features of BrainLM or Brain-JEPA.
+fn of_tokens(args: &EmbedArgs, kind: Kind, cohort: &Cohort, common: &Common) -> anyhow::Result<FeatureTable> {
+    if args.pooling != Pooling::Mean {
+        let (kind, found) = (kind.name(), args.pooling.name());
+        bail!("--pooling: expected mean for {kind}, which has one vector per scan, found {found}");
+    }
+    let progress = Progress::start("embed", cohort.len(), common)?;
+    let what = (args.from.same.trusting(), args.shard);
+    let table = embed(&args.from.model, cohort, what, &common.place()?, &progress);
+    progress.finish();
+    Ok(table?)
 }
 
 /// Says which scans are not like those known, or refuses them. Returns those outside.

@@ -1,7 +1,7 @@
 //! `bdo finetune`: a model trained further, end to end, on a label.
 
 use bdo_data::cohort::Observer;
-use bdo_eval::finetune::{TuneObserver, TunePoint, TuneSettings, finetune};
+use bdo_eval::finetune::{HeadStart, TuneObserver, TunePoint, TuneSettings, finetune};
 use bdo_eval::fitted::HeadKind;
 use bdo_train::ranks::Ranks;
 use clap::Args;
@@ -38,6 +38,12 @@ pub(crate) struct FinetuneArgs {
     /// Passes over the training scans
     #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 50)]
     epochs: usize,
+    /// Frames drawn from a scan at each visit in training, which saves memory with long scans; 0 for all, as in validation and test
+    #[arg(long, help_heading = "Training", value_name = "N", default_value_t = 0)]
+    frames: usize,
+    /// Begin with a head of random weights, not as the probe of the frozen model
+    #[arg(long, help_heading = "Training")]
+    fresh_head: bool,
     #[command(flatten)]
     ranks: RankArgs,
 }
@@ -67,6 +73,8 @@ fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
             epochs: args.epochs,
             max_minutes: 0.0,
             points,
+            frames: args.frames,
+            head_start: if args.fresh_head { HeadStart::Fresh } else { HeadStart::Probe },
         },
         common,
     )?;

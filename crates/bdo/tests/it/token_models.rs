@@ -121,6 +121,82 @@ fn a_token_model_is_described_probed_and_tuned() {
 }
 
 #[test]
+fn token_models_embed_and_say_what_they_cannot() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    for kind in ["brainlm", "brainjepa"] {
+        run_json(dir.path(), &format!("pretrain --data c --out {kind} --set model.kind={kind} {SMALL}"));
+        let model = format!("--model {kind}/model --data c");
+        let made = run_json(dir.path(), &format!("embed {model} --out {kind}.tsv"));
+        assert_eq!((made["scans"].as_u64(), made["width"].as_u64()), (Some(20), Some(192)), "{made}");
+        let rows = |name: &str| {
+            let text = std::fs::read_to_string(dir.path().join(name)).unwrap();
+            text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        // Halves made apart are the whole, and people differ.
+        for part in [1, 2] {
+            run_json(dir.path(), &format!("embed {model} --out {kind}-{part}.tsv --shard {part}/2"));
+        }
+        let halves = [rows(&format!("{kind}-1.tsv")), rows(&format!("{kind}-2.tsv"))].concat();
+        assert_eq!(halves, rows(&format!("{kind}.tsv")));
+        let values = |row: &String| row.split('\t').rev().take(10).map(str::to_owned).collect::<Vec<_>>();
+        assert_ne!(values(&halves[0]), values(&halves[1]));
+        let pooled = transcript(dir.path(), &format!("embed {model} --out p.tsv --pooling log-covariance"));
+        assert!(pooled.starts_with("exit 2") && pooled.contains("expected mean for"), "{pooled}");
+        for verb in ["infer impute --out refused", "evaluate", "probe --target age --out refused"] {
+            let said = transcript(dir.path(), &format!("{verb} {model}"));
+            let expected = format!("expected a model of BDO, found one of {kind}");
+            assert!(said.starts_with("exit 2") && said.contains(&expected) && said.contains("bdo embed"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn the_scaling_of_brain_jepa_is_that_of_its_authors_unless_series_are_centred() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let pretrain =
+        |out: &str, more: &str| format!("pretrain --data c --out {out} --set model.kind=brainjepa {SMALL} {more}");
+    run_json(dir.path(), &pretrain("own", ""));
+    run_json(dir.path(), &pretrain("pooled", "--set model.scaling=pooled"));
+    let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).unwrap();
+    let contract = |run: &str| read(&format!("{run}/model/preprocessor_config.json"));
+    assert!(contract("own").contains("\"scaling\": \"means\""), "{}", contract("own"));
+    assert!(!contract("pooled").contains("scaling"), "{}", contract("pooled"));
+    assert!(read("own/model/README.md").contains("scans are not centred"), "{}", read("own/model/README.md"));
+    assert!(read("pooled/model/README.md").contains("centred on its mean"), "{}", read("pooled/model/README.md"));
+    run_json(dir.path(), "report own --out own.html");
+    let page = read("own.html");
+    assert!(page.contains("scans are not centred") && !page.contains("Where series were centred before"));
+    for name in ["own", "pooled"] {
+        run_json(dir.path(), &format!("embed --model {name}/model --data c --out {name}.tsv"));
+    }
+    assert_ne!(read("own.tsv"), read("pooled.tsv"));
+
+    // The same people, centred before.
+    let series = dir.path().join("series");
+    std::fs::create_dir(&series).unwrap();
+    for person in 0..20 {
+        let mut text = String::new();
+        for t in 0..70 {
+            let value = |r: usize| ((t * (r + 2) + person) as f64 * 0.7).sin() - 0.02 * (t as f64 - 34.5);
+            let line: Vec<String> = (0..10).map(|r| format!("{:.6}", value(r))).collect();
+            text += &(line.join("\t") + "\n");
+        }
+        std::fs::write(series.join(format!("sub-{person:02}.tsv")), text).unwrap();
+    }
+    run_json(dir.path(), "ingest series z --tr 2");
+    let said = run(dir.path(), &pretrain("auto", "").replace("--data c", "--data z").replace("--quiet", ""));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert_eq!(said.matches("scaled as BDO is, not by means over time").count(), 1, "{said}");
+    assert!(!contract("auto").contains("scaling") && read("auto/model/README.md").contains("centred on its mean"));
+    let asked = pretrain("asked", "--set model.scaling=means").replace("--data c", "--data z");
+    let refused = transcript(dir.path(), &asked);
+    assert!(refused.starts_with("exit 2") && refused.contains("model.scaling: expected auto or pooled"), "{refused}");
+    assert!(refused.contains("found means; expected means over time whose inter-quartile range"), "{refused}");
+}
+
+#[test]
 fn rows_of_token_models_have_time_memory_and_parameters() {
     let dir = tempfile::tempdir().unwrap();
     cohort(dir.path());
@@ -142,6 +218,40 @@ fn rows_of_token_models_have_time_memory_and_parameters() {
     assert!(markdown.contains("| trained | frozen | seconds | MiB | flags |"), "{markdown}");
     // Every pre-training is one run folder a method and split, and none has seen a test person.
     assert_eq!(names(&dir.path().join("o/pretraining")).len(), 4);
+}
+
+#[test]
+fn trainings_of_equal_compute_cost_the_same_operations() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    // A network over ten regions is so small that a fair share of a token model would be thousands of epochs.
+    for (out, methods, gflops) in [("o", "bdo-mean,brainlm,brainjepa", 60.0), ("n", "brainnettf", 0.5)] {
+        let table = run_json(
+            dir.path(),
+            &format!(
+                "compare --data c --targets sex --seeds 0 --out {out} --bootstraps 20 --permutations 19 --no-audit --quiet \
+                 --methods {methods} --train-gflops {gflops}"
+            ),
+        );
+        let rows = table["summary"]["rows"].as_array().unwrap();
+        for row in rows.iter().filter(|row| row["method"].as_str().unwrap().starts_with("brain")) {
+            let said: Vec<&str> = row["flags"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap()).collect();
+            let spent = said.iter().find_map(|flag| flag.strip_suffix(" billion operations of training"));
+            let spent: f64 = spent.unwrap_or_else(|| panic!("{said:?}")).parse().unwrap();
+            // Whole epochs of a network, whole steps of sixteen scans of the others.
+            assert!((spent / gflops - 1.0).abs() < 0.25, "{row}: {spent} of {gflops}");
+        }
+    }
+    // BDO's own run: visits times what the bench counts for one.
+    let run = names(&dir.path().join("o/pretraining")).into_iter().find(|name| !name.contains("brain")).unwrap();
+    let record = std::fs::read_to_string(dir.path().join(format!("o/pretraining/{run}/run.json"))).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let epochs = record["identity"]["settings"]["train"]["epochs"].as_f64().unwrap();
+    assert!(epochs > 1.0 && record["identity"]["settings"]["train"]["max_minutes"] == 0.0, "{record}");
+    let markdown = std::fs::read_to_string(dir.path().join("o/table.md")).unwrap();
+    assert!(markdown.contains("operations of pre-trainings and networks"), "{markdown}");
+    let both = transcript(dir.path(), "compare --data c --targets sex --out p --train-gflops 1 --baseline-minutes 1");
+    assert!(both.starts_with("exit 2") && both.contains("cannot be used with"), "{both}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod limits;
 mod scan;
 mod serve;
 mod train;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -71,14 +71,14 @@ pub(super) fn frames(args: &Workload, seed: u64, step: u64) -> Frames {
 }
 
 /// Flops of one forward pass of the encoder over one sample's tokens.
-pub(super) fn encoder_flops(config: &ModelConfig, tokens: usize) -> f64 {
+pub(crate) fn encoder_flops(config: &ModelConfig, tokens: usize) -> f64 {
     let (d, n, t) = (config.width as f64, config.regions as f64, tokens as f64);
     let block = (4.0 + 2.0 * config.ffn_ratio as f64) * d * d + 2.0 * t * d;
     2.0 * t * (n * d + d * d + config.blocks as f64 * block)
 }
 
 /// Flops of one training step: online encoder forward and backward, teacher forward, dynamics and decoder.
-pub(super) fn train_flops(config: &ModelConfig, batch: usize, context: usize, targets: usize) -> f64 {
+pub(crate) fn train_flops(config: &ModelConfig, batch: usize, context: usize, targets: usize) -> f64 {
     let (d, n) = (config.width as f64, config.regions as f64);
     let (c, t) = (context as f64, targets as f64);
     // The input needs no gradient.

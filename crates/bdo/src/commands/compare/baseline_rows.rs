@@ -9,6 +9,7 @@ use bdo_baselines::connectivity::ConnectivityKind;
 use bdo_baselines::connectome_set::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as Trained, Run};
+use bdo_baselines::pretrain::scans::grid_of;
 use bdo_data::cohort::Cohort;
 use bdo_data::random::stream;
 use bdo_eval::error::EvalError;
@@ -25,6 +26,7 @@ use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
 
 use super::CompareArgs;
+use super::compute::epochs;
 use super::row::Row;
 use crate::args::Choice;
 use crate::cli::Common;
@@ -45,7 +47,7 @@ impl Baselines<'_> {
         recipe.epochs = training.baseline_epochs.unwrap_or(recipe.epochs);
         recipe.max_minutes = training.baseline_minutes;
         let kind = Kind::Connectivity(method, recipe, self.set(method.inputs())?, self.common.place()?);
-        Ok(Box::new(BaselineRow { row, kind }))
+        Ok(Box::new(BaselineRow { row, kind, gflops: training.train_gflops }))
     }
 
     pub(crate) fn tokens(&self, row: Row, method: FoundationMethod, tuned: bool) -> anyhow::Result<Box<dyn Method>> {
@@ -68,8 +70,10 @@ impl Baselines<'_> {
             out: args.out.join("pretraining"),
             quiet: Common { quiet: true, ..self.common.clone() },
             device: self.common.place()?,
+            gflops: training.train_gflops,
         };
-        Ok(Box::new(BaselineRow { row, kind: Kind::Tokens(Box::new(tokens)) }))
+        let gflops = training.train_gflops;
+        Ok(Box::new(BaselineRow { row, kind: Kind::Tokens(Box::new(tokens)), gflops }))
     }
 
     fn set(&self, kind: ConnectivityKind) -> anyhow::Result<Arc<ConnectomeSet>> {
@@ -99,11 +103,15 @@ struct Tokens {
     /// Progress is that of the comparison.
     quiet: Common,
     device: Device,
+    /// As in [`BaselineRow`].
+    gflops: Option<f64>,
 }
 
 struct BaselineRow {
     row: Row,
     kind: Kind,
+    /// Billions of operations that decide how long it is trained, or pre-trained.
+    gflops: Option<f64>,
 }
 
 /// What a row found, before it is put into units of the label.
@@ -112,6 +120,8 @@ struct Found {
     people: Vec<String>,
     flags: Vec<String>,
     parameters: usize,
+    /// Operations of its training, or pre-training.
+    flops: f64,
 }
 
 impl Tokens {
@@ -123,11 +133,19 @@ impl Tokens {
         seed: u64,
         label: &dyn Fn(&str) -> Option<f32>,
     ) -> Result<Found, EvalError> {
-        let (split, name) = (task.split, self.method.name());
+        let (split, name, mut settings) = (task.split, self.method.name(), self.settings.clone());
+        let grid = grid_of(task.cohort)?.0;
+        let per_scan = self.method.train_flops(grid, &settings);
+        if let Some(gflops) = self.gflops {
+            // Those who are pre-trained on, validation people too.
+            let long = task.cohort.index().iter().filter(|entry| entry.frames >= grid.frames());
+            let scans = long.filter(|entry| !split.test.contains(&entry.id.subject)).count();
+            settings.train.epochs = epochs(gflops, per_scan, scans as f64);
+        }
         // Another configuration is another run; labels that share a division of people share it.
-        let folder = format!("{name}-{}-{}", &split.blake3[..16], &self.settings.blake3()[..8]);
+        let folder = format!("{name}-{}-{}", &split.blake3[..16], &settings.blake3()[..8]);
         let out = self.out.join(folder);
-        let pretrained = pretrain_tokens(&self.data, &out, &self.settings, seed, split, (&self.quiet, &Alone))
+        let pretrained = pretrain_tokens(&self.data, &out, &settings, seed, split, (&self.quiet, &Alone))
             .map_err(|error| EvalError::Other(error.into()))?;
         let features = out.join("features");
         let run = FoundationRun {
@@ -151,8 +169,14 @@ impl Tokens {
         }
         let head = self.settings.method.size.width() + 1;
         let parameters = if self.tuning.is_some() { self.encoder_parameters + head } else { head };
-        Ok(Found { outcome: found.outcome, people: found.people, flags, parameters })
+        let flops = per_scan * epochs * pretrained.train_scans as f64;
+        Ok(Found { outcome: found.outcome, people: found.people, flags, parameters, flops })
     }
+}
+
+/// What a training of equal compute came to.
+fn spent(flops: f64) -> String {
+    format!("{:.2} billion operations of training", flops / 1e9)
 }
 
 /// What a reader must know about a training that was cut short.
@@ -170,7 +194,8 @@ impl Method for BaselineRow {
             Kind::Connectivity(_, recipe, ..) => format!("{recipe:?}"),
             Kind::Tokens(tokens) => format!("{} {:?}", tokens.settings.blake3(), tokens.tuning),
         };
-        format!("baseline/2 {} {settings}", self.name())
+        let compute = self.gflops.map_or_else(String::new, |gflops| format!(" {gflops} GFLOP"));
+        format!("baseline/2 {} {settings}{compute}", self.name())
     }
 
     fn trains_for_long(&self) -> bool {
@@ -193,12 +218,17 @@ impl Method for BaselineRow {
             Kind::Connectivity(method, recipe, set, device) => {
                 let keys = NetworkKeys::new();
                 let parts = set.parts(task.split, label);
+                let per_scan = method.train_flops(set.regions, loss.outputs(), &keys)?;
+                let scans = parts.train.len() as f64;
+                let paid = |gflops: f64| (epochs(gflops, per_scan, scans) as usize).max(1);
+                let recipe = &Recipe { epochs: self.gflops.map_or(recipe.epochs, paid), ..recipe.clone() };
                 let run = Run { recipe, loss, seed, kernels, device, states: None, ranks: &Alone };
                 let outcome = method.run(set.regions, &keys, &parts, &run, &Unobserved)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();
                 let parameters = method.parameter_count(set.regions, loss.outputs(), &keys)?;
-                Found { outcome, people: set.people.clone(), flags, parameters }
+                let flops = per_scan * scans * outcome.epochs as f64;
+                Found { outcome, people: set.people.clone(), flags, parameters, flops }
             }
             Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label)?,
         };
@@ -212,8 +242,11 @@ impl Method for BaselineRow {
             predictions: said.collect(),
             parameters: found.parameters,
             fitted_on_blake3: blake3::hash(fitted_on.as_bytes()).to_hex().to_string(),
-            chosen: BTreeMap::from([("epoch".to_owned(), found.outcome.epoch as f64)]),
-            flags: found.flags,
+            chosen: BTreeMap::from([
+                ("epoch".to_owned(), found.outcome.epoch as f64),
+                ("train_gflops".to_owned(), found.flops / 1e9),
+            ]),
+            flags: found.flags.into_iter().chain(self.gflops.map(|_| spent(found.flops))).collect(),
         })
     }
 }

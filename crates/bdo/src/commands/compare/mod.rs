@@ -2,6 +2,7 @@
 
 mod asked;
 mod baseline_rows;
+mod compute;
 mod feature_tables;
 mod model_rows;
 mod pretraining;

@@ -14,6 +14,7 @@ use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::pooling::Pooling;
 use bdo_model::readout::ensure_readout;
 
+use super::compute::bdo_epochs;
 use super::row::BdoRow;
 use super::{CompareArgs, pretraining};
 use crate::cli::Common;
@@ -41,7 +42,7 @@ impl Models {
         let untrained: Vec<Pooling> =
             rows.iter().filter(|row| row.is_untrained()).filter_map(|r| r.pooling()).collect();
         for split in splits {
-            let model = if let Some(model) = &args.model { model.clone() } else { train(args, split, common)? };
+            let model = if let Some(model) = &args.model { model.clone() } else { train(args, split, cohort, common)? };
             if !untrained.is_empty() {
                 let twin = args.out.join("untrained").join(&model_blake3(&model)?[..16]);
                 if !untrained_twin(&model, &twin)? {
@@ -106,10 +107,13 @@ impl Models {
     }
 }
 
-fn train(args: &CompareArgs, split: &Split, common: &Common) -> anyhow::Result<PathBuf> {
+fn train(args: &CompareArgs, split: &Split, cohort: &Cohort, common: &Common) -> anyhow::Result<PathBuf> {
     let out = pretraining::folder(&args.out, split);
-    let minutes = format!("train.max_minutes={:?}", args.training.pretrain_minutes);
-    let settings = args.training.configuration.resolve_bdo(&[minutes])?;
+    let minutes = if args.training.train_gflops.is_some() { 0.0 } else { args.training.pretrain_minutes };
+    let mut settings = args.training.configuration.resolve_bdo(&[format!("train.max_minutes={minutes:?}")])?;
+    if let Some(gflops) = args.training.train_gflops {
+        settings.train.epochs = bdo_epochs(gflops, &settings, cohort, &split.train);
+    }
     trained_model(&args.cohort.data, &out, settings, split.seed(), Some(split.clone()), common)
 }
 

@@ -78,7 +78,12 @@ impl Cuts {
     }
 
     fn pretraining(&mut self, args: &CompareArgs, runs: &[Run]) -> anyhow::Result<()> {
-        let Training { configuration, pretrain_minutes: limit, .. } = &args.training;
+        let Training { configuration, pretrain_minutes, train_gflops, .. } = &args.training;
+        // Operations are the limit of every training; they are said once.
+        if train_gflops.is_some() {
+            return Ok(());
+        }
+        let limit = pretrain_minutes;
         let configured = uncut(configuration).resolve(&[])?.settings.train.epochs;
         let (fewest, most) = pretraining::epochs(runs);
         let came_to = if most - fewest < 0.5 { format!("{fewest:.0}") } else { format!("{fewest:.0} to {most:.0}") };
@@ -102,6 +107,10 @@ impl Cuts {
             self.fewer("--finetune-epochs", "epochs of fine-tuning", given.finetune_epochs, full);
             let what = "configurations of fine-tuning";
             self.fewer("--finetune-budget", what, given.finetune_budget, TUNING_CONFIGURATIONS);
+        }
+        if let Some(gflops) = given.train_gflops {
+            let here = format!("{gflops} billion each");
+            self.add("--train-gflops", "operations of pre-trainings and networks", here, "the epochs of the authors");
         }
         if tuned && given.finetune_minutes > 0.0 {
             let here = format!("at most {} min under each split", given.finetune_minutes);

@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::asked::{Asked, AskedParser};
 use super::row::Row;
-use crate::args::{Configuration, Data, General, SEEDS, SeedSpan, as_typed, command_line, one_of, positive, shard};
+use crate::args::{
+    Configuration, Data, General, SEEDS, SeedSpan, above_zero, as_typed, command_line, one_of, positive, shard,
+};
 use crate::commands::finetune::RATES;
 
 /// Compare methods on labels of people under the same splits, beside what can be said without a brain
@@ -79,6 +81,11 @@ pub(crate) struct Training {
     /// fit; 0 for no limit
     #[arg(long, value_name = "M", default_value_t = Training::default().baseline_minutes)]
     pub(crate) baseline_minutes: f64,
+    /// Operations of each pre-training and each training of a network, in billions, in place of times and epochs: equal compute
+    /// for every row
+    #[arg(long, value_name = "G", value_parser = above_zero)]
+    #[arg(conflicts_with_all = ["pretrain_minutes", "baseline_epochs", "baseline_minutes"])]
+    pub(crate) train_gflops: Option<f64>,
 }
 
 impl Default for Training {
@@ -92,6 +99,7 @@ impl Default for Training {
             finetune_minutes: 0.0,
             baseline_epochs: None,
             baseline_minutes: 0.0,
+            train_gflops: None,
         }
     }
 }

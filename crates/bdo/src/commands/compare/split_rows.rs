@@ -10,7 +10,7 @@ use bdo_eval::confound::Nuisance;
 use bdo_eval::error::EvalError;
 use bdo_eval::features::FeatureTable;
 use bdo_eval::finetune::tuned::{count, tuned_table, used_table};
-use bdo_eval::finetune::{TunePoint, TuneSettings};
+use bdo_eval::finetune::{HeadStart, TunePoint, TuneSettings};
 use bdo_eval::fitted::HeadKind;
 use bdo_eval::method::{Method, Outcome, Task};
 use bdo_eval::model_method::{FineTuning, GridProbe};
@@ -112,6 +112,8 @@ fn fine_tuning(
         // The time is that of the whole row, whatever the number of configurations.
         max_minutes: training.finetune_minutes / points.len().max(1) as f64,
         points,
+        frames: 0,
+        head_start: HeadStart::Probe,
     };
     Ok(Box::new(FineTuning::new(name, model, mean_control, (&args.out.join("finetuning"), device), settings)?))
 }
