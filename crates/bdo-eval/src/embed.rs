@@ -60,7 +60,7 @@ impl FeatureTable {
                 return Err(EvalError::named(cohort, "at least one scan with a usable region", "none"));
             }
             tables.push(Self {
-                features: Features::new(rows.len(), frozen.feature_width(pooling), values)?,
+                features: Features::new(rows.len(), frozen.feature_width(pooling), values)?.pooled(pooling),
                 rows,
                 origin: Some(TableOrigin { shard, ..TableOrigin::of_frozen(frozen, cohort, pooling)? }),
                 passed_over: passed_over.clone(),

@@ -13,6 +13,7 @@ pub struct Features {
     rows: usize,
     width: usize,
     values: Vec<f64>,
+    one_unit: bool,
 }
 
 impl Features {
@@ -26,7 +27,19 @@ impl Features {
             let found = format!("{} in row {}, column {}", values[at], at / width, at % width);
             return Err(EvalError::named("features", "finite values or NaN", found));
         }
-        Ok(Self { rows, width, values })
+        Ok(Self { rows, width, values, one_unit: false })
+    }
+
+    /// Features that a model pooled in this way. The numbers of a mean have one unit, and the larger ones say more: scaled one by
+    /// one, directions that hold little but noise would count as much as any other.
+    #[must_use]
+    pub fn pooled(self, pooling: Pooling) -> Self {
+        Self { one_unit: pooling == Pooling::Mean, ..self }
+    }
+
+    /// Whether columns are to be scaled together, not one by one.
+    pub fn have_one_unit(&self) -> bool {
+        self.one_unit
     }
 
     pub fn rows(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Columns to mean 0 and spread 1, by the statistics of chosen rows only.
+//! Columns to mean 0 and spread 1, each or all together, by the statistics of chosen rows only.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,12 @@ impl FittedStandardiser {
         let spread = |j: usize| (squares[j] / counts[j].max(1.0)).sqrt();
         let least = LEAST_SHARE_OF_SPREADS * (0..width).map(spread).fold(0.0, f64::max);
         let usable = |j: usize| spread(j) > (LEAST_RELATIVE_SPREAD * largest[j]).max(least);
-        let spreads = (0..width).map(|j| if usable(j) { spread(j) } else { 0.0 }).collect();
+        let mut spreads: Vec<f64> = (0..width).map(|j| if usable(j) { spread(j) } else { 0.0 }).collect();
+        if features.have_one_unit() {
+            let used = spreads.iter().filter(|s| **s > 0.0).count().max(1) as f64;
+            let together = (spreads.iter().map(|s| s * s).sum::<f64>() / used).sqrt();
+            spreads.iter_mut().filter(|s| **s > 0.0).for_each(|s| *s = together);
+        }
         Self { means, spreads }
     }
 
@@ -69,6 +74,7 @@ impl FittedStandardiser {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use bdo_model::pooling::Pooling;
 
     #[test]
     fn statistics_come_from_the_given_rows_only() {
@@ -80,6 +86,13 @@ mod tests {
         assert_eq!(fitted.value(0, 100.0), 98.0);
         assert_eq!(fitted.value(1, 7.0), 0.0, "a column without spread in training says nothing");
         assert_eq!(fitted.value(0, f64::NAN), 0.0);
+    }
+
+    #[test]
+    fn columns_of_one_unit_keep_their_proportions() {
+        let features = Features::new(2, 3, vec![3.0, 4.0, 7.0, -3.0, -4.0, 7.0]).unwrap().pooled(Pooling::Mean);
+        let fitted = FittedStandardiser::fit(&features, &[0, 1]);
+        assert_eq!(fitted.spreads(), [12.5f64.sqrt(), 12.5f64.sqrt(), 0.0]);
     }
 
     /// A model of 36 people has 35 coordinates of 192; rounding in the others was scaled up to unit variance and buried them.
