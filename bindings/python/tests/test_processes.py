@@ -93,6 +93,8 @@ def test_a_fork_after_import(cohort, model, tmp_path):
 
 INTERRUPTED = """
 import bdo, os, signal, sys, threading, time
+# A shell that starts its jobs in the background has them ignore Ctrl-C, and Python goes by that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def interrupt():
     while not os.path.exists(sys.argv[2] + "/journal.jsonl"):
         time.sleep(0.01)
