@@ -121,12 +121,16 @@ pub(crate) fn at(out: &Path) -> Result<Option<Cohort>, CohortError> {
     }
 }
 
-/// The cohort already at `out` if the same settings made it; an error if something else lies there.
+/// The cohort already at `out` if the same settings made it, without what a kill after its end has left beside it; an error if
+/// something else lies there.
 pub fn existing(out: &Path, provenance: &Provenance) -> Result<Option<Cohort>, CohortError> {
     let Some(cohort) = at(out)? else { return Ok(None) };
     let exists = |reason: String| CohortError::exists(out, reason);
     match cohort.manifest().provenance.last() {
-        Some(p) if p.settings_blake3 == provenance.settings_blake3 && p.verb == provenance.verb => Ok(Some(cohort)),
+        Some(p) if p.settings_blake3 == provenance.settings_blake3 && p.verb == provenance.verb => {
+            tidy_up(out, provenance);
+            Ok(Some(cohort))
+        }
         Some(p) if p.verb != provenance.verb => Err(exists(format!("is a cohort made by bdo {}", p.verb))),
         Some(p) => Err(exists(format!(
             "is a cohort made with other settings ({})",
@@ -231,8 +235,13 @@ pub fn discard(fresh: &Unpublished) -> Result<(), CohortError> {
 /// Removes what a run that was killed between publishing and tidying up has left, unless a process still works in it.
 pub fn tidy_up(out: &Path, provenance: &Provenance) {
     let partial = partial_folder(out, provenance);
-    if refuse_link(&partial).is_ok() && partial.join("work").is_dir() && lock(&partial.join("work/lock")).is_ok() {
-        // Leftovers are only untidy.
+    if refuse_link(&partial).is_err() {
+        return;
+    }
+    // Leftovers are only untidy.
+    if !partial.join("work").is_dir() {
+        let _ = fs::remove_dir(&partial);
+    } else if lock(&partial.join("work/lock")).is_ok() {
         let _ = fs::remove_dir_all(&partial);
     }
 }

@@ -17,6 +17,7 @@ fn a_killed_write_goes_on_to_the_same_bytes() {
     let mut whole_micros = started.elapsed().as_micros() as u64;
     let expected = bytes(&dir.path().join("whole"));
     let (kills, mut landed, mut continued, mut kill) = (torture(50, 10), 0, 0, 0);
+    let mut suffix = None;
     while landed < kills {
         let mut rng = stream("kill", &[kill]);
         let name = format!("killed-{kill}");
@@ -28,6 +29,7 @@ fn a_killed_write_goes_on_to_the_same_bytes() {
             landed += 1;
         }
         let partial = names(dir.path()).into_iter().find(|n| n.starts_with(&format!("{name}.partial")));
+        suffix = partial.as_ref().and_then(|p| p.strip_prefix(name.as_str())).map(str::to_owned).or(suffix);
         let has_work = |p: &String| names(&dir.path().join(p).join("work")).iter().any(|n| n.starts_with("part-"));
         continued +=
             usize::from(partial.as_ref().is_some_and(|p| dir.path().join(p).join("work").is_dir() && has_work(p)));
@@ -39,6 +41,13 @@ fn a_killed_write_goes_on_to_the_same_bytes() {
         assert!(kill < 20 * kills as u64, "only {landed} of {kill} kills landed before the end");
     }
     assert_eq!(names(dir.path()), ["whole"], "nothing else is left behind");
+    // A kill between the last rename and the removal of the work, which hardly ever lands there by chance.
+    let left = dir.path().join(format!("whole{}", suffix.expect("a kill that landed leaves a partial folder")));
+    for work in ["work", ""] {
+        std::fs::create_dir_all(left.join(work)).unwrap();
+        assert!(run(dir.path(), &format!("simulate whole {ARGUMENTS}")).status.success());
+        assert_eq!(names(dir.path()), ["whole"], "left behind with {work:?}");
+    }
     println!(
         "COUNTED: {landed} kills of a write landed in the middle, {continued} of them with finished parts to go on from"
     );
