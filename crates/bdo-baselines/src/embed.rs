@@ -93,6 +93,6 @@ pub(crate) fn rows_of<M: TokenModel>(model: &M, scans: &[(usize, TokenScan)]) ->
 pub(crate) fn table(rows: &[Row], cohort: &Cohort, origin: TableOrigin) -> Result<FeatureTable, EvalError> {
     let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
     let values: Vec<f64> = rows.iter().flat_map(|(_, row)| row).map(|x| f64::from(*x)).collect();
-    let features = Features::new(rows.len(), values.len() / rows.len().max(1), values)?.pooled(origin.pooling);
-    Ok(FeatureTable { origin: Some(origin), ..FeatureTable::new(entries, features)? })
+    let features = Features::new(rows.len(), values.len() / rows.len().max(1), values)?;
+    FeatureTable::of_model(entries, features, origin)
 }

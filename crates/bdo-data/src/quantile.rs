@@ -4,6 +4,14 @@
 //! bin each wanted rank falls into; the second and third count the next 11 and the last 10 bits within that bin. Counts add up in
 //! any order, so the result does not depend on threads, and it is the value a full sort would find.
 
+/// The value below which a share `q` of the sorted values lies, linear between neighbours (numpy's default); none without values.
+pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let at = q.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
+    let (below, part) = (at.floor() as usize, at.fract());
+    let above = (below + 1).min(sorted.len() - 1);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * part)
+}
+
 /// Bits told apart by each pass.
 const PASS_BITS: [u32; 3] = [11, 11, 10];
 

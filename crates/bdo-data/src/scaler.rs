@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cohort::{Cohort, CohortError};
 use crate::division::TrainPeople;
-use crate::quantile::{PASSES, QuantileSearch};
+use crate::quantile::{PASSES, QuantileSearch, quantile};
 use crate::scan::{Scan, SeriesView, valid_regions};
 use crate::shard::spread;
 
@@ -137,10 +137,11 @@ impl FittedRobustScaler {
         let of_region = |r: usize| {
             let valid = |found: &&&Moments| found.valid[r];
             let mean_over = |scans: &Vec<&Moments>| mean(scans.iter().filter(valid).map(|found| found.means[r]));
-            let means: Vec<f64> = persons.values().filter_map(mean_over).collect();
+            let mut means: Vec<f64> = persons.values().filter_map(mean_over).collect();
+            means.sort_by(f64::total_cmp);
             let variance = mean(moments.iter().filter(|found| found.valid[r]).map(|found| found.variances[r]));
-            let [low, median, high] = quartiles(means)?;
-            Some((median, high - low, (high - low) / variance?.sqrt()))
+            let iqr = quantile(&means, 0.75)? - quantile(&means, 0.25)?;
+            Some((quantile(&means, 0.5)?, iqr, iqr / variance?.sqrt()))
         };
         let found: Vec<Option<(f64, f64, f64)>> = (0..regions).map(of_region).collect();
         let mut spreads: Vec<f64> = found.iter().flatten().map(|(_, _, spread)| *spread).collect();
@@ -280,17 +281,6 @@ fn moments(scan: SeriesView<'_>) -> Moments {
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0, 0.0), |(count, sum), x| (count + 1, sum + x));
     (count > 0).then(|| sum / f64::from(count))
-}
-
-/// Interpolated between neighbours, as numpy's `percentile` does.
-fn quartiles(mut values: Vec<f64>) -> Option<[f64; 3]> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some([0.25, 0.5, 0.75].map(|share| {
-        let place = share * last as f64;
-        let (below, weight) = (place.floor() as usize, place.fract());
-        values[below] + weight * (values[(below + 1).min(last)] - values[below])
-    }))
 }
 
 /// Each region's mean over all kept frames, and which regions are valid.

@@ -103,7 +103,7 @@ pub fn find(folder: &Path, origin: &TableOrigin) -> Option<FeatureTable> {
     }
     let mut parameters = read_parameters(&numbers, &layout(note.rows.len(), note.width)).ok()?;
     let values = parameters.0.remove("features")?.values.into_iter().map(f64::from).collect();
-    let features = Features::new(note.rows.len(), note.width, values).ok()?.pooled(note.origin.pooling);
-    let (origin, passed_over) = (Some(note.origin), note.passed_over);
-    Some(FeatureTable { rows: note.rows, features, origin, passed_over, trust: None })
+    let features = Features::new(note.rows.len(), note.width, values).ok()?;
+    let table = FeatureTable::of_model(note.rows, features, note.origin).ok()?;
+    Some(FeatureTable { passed_over: note.passed_over, ..table })
 }

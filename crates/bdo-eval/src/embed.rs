@@ -59,13 +59,9 @@ impl FeatureTable {
                 let cohort = cohort.folder().display();
                 return Err(EvalError::named(cohort, "at least one scan with a usable region", "none"));
             }
-            tables.push(Self {
-                features: Features::new(rows.len(), frozen.feature_width(pooling), values)?.pooled(pooling),
-                rows,
-                origin: Some(TableOrigin { shard, ..TableOrigin::of_frozen(frozen, cohort, pooling)? }),
-                passed_over: passed_over.clone(),
-                trust: None,
-            });
+            let features = Features::new(rows.len(), frozen.feature_width(pooling), values)?;
+            let origin = TableOrigin { shard, ..TableOrigin::of_frozen(frozen, cohort, pooling)? };
+            tables.push(Self { passed_over: passed_over.clone(), ..Self::of_model(rows, features, origin)? });
         }
         Ok(tables)
     }

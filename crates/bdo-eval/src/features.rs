@@ -13,6 +13,7 @@ pub struct Features {
     rows: usize,
     width: usize,
     values: Vec<f64>,
+    /// Columns are scaled together, not one by one.
     one_unit: bool,
 }
 
@@ -28,13 +29,6 @@ impl Features {
             return Err(EvalError::named("features", "finite values or NaN", found));
         }
         Ok(Self { rows, width, values, one_unit: false })
-    }
-
-    /// Features that a model pooled in this way. The numbers of a mean have one unit, and the larger ones say more: scaled one by
-    /// one, directions that hold little but noise would count as much as any other.
-    #[must_use]
-    pub fn pooled(self, pooling: Pooling) -> Self {
-        Self { one_unit: pooling == Pooling::Mean, ..self }
     }
 
     /// Whether columns are to be scaled together, not one by one.
@@ -143,6 +137,13 @@ impl FeatureTable {
             return Err(EvalError::named("feature table", "one scan a row", found));
         }
         Ok(Self { rows, features, origin: None, passed_over: vec![], trust: None })
+    }
+
+    /// Features that a model made. The numbers of a mean have one unit, and the larger ones say more: scaled one by one, directions
+    /// that hold little but noise would count as much as any other.
+    pub fn of_model(rows: Vec<ScanRow>, features: Features, origin: TableOrigin) -> Result<Self, EvalError> {
+        let features = Features { one_unit: origin.pooling == Pooling::Mean, ..features };
+        Ok(Self { origin: Some(origin), ..Self::new(rows, features)? })
     }
 
     /// BLAKE3 of the origin; empty where no model made the features.

@@ -73,7 +73,7 @@ impl FeatureTable {
         }
         let (_, origin, width, with_trust) = expected.unwrap_or_else(|| unreachable!("a merge has at least one part"));
         let features = Features::new(rows.len(), width, values)?;
-        Ok(Self { rows, features, origin: Some(origin), passed_over: vec![], trust: with_trust.then_some(trust) })
+        Ok(Self { trust: with_trust.then_some(trust), ..Self::of_model(rows, features, origin)? })
     }
 }
 
@@ -141,7 +141,11 @@ impl StoredRows {
         if trust.as_ref().is_some_and(|names| names.len() != rows.len()) {
             return Err(EvalError::refused(path, "one value of trust per row", "another number"));
         }
-        Ok(FeatureTable { rows, features, origin, passed_over: vec![], trust })
+        let table = match origin {
+            Some(origin) => FeatureTable::of_model(rows, features, origin)?,
+            None => FeatureTable::new(rows, features)?,
+        };
+        Ok(FeatureTable { trust, ..table })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::method::{FitOn, Method, Outcome, Task};
 use crate::problem::{Problem, joined};
 
 /// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
-const CLOSED_FORM: &str = "closed-form/2";
+const CLOSED_FORM: &str = "closed-form/3";
 
 /// Ridge or logistic regression on a fixed table of features: connectivity, or the features of any frozen model.
 pub struct ClosedForm {

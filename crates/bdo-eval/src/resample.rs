@@ -1,5 +1,6 @@
 //! How sure a score is: intervals by resampling people, chance by permuting labels, comparisons that respect overlap.
 
+use bdo_data::quantile::quantile;
 use bdo_data::random;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -14,14 +15,11 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The value below which a share `q` of the values lies, linear between neighbours (numpy's default); none without values.
+/// The [`quantile`] of the finite values among these.
 pub fn percentile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
-    let at = q.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
-    let (below, part) = (at.floor() as usize, at.fract());
-    let above = (below + 1).min(sorted.len() - 1);
-    Some(sorted[below] + (sorted[above] - sorted[below]) * part)
+    quantile(&sorted, q)
 }
 
 /// Percentile interval of a score over resamples of `people` with replacement.

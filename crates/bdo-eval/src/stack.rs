@@ -24,7 +24,7 @@ use crate::problem::Problem;
 use crate::standardise::FittedStandardiser;
 
 /// Changes whenever a stack would give other numbers, so that stored results of an older one are not used again.
-const STACK: &str = "stack/2";
+const STACK: &str = "stack/3";
 
 /// A table of features with the kernel that was last computed of it, which stacks and labels share.
 pub struct Member {

@@ -74,6 +74,7 @@ impl FittedStandardiser {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::features::{FeatureTable, ScanRow, TableOrigin};
     use bdo_model::pooling::Pooling;
 
     #[test]
@@ -89,10 +90,24 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_one_unit_keep_their_proportions() {
-        let features = Features::new(2, 3, vec![3.0, 4.0, 7.0, -3.0, -4.0, 7.0]).unwrap().pooled(Pooling::Mean);
-        let fitted = FittedStandardiser::fit(&features, &[0, 1]);
-        assert_eq!(fitted.spreads(), [12.5f64.sqrt(), 12.5f64.sqrt(), 0.0]);
+    fn the_numbers_of_a_mean_keep_their_proportions() {
+        let spreads = |pooling: Pooling| {
+            let words = String::new;
+            let origin = TableOrigin {
+                version: words(),
+                model_blake3: words(),
+                readout_blake3: None,
+                cohort_blake3: words(),
+                pooling,
+                shard: None,
+            };
+            let row = || ScanRow { scan: words(), subject: words(), session: None };
+            let features = Features::new(2, 3, vec![3.0, 4.0, 7.0, -3.0, -4.0, 7.0]).unwrap();
+            let table = FeatureTable::of_model(vec![row(), row()], features, origin).unwrap();
+            FittedStandardiser::fit(&table.features, &[0, 1]).spreads().to_vec()
+        };
+        assert_eq!(spreads(Pooling::Mean), [12.5f64.sqrt(), 12.5f64.sqrt(), 0.0]);
+        assert_eq!(spreads(Pooling::Correlation), [3.0, 4.0, 0.0]);
     }
 
     /// A model of 36 people has 35 coordinates of 192; rounding in the others was scaled up to unit variance and buried them.

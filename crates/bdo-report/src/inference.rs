@@ -17,6 +17,9 @@ use crate::table::{Cell, Table};
 /// Shares of the bands whose coverage is scored.
 const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 
+/// Lists that have figures or tables of their own.
+const DRAWN: [&str; 3] = ["scores", "timings", "simulation"];
+
 pub(crate) fn show(folder: &Path, page: &mut Page) {
     let facts = json(&folder.join("inference.json")).unwrap_or_default();
     let scores = json(&folder.join("scores.json")).unwrap_or_default();
@@ -33,11 +36,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
     let command = "bdo infer impute --model DIR --data COHORT --out DIR --missing 0.25,0.5,0.75,0.9";
     page.figures(&figures, "Nothing was hidden that could be scored, and no example was kept.", command);
     for (name, value) in [("inference.json", &facts), ("scores.json", &scores)] {
-        page.table_if_any(&facts_table(
-            name,
-            value,
-            |_, cell| !matches!(cell, Cell::Text(text) if text.ends_with("entries")),
-        ));
+        page.table_if_any(&facts_table(name, value, |name, _| !DRAWN.contains(&name)));
     }
     page.table_if_any(&records("Simulation of the same equation, by steps between frames", &scores["simulation"]));
     page.say("Bands are mean and standard deviation of the posterior with observation noise fitted on validation people; coverage is the share of hidden values inside them.", &[]);
@@ -56,24 +55,40 @@ fn other(scores: &Value, row: &Value, name: &str) -> Option<f64> {
     }
 }
 
-/// How the model compares with a simple predictor person by person, where that was asked: the judgement, and the difference in words.
-fn difference(scores: &Value, row: &Value, name: &str) -> Option<(&'static str, String)> {
-    let place = scores["others"].as_array()?.iter().position(|n| n == name)?;
-    let found = &row["against"][place];
-    let [mean, low, high] =
-        [&found["difference"], &found["interval"]["low"], &found["interval"]["high"]].map(Value::as_f64);
-    let (mean, low, high) = (mean?, low?, high?);
-    let judged = if high < 0.0 {
-        "Better than"
-    } else if low > 0.0 {
-        "Worse than"
-    } else {
-        "Level with"
-    };
-    let words = format!(
-        "its error is {mean:+.3} of a scan's variance beside that of {name} (95 % interval {low:+.3} to {high:+.3})"
-    );
-    Some((judged, words))
+fn error_of_model(row: &Value) -> f64 {
+    row["model"]["mse"].as_f64().unwrap_or(f64::NAN)
+}
+
+/// Where a row of scores was taken.
+fn place(row: &Value) -> String {
+    match (row["missing"].as_f64(), row["frames_ahead"].as_u64()) {
+        (Some(missing), _) => format!("with {:.0} % of the frames missing", 100.0 * missing),
+        (None, Some(1)) => "one frame ahead".to_owned(),
+        (None, ahead) => format!("{} frames ahead", ahead.unwrap_or(0)),
+    }
+}
+
+/// How the model does beside a simple predictor with this error: person by person where that was asked, else by the plain errors.
+fn beside(scores: &Value, row: &Value, name: &str, error: f64) -> Option<(&'static str, String)> {
+    let index = scores["others"].as_array().and_then(|names| names.iter().position(|n| n == name));
+    let paired = index.and_then(|index| {
+        let found = &row["against"][index];
+        let mean = found["difference"].as_f64()?;
+        Some((mean, found["interval"]["low"].as_f64()?, found["interval"]["high"].as_f64()?))
+    });
+    if let Some((mean, low, high)) = paired {
+        let judged = match (high < 0.0, low > 0.0) {
+            (true, _) => "Better than",
+            (_, true) => "Worse than",
+            _ => "Level with",
+        };
+        let words =
+            format!("an error of {mean:+.3} of a scan's variance beside it (95 % interval {low:+.3} to {high:+.3})");
+        return Some((judged, words));
+    }
+    let own = error_of_model(row);
+    let judged = if own < error { "Better than" } else { "Not better than" };
+    own.is_finite().then(|| (judged, format!("error {} against {}", number(own), number(error))))
 }
 
 /// A list of flat records as a table.
@@ -132,33 +147,24 @@ fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
     let mut said = vec![];
     let hardest = rows(scores).last();
     let headline = if let Some(row) = hardest {
-        let model = row["model"]["mse"].as_f64().unwrap_or(f64::NAN);
+        let inside = row["model"]["coverage"][2].as_f64().map(|share| 100.0 * share);
+        said.extend(inside.map(|share| format!("{share:.1} % of the hidden values lie inside the bands of 95 %.")));
         let best = others(scores)
             .into_iter()
             .filter_map(|name| Some((other(scores, row, &name)?, name)))
             .min_by(|a, b| a.0.total_cmp(&b.0));
-        let place = match row["missing"].as_f64() {
-            Some(missing) => format!("with {:.0} % of the frames missing", 100.0 * missing),
-            None => format!("{} frames ahead", row["frames_ahead"]),
-        };
-        let inside = row["model"]["coverage"][2].as_f64().map(|share| 100.0 * share);
-        said.extend(inside.map(|share| format!("{share:.1} % of the hidden values lie inside the bands of 95 %.")));
-        let own = number(model);
-        match best {
-            Some((_, name)) if difference(scores, row, &name).is_some() => {
-                if let Some((_, words)) = difference(scores, &rows(scores)[0], &name).filter(|_| rows(scores).len() > 1)
-                {
-                    said.push(format!("The same {} frames ahead: {words}.", rows(scores)[0]["frames_ahead"]));
-                }
-                let (judged, words) = difference(scores, row, &name).unwrap_or_default();
-                format!("{judged} {name}, the best simple predictor, {place}: {words}.")
+        let against = |row: &Value| best.as_ref().and_then(|(error, name)| beside(scores, row, name, *error));
+        // How it begins to go on matters as much as how far it reaches.
+        if let Some((judged, words)) = rows(scores).first().filter(|first| *first != row).and_then(&against)
+            && row["against"].is_array()
+        {
+            said.push(format!("{judged} it {}: {words}.", place(&rows(scores)[0])));
+        }
+        match (against(row), &best) {
+            (Some((judged, words)), Some((_, name))) => {
+                format!("{judged} {name}, the best simple predictor, {}: {words}.", place(row))
             }
-            Some((error, name)) if model < error => {
-                let error = number(error);
-                format!("Better than {name}, the best simple predictor, {place}: error {own} against {error}.")
-            }
-            Some((error, name)) => format!("Not better than {name} {place}: error {own} against {}.", number(error)),
-            None => format!("Error {own} {place}."),
+            _ => format!("Error {} {}.", number(error_of_model(row)), place(row)),
         }
     } else if let Some(timing) = half_rate(scores) {
         let [similarity, found] = ["similarity", "identified"].map(|key| timing[key].as_f64().unwrap_or(f64::NAN));
@@ -280,7 +286,7 @@ mod tests {
         std::fs::write(folder.path().join("scores.json"), paired.to_string()).unwrap();
         let mut page = Page::new("t", "c");
         show(folder.path(), &mut page);
-        assert!(page.finish("1").contains("Level with kriging, the best simple predictor, 1 frames ahead"));
+        assert!(page.finish("1").contains("Level with kriging, the best simple predictor, one frame ahead"));
         let check = serde_json::json!({"verb": "check", "timings": [{"change": {"kind": "subsample", "amount": 2}, "scans": 50, "similarity": 0.965, "identified": 0.98}]});
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("scores.json"), check.to_string()).unwrap();

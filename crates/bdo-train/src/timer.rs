@@ -99,7 +99,8 @@ impl Timer {
     /// Whether a run whose last step comes would end too early, since its steps became cheaper than they were.
     pub fn is_early(&self, length: &Length, now: f64) -> bool {
         let mean = self.steps.iter().sum::<f64>() / self.steps.len() as f64;
-        !self.steps.is_empty() && now + length.afterwards * mean < EARLY_SHARE * 60.0 * length.minutes
+        // Not a number, and so not early, without a step.
+        now + length.afterwards * mean < EARLY_SHARE * 60.0 * length.minutes
     }
 
     /// The plan with as many more steps as fit into what is left after `now` seconds, judged by the last steps.
@@ -164,7 +165,7 @@ mod tests {
 
     /// Trains for ten minutes with steps of so many seconds at each share of the time: when it ends, as a share of its
     /// minutes, and the learning rate of its last step.
-    fn trained(cost: impl Fn(f64) -> f64) -> (f64, f64) {
+    fn trained(cost: impl Fn(f64) -> f64, afterwards: f64) -> (f64, f64) {
         let rate = LearningRate::Cosine {
             start: 0.0,
             peak: 1.0,
@@ -172,7 +173,7 @@ mod tests {
             warmup: Warmup::TenEpochs,
             ends: CosineEnd::LastStep,
         };
-        let length = Length { epochs: None, minutes: 10.0, whole_epochs: false, later_cost: 1.0, afterwards: 0.0 };
+        let length = Length { epochs: None, minutes: 10.0, whole_epochs: false, later_cost: 1.0, afterwards };
         let mut timer = Timer::new(Instant::now());
         let (mut now, mut step, mut last) = (0.0, 0, 0.0);
         let mut plan: Option<Plan> = None;
@@ -211,9 +212,12 @@ mod tests {
         let costs: [&dyn Fn(f64) -> f64; 7] =
             [&busy_later, &busy_first, &busy_at_the_end, &long_steps, &comes_and_goes, &hiccups, &one_long_wait];
         for (number, cost) in costs.into_iter().enumerate() {
-            let (ended, rate) = trained(cost);
+            let (ended, rate) = trained(cost, 0.0);
             assert!((0.95..=1.05).contains(&ended), "case {number} ended at {ended}");
             assert!(rate < 1e-3, "case {number} ended with a learning rate of {rate}");
         }
+        // Work worth 600 steps comes after: a tenth of ten minutes of steps of 0.1 s.
+        let (ended, rate) = trained(|_| 0.1, 600.0);
+        assert!((0.85..=0.91).contains(&ended) && rate < 1e-3, "ended at {ended} with a learning rate of {rate}");
     }
 }

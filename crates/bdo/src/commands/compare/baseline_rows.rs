@@ -70,10 +70,8 @@ impl Baselines<'_> {
             out: args.out.join("pretraining"),
             quiet: Common { quiet: true, ..self.common.clone() },
             device: self.common.place()?,
-            gflops: training.train_gflops,
         };
-        let gflops = training.train_gflops;
-        Ok(Box::new(BaselineRow { row, kind: Kind::Tokens(Box::new(tokens)), gflops }))
+        Ok(Box::new(BaselineRow { row, kind: Kind::Tokens(Box::new(tokens)), gflops: training.train_gflops }))
     }
 
     fn set(&self, kind: ConnectivityKind) -> anyhow::Result<Arc<ConnectomeSet>> {
@@ -103,8 +101,6 @@ struct Tokens {
     /// Progress is that of the comparison.
     quiet: Common,
     device: Device,
-    /// As in [`BaselineRow`].
-    gflops: Option<f64>,
 }
 
 struct BaselineRow {
@@ -132,11 +128,12 @@ impl Tokens {
         loss: Loss,
         seed: u64,
         label: &dyn Fn(&str) -> Option<f32>,
+        gflops: Option<f64>,
     ) -> Result<Found, EvalError> {
         let (split, name, mut settings) = (task.split, self.method.name(), self.settings.clone());
         let grid = grid_of(task.cohort)?.0;
         let per_scan = self.method.train_flops(grid, &settings);
-        if let Some(gflops) = self.gflops {
+        if let Some(gflops) = gflops {
             // Those who are pre-trained on, validation people too.
             let long = task.cohort.index().iter().filter(|entry| entry.frames >= grid.frames());
             let scans = long.filter(|entry| !split.test.contains(&entry.id.subject)).count();
@@ -230,7 +227,7 @@ impl Method for BaselineRow {
                 let flops = per_scan * scans * outcome.epochs as f64;
                 Found { outcome, people: set.people.clone(), flags, parameters, flops }
             }
-            Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label)?,
+            Kind::Tokens(tokens) => tokens.run(task, loss, seed, &label, self.gflops)?,
         };
         let said = found.outcome.said.iter().filter_map(|(&person, said)| {
             let subject = found.people[person].clone();

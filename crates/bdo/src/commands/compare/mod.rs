@@ -5,6 +5,7 @@ mod baseline_rows;
 mod compute;
 mod feature_tables;
 mod model_rows;
+mod people;
 mod pretraining;
 mod protocol;
 mod request;
@@ -15,7 +16,7 @@ mod tasks;
 pub(crate) use request::CompareArgs;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,9 +24,8 @@ use std::time::Instant;
 
 use anyhow::bail;
 use bdo_data::cohort::Cohort;
-use bdo_data::division::{Division, Scheme, Split, SplitError, SplitManifest};
+use bdo_data::division::{Division, Split, SplitManifest};
 use bdo_data::durable;
-use bdo_data::participants::Participants;
 use bdo_data::shard::Shard;
 use bdo_data::target::Target;
 use bdo_eval::audit::{AuditRow, audit};
@@ -35,12 +35,10 @@ use bdo_eval::comparison::{
     to_markdown,
 };
 use bdo_eval::confound::Nuisance;
-use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{Method, Task};
-use bdo_eval::part::Parts;
 use bdo_eval::reference::{ClosedForm, NoBrain};
 use bdo_model::pooling::Pooling;
-use bdo_model::weights::{ModelDirectory, TrainingPeople};
+use bdo_model::weights::ModelDirectory;
 use bdo_report::kind::Kind;
 use serde_json::json;
 
@@ -53,6 +51,7 @@ use asked::Asked;
 use baseline_rows::Baselines;
 use feature_tables::FeatureTables;
 use model_rows::Models;
+use people::{Impossible, copied, everybody_has_a_value, guarded, impossible, is_asked, splits};
 use pretraining::PretrainingCost;
 use request::People;
 use row::{BdoRow, Connectivity, Row};
@@ -405,97 +404,6 @@ fn footnotes(rows: &[Asked]) -> Vec<Footnote> {
     if methods.is_empty() { vec![] } else { vec![Footnote { methods, text: text.to_owned() }] }
 }
 
-/// A row that has no result for a label under a split, and why.
-struct Impossible {
-    row: String,
-    target: String,
-    split_blake3: String,
-    reason: String,
-}
-
-/// Every row with every label under every split, before anything is trained: what cannot be done is said now and is a dash in
-/// the table.
-fn impossible(
-    rows: &[Asked],
-    targets: &[Target],
-    splits: &[Split],
-    args: &CompareArgs,
-    common: &Common,
-) -> anyhow::Result<Vec<Impossible>> {
-    // Without people to fit on or to test no row has a result; where that is so everywhere there is nothing to do.
-    if splits.iter().all(|split| split.refuse_empty().is_err()) {
-        splits.iter().try_for_each(Split::refuse_empty)?;
-    }
-    let mut found = vec![];
-    for row in rows {
-        let is_chosen = row.members().iter().any(|row| row.is_chosen_by_validation());
-        for (target, split) in targets.iter().flat_map(|target| splits.iter().map(move |split| (target, split))) {
-            let empty = split.refuse_empty().map_err(|error| error.to_string());
-            let check = || Parts::check_people(target, split).map_err(|error| error.to_string());
-            let checked = empty.and_then(|()| if is_chosen { check() } else { Ok(()) });
-            if let (true, Err(reason)) = (is_of(args, split, target), checked) {
-                let (row, target, split_blake3) = (row.name(), target.name.clone(), split.blake3.clone());
-                found.push(Impossible { row, target, split_blake3, reason });
-            }
-        }
-    }
-    if let Some(Impossible { row, target, reason, .. }) = found.first() {
-        let more = if found.len() > 1 { format!(" (and {} more)", found.len() - 1) } else { String::new() };
-        note(common, &format!("{row} cannot predict {target} under every split: {reason}{more}"));
-    }
-    Ok(found)
-}
-
-/// Scans that are there under two names.
-fn copied(division: &Division<'_>) -> Option<String> {
-    let pairs: Vec<String> = division.copies().iter().map(|(a, b)| format!("{a} = {b}")).collect();
-    (!pairs.is_empty()).then(|| pairs.join(", "))
-}
-
-/// Every split of the comparison: random ones for each seed, and groups of sites where they are asked for.
-fn splits(args: &CompareArgs, division: &Division<'_>) -> Result<SplitManifest, SplitError> {
-    let People { stratify_by, site_groups, .. } = &args.people;
-    let seeds = args.people.seeds();
-    let mut splits = vec![];
-    for target in stratify_by.as_ref().map_or(args.targets.as_slice(), std::slice::from_ref) {
-        splits.extend(division.random(target, &seeds)?.splits);
-        if *site_groups {
-            splits.extend(division.leave_site_out(target, seeds.first().copied().unwrap_or(0))?);
-        }
-    }
-    Ok(division.manifest(splits))
-}
-
-/// Whether a method is scored on a label under a split. Groups of sites ask what a feature is worth elsewhere; methods that
-/// train for long are not trained five times more for it.
-fn is_asked(args: &CompareArgs, method: &dyn Method, split: &Split, target: &Target) -> bool {
-    let left_out = method.trains_for_long() && matches!(split.scheme(), Scheme::LeaveSiteOut { .. });
-    !left_out && is_of(args, split, target)
-}
-
-/// Whether people were divided for this label.
-fn is_of(args: &CompareArgs, split: &Split, target: &Target) -> bool {
-    args.people.stratify_by.is_some() || Some(target.name.as_str()) == split.target()
-}
-
-/// One division for all targets leaves nobody out, so nobody may lack a value.
-fn everybody_has_a_value(splits: &[Split], targets: &[String], people: &Participants) -> anyhow::Result<()> {
-    for target in targets {
-        let lacks = |subject: &&String| people.row_of(subject).is_none_or(|row| people.get(row, target).is_none());
-        let parts =
-            |s: &Split| [s.train.subjects().to_vec(), s.validation.subjects().to_vec(), s.test.subjects().to_vec()];
-        let missing: BTreeSet<String> = splits.iter().flat_map(parts).flatten().filter(|s| lacks(&s)).collect();
-        if let Some(first) = missing.first() {
-            bail!(
-                "--stratify-by: expected a value of {target:?} for everybody, found {} people without one ({first} ...); \
-                 leave the option out to divide people by each target",
-                missing.len()
-            );
-        }
-    }
-    Ok(())
-}
-
 /// Results as the table has them: by method, then split, then target, whatever was computed first.
 fn in_order(results: &mut [TaskResult], rows: &[Asked], splits: &[Split], targets: &[Target]) {
     let names = names(rows);
@@ -504,24 +412,6 @@ fn in_order(results: &mut [TaskResult], rows: &[Asked], splits: &[Split], target
         let split = splits.iter().position(|split| split.blake3 == r.split_blake3 && split.seed() == r.seed);
         (method, split, targets.iter().position(|target| target.name == r.target))
     });
-}
-
-/// Refuses splits with anybody on both sides; says what a table must say about pre-training, split by split.
-fn guarded(
-    splits: &[Split],
-    division: &Division<'_>,
-    pretraining: Option<&TrainingPeople>,
-) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-    let mut flags = BTreeMap::new();
-    for split in splits {
-        let mut report = LeakReport::of_split(split, division);
-        report.refuse()?;
-        if let Some(people) = pretraining {
-            report = report.with_pretraining(split, division, people);
-        }
-        flags.insert(split.blake3.clone(), report.flags(split.test.subjects().len()));
-    }
-    Ok(flags)
 }
 
 /// Seconds, with what they do not cover.
@@ -554,56 +444,4 @@ fn audit_markdown(rows: &[AuditRow]) -> String {
         );
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::args::General;
-    use crate::cli::{Cli, Verb};
-    use clap::Parser;
-
-    fn parsed(line: &str) -> CompareArgs {
-        match Cli::try_parse_from(line.split(' ')).unwrap().verb {
-            Verb::Compare(args) => args,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_request_is_the_command_that_repeats_it() {
-        let plain = parsed("bdo compare --data c --targets age,sex --out o");
-        assert_eq!(plain, CompareArgs::new(Path::new("c"), &["age", "sex"], &[], Path::new("o")));
-        assert_eq!(plain.command(General::default()), "bdo compare --data c --targets age,sex --out o");
-        let typed = "bdo compare --data c --targets a --methods bdo-probe,brainlm-finetune --model m --out o --config f.toml \
-                     --set x.y=1 --set z=2 --pretrain-minutes 0.5 --finetune-budget 36 --baseline-epochs 2 --seeds 3 \
-                     --site-groups --fit-on train-and-validation --family-column f --permutations 9 --no-audit --seed 7 --device cuda:1";
-        let general = General { seed: 7, device: "cuda:1".parse().unwrap() };
-        assert_eq!(parsed(typed).command(general), typed);
-    }
-
-    #[test]
-    fn the_full_protocol_keeps_what_does_not_cut() {
-        let mut args = parsed(
-            "bdo compare --data c --targets a,b --seeds 0 --no-audit --finetune-epochs 3 --set train.epochs=2 --set \
-             model.size=small --permutations 9 --methods bdo-finetune --model m --out o",
-        );
-        args.out = "it's".into();
-        let protocol = protocol::protocol(&args, &rows(&args), &[], General::default()).unwrap();
-        let options: Vec<&str> = protocol.cuts.iter().map(|cut| cut.option.as_str()).collect();
-        let all = "--seeds --finetune-epochs --finetune-budget --permutations --no-audit";
-        assert_eq!(options.join(" "), all);
-        assert_eq!(
-            protocol.full_command,
-            r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-budget 36"
-        );
-        args.people.seeds = vec!["5-7".parse().unwrap()];
-        assert!(
-            protocol::protocol(&args, &rows(&args), &[], General::default())
-                .unwrap()
-                .full_command
-                .contains("--seeds 5-7")
-        );
-    }
 }

@@ -140,3 +140,30 @@ fn uncut(configuration: &Configuration) -> Configuration {
     let set = configuration.set.iter().filter(|set| !cuts(set)).cloned().collect();
     Configuration { set, ..configuration.clone() }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::request::tests::parsed;
+    use super::super::rows;
+    use super::*;
+
+    #[test]
+    fn the_full_protocol_keeps_what_does_not_cut() {
+        let mut args = parsed(
+            "bdo compare --data c --targets a,b --seeds 0 --no-audit --finetune-epochs 3 --set train.epochs=2 --set \
+             model.size=small --permutations 9 --methods bdo-finetune --model m --out o",
+        );
+        args.out = "it's".into();
+        let protocol = protocol(&args, &rows(&args), &[], General::default()).unwrap();
+        let options: Vec<&str> = protocol.cuts.iter().map(|cut| cut.option.as_str()).collect();
+        let all = "--seeds --finetune-epochs --finetune-budget --permutations --no-audit";
+        assert_eq!(options.join(" "), all);
+        assert_eq!(
+            protocol.full_command,
+            r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-budget 36"
+        );
+        args.people.seeds = vec!["5-7".parse().unwrap()];
+        assert!(protocol(&args, &rows(&args), &[], General::default()).unwrap().full_command.contains("--seeds 5-7"));
+    }
+}

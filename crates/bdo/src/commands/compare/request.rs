@@ -193,3 +193,30 @@ impl CompareArgs {
         command_line("compare", self, general)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) mod tests {
+    use super::*;
+    use crate::cli::{Cli, Verb};
+    use clap::Parser;
+
+    pub(in super::super) fn parsed(line: &str) -> CompareArgs {
+        match Cli::try_parse_from(line.split(' ')).unwrap().verb {
+            Verb::Compare(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_is_the_command_that_repeats_it() {
+        let plain = parsed("bdo compare --data c --targets age,sex --out o");
+        assert_eq!(plain, CompareArgs::new(Path::new("c"), &["age", "sex"], &[], Path::new("o")));
+        assert_eq!(plain.command(General::default()), "bdo compare --data c --targets age,sex --out o");
+        let typed = "bdo compare --data c --targets a --methods bdo-probe,brainlm-finetune --model m --out o --config f.toml \
+                     --set x.y=1 --set z=2 --pretrain-minutes 0.5 --finetune-budget 36 --baseline-epochs 2 --seeds 3 \
+                     --site-groups --fit-on train-and-validation --family-column f --permutations 9 --no-audit --seed 7 --device cuda:1";
+        let general = General { seed: 7, device: "cuda:1".parse().unwrap() };
+        assert_eq!(parsed(typed).command(general), typed);
+    }
+}
