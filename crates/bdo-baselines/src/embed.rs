@@ -43,7 +43,6 @@ pub fn embed(
     observer: &dyn Observer,
 ) -> Result<FeatureTable, EvalError> {
     let mut directory = TokenDirectory::read(folder)?;
-    directory.preprocessor.trained_scans = Some(directory.people.scans.clone());
     trusting.apply(&mut directory.people, &mut directory.preprocessor);
     let scans: Vec<usize> = shard.map_or(0..cohort.len(), |shard| shard.range(cohort.len())).collect();
     let work = Work { directory: &directory, cohort, scans: &scans, device, observer };

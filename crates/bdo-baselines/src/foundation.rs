@@ -20,6 +20,7 @@ use bdo_eval::error::EvalError;
 use bdo_eval::features::TableOrigin;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
+use bdo_eval::predict::Trusting;
 use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network, too_few};
 use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::{BASELINE_ORDER, Rate, Recipe, Selection};
@@ -69,6 +70,7 @@ impl Tuning {
 #[derive(Clone, Debug)]
 pub struct FoundationRun<'a> {
     pub model: &'a Path,
+    pub trusting: Trusting,
     pub loss: Loss,
     pub seed: u64,
     pub kernels: Kernels,
@@ -149,7 +151,8 @@ impl FoundationMethod {
         label: &dyn Fn(&str) -> Option<f32>,
         observer: &dyn RunObserver,
     ) -> Result<FoundationOutcome, EvalError> {
-        let directory = TokenDirectory::read(run.model)?;
+        let mut directory = TokenDirectory::read(run.model)?;
+        run.trusting.apply(&mut directory.people, &mut directory.preprocessor);
         if directory.config.kind() != self.kind() {
             let found = directory.config.kind().name();
             return Err(EvalError::found(format!("a model of {}", self.name()), format!("one of {found}")));

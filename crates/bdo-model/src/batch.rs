@@ -77,7 +77,7 @@ impl MaskedBatch {
         for draw in &self.process_noise {
             expect_shape("process_noise", draw, noise)?;
         }
-        match grid.target_count.iter().position(|&count| count == 0) {
+        match grid.target.count.iter().position(|&count| count == 0) {
             Some(sample) => Err(BatchError::NoTarget { sample }),
             None => Ok(grid),
         }

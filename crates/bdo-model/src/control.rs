@@ -66,7 +66,7 @@ impl Bdo {
         let (series, _) = self.unit_sized(series, &grid, region_valid);
         let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
         let control = self.with_fingerprint(self.dynamics.control.forward(z), &series, &grid);
-        Ok(Controls { control, counts: grid.context_count })
+        Ok(Controls { control, counts: grid.context.count })
     }
 
     /// The control along scans that may be cut into windows; differentiable as well.
@@ -88,7 +88,7 @@ impl Bdo {
         let grid = scan_grid(&batch.series, &visible, &batch.region_valid, self.config())?;
         let mask = region_mask(&batch.region_valid, grid.batch, (&batch.series.device(), batch.series.dtype()));
         let (series, _) = self.unit_sized(batch.series.clone() * mask, &grid, &batch.region_valid);
-        let nothing = Tensor::zeros([grid.batch, grid.context_slots, self.config().width], &series.device());
+        let nothing = Tensor::zeros([grid.batch, grid.context.slots, self.config().width], &series.device());
         let part = self.with_fingerprint(nothing, &series, &grid);
         Ok(part.narrow(1, 0, 1).squeeze_dim(1)) // [B, d]
     }

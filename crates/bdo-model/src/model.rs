@@ -14,7 +14,7 @@ use crate::init::initial_parameters;
 use crate::intake::NO_SIZE;
 use crate::layer::Source;
 use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
-use crate::ops::{self, Kernels, KeyPadding, Moments};
+use crate::ops::{Kernels, KeyPadding, Moments};
 use crate::parameters::{ParameterError, Parameters};
 use crate::smoother::Smoother;
 use burn::module::Module;
@@ -91,7 +91,7 @@ pub struct Reconstruction {
 impl TrainPass {
     /// The mean control over the visible frames of each sample, the universal feature: [B, d].
     pub fn mean_control(&self) -> Tensor<2> {
-        Controls { control: self.latents.control.clone(), counts: self.grid.context_count.clone() }.mean()
+        Controls { control: self.latents.control.clone(), counts: self.grid.context.count.clone() }.mean()
     }
 }
 
@@ -179,16 +179,14 @@ impl Bdo {
 
         let encoded = self.encoder.forward(self.tokens(&series, &batch.frames, &grid, Role::Context), dropout);
         let z = if config.sample_latent {
-            encoded.clone()
-                + ops::rows(self.kernels, &batch.latent_noise, &grid.context_row, grid.context_slots)
-                    * config.loss.sigma_q
+            encoded.clone() + grid.context.of_batch(self.kernels, &batch.latent_noise) * config.loss.sigma_q
         } else {
             encoded.clone()
         };
         let latents = self.latents(z, &series, &grid);
         let moments = self.dynamics.moments(&latents, &grid);
 
-        let at_targets = |x: &Tensor<3>| ops::rows(self.kernels, x, &grid.target_row, grid.target_slots); // [B, T, .]
+        let at_targets = |x: &Tensor<3>| grid.target.of_batch(self.kernels, x); // [B, T, .]
         let mean = at_targets(&moments.mean);
         let total_variance = at_targets(&moments.variance) + config.loss.sigma_p * config.loss.sigma_p;
         let basis = self.dynamics.basis_with(resolvent);
@@ -215,8 +213,8 @@ impl Bdo {
 
         let sums = SampleWeights::new(
             SampleCounts {
-                target_count: &grid.target_count,
-                target_slots: grid.target_slots,
+                target_count: &grid.target.count,
+                target_slots: grid.target.slots,
                 held: &grid.held,
                 region_valid: &batch.region_valid,
             },
@@ -289,17 +287,16 @@ impl Bdo {
         let Some(fingerprint) = &self.fingerprint else { return control };
         let place = (&series.device(), series.dtype());
         let shares = context_shares(grid, |_| 1);
-        let shares = upload::<3, Float>(TensorData::new(shares, [grid.batch, grid.context_slots, 1]), place);
-        let coordinates =
-            fingerprint.coordinates(&ops::rows(self.kernels, series, &grid.context_row, grid.context_slots), &shares);
-        let mean = (control.clone().narrow(1, 0, grid.context_slots) * shares).sum_dim(1); // [B, 1, d]
+        let shares = upload::<3, Float>(TensorData::new(shares, [grid.batch, grid.context.slots, 1]), place);
+        let coordinates = fingerprint.coordinates(&grid.context.of_batch(self.kernels, series), &shares);
+        let mean = (control.clone().narrow(1, 0, grid.context.slots) * shares).sum_dim(1); // [B, 1, d]
         control - mean + fingerprint.part(&coordinates)
     }
 
     /// What the smoother says of every frame [B, K, N], in the units of the series.
     fn smoothed(&self, series: &Tensor<3>, frames: &Frames, grid: &UnionGrid) -> Option<Tensor<3>> {
         let smoother = self.smoother.as_ref()?;
-        Some(smoother.forward(ops::rows(self.kernels, series, &grid.context_row, grid.context_slots), frames, grid))
+        Some(smoother.forward(grid.context.of_batch(self.kernels, series), frames, grid))
     }
 
     /// Divides every sample by the root mean square of its visible values, or each of its regions by its own, if the
@@ -319,8 +316,8 @@ impl Bdo {
             |sample: usize| region_valid[sample * regions..(sample + 1) * regions].iter().filter(|v| **v).count();
         let weights = context_shares(grid, |sample| if unit_regions { 1 } else { valid(sample) });
         let place = (&series.device(), series.dtype());
-        let weights = upload::<3, Float>(TensorData::new(weights, [grid.batch, grid.context_slots, 1]), place);
-        let visible = ops::rows(self.kernels, &series, &grid.context_row, grid.context_slots); // [B, C, N]
+        let weights = upload::<3, Float>(TensorData::new(weights, [grid.batch, grid.context.slots, 1]), place);
+        let visible = grid.context.of_batch(self.kernels, &series); // [B, C, N]
         let square = (visible.clone() * visible * weights).sum_dim(1); // [B, 1, N]
         let square = if unit_regions { square } else { square.sum_dim(2) }; // [B, 1, 1]
         let size = square.sqrt();
@@ -330,10 +327,11 @@ impl Bdo {
 
     /// The visible tokens of one role, gathered and padded.
     pub(crate) fn tokens(&self, series: &Tensor<3>, frames: &Frames, grid: &UnionGrid, role: Role) -> Tokens {
-        let (list, slots, counts) = match role {
-            Role::Context => (&grid.context_row, grid.context_slots, &grid.context_count),
-            Role::Target => (&grid.target_row, grid.target_slots, &grid.target_count),
+        let of_role = match role {
+            Role::Context => &grid.context,
+            Role::Target => &grid.target,
         };
+        let (list, slots, counts) = (&of_role.row, of_role.slots, &of_role.count);
         let scale = self.config.time_code_rate();
         let times: Vec<f64> = list.iter().map(|&row| scale * frames.times_seconds[row]).collect();
         let width = self.config.width;
@@ -347,7 +345,7 @@ impl Bdo {
         }
         let device = series.device();
         Tokens {
-            values: ops::rows(self.kernels, series, list, slots),
+            values: of_role.of_batch(self.kernels, series),
             code: upload(TensorData::new(code, [grid.batch, slots, self.config.width]), (&device, series.dtype())),
             padding: KeyPadding::new(counts.clone(), slots, &device),
         }
@@ -366,9 +364,9 @@ pub(crate) enum Role {
 /// [B, C]: one over the visible frames of a sample, and over a further number of it; 0 at padding.
 fn context_shares(grid: &UnionGrid, further: impl Fn(usize) -> usize) -> Vec<f32> {
     let sample = |sample: usize| {
-        let count = grid.context_count[sample];
+        let count = grid.context.count[sample];
         let share = 1.0 / (count * further(sample)).max(1) as f32;
-        (0..grid.context_slots).map(move |slot| if slot < count { share } else { 0.0 })
+        (0..grid.context.slots).map(move |slot| if slot < count { share } else { 0.0 })
     };
     (0..grid.batch).flat_map(sample).collect()
 }

@@ -73,7 +73,7 @@ impl Smoother {
         let along = visible.matmul(self.directions.val().unsqueeze_dim::<3>(0)); // [B, C, N]
         let weights: Vec<Vec<Vec<f32>>> =
             (0..grid.batch).into_par_iter().map(|sample| weights(curves, frames, grid, sample)).collect();
-        let shape = [grid.batch, grid.frames, grid.context_slots];
+        let shape = [grid.batch, grid.frames, grid.context.slots];
         let parts = (0..curves.len()).map(|group| {
             let all: Vec<f32> = weights.iter().flat_map(|sample| sample[group].iter().copied()).collect();
             let all = upload::<3, Float>(TensorData::new(all, shape), place); // [B, K, C]
@@ -97,8 +97,8 @@ impl Smoother {
 
 /// Row-major [K, C] weights of the visible rows of a sample for each autocorrelation.
 fn weights(curves: &[Autocorrelation], frames: &Frames, grid: &UnionGrid, sample: usize) -> Vec<Vec<f32>> {
-    let (rows, slots) = (grid.frames, grid.context_slots);
-    let seen = &grid.context_row[sample * slots..][..grid.context_count[sample]];
+    let (rows, slots) = (grid.frames, grid.context.slots);
+    let seen = &grid.context.row[sample * slots..][..grid.context.count[sample]];
     let seconds = |row: usize| frames.times_seconds[row];
     let visible: Vec<f64> = seen.iter().map(|&row| seconds(row)).collect();
     let all = sample * rows..(sample + 1) * rows;

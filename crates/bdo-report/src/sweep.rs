@@ -17,12 +17,15 @@ fn sweep_charts(record: &Value) -> Vec<Chart> {
     let setting = record["vary"].as_str().unwrap_or("setting");
     let rows = source::list(&record["rows"]);
     let names: Vec<String> = rows.iter().map(|r| r["value"].as_str().unwrap_or("").to_owned()).collect();
-    let chart = |title: String, y: &str, of: &dyn Fn(&Value) -> Option<f64>| {
+    let points = |of: &dyn Fn(&Value) -> Option<f64>| {
         let point = |(i, row): (usize, &Value)| {
             Some(Point::at(i as f64, of(row)?).noted(format!("{setting} = {}: {:.4}", names[i], of(row)?)))
         };
+        rows.iter().enumerate().filter_map(point).collect::<Vec<_>>()
+    };
+    let chart = |title: String, y: &str, of: &dyn Fn(&Value) -> Option<f64>| {
         Chart::new(title, Axis::of_names(setting, names.clone()), Axis::linear(y))
-            .with("model", Colour::Kind(0), Marks::LineAndDots, rows.iter().enumerate().filter_map(point).collect())
+            .with("model", Colour::Kind(0), Marks::LineAndDots, points(of))
             .sized(400.0, 300.0)
     };
     let ratio = record["mask_ratio"].as_f64();
@@ -37,7 +40,15 @@ fn sweep_charts(record: &Value) -> Vec<Chart> {
     targets.sort();
     targets.dedup();
     for target in targets {
-        charts.push(chart(format!("{target}: probe"), "score", &|r| r["probes"][&target].as_f64()));
+        let mut probe = chart(format!("{target}: probe"), "score", &|r| r["probes"][&target].as_f64());
+        let untrained = points(&|r| r["untrained"][&target].as_f64());
+        if !untrained.is_empty() {
+            probe = probe.with("untrained", Colour::Kind(1), Marks::LineAndDots, untrained);
+        }
+        if let Some(connectivity) = rows.iter().find_map(|r| r["fc"][&target].as_f64()) {
+            probe = probe.against(Reference::Level("connectivity".into(), connectivity));
+        }
+        charts.push(probe);
     }
     charts.retain(|c| !c.is_empty());
     charts
@@ -85,7 +96,7 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
         page.missing("table.json has no row with a score.", "bdo sweep");
         return;
     }
-    let caption = "One model per value, trained alike and scored on the same people; the dashed line is kriging, the best linear prediction from the same visible frames. Values are in the order given, not to scale.";
+    let caption = "One model per value, trained alike and scored on the same people; dashed lines are kriging, the best linear prediction from the same visible frames, and the same probe on connectivity. Values are in the order given, not to scale.";
     let (name, title) = (format!("ablation-{setting}"), format!("Error and scores over {setting}"));
     page.figure(&Figure::of_charts(name, title, caption, &charts, 3));
     let headings = [setting, "steps", "training scans", "test scans", "error", "kriging", "rho"];

@@ -388,7 +388,7 @@ type OnFeature = (IdentityTerm, Tensor<1>);
 /// Loss and measures of a pass, read one by one: on the CPU that costs nothing.
 fn numbers_of(pass: &TrainPass, on_feature: Option<&OnFeature>, mut measures: Terms) -> (Loss, Terms) {
     let mut loss = loss_of(pass);
-    let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
+    let spread = latent_spread(&pass.encoded, &pass.grid.context.count);
     measures.0.insert("spread_over_time".to_owned(), spread.over_time);
     measures.0.insert("spread_over_scans".to_owned(), spread.over_scans);
     if let Some((term, weighted)) = on_feature {
@@ -402,7 +402,7 @@ fn numbers_of(pass: &TrainPass, on_feature: Option<&OnFeature>, mut measures: Te
 
 /// The same as numbers that stay on their device.
 fn numbers_there(pass: &TrainPass, total: &Tensor<1>, on_feature: Option<&OnFeature>) -> Vec<(Place, Tensor<1>)> {
-    let [over_time, over_scans] = latent_spread_there(&pass.encoded, &pass.grid.context_count);
+    let [over_time, over_scans] = latent_spread_there(&pass.encoded, &pass.grid.context.count);
     let mut numbers = vec![
         (Place::Total, total.clone()),
         (Place::Term("energy"), pass.loss.energy.clone()),

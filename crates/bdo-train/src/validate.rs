@@ -65,7 +65,7 @@ pub fn validate(
         let weight = count as f64;
         sums.scans += count;
         sums.loss.add(&loss_of(&pass).scaled(weight));
-        let spread = latent_spread(&pass.encoded, &pass.grid.context_count);
+        let spread = latent_spread(&pass.encoded, &pass.grid.context.count);
         sums.spread.over_time += weight * spread.over_time;
         sums.spread.over_scans += weight * spread.over_scans;
         sums.mean_square += weight * mean_square;

@@ -74,7 +74,7 @@ impl TokenDirectory {
     pub fn read(folder: &Path) -> Result<Self, EvalError> {
         let ConfigFile { model, places } = read_json(&folder.join(CONFIG_FILE), "the configuration of a token model")?;
         let path = folder.join(PREPROCESSOR_FILE);
-        let preprocessor: PreprocessorConfig = read_json(&path, "a preprocessing contract")?;
+        let mut preprocessor: PreprocessorConfig = read_json(&path, "a preprocessing contract")?;
         let regions = model.grid().regions;
         let found = [preprocessor.roi_names.len(), preprocessor.medians.len(), preprocessor.iqrs.len()];
         if found != [regions; 3] {
@@ -84,6 +84,7 @@ impl TokenDirectory {
         let path = folder.join(PEOPLE_FILE);
         let people: TrainingPeople = read_json(&path, "hashes of training people")?;
         people.check().map_err(|error| EvalError::refused(&path, "hashes", error))?;
+        preprocessor.trained_scans = Some(people.scans.clone());
         let weights = model
             .files()
             .iter()

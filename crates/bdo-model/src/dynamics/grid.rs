@@ -2,6 +2,8 @@
 //! which step, for how long. Plain index arithmetic, done once per batch.
 
 use crate::config::{Lead, ModelConfig};
+use crate::ops::{self, Kernels};
+use burn::tensor::Tensor;
 use std::ops::Range;
 
 /// Time stamps and roles of a batch of frames, row-major [batch, frames], padding at the end of each row.
@@ -40,26 +42,29 @@ pub struct UnionGrid {
     pub batch: usize,
     /// Frames per sample, K.
     pub frames: usize,
-    /// Context slots per sample: the largest context count in the batch.
-    pub context_slots: usize,
-    /// Target slots per sample: the largest target count in the batch.
-    pub target_slots: usize,
+    /// Frames the encoder looks at.
+    pub context: Slots,
+    /// Frames that are hidden.
+    pub target: Slots,
     /// Driving tokens per sample: context slots, plus one for a learned lead.
     pub tokens: usize,
-    /// Context frames of each sample.
-    pub context_count: Vec<usize>,
-    /// Target frames of each sample.
-    pub target_count: Vec<usize>,
-    /// [B * `context_slots`] row of the flattened [B * K] frames; padding repeats a frame of the same sample.
-    pub context_row: Vec<usize>,
-    /// [B * `target_slots`] likewise.
-    pub target_row: Vec<usize>,
     /// [B * K] row of the flattened [B * tokens] tokens that drives each step.
     pub driver: Vec<usize>,
     /// [B * K] scaled length of each step; 0 at padding.
     pub delta: Vec<f32>,
     /// [B * tokens] scaled time each token holds.
     pub held: Vec<f32>,
+}
+
+/// The frames of one role, as lists of equal length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slots {
+    /// Per sample: the largest count in the batch.
+    pub slots: usize,
+    /// Real frames of each sample.
+    pub count: Vec<usize>,
+    /// [B * `slots`] row of the flattened [B * K] frames; padding repeats a frame of the same sample.
+    pub row: Vec<usize>,
 }
 
 /// Frames that make no grid.
@@ -127,23 +132,14 @@ impl UnionGrid {
     pub fn new(frames: &Frames, config: &ModelConfig) -> Result<Self, GridError> {
         frames.check()?;
         let k = frames.frames;
-        let members = |sample: usize, wanted: bool| -> Vec<usize> {
-            (sample * k..(sample + 1) * k).filter(|&row| frames.valid[row] && frames.context[row] == wanted).collect()
-        };
-        let context: Vec<Vec<usize>> = (0..frames.batch).map(|sample| members(sample, true)).collect();
-        let target: Vec<Vec<usize>> = (0..frames.batch).map(|sample| members(sample, false)).collect();
-        let slots = |lists: &[Vec<usize>]| lists.iter().map(Vec::len).max().unwrap_or(0);
-        let (context_slots, target_slots) = (slots(&context), slots(&target));
+        let (context, target) = (Slots::of(frames, true), Slots::of(frames, false));
+        let tokens = context.slots + usize::from(config.dynamics.lead == Lead::LearnedToken);
         let mut grid = Self {
             batch: frames.batch,
             frames: k,
-            context_slots,
-            target_slots,
-            tokens: context_slots + usize::from(config.dynamics.lead == Lead::LearnedToken),
-            context_count: context.iter().map(Vec::len).collect(),
-            target_count: target.iter().map(Vec::len).collect(),
-            context_row: padded(&context, context_slots, k),
-            target_row: padded(&target, target_slots, k),
+            context,
+            target,
+            tokens,
             driver: Vec::with_capacity(frames.batch * k),
             delta: Vec::with_capacity(frames.batch * k),
             held: Vec::new(),
@@ -185,11 +181,26 @@ impl UnionGrid {
     }
 }
 
-/// Lists of equal length; a sample without members points at its own first frame, which nothing reads.
-fn padded(lists: &[Vec<usize>], slots: usize, frames: usize) -> Vec<usize> {
-    let row = |(sample, list): (usize, &Vec<usize>)| {
-        let filler = list.first().copied().unwrap_or(sample * frames);
-        list.iter().copied().chain(std::iter::repeat(filler)).take(slots).collect::<Vec<_>>()
-    };
-    lists.iter().enumerate().flat_map(row).collect()
+impl Slots {
+    /// Of the frames that are visible, or of those that are not. A sample without any points at its own first frame, which
+    /// nothing reads.
+    fn of(frames: &Frames, visible: bool) -> Self {
+        let k = frames.frames;
+        let members = |sample: usize| -> Vec<usize> {
+            (sample * k..(sample + 1) * k).filter(|&row| frames.valid[row] && frames.context[row] == visible).collect()
+        };
+        let lists: Vec<Vec<usize>> = (0..frames.batch).map(members).collect();
+        let slots = lists.iter().map(Vec::len).max().unwrap_or(0);
+        let padded = |(sample, list): (usize, &Vec<usize>)| {
+            let filler = list.first().copied().unwrap_or(sample * k);
+            list.iter().copied().chain(std::iter::repeat(filler)).take(slots).collect::<Vec<_>>()
+        };
+        let row = lists.iter().enumerate().flat_map(padded).collect();
+        Self { slots, count: lists.iter().map(Vec::len).collect(), row }
+    }
+
+    /// The rows of a batch [B, K, ...] that are in the slots: [B, slots, ...].
+    pub(crate) fn of_batch(&self, kernels: Kernels, values: &Tensor<3>) -> Tensor<3> {
+        ops::rows(kernels, values, &self.row, self.slots)
+    }
 }

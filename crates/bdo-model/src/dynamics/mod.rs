@@ -8,7 +8,7 @@ mod simulate;
 pub use basis::{Resolvent, cayley_basis};
 
 use basis::basis_with;
-pub use grid::{Frames, GridError, UnionGrid};
+pub use grid::{Frames, GridError, Slots, UnionGrid};
 pub use simulate::{HeldStep, euler_maruyama, exact_moments, phi1_f64};
 
 use crate::config::{Lead, ModelConfig};

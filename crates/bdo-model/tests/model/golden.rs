@@ -404,12 +404,12 @@ fn check_on(case: &str, kernels: Kernels, device: &Device, slack: f64) {
         };
         counts.iter().enumerate().flat_map(sample).collect()
     };
-    let context = real(&grid.context_row, grid.context_slots, &grid.context_count);
+    let context = real(&grid.context.row, grid.context.slots, &grid.context.count);
     // A learned lead stands behind the context tokens of each sample.
-    let after = grid.tokens - grid.context_slots;
+    let after = grid.tokens - grid.context.slots;
     let tokens: Vec<_> =
-        context.iter().map(|&(slot, frame)| (slot + slot / grid.context_slots * after, frame)).collect();
-    let targets = real(&grid.target_row, grid.target_slots, &grid.target_count);
+        context.iter().map(|&(slot, frame)| (slot + slot / grid.context.slots * after, frame)).collect();
+    let targets = real(&grid.target.row, grid.target.slots, &grid.target.count);
     let frames: Vec<_> =
         (0..batch.frames.valid.len()).filter(|&row| batch.frames.valid[row]).map(|row| (row, row)).collect();
     golden.compare("out.z", &pass.encoded, &context);

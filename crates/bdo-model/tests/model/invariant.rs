@@ -193,8 +193,8 @@ proptest! {
         let total = config.time_scale * ((last * last) as f64 + 0.5);
         let held: f64 = grid.held.iter().map(|&x| f64::from(x)).sum();
         prop_assert!((held - total).abs() < 1e-6 * (1.0 + total));
-        prop_assert_eq!(&grid.context_row, &listed);
-        prop_assert_eq!(grid.target_count[0], roles.len() - listed.len());
+        prop_assert_eq!(&grid.context.row, &listed);
+        prop_assert_eq!(grid.target.count[0], roles.len() - listed.len());
     }
 }
 

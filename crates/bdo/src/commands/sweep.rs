@@ -1,7 +1,9 @@
 //! `bdo sweep`: one run for each value of a setting, scored alike, as a table and a figure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::bail;
 use bdo_data::cohort::Cohort;
@@ -11,9 +13,11 @@ use bdo_data::record::{JournalText, RunRecord};
 use bdo_data::target::Target;
 use bdo_eval::cache::cached_features;
 use bdo_eval::comparison::{primary_metric, run_task};
+use bdo_eval::connectivity::{Scale, connectivity_table};
 use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
+use bdo_eval::untrained::untrained_twin;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Timing;
 use bdo_model::pooling::Pooling;
@@ -95,7 +99,9 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
         splits.iter().try_for_each(Split::refuse_empty)?;
     }
     durable::create_folder(&args.out)?;
-    let mut bench = Bench { args, common, cohort: &cohort, division: &division, targets: &targets, flags: vec![] };
+    let (connectivity, flags) = (BTreeMap::new(), vec![]);
+    let mut bench =
+        Bench { args, common, cohort: &cohort, division: &division, targets: &targets, connectivity, flags };
     let mut rows = Vec::new();
     for (value, settings) in varied.values.iter().zip(settings) {
         let mut found = Vec::new();
@@ -109,6 +115,12 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     report(args, &varied, &targets, &rows, &flags)
 }
 
+/// One score per label.
+type Scores = serde_json::Map<String, Value>;
+
+/// What labels are predicted from: the trained model, the same before its first step, connectivity.
+const PREDICTED_FROM: [&str; 3] = ["probes", "untrained", "fc"];
+
 /// What every value is tried on.
 struct Bench<'a> {
     args: &'a SweepArgs,
@@ -116,6 +128,8 @@ struct Bench<'a> {
     cohort: &'a Cohort,
     division: &'a Division<'a>,
     targets: &'a [Target],
+    /// Scores of connectivity by seed: the same for every value.
+    connectivity: BTreeMap<u64, Scores>,
     /// What a reader of the table must know.
     flags: Vec<String>,
 }
@@ -131,37 +145,55 @@ impl Bench<'_> {
         let model = trained_model(&args.cohort.data, &out, settings, seed, split.clone(), common)?;
         let scored = self.reconstruction(&model)?;
         let frozen = FrozenModel::read_on(&model, &common.place()?)?;
-        let mut probes = serde_json::Map::new();
+        let [mut probes, mut untrained, mut connectivity]: [Scores; 3] = Default::default();
         if let Some(split) = &split {
             let report = LeakReport::of_split(split, self.division);
             report.refuse()?;
             let report = report.with_pretraining(split, self.division, &frozen.people);
             let flags = report.flags(split.test.subjects().len());
             self.flags.extend(flags.into_iter().map(|flag| format!("{value}, seed {seed}: {flag}")));
-            probes = self.probe(&frozen, split)?;
+            probes = self.of_model(&frozen, split)?;
+            let twin = args.out.join(format!("untrained-{seed}"));
+            if untrained_twin(&model, &twin)? {
+                untrained = self.of_model(&FrozenModel::read_on(&twin, &common.place()?)?, split)?;
+            }
+            connectivity = self.of_connectivity(split)?;
         }
         let steps = frozen.notes.as_ref().map(|notes| notes.steps);
         Ok(
             json!({"seed": seed, "run": folder_name(value, seed), "steps": steps, "epochs": epochs(&out), "scans": frozen.contract.scan_count,
                   "test_scans": scored["scans"], "mse": scored["mse"], "kriging_mse": scored["kriging_mse"],
-                  "rho": scored["rho"], "probes": probes}),
+                  "rho": scored["rho"], "probes": probes, "untrained": untrained, "fc": connectivity}),
         )
     }
 
-    /// The score of a closed-form probe on the test people of a split, one entry a target.
-    fn probe(&mut self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<serde_json::Map<String, Value>> {
-        let (args, cohort, common) = (self.args, self.cohort, self.common);
-        let progress = Progress::start("embed", cohort.len(), common)?;
+    fn of_model(&mut self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<Scores> {
+        let (args, cohort) = (self.args, self.cohort);
+        let progress = Progress::start("embed", cohort.len(), self.common)?;
         let table = cached_features(&args.out.join("features"), frozen, cohort, Pooling::Mean, &progress);
         progress.finish();
         let table = table?;
         let source = table.origin_blake3();
-        let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source).of_pretrained();
-        let (seed, mut found) = (split.seed(), serde_json::Map::new());
+        Ok(self.scores(&ClosedForm::new("bdo-mean", Arc::new(table), &source).of_pretrained(), split))
+    }
+
+    fn of_connectivity(&mut self, split: &Split) -> anyhow::Result<Scores> {
+        if let Some(found) = self.connectivity.get(&split.seed()) {
+            return Ok(found.clone());
+        }
+        let table = connectivity_table(self.cohort, Scale::FisherZ)?;
+        let found = self.scores(&ClosedForm::new("fc", Arc::new(table), "connectivity fisher-z"), split);
+        self.connectivity.insert(split.seed(), found.clone());
+        Ok(found)
+    }
+
+    /// The score of a closed-form probe on the test people of a split, one entry per target.
+    fn scores(&mut self, method: &ClosedForm, split: &Split) -> Scores {
+        let (cohort, seed, mut found) = (self.cohort, split.seed(), Scores::new());
         for target in self.targets {
             let metric = primary_metric(target.classes().unwrap_or(0));
             let task = Task { cohort, split, target, seed, fit_on: FitOn::Train };
-            let scored = run_task(&method, &task, "", &[]).map(|result| result.metrics.get(metric));
+            let scored = run_task(method, &task, "", &[]).map(|result| result.metrics.get(metric));
             // One score that cannot be given is a dash, not the end of a sweep.
             let score = match scored {
                 Ok(score) => score
@@ -175,7 +207,7 @@ impl Bench<'_> {
             let score = score.ok();
             found.insert(target.name.clone(), json!(score));
         }
-        Ok(found)
+        found
     }
 
     /// Scores of the model and of kriging on masked frames of test people.
@@ -215,16 +247,20 @@ fn row(value: &str, targets: &[Target], runs: &[Value]) -> Value {
         let mean = values.iter().sum::<f64>() / n;
         (Some(mean), Some((values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()))
     };
-    let mut row = json!({"value": value, "runs": runs, "spreads": {}, "probes": {}, "probe_spreads": {}});
+    let mut row = json!({"value": value, "runs": runs, "spreads": {}});
     for key in ["steps", "epochs", "scans", "test_scans", "mse", "kriging_mse", "rho"] {
         let (mean, spread) = moments(&|run| run[key].as_f64());
         row[key] = json!(mean);
         row["spreads"][key] = json!(spread);
     }
-    for target in targets {
-        let (mean, spread) = moments(&|run| run["probes"][&target.name].as_f64());
-        row["probes"][&target.name] = json!(mean);
-        row["probe_spreads"][&target.name] = json!(spread);
+    for from in PREDICTED_FROM {
+        row[from] = json!({});
+        row["spreads"][from] = json!({});
+        for target in targets {
+            let (mean, spread) = moments(&|run| run[from][&target.name].as_f64());
+            row[from][&target.name] = json!(mean);
+            row["spreads"][from][&target.name] = json!(spread);
+        }
     }
     row
 }
@@ -289,8 +325,8 @@ fn report(
     let mut line = "|---|---|---|---|---|".to_owned();
     for target in targets {
         let metric = primary_metric(target.classes().unwrap_or(0));
-        write!(text, " {} {metric} |", target.name)?;
-        line += "---|";
+        write!(text, " {} {metric} | untrained | fc |", target.name)?;
+        line += "---|---|---|";
     }
     writeln!(text, "\n{line}")?;
     for row in rows {
@@ -310,8 +346,8 @@ fn report(
             scored("kriging_mse"),
             scored("rho")
         )?;
-        for target in targets {
-            write!(text, " {} |", cell(&row["probes"][&target.name], &row["probe_spreads"][&target.name]))?;
+        for (target, from) in targets.iter().flat_map(|target| PREDICTED_FROM.map(|from| (target, from))) {
+            write!(text, " {} |", cell(&row[from][&target.name], &row["spreads"][from][&target.name]))?;
         }
         writeln!(text)?;
     }

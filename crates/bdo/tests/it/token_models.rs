@@ -174,18 +174,7 @@ fn the_scaling_of_brain_jepa_is_that_of_its_authors_unless_series_are_centred() 
     assert_ne!(read("own.tsv"), read("pooled.tsv"));
 
     // The same people, centred before.
-    let series = dir.path().join("series");
-    std::fs::create_dir(&series).unwrap();
-    for person in 0..20 {
-        let mut text = String::new();
-        for t in 0..70 {
-            let value = |r: usize| ((t * (r + 2) + person) as f64 * 0.7).sin() - 0.02 * (t as f64 - 34.5);
-            let line: Vec<String> = (0..10).map(|r| format!("{:.6}", value(r))).collect();
-            text += &(line.join("\t") + "\n");
-        }
-        std::fs::write(series.join(format!("sub-{person:02}.tsv")), text).unwrap();
-    }
-    run_json(dir.path(), "ingest series z --tr 2");
+    centred_series(dir.path(), "z", 0.7);
     let said = run(dir.path(), &pretrain("auto", "").replace("--data c", "--data z").replace("--quiet", ""));
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert_eq!(said.matches("scaled as BDO is, not by means over time").count(), 1, "{said}");
@@ -194,6 +183,41 @@ fn the_scaling_of_brain_jepa_is_that_of_its_authors_unless_series_are_centred() 
     let refused = transcript(dir.path(), &asked);
     assert!(refused.starts_with("exit 2") && refused.contains("model.scaling: expected auto or pooled"), "{refused}");
     assert!(refused.contains("found means; expected means over time whose inter-quartile range"), "{refused}");
+}
+
+/// A cohort of 20 people whose regions have only numbers.
+fn centred_series(folder: &Path, name: &str, pace: f64) {
+    let series = folder.join(format!("{name}-series"));
+    std::fs::create_dir(&series).unwrap();
+    let mut people = "participant_id\tsex\n".to_owned();
+    for person in 0..20 {
+        let mut text = String::new();
+        for t in 0..70 {
+            let value = |r: usize| ((t * (r + 2) + person) as f64 * pace).sin() - 0.02 * (t as f64 - 34.5);
+            let line: Vec<String> = (0..10).map(|r| format!("{:.6}", value(r))).collect();
+            text += &(line.join("\t") + "\n");
+        }
+        std::fs::write(series.join(format!("sub-{person:02}.tsv")), text).unwrap();
+        people += &format!("sub-{person:02}\t{}\n", ["F", "M"][person % 2]);
+    }
+    let table = folder.join(format!("{name}.tsv"));
+    std::fs::write(&table, people).unwrap();
+    run_json(folder, &format!("ingest {name}-series {name} --tr 2 --participants {name}.tsv"));
+}
+
+#[test]
+fn a_baseline_does_not_take_numbered_regions_of_another_study_for_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    centred_series(dir.path(), "z", 0.7);
+    centred_series(dir.path(), "w", 0.9);
+    run_json(dir.path(), &format!("pretrain --data z --out lm --set model.kind=brainlm {SMALL}"));
+    let probe = "baseline brainlm --model lm/model --data w --target sex --seeds 0 --out probe --quiet";
+    let refused = transcript(dir.path(), probe);
+    assert!(refused.starts_with("exit 2") && refused.contains("or say --same-atlas"), "{refused}");
+    let trusted = transcript(dir.path(), &format!("{probe} --same-atlas"));
+    assert!(trusted.starts_with("exit 0"), "{trusted}");
+    let own = transcript(dir.path(), &probe.replace("--data w", "--data z").replace("--out probe", "--out own"));
+    assert!(own.starts_with("exit 0"), "{own}");
 }
 
 #[test]

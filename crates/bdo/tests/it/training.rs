@@ -256,7 +256,10 @@ fn a_sweep_scores_each_value_and_goes_on_where_it_was() {
     assert_eq!(rows.len(), 2);
     for row in rows {
         assert!(row["mse"].as_f64().unwrap() > 0.0 && row["kriging_mse"].as_f64().unwrap() > 0.0);
-        assert!(row["probes"]["age"].as_f64().is_some());
+        for from in ["probes", "untrained", "fc"] {
+            assert!(row[from]["age"].as_f64().is_some(), "{from}");
+        }
+        assert_ne!(row["probes"]["age"], row["untrained"]["age"]);
         // Eight of forty people are tested, and no run has seen them: the other 32 are trained and validated on.
         assert_eq!(row["test_scans"], 8.0);
         assert_eq!(row["runs"].as_array().unwrap().len(), 2);
@@ -270,8 +273,8 @@ fn a_sweep_scores_each_value_and_goes_on_where_it_was() {
     assert_eq!(trained("run-0.5-0").len(), 24);
     assert_ne!(trained("run-0.5-0"), trained("run-0.5-1"), "every seed has people of its own");
     let figure = std::fs::read_to_string(dir.path().join("s/figure.svg")).unwrap();
-    // Error, correlation and a probe, at two values each.
-    assert_eq!(figure.matches("<circle").count(), 6);
+    // Error, correlation, a probe and the same untrained, at two values each.
+    assert_eq!(figure.matches("<circle").count(), 8);
     let more = sweep("mask.ratio=0.5,0.75,0.9");
     assert_eq!(more["rows"][0], rows[0]);
     assert_eq!(more["rows"].as_array().unwrap().len(), 3);

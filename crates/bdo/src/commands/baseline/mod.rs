@@ -34,7 +34,7 @@ use serde_json::json;
 
 use super::peak_rss_mib;
 use crate::answer::{Answer, note};
-use crate::args::{Choice, Choices, Data, Seeds, one_of, positive};
+use crate::args::{Choice, Choices, Data, Same, Seeds, one_of, positive};
 use crate::cli::Common;
 use crate::job::{RankArgs, Stopped};
 use crate::progress::Progress;
@@ -88,6 +88,8 @@ struct Training {
     /// Configurations of that, of the grid's 36
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
     finetune_budget: usize,
+    #[command(flatten)]
+    same: Same,
 }
 
 /// Methods BDO is compared with.
@@ -260,6 +262,7 @@ impl Work<'_> {
                 let folder = self.checkpoints(seed);
                 let run = FoundationRun {
                     model: &model,
+                    trusting: self.args.training.same.trusting(),
                     loss: loss_of(&self.labels.kind),
                     seed: run_seed,
                     kernels: kernels(),

@@ -60,7 +60,8 @@ impl Plan {
                     bail!("--set and --epochs are about pre-training: expected none of them with --model")
                 }
                 Some(folder) => {
-                    let TokenDirectory { config, people, .. } = TokenDirectory::read(folder)?;
+                    let TokenDirectory { config, mut people, mut preprocessor, .. } = TokenDirectory::read(folder)?;
+                    args.same.trusting().apply(&mut people, &mut preprocessor);
                     if config.kind() != method.kind() {
                         bail!("--model: expected a model of {}, found one of {}", method.name(), config.kind().name());
                     }

@@ -16,6 +16,7 @@ use bdo_eval::error::EvalError;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
 use bdo_eval::method::{Method, Outcome, Prediction, Task};
+use bdo_eval::predict::Trusting;
 use bdo_eval::select::loss_of;
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_model::ops::Kernels;
@@ -147,6 +148,7 @@ impl Tokens {
         let features = out.join("features");
         let run = FoundationRun {
             model: &pretrained.model,
+            trusting: Trusting::default(),
             loss,
             seed,
             kernels: Kernels::default(),

@@ -155,12 +155,12 @@ mod tests {
              model.size=small --permutations 9 --methods bdo-finetune --model m --out o",
         );
         args.out = "it's".into();
-        let protocol = protocol(&args, &rows(&args), &[], General::default()).unwrap();
-        let options: Vec<&str> = protocol.cuts.iter().map(|cut| cut.option.as_str()).collect();
+        let found = protocol(&args, &rows(&args), &[], General::default()).unwrap();
+        let options: Vec<&str> = found.cuts.iter().map(|cut| cut.option.as_str()).collect();
         let all = "--seeds --finetune-epochs --finetune-budget --permutations --no-audit";
         assert_eq!(options.join(" "), all);
         assert_eq!(
-            protocol.full_command,
+            found.full_command,
             r"bdo compare --data c --targets a,b --methods bdo-finetune --model m --out 'it'\''s-full' --set model.size=small --finetune-budget 36"
         );
         args.people.seeds = vec!["5-7".parse().unwrap()];

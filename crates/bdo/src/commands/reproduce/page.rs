@@ -2,7 +2,7 @@
 
 use bdo_data::target::TargetKind;
 use bdo_eval::comparison::{Row, Summary};
-use bdo_report::chart::{Axis, Chart, Marks, Point};
+use bdo_report::chart::{Axis, Chart, Marks, Point, Reference};
 use bdo_report::figure::Figure;
 use bdo_report::page::{Citation, Page};
 use bdo_report::palette::Colour;
@@ -41,6 +41,36 @@ fn shown((mean, spread): (f64, f64)) -> Cell {
     Cell::Shown(mean, format!("{mean:.digits$} ± {spread:.digits$}"))
 }
 
+/// A column of a table beside the paper's, by its place among the paper's or ours.
+#[derive(Clone, Copy)]
+enum Column {
+    Paper(usize),
+    Here(usize),
+}
+
+impl Column {
+    /// Ours stand right beside the paper's of the same label and score, others before them.
+    fn beside(paper: &[&str], here: &[String]) -> Vec<Self> {
+        let alike = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        let alone = (0..here.len()).filter(|i| !paper.iter().any(|name| alike(name, &here[*i])));
+        let mut columns: Vec<Self> = alone.map(Self::Here).collect();
+        for (i, name) in paper.iter().enumerate() {
+            columns.push(Self::Paper(i));
+            columns.extend(here.iter().position(|other| alike(name, other)).map(Self::Here));
+        }
+        columns
+    }
+
+    fn cells(names: [&str; 2], columns: &[Self], paper: &[Cell], here: &[Cell]) -> Vec<Cell> {
+        let cell = |column: &Self| match *column {
+            Self::Paper(i) => paper.get(i),
+            Self::Here(i) => here.get(i),
+        };
+        let scores = columns.iter().map(|column| cell(column).cloned().unwrap_or(Cell::Empty));
+        names.map(Cell::from).into_iter().chain(scores).collect()
+    }
+}
+
 impl Work<'_> {
     /// What the text of the paper says of a figure.
     pub(super) fn beside(&self, page: &mut Page) {
@@ -51,10 +81,14 @@ impl Work<'_> {
 
     pub(super) fn beside_table(&self, page: &mut Page, reported: &Reported, found: &[AtSize]) {
         let here: Vec<String> = (self.targets.iter())
-            .flat_map(|target| scores(&target.kind).map(|(_, heading, _)| format!("here: {} {heading}", target.name)))
+            .flat_map(|target| scores(&target.kind).map(|(_, heading, _)| format!("{} {heading}", target.name)))
             .collect();
+        let columns = Column::beside(reported.columns, &here);
         let headings = ["method", "row and size here"].map(str::to_owned).into_iter();
-        let headings = headings.chain(reported.columns.iter().map(|c| format!("paper: {c}"))).chain(here);
+        let headings = headings.chain(columns.iter().map(|column| match *column {
+            Column::Paper(i) => format!("paper: {}", reported.columns[i]),
+            Column::Here(i) => format!("here: {}", here[i]),
+        }));
         let mut table = Table::new("The paper's rows and ours; mean ± population spread over repetitions", headings);
         let ours = |method: &str, summary: &Summary| -> Vec<Cell> {
             let of = |target: &bdo_data::target::Target| {
@@ -68,17 +102,12 @@ impl Work<'_> {
             let at = found.iter().find(|at| row.size.is_none_or(|size| size == at.size)).or(found.first());
             let Some(at) = at else { continue };
             let name = row.size.map_or_else(|| row.row.to_owned(), |_| format!("{}, {}", row.row, at.size.typed()));
-            let mut cells = vec![Cell::from(row.name), Cell::from(name)];
-            cells.extend(row.scores.iter().map(|score| shown(*score)));
-            cells.extend(ours(row.row, &at.summary));
-            table.row(cells);
+            let paper: Vec<Cell> = row.scores.iter().map(|score| shown(*score)).collect();
+            table.row(Column::cells([row.name, &name], &columns, &paper, &ours(row.row, &at.summary)));
         }
         for method in ["bdo-mean", "bdo-untrained-mean", "fc", "majority"] {
             let Some(at) = found.first() else { continue };
-            let mut cells = vec![Cell::from("(not in the paper)"), Cell::from(method)];
-            cells.extend(reported.columns.iter().map(|_| Cell::Empty));
-            cells.extend(ours(method, &at.summary));
-            table.row(cells);
+            table.row(Column::cells(["(not in the paper)", method], &columns, &[], &ours(method, &at.summary)));
         }
         page.section("Beside the paper")
             .paragraph(&format!("The paper's numbers are of {}. Scores of other people cannot be ranked against them; the order of rows can be compared.", reported.data))
@@ -159,15 +188,15 @@ impl Work<'_> {
             for (i, swept) in found.iter().enumerate() {
                 let points = swept.table["rows"].as_array().into_iter().flatten().filter_map(|row| {
                     let (epochs, score) = (row["epochs"].as_f64()?, row["probes"][&target.name].as_f64()?);
-                    let spread = row["probe_spreads"][&target.name].as_f64().unwrap_or(0.0);
+                    let spread = row["spreads"]["probes"][&target.name].as_f64().unwrap_or(0.0);
                     let note = format!("{}: {epochs:.1} epochs, {score:.3} ± {spread:.3}", swept.name);
                     Some(Point::at(epochs, score).noted(note))
                 });
                 chart = chart.with(&swept.name, Colour::Kind(i), Marks::LineAndDots, points.collect());
             }
-            charts.push(chart);
+            charts.push(judged(chart, found.first(), &target.name));
         }
-        let caption = "Mean over seeds. Every point is a run of its own on the training people of its split, whose schedule ends there; spreads over seeds are in the tooltips and in the tables below.";
+        let caption = "Mean over seeds. Every point is a run of its own on the training people of its split, whose schedule ends there; spreads over seeds are in the tooltips and in the tables below. Dashed: the same probe on the model of the first curve before its first step, and on connectivity.";
         page.section("Score over the length of pre-training").figure(&Figure::of_charts(
             "figure3",
             "Scalability",
@@ -188,7 +217,7 @@ impl Work<'_> {
                 let values = rows.iter().map(|r| r["value"].as_str().unwrap_or_default().to_owned()).collect();
                 let score = |row: &Value| {
                     let (mean, spread) = if probed {
-                        (&row["probes"][&name], &row["probe_spreads"][&name])
+                        (&row["probes"][&name], &row["spreads"]["probes"][&name])
                     } else {
                         (&row["rho"], &row["spreads"]["rho"])
                     };
@@ -202,10 +231,11 @@ impl Work<'_> {
                 let title = format!("{name} by {}", swept.name);
                 let y = if probed { "score of test people" } else { "rho at hidden frames" };
                 let chart = Chart::new(title, Axis::of_names(&swept.name, values), Axis::linear(y)).sized(400.0, 300.0);
-                charts.push(chart.with("mean and spread", Colour::Kind(0), Marks::UpAndDown, points.collect()));
+                let chart = chart.with("mean and spread", Colour::Kind(0), Marks::UpAndDown, points.collect());
+                charts.push(judged(chart, Some(swept), &name));
             }
         }
-        let caption = "Above, the closed-form probe of the mean control on test people no run has seen; below, the correlation at hidden frames of test people, three quarters hidden. Bars are the spread over seeds. Reconstruction weight 0 is the latent target alone, tau 0 the reconstruction alone.";
+        let caption = "Above, the closed-form probe of the mean control on test people no run has seen; below, the correlation at hidden frames of test people, three quarters hidden. Bars are the spread over seeds. Reconstruction weight 0 is the latent target alone, tau 0 the reconstruction alone. Dashed: the same probe on the model before its first step and on connectivity.";
         page.section("Ablations").figure(&Figure::of_charts("figure5", "Ablations", caption, &charts, 3));
         if self.args.configuration.resolve_bdo(&[]).is_ok_and(|settings| settings.model.fingerprint) {
             page.paragraph("The preset has model.fingerprint: its mean control holds the connectivity of a scan by construction, so the score of labels can hardly depend on masks and latent targets; the reconstruction can. With --preset paper the mean control is that of the encoder.");
@@ -257,6 +287,17 @@ impl Work<'_> {
             page.paragraph(cut);
         }
     }
+}
+
+/// A chart of scores with what they are judged by: the same model untrained, and connectivity.
+fn judged(chart: Chart, swept: Option<&Swept>, target: &str) -> Chart {
+    let first = swept.and_then(|swept| swept.table["rows"].get(0));
+    [("untrained", "untrained"), ("fc", "connectivity")].into_iter().fold(chart, |chart, (from, name)| {
+        match first.and_then(|row| row[from][target].as_f64()) {
+            Some(level) => chart.against(Reference::Level(name.into(), level)),
+            None => chart,
+        }
+    })
 }
 
 fn row_metric(found: &[AtSize], target: &str) -> String {
