@@ -31,10 +31,13 @@ impl Work<'_> {
     pub(super) fn lengths(&mut self, page: &mut Page) -> anyhow::Result<()> {
         let args = self.args;
         let curves = (args.sizes.len() + SHARES.len()) as f64;
-        let longest = alike(args.minutes, curves * LENGTHS.iter().sum::<f64>() * args.seeds().len() as f64);
-        let minutes: Vec<String> =
-            LENGTHS.iter().map(|part| format!("{:?}", (part * longest * 1e5).round() / 1e5)).collect();
-        let vary = format!("train.max_minutes={}", minutes.join(","));
+        let in_time = || alike(args.minutes, curves * LENGTHS.iter().sum::<f64>() * args.seeds().len() as f64);
+        let (key, unit, longest) = match args.epochs {
+            Some(epochs) => ("train.epochs", "epochs", epochs),
+            None => ("train.max_minutes", "minutes", in_time()),
+        };
+        let lengths = LENGTHS.map(|part| format!("{:?}", (part * longest * 1e5).round() / 1e5)).join(",");
+        let vary = format!("{key}={lengths}");
         let mut found = vec![];
         for size in &args.sizes {
             let name = format!("{}, all people", size.typed());
@@ -48,8 +51,8 @@ impl Work<'_> {
             found.push(self.sweep(&name, &format!("share-{share}"), configuration, &vary, None)?);
         }
         self.cuts.push(format!(
-            "a point is a run of its own of {} minutes; the paper looks at epochs of one run",
-            minutes.join(", ")
+            "a point is a run of its own of {} {unit}; the paper looks at epochs of one run",
+            lengths.replace(',', ", ")
         ));
         self.beside_lengths(page, &found);
         Ok(())
@@ -61,21 +64,18 @@ impl Work<'_> {
         let size = args.sizes.first().copied().context("--sizes: expected at least one, found none")?;
         let count = |values: &str| values.split(',').count();
         let runs = (count(MASK_RATIOS) + count(TAUS) + 2) * args.seeds().len();
-        let minutes = Some(alike(args.minutes, runs as f64));
-        let set = |more: &str| {
-            let mut configuration = args.at_size(size);
-            configuration.set.extend((!more.is_empty()).then(|| more.to_owned()));
-            configuration
-        };
+        let minutes = args.epochs.is_none().then(|| alike(args.minutes, runs as f64));
+        let mut configuration = args.at_size(size);
+        configuration.set.extend(args.epochs.map(|epochs| format!("train.epochs={epochs:?}")));
         // A ratio of its own for each run, not one drawn at each visit.
         let ratio = format!("mask.ratio={MASK_RATIOS}+mask.ratio_least={MASK_RATIOS}");
         let found = [
-            self.sweep("mask ratio", "mask-ratio", set(""), &ratio, minutes)?,
-            self.sweep("tau", "tau", set(""), &format!("loss.tau={TAUS}"), minutes)?,
+            self.sweep("mask ratio", "mask-ratio", configuration.clone(), &ratio, minutes)?,
+            self.sweep("tau", "tau", configuration.clone(), &format!("loss.tau={TAUS}"), minutes)?,
             self.sweep(
                 "weight of the reconstruction",
                 "jepa-only",
-                set(""),
+                configuration,
                 "loss.reconstruction_weight=1,0",
                 minutes,
             )?,

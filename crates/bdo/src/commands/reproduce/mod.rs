@@ -50,6 +50,10 @@ pub(crate) struct ReproduceArgs {
     /// Time for all trainings together; what it does not last for is left out and said
     #[arg(long, value_name = "M", default_value_t = 60.0, value_parser = above_zero, help_heading = "Training")]
     minutes: f64,
+    /// Figures 3 and 5: epochs of the longest trainings, in place of the minutes, so that points do not depend on what else a
+    /// machine does
+    #[arg(long, value_name = "E", value_parser = above_zero, help_heading = "Training")]
+    epochs: Option<f64>,
     /// Sizes of BDO
     #[arg(long, value_name = "S,S", value_delimiter = ',', value_parser = one_of::<Size>(), default_value = "tiny")]
     #[arg(help_heading = "Training")]

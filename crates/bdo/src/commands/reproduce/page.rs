@@ -268,7 +268,10 @@ impl Work<'_> {
             ("Model", "12 blocks; 5M, 21M and 85M".to_owned(),
              format!("preset {preset}, {} blocks, {}", settings.map_or(0, |s| s.model.blocks), sizes.join(", "))),
             ("Pre-training", "200 epochs of 257 steps of 128 scans".to_owned(),
-             format!("{} minutes for all trainings of this page, {} threads", args.minutes, rayon::current_num_threads())),
+             match args.epochs {
+                 Some(epochs) => format!("{epochs} epochs at most"),
+                 None => format!("{} minutes for all trainings of this page, {} threads", args.minutes, rayon::current_num_threads()),
+             }),
             ("Probes", "12 configurations of Adam".to_owned(), "the same in bdo-probe; closed form in bdo-mean and in sweeps".to_owned()),
             ("Fine-tuning", "36 configurations, 50 epochs, from a fresh head".to_owned(),
              "1 configuration at two learning rates, within its time, from the closed-form probe, chosen by validation loss".to_owned()),
