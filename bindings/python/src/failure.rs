@@ -1,5 +1,6 @@
 //! Errors of the crates as exceptions, with the sentences of the program.
 
+use bdo_train::error::TrainError;
 use std::error::Error;
 
 use bdo::CallError;
@@ -9,7 +10,6 @@ use bdo_eval::error::EvalError;
 use bdo_model::batch::BatchError;
 use bdo_model::error::ModelError;
 use bdo_model::weights::{ContractError, Problem};
-use bdo_train::bdo::RunError;
 use pyo3::prelude::*;
 
 /// An exception to be: the name of its class in `bdo._errors`, and what it says.
@@ -60,10 +60,10 @@ fn class(error: &(dyn Error + 'static)) -> Option<&'static str> {
             _ => Some("Error"),
         };
     }
-    if let Some(error) = error.downcast_ref::<RunError>() {
+    if let Some(error) = error.downcast_ref::<TrainError>() {
         return match error {
-            RunError::Cohort(error) => class(error),
-            RunError::Readout(error) => class(error),
+            TrainError::Cohort(error) => class(error),
+            TrainError::Model(error) => class(error),
             _ => Some("Error"),
         };
     }

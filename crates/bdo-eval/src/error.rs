@@ -9,10 +9,7 @@ use bdo_model::error::ModelError;
 use bdo_model::model::BuildError;
 use bdo_model::parameters::ParameterError;
 use bdo_model::weights::{ContractError, WeightsError};
-use bdo_train::bdo::RunError;
-use bdo_train::fit::FitError;
-use bdo_train::ranks::RanksError;
-use bdo_train::source::SourceError;
+use bdo_train::error::TrainError;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +26,7 @@ pub enum EvalError {
     #[error(transparent)]
     Parameter(#[from] ParameterError),
     #[error(transparent)]
-    Run(RunError),
+    Run(TrainError),
     #[error("{}: cannot lay out Parquet: {source}", .path.display())]
     Parquet { path: PathBuf, source: parquet::errors::ParquetError },
     /// Something that has a name is not as it must be.
@@ -75,10 +72,10 @@ impl From<ModelError> for EvalError {
     }
 }
 
-impl From<RunError> for EvalError {
-    fn from(error: RunError) -> Self {
+impl From<TrainError> for EvalError {
+    fn from(error: TrainError) -> Self {
         match error {
-            RunError::Cohort(error) => error.into(),
+            TrainError::Cohort(error) => error.into(),
             error => Self::Run(error),
         }
     }
@@ -95,14 +92,6 @@ macro_rules! from_errors_of {
 }
 
 from_errors_of!(Model: FileError, CohortError, WeightsError, BuildError, ContractError, BatchError);
-from_errors_of!(Run: FitError, SourceError);
-
-impl From<RanksError> for EvalError {
-    fn from(error: RanksError) -> Self {
-        FitError::from(error).into()
-    }
-}
-
 impl EvalError {
     /// Something that has a name is not as it must be.
     pub fn named(name: impl Display, expected: impl Display, found: impl Display) -> Self {
@@ -122,7 +111,7 @@ impl EvalError {
     /// The step at which a training was stopped by request.
     pub fn stopped_at(&self) -> Option<u64> {
         match self {
-            Self::Run(RunError::Fit(FitError::Interrupted { step })) | Self::InterruptedAt { step } => Some(*step),
+            Self::Run(TrainError::Interrupted { step }) | Self::InterruptedAt { step } => Some(*step),
             _ => None,
         }
     }

@@ -1,25 +1,23 @@
 //! BDO as a learner: masked frames reconstructed, with the moving average of the encoder as teacher.
 
-use crate::fit::FitError;
-use crate::folder::FolderError;
+use crate::error::TrainError;
 use crate::gradient::NamedGradients;
 use crate::learner::{At, Batches, Contribution, Hand, Learner, Place, Unread, WeightFiles};
 use crate::optimiser::AdamState;
-use crate::publish::{PublishError, Publisher};
+use crate::publish::Publisher;
 use crate::schedule::ramp_from;
 use crate::settings::Settings;
-use crate::source::{Draw, ScanSource, SourceError};
+use crate::source::{Draw, ScanSource};
 use crate::step::number;
 use crate::validate::{ValidationPlan, validate};
 use bdo_data::cohort::CohortError;
-use bdo_data::record::{Loss, RecordError, Terms, ValidationEntry};
+use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_kernels::adam::{Adam, WeightDecay};
-use bdo_model::batch::{BatchError, MaskedBatch};
+use bdo_model::batch::MaskedBatch;
 use bdo_model::config::ModelConfig;
 use bdo_model::device::{download, is_cpu, upload};
 use bdo_model::dynamics::Resolvent;
 use bdo_model::ema::{EmaEncoder, ema_momentum};
-use bdo_model::error::ModelError;
 use bdo_model::feature_heads::{FeatureHeads, IdentityTerm, head_table};
 use bdo_model::init::{draw_parameters, initial_parameters};
 use bdo_model::intake::{HostBatch, MaskSettings, MicroBatches, NoiseShape};
@@ -54,38 +52,6 @@ pub struct BdoLearner {
     /// Values of the first step that are not drawn.
     start: Parameters,
     device: Device,
-}
-
-/// A run of BDO could not be finished.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The training loop.
-    #[error(transparent)]
-    Fit(#[from] FitError),
-    /// The folder.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The record of the run.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// The cohort.
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    /// The scans.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// The model.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// A batch.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-    /// The model directory.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// The readout beside the weights.
-    #[error(transparent)]
-    Readout(#[from] ModelError),
 }
 
 /// The scans of a run, and what is published of it.
@@ -223,7 +189,7 @@ impl Learner for BdoLearner {
     type Data = BdoData;
     type Piece = BdoPiece;
     type Gradients = NamedGradients;
-    type Error = RunError;
+    type Error = TrainError;
 
     fn device(&self) -> Device {
         self.device.clone()
@@ -246,7 +212,7 @@ impl Learner for BdoLearner {
         vec![trained, self.teacher.parameters()]
     }
 
-    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, RunError> {
+    fn restored(self, weights: Option<Vec<Parameters>>) -> Result<Self, TrainError> {
         let (config, kernels) = (self.model.config(), self.kernels);
         let Some(weights) = weights else {
             return Ok(Self::starting_from(
@@ -278,7 +244,7 @@ impl Learner for BdoLearner {
 
     /// Each scan is normalised by itself and scans are averaged over the whole batch, so the cut into micro-batches changes
     /// nothing but rounding.
-    fn pass(&self, piece: &BdoPiece, at: &At, alone: bool) -> Result<Contribution<NamedGradients>, RunError> {
+    fn pass(&self, piece: &BdoPiece, at: &At, alone: bool) -> Result<Contribution<NamedGradients>, TrainError> {
         // Leaves of its own, so that tapes of different threads have nothing in common.
         let (twin, heads) = if alone {
             (self.model.clone(), self.heads.clone())
@@ -344,7 +310,7 @@ impl Learner for BdoLearner {
         measures.0.insert("explained_variance".to_owned(), 1.0 - loss.term("reconstruction") / mean_square);
     }
 
-    fn validate(&self, data: &BdoData, step: u64) -> Result<Option<ValidationEntry>, RunError> {
+    fn validate(&self, data: &BdoData, step: u64) -> Result<Option<ValidationEntry>, TrainError> {
         validate(&self.model, &self.teacher, &data.source, &data.validation, step)
     }
 
@@ -378,8 +344,8 @@ impl Learner for BdoLearner {
         found
     }
 
-    fn publish(&self, data: &BdoData, steps: u64, validation: Option<&ValidationEntry>) -> Result<(), RunError> {
-        Ok(data.publisher.write(&data.source, &data.model, &self.model, steps, validation)?)
+    fn publish(&self, data: &BdoData, steps: u64, validation: Option<&ValidationEntry>) -> Result<(), TrainError> {
+        data.publisher.write(&data.source, &data.model, &self.model, steps, validation)
     }
 }
 

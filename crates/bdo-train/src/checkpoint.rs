@@ -1,13 +1,14 @@
 //! Checkpoints of any learner: sets of files that are complete or absent. A set is written under another name, flushed, and
 //! renamed; its manifest holds the BLAKE3 of every file and of itself. A damaged set is put aside and the one before is used.
 
+use crate::error::TrainError;
 use crate::guard::Guard;
 use crate::learner::WeightFiles;
 use crate::optimiser::{AdamState, Moments};
 use bdo_data::durable::{self, FileError, InFile};
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_model::parameters::{Array, ParameterSpec, Parameters};
-use bdo_model::weights::{WeightsError, read_parameters, write_parameters};
+use bdo_model::weights::{read_parameters, write_parameters};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,25 +69,6 @@ pub struct StoredState {
     pub best: Option<Vec<Parameters>>,
 }
 
-/// A checkpoint could not be written or read.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum CheckpointError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Weights(#[from] WeightsError),
-    /// The folder belongs to another training.
-    #[error(
-        "{}: expected the checkpoints of run {expected}, found those of {found}; remove the folder to begin anew",
-        .path.display()
-    )]
-    Foreign { path: PathBuf, expected: String, found: String },
-    /// The bytes are not what was written.
-    #[error("{} is damaged: expected {expected}, found {found}", .path.display())]
-    Damaged { path: PathBuf, expected: String, found: String },
-}
-
 /// A restored state, and what had to be put aside to get it.
 #[derive(Debug)]
 pub struct RestoredSet {
@@ -110,7 +92,7 @@ struct Manifest {
 
 impl CheckpointSets {
     /// Writes a set and removes those beyond the number kept.
-    pub fn save(&self, state: &StoredState) -> Result<(), CheckpointError> {
+    pub fn save(&self, state: &StoredState) -> Result<(), TrainError> {
         durable::create_folder(&self.folder)?;
         let name = set_name(&state.progress);
         let target = self.folder.join(&name);
@@ -141,7 +123,7 @@ impl CheckpointSets {
     }
 
     /// Reads the newest undamaged set; damaged ones are put aside under another name.
-    pub fn restore(&self) -> Result<RestoredSet, CheckpointError> {
+    pub fn restore(&self) -> Result<RestoredSet, TrainError> {
         let mut damaged = Vec::new();
         if !self.folder.is_dir() {
             return Ok(RestoredSet { state: None, damaged });
@@ -149,7 +131,7 @@ impl CheckpointSets {
         for set in self.sets()?.into_iter().rev() {
             match self.read_set(&set) {
                 Ok(state) => return Ok(RestoredSet { state: Some(state), damaged }),
-                Err(error @ CheckpointError::Foreign { .. }) => return Err(error),
+                Err(error @ TrainError::OtherCheckpoints { .. }) => return Err(error),
                 Err(error) => {
                     damaged.push(error.to_string());
                     let aside = set
@@ -196,7 +178,7 @@ impl CheckpointSets {
         self.weights[0].1.iter().filter(|spec| spec.trainable).cloned().collect()
     }
 
-    fn write_set(&self, folder: &Path, state: &StoredState) -> Result<(), CheckpointError> {
+    fn write_set(&self, folder: &Path, state: &StoredState) -> Result<(), TrainError> {
         durable::create_folder(folder)?;
         let (first, second) = moments_as_parameters(&self.trained(), &state.adam);
         let values = state.weights.iter().chain(state.best.iter().flatten()).chain([&first, &second]);
@@ -216,15 +198,15 @@ impl CheckpointSets {
         Ok(())
     }
 
-    fn read_set(&self, folder: &Path) -> Result<StoredState, CheckpointError> {
+    fn read_set(&self, folder: &Path) -> Result<StoredState, TrainError> {
         let path = folder.join(MANIFEST_FILE);
         let manifest = unsealed(&path, &durable::read(&path)?)?;
         if manifest.format != FORMAT {
-            return Err(CheckpointError::Damaged { path, expected: FORMAT.to_owned(), found: manifest.format });
+            return Err(TrainError::Damaged { path, expected: FORMAT.to_owned(), found: manifest.format });
         }
         if manifest.run_blake3 != self.run_blake3 {
             let (expected, found) = (self.run_blake3.clone(), manifest.run_blake3);
-            return Err(CheckpointError::Foreign { path: self.folder.clone(), expected, found });
+            return Err(TrainError::OtherCheckpoints { path: self.folder.clone(), expected, found });
         }
         let with_best = manifest.progress.best.is_some();
         let mut sets = Vec::new();
@@ -233,7 +215,7 @@ impl CheckpointSets {
             let found = hash(&durable::read(&path)?);
             let expected = manifest.files.get(&name).cloned().unwrap_or_default();
             if found != expected {
-                return Err(CheckpointError::Damaged { path, expected: format!("BLAKE3 {expected}"), found });
+                return Err(TrainError::Damaged { path, expected: format!("BLAKE3 {expected}"), found });
             }
             sets.push(read_parameters(&path, &table)?);
         }
@@ -283,8 +265,8 @@ fn sealed(manifest: &Manifest) -> String {
 }
 
 /// Reads a sealed manifest back, or says how it is damaged.
-fn unsealed(path: &Path, bytes: &[u8]) -> Result<Manifest, CheckpointError> {
-    let damaged = |found: String| CheckpointError::Damaged {
+fn unsealed(path: &Path, bytes: &[u8]) -> Result<Manifest, TrainError> {
+    let damaged = |found: String| TrainError::Damaged {
         path: path.to_path_buf(),
         expected: "a manifest with its BLAKE3".into(),
         found,

@@ -1,9 +1,10 @@
 //! The sum over the micro-batches of a step, wherever they were passed over. Contributions are added up in the order of the
 //! micro-batches on one rank as on many: each rank owns a slice of the gradient and adds what all of them send for it.
 
+use crate::error::TrainError;
 use crate::gradient::{NamedGradients, with_values};
 use crate::learner::{Contribution, Gradients, Unread, WeightFiles};
-use crate::ranks::{Ranks, RanksError};
+use crate::ranks::Ranks;
 use bdo_data::record::{Loss, Terms};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ impl<'a, G: Gradients> StepSum<'a, G> {
     }
 
     /// With the next of this rank's micro-batches: one of every other rank comes with it.
-    pub(crate) fn plus(mut self, mut found: Contribution<G>) -> Result<Self, RanksError> {
+    pub(crate) fn plus(mut self, mut found: Contribution<G>) -> Result<Self, TrainError> {
         if let Some(shared) = &mut self.shared {
             if let Some(unread) = found.unread.take() {
                 unread.read(None, &mut found.loss, &mut found.measures);
@@ -54,7 +55,7 @@ impl<'a, G: Gradients> StepSum<'a, G> {
     }
 
     /// After this rank's last micro-batch, when others may still have one.
-    pub(crate) fn complete(mut self) -> Result<Self, RanksError> {
+    pub(crate) fn complete(mut self) -> Result<Self, TrainError> {
         if let Some(shared) = &mut self.shared {
             while shared.rounds < shared.pieces.div_ceil(shared.ranks.size()) {
                 shared.round::<G>(None, &mut self.loss, &mut self.measures)?;
@@ -64,7 +65,7 @@ impl<'a, G: Gradients> StepSum<'a, G> {
     }
 
     /// The whole gradient, on every rank.
-    pub(crate) fn gradients(self) -> Result<G, RanksError> {
+    pub(crate) fn gradients(self) -> Result<G, TrainError> {
         match self.shared {
             None => Ok(self.gradients),
             Some(shared) => shared.collected(),
@@ -112,20 +113,20 @@ impl Layout {
     }
 
     /// Gradients one after another, zero where there is none, and whether there is one.
-    fn flat(&self, mut gradients: NamedGradients) -> Result<(Vec<f32>, Vec<bool>), RanksError> {
+    fn flat(&self, mut gradients: NamedGradients) -> Result<(Vec<f32>, Vec<bool>), TrainError> {
         let mut flat = vec![0.0; self.numbers()];
         let mut present = vec![false; self.0.len()];
         for ((name, range), present) in self.0.iter().zip(&mut present) {
             let Some(gradient) = gradients.0.remove(name) else { continue };
             let [found] = gradient.dims();
             if found != range.len() {
-                return Err(RanksError::Shape { name: name.clone(), expected: range.len(), found });
+                return Err(TrainError::Shape { name: name.clone(), expected: range.len(), found });
             }
             with_values(&gradient, |values| flat[range.clone()].copy_from_slice(values));
             *present = true;
         }
         match gradients.0.into_iter().next() {
-            Some((name, gradient)) => Err(RanksError::Shape { name, expected: 0, found: gradient.dims()[0] }),
+            Some((name, gradient)) => Err(TrainError::Shape { name, expected: 0, found: gradient.dims()[0] }),
             None => Ok((flat, present)),
         }
     }
@@ -175,7 +176,7 @@ impl<'a> Shared<'a> {
         found: Option<Contribution<G>>,
         loss: &mut Loss,
         measures: &mut Terms,
-    ) -> Result<(), RanksError> {
+    ) -> Result<(), TrainError> {
         self.rounds += 1;
         let (flat, report) = match found {
             None => (vec![0.0; self.layout.numbers()], None),
@@ -202,7 +203,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Adds the gradients of all ranks to this rank's slices, in the order of ranks.
-    fn add(&mut self, flat: &[f32], present: &[Vec<bool>]) -> Result<(), RanksError> {
+    fn add(&mut self, flat: &[f32], present: &[Vec<bool>]) -> Result<(), TrainError> {
         let (mut at, mut after) = (0, self.present.clone());
         for bucket in self.buckets() {
             let slice = self.own_slice(&bucket);
@@ -223,7 +224,7 @@ impl<'a> Shared<'a> {
     }
 
     /// The slices of all ranks, as gradients.
-    fn collected<G: Gradients>(self) -> Result<G, RanksError> {
+    fn collected<G: Gradients>(self) -> Result<G, TrainError> {
         let (mut flat, mut at) = (Vec::with_capacity(self.layout.numbers()), 0);
         for bucket in self.buckets() {
             let own = self.own_slice(&bucket).len();

@@ -1,7 +1,7 @@
 //! What the universal feature, the mean control, of validation people is like, without any label: in how many directions it
 //! moves, whether it finds a person again, and how much of the scanner it knows. Collapse and shortcuts show here.
 
-use crate::bdo::RunError;
+use crate::error::TrainError;
 use crate::source::ScanSource;
 use bdo_data::cohort::IndexEntry;
 use bdo_data::record::Terms;
@@ -29,7 +29,7 @@ pub(crate) fn feature_measures(
     source: &ScanSource,
     windows: Windows,
     scans: &[usize],
-) -> Result<Terms, RunError> {
+) -> Result<Terms, TrainError> {
     let mut seen: Vec<(usize, ScaledScan)> = Vec::new();
     for &scan in scans.iter().take(MOST) {
         let scaled = source.scaler().apply(&source.cohort().scan(scan)?);
@@ -41,7 +41,7 @@ pub(crate) fn feature_measures(
         return Ok(Terms::default());
     }
     let entries: Vec<&IndexEntry> = seen.iter().map(|(scan, _)| &source.cohort().index()[*scan]).collect();
-    let features = |frames: &dyn Fn(usize) -> Vec<usize>| -> Result<Vec<Vec<f64>>, RunError> {
+    let features = |frames: &dyn Fn(usize) -> Vec<usize>| -> Result<Vec<Vec<f64>>, TrainError> {
         let parts: Vec<ScaledScan> =
             seen.iter().map(|(_, scan)| part(scan, &frames(scan.times_seconds.len()))).collect();
         let controls = encode(model, windows, &parts.iter().collect::<Vec<_>>())?;

@@ -1,16 +1,16 @@
 //! The training loop, for every learner: BDO, the token models, the supervised networks and fine-tuning.
 
-use crate::checkpoint::{CheckpointError, CheckpointSets, Progress, StoredState};
-use crate::folder::{FolderError, RunFolder};
-use crate::guard::{Guard, MOST_ROLLBACKS, SKIPS_BEFORE_ROLLBACK};
+use crate::checkpoint::{CheckpointSets, Progress, StoredState};
+use crate::error::TrainError;
+use crate::folder::RunFolder;
+use crate::guard::{Guard, MOST_ROLLBACKS};
 use crate::learner::{At, Batches, Hand, Learner};
 use crate::log::Log;
 use crate::optimiser::AdamState;
 use crate::prefetch::Prefetch;
-use crate::ranks::{Ranks, RanksError};
+use crate::ranks::Ranks;
 use crate::step::{StepLimits, StepReport, take_step};
 use crate::timer::{Length, Timer, memory_mib};
-use bdo_data::durable::FileError;
 use bdo_data::random::stream;
 use bdo_data::record::{Exchange, Plan, PlanEntry, RunRecord, StepEntry, ValidationEntry};
 use bdo_model::device::name_of;
@@ -123,29 +123,6 @@ pub struct Fitted<L> {
     pub seconds: f64,
 }
 
-/// A training could not be finished, for reasons that are not the learner's.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum FitError {
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Ranks(#[from] RanksError),
-    /// Stopped by request.
-    #[error("interrupted at step {step}; run the same command with --resume to go on")]
-    Interrupted { step: u64 },
-    /// The loss cannot be kept finite.
-    #[error(
-        "training does not settle: {SKIPS_BEFORE_ROLLBACK} steps in a row had a loss that was not finite or far too \
-         large, after {MOST_ROLLBACKS} returns to a checkpoint; try a lower train.learning_rate and look at the data"
-    )]
-    Diverged,
-}
-
 /// Trains until the end of the plan, or until any rank is asked to stop. Every rank holds the whole state; the first one writes.
 pub fn fit<L: Learner>(
     learner: L,
@@ -160,10 +137,10 @@ pub fn fit<L: Learner>(
         let hand = Hand { rank: ranks.rank(), ranks: ranks.size() };
         let mut batches = Prefetch::start(scope, data, (run.seed(), hand), run.progress.step);
         while run.progress.step < run.plan().total_steps {
-            if ranks.any(observer.stop_requested()).map_err(FitError::Ranks)? {
+            if ranks.any(observer.stop_requested())? {
                 run.save()?;
-                ranks.meet().map_err(FitError::Ranks)?;
-                return Err(FitError::Interrupted { step: run.progress.step }.into());
+                ranks.meet()?;
+                return Err(TrainError::Interrupted { step: run.progress.step }.into());
             }
             run.step(&mut batches)?;
             if run.progress.guard.must_roll_back() {
@@ -178,7 +155,7 @@ pub fn fit<L: Learner>(
         drop(batches);
         run.save()?;
         // What the first rank has written is there for all of them.
-        ranks.meet().map_err(FitError::Ranks)?;
+        ranks.meet()?;
         Ok(run.finished())
     })
 }
@@ -330,7 +307,7 @@ impl<'a, L: Learner> Run<'a, L> {
             skipped,
         };
         if let Some(log) = &mut self.log {
-            log.step(&entry).map_err(FitError::File)?;
+            log.step(&entry).map_err(TrainError::File)?;
         }
         self.observer.stepped(&entry);
         if let Some(reason) = skipped {
@@ -353,7 +330,7 @@ impl<'a, L: Learner> Run<'a, L> {
         let (sum, scans) = std::mem::take(&mut self.progress.train_loss);
         entry.measures.0.insert("train_loss".to_owned(), sum / scans);
         if let Some(log) = &mut self.log {
-            log.validation(&entry).map_err(FitError::File)?;
+            log.validation(&entry).map_err(TrainError::File)?;
         }
         self.observer.validated(&entry);
         self.learner().warnings(&entry).iter().for_each(|text| self.observer.note(text));
@@ -375,7 +352,7 @@ impl<'a, L: Learner> Run<'a, L> {
     /// up from a checkpoint repeats the steps that were lost.
     fn take_up_decisions(&mut self) -> Result<(), L::Error> {
         let Keep::Run { folder, record } = &self.keep else { return Ok(()) };
-        let (decisions, taken) = Log::decisions(folder).map_err(FitError::File)?;
+        let (decisions, taken) = Log::decisions(folder).map_err(TrainError::File)?;
         self.taken_before = taken;
         if decisions.is_empty() {
             self.progress.plan = record.plan;
@@ -401,7 +378,7 @@ impl<'a, L: Learner> Run<'a, L> {
         let mut found = self.length_found();
         if length.minutes > 0.0 {
             // Clocks differ: that of the first rank counts.
-            found = self.ranks.first(found).map_err(FitError::Ranks)?;
+            found = self.ranks.first(found)?;
         }
         found.map_or(Ok(()), |(plan, now)| self.decide(plan, Some(now)))
     }
@@ -440,7 +417,7 @@ impl<'a, L: Learner> Run<'a, L> {
         self.timer.looked = self.timer.seconds();
         self.progress.plan = Some(plan);
         if let (Some(seconds), Some(log)) = (now, &mut self.log) {
-            log.plan(PlanEntry { step, seconds, plan }).map_err(FitError::File)?;
+            log.plan(PlanEntry { step, seconds, plan }).map_err(TrainError::File)?;
         }
         self.save_plan()?;
         self.observer.planned(&plan, step);
@@ -472,7 +449,7 @@ impl<'a, L: Learner> Run<'a, L> {
                 weights: self.learner().parameters(),
                 best: self.best.clone(),
             };
-            checkpoints.save(&state).map_err(FitError::Checkpoint)?;
+            checkpoints.save(&state)?;
         }
         self.learner().publish(self.data, self.progress.step, self.progress.validations.last())?;
         self.saved_at = Instant::now();
@@ -484,11 +461,11 @@ impl<'a, L: Learner> Run<'a, L> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
         // The first rank puts damaged sets aside before the others look.
         let meet = |first: bool| if self.ranks.is_first() == first { self.ranks.meet() } else { Ok(()) };
-        meet(false).map_err(FitError::Ranks)?;
-        let found = checkpoints.restore().map_err(FitError::Checkpoint)?;
-        meet(true).map_err(FitError::Ranks)?;
+        meet(false)?;
+        let found = checkpoints.restore()?;
+        meet(true)?;
         let step = found.state.as_ref().map(|state| (state.progress.guard.rollbacks, state.progress.step));
-        self.ranks.agree_on_checkpoint(step).map_err(FitError::Ranks)?;
+        self.ranks.agree_on_checkpoint(step)?;
         for damage in &found.damaged {
             self.observer.note(&format!("{damage}; the checkpoint before it is used"));
         }
@@ -502,7 +479,7 @@ impl<'a, L: Learner> Run<'a, L> {
     fn roll_back(&mut self) -> Result<(), L::Error> {
         let (rollbacks, skipped) = (self.progress.guard.rollbacks + 1, self.progress.guard.skipped);
         if rollbacks > MOST_ROLLBACKS {
-            return Err(FitError::Diverged.into());
+            return Err(TrainError::Diverged.into());
         }
         let plan = self.progress.plan;
         if !self.restore()? {
@@ -529,8 +506,8 @@ impl<'a, L: Learner> Run<'a, L> {
             && self.ranks.is_first()
         {
             let (step, device) = (self.progress.step, name_of(&self.learner().device()));
-            let mut log = Log::open(folder, step).map_err(FitError::File)?;
-            let before = log.device(folder, step, device.clone()).map_err(FitError::File)?;
+            let mut log = Log::open(folder, step).map_err(TrainError::File)?;
+            let before = log.device(folder, step, device.clone()).map_err(TrainError::File)?;
             if let Some(before) = before.filter(|_| step > 0) {
                 self.observer.note(&format!(
                     "goes on at step {step} on {device}; the steps before ran on {before}, so that the last digits are not those of \
@@ -547,7 +524,7 @@ impl<'a, L: Learner> Run<'a, L> {
             && self.ranks.is_first()
         {
             record.plan = self.progress.plan;
-            folder.save(record).map_err(FitError::Folder)?;
+            folder.save(record)?;
         }
         Ok(())
     }

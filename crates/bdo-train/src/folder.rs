@@ -1,34 +1,13 @@
 //! The folder of a run: what the run is, saved before its first step, and the lock that keeps a second one out.
 
+use crate::error::TrainError;
 use crate::settings::Settings;
-use bdo_data::durable::{self, FileError, InFile};
+use bdo_data::durable::{self, InFile};
 use bdo_data::record::{Identity, RecordError, RunRecord, is_run};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 const CONFIG_FILE: &str = "config.toml";
-
-/// A run cannot be started or taken up again.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum FolderError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// There is a run already.
-    #[error("{} holds a run; go on with it by --resume, or give another name", .path.display())]
-    Exists { path: PathBuf },
-    /// The folder holds something else.
-    #[error("{} holds something that is not a run; give another name", .path.display())]
-    Foreign { path: PathBuf },
-    /// Another process is at it.
-    #[error("{} is being trained by another process; wait for it to end", .path.display())]
-    Busy { path: PathBuf },
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// Another run was asked for than the one that is there.
-    #[error("{} is another run and cannot be resumed so: {}", .path.display(), .differences.join("; "))]
-    Different { path: PathBuf, differences: Vec<String> },
-}
 
 /// An open run folder, locked while it lives.
 #[derive(Debug)]
@@ -40,21 +19,21 @@ pub struct RunFolder {
 
 impl RunFolder {
     /// Creates or opens the folder and locks it. Without `resume` an existing run is refused.
-    pub fn open(path: &Path, resume: bool) -> Result<Self, FolderError> {
+    pub fn open(path: &Path, resume: bool) -> Result<Self, TrainError> {
         let holds_run = is_run(path);
         if holds_run && !resume {
-            return Err(FolderError::Exists { path: path.to_path_buf() });
+            return Err(TrainError::Exists { path: path.to_path_buf() });
         }
         let only_ours = |entry: std::io::Result<std::fs::DirEntry>| {
             entry.is_ok_and(|e| e.file_name() == "lock" || e.file_name().to_string_lossy().starts_with('.'))
         };
         if path.is_dir() && !holds_run && !std::fs::read_dir(path).in_file("read", path)?.all(only_ours) {
-            return Err(FolderError::Foreign { path: path.to_path_buf() });
+            return Err(TrainError::NoRun { path: path.to_path_buf() });
         }
         durable::create_folder(path)?;
         let file = path.join("lock");
         let lock = OpenOptions::new().create(true).append(true).open(&file).in_file("write", &file)?;
-        lock.try_lock().map_err(|_| FolderError::Busy { path: path.to_path_buf() })?;
+        lock.try_lock().map_err(|_| TrainError::Busy { path: path.to_path_buf() })?;
         Ok(Self { path: path.to_path_buf(), _lock: Some(lock) })
     }
 
@@ -64,12 +43,12 @@ impl RunFolder {
     }
 
     /// The record of the run, if it was ever started.
-    pub fn record(&self) -> Result<Option<RunRecord>, FolderError> {
+    pub fn record(&self) -> Result<Option<RunRecord>, TrainError> {
         Ok(if is_run(&self.path) { Some(RunRecord::read(&self.path)?) } else { None })
     }
 
     /// Saves the record, and the configuration as people read it, with the number of epochs once it is known.
-    pub fn save(&self, record: &RunRecord) -> Result<(), FolderError> {
+    pub fn save(&self, record: &RunRecord) -> Result<(), TrainError> {
         let mut resolved = settings_of(record)?;
         if let Some(plan) = &record.plan {
             resolved.train.epochs = plan.epochs();
@@ -86,12 +65,12 @@ impl RunFolder {
     }
 
     /// Refuses a record that differs from what is asked for.
-    pub fn refuse_other(&self, record: &RunRecord, asked: &Identity) -> Result<(), FolderError> {
+    pub fn refuse_other(&self, record: &RunRecord, asked: &Identity) -> Result<(), TrainError> {
         let differences = record.identity.differences(asked);
         if differences.is_empty() {
             return Ok(());
         }
-        Err(FolderError::Different { path: self.path.clone(), differences })
+        Err(TrainError::OtherRun { path: self.path.clone(), differences })
     }
 }
 

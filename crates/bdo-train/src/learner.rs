@@ -1,6 +1,6 @@
 //! What a model must provide to be trained by [`fit`](crate::fit::fit).
 
-use crate::fit::FitError;
+use crate::error::TrainError;
 use crate::gradient::NamedGradients;
 use crate::optimiser::AdamState;
 use crate::step::number;
@@ -204,7 +204,7 @@ pub trait Learner: Sized + Sync {
     /// Of one micro-batch, and of a step.
     type Gradients: Gradients;
     /// Why training failed.
-    type Error: std::error::Error + From<CohortError> + From<FitError> + Send;
+    type Error: std::error::Error + From<CohortError> + From<TrainError> + Send;
 
     /// Whether micro-batches of a step run side by side, one per thread.
     fn side_by_side(&self) -> bool {

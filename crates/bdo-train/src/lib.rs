@@ -3,6 +3,8 @@
 
 #![deny(unsafe_code)]
 
+pub mod error;
+
 pub mod settings;
 
 pub mod words;

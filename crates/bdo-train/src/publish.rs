@@ -1,30 +1,16 @@
 //! The model directory of a run: what is shared with others.
 
+use crate::error::TrainError;
 use crate::settings::Settings;
 use crate::source::ScanSource;
 use crate::words::Words;
 use bdo_data::cohort::CohortError;
-use bdo_data::durable::FileError;
 use bdo_data::record::{Identity, ValidationEntry};
 use bdo_data::scaler::FittedRobustScaler;
 use bdo_model::autocorrelation::Autocorrelation;
 use bdo_model::model::Bdo;
-use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople, WeightsError};
+use bdo_model::weights::{CardFacts, ModelDirectory, PreprocessorConfig, TrainingNotes, TrainingPeople};
 use std::path::Path;
-
-/// A model directory could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum PublishError {
-    /// A file operation failed.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The model was refused.
-    #[error(transparent)]
-    Weights(#[from] WeightsError),
-    /// The cohort cannot be read.
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-}
 
 /// The parts of a model directory that do not change during a run.
 #[derive(Clone, Debug)]
@@ -38,7 +24,7 @@ pub struct Publisher {
 
 impl Publisher {
     /// Collects the contract of a run.
-    pub fn new(source: &ScanSource, identity: &Identity, settings: &Settings) -> Result<Self, PublishError> {
+    pub fn new(source: &ScanSource, identity: &Identity, settings: &Settings) -> Result<Self, TrainError> {
         let manifest = source.cohort().manifest();
         let preprocessor = contract(source, source.scaler(), settings.model.time_scale)?;
         let data = format!("{} scans of a cohort with atlas {}", source.train_scans().len(), manifest.atlas.name);
@@ -56,7 +42,7 @@ impl Publisher {
         model: &Bdo,
         steps: u64,
         validation: Option<&ValidationEntry>,
-    ) -> Result<(), PublishError> {
+    ) -> Result<(), TrainError> {
         let (settings, people) = (&self.settings, source.split());
         let words = Words::of(settings);
         let facts = CardFacts {

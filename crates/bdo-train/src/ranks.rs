@@ -1,8 +1,8 @@
 //! The processes that train one model together. What they agree on never depends on how many there are.
 
+use crate::error::TrainError;
 use bdo_data::record::Identity;
 use bdo_kernels::Isa;
-use bdo_mpi::library::MpiError;
 use bdo_mpi::world::{Traffic, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,33 +19,16 @@ pub trait Ranks: Sync + std::fmt::Debug {
     fn node(&self) -> &str;
 
     /// The bytes of every rank, in the order of ranks.
-    fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, RanksError>;
+    fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, TrainError>;
 
     /// The numbers of every rank, one after another: `cuts` says where those of each begin, and where all end.
-    fn collect(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, RanksError>;
+    fn collect(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, TrainError>;
 
     /// Sends `own[cuts[k]..cuts[k + 1]]` to every rank `k`; what all ranks sent to this one, in their order.
-    fn exchange(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, RanksError>;
+    fn exchange(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, TrainError>;
 
     /// What communication has cost so far.
     fn traffic(&self) -> Traffic;
-}
-
-/// Ranks do not agree, or cannot be reached.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum RanksError {
-    #[error(transparent)]
-    Mpi(#[from] MpiError),
-    /// Ranks were asked for different things.
-    #[error("rank {rank} on {node}: expected what rank 0 has, found other values ({})", .differences.join("; "))]
-    Different { rank: usize, node: String, differences: Vec<String> },
-    /// Something other than a report came from a rank.
-    #[error("rank {rank}: expected a report of this version, found {found}")]
-    Unreadable { rank: usize, found: String },
-    /// A gradient that the exchange has no place for.
-    #[error("{name}: expected a gradient of {expected} numbers, found {found}")]
-    Shape { name: String, expected: usize, found: usize },
 }
 
 /// One process.
@@ -65,15 +48,15 @@ impl Ranks for Alone {
         "this machine"
     }
 
-    fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, RanksError> {
+    fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, TrainError> {
         Ok(vec![own.to_vec()])
     }
 
-    fn collect(&self, own: &[f32], _: &[usize]) -> Result<Vec<f32>, RanksError> {
+    fn collect(&self, own: &[f32], _: &[usize]) -> Result<Vec<f32>, TrainError> {
         Ok(own.to_vec())
     }
 
-    fn exchange(&self, own: &[f32], _: &[usize]) -> Result<Vec<f32>, RanksError> {
+    fn exchange(&self, own: &[f32], _: &[usize]) -> Result<Vec<f32>, TrainError> {
         Ok(own.to_vec())
     }
 
@@ -95,15 +78,15 @@ impl Ranks for World {
         self.node()
     }
 
-    fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, RanksError> {
+    fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, TrainError> {
         Ok(self.gather(own)?)
     }
 
-    fn collect(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, RanksError> {
+    fn collect(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, TrainError> {
         Ok(self.collect(own, cuts)?)
     }
 
-    fn exchange(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, RanksError> {
+    fn exchange(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, TrainError> {
         Ok(self.exchange(own, cuts)?)
     }
 
@@ -119,12 +102,12 @@ impl dyn Ranks + '_ {
     }
 
     /// Waits until all ranks have come here.
-    pub fn meet(&self) -> Result<(), RanksError> {
+    pub fn meet(&self) -> Result<(), TrainError> {
         self.gather(&[]).map(|_| ())
     }
 
     /// Whether any rank says so.
-    pub fn any(&self, own: bool) -> Result<bool, RanksError> {
+    pub fn any(&self, own: bool) -> Result<bool, TrainError> {
         if self.size() == 1 {
             return Ok(own);
         }
@@ -132,12 +115,12 @@ impl dyn Ranks + '_ {
     }
 
     /// What each rank says, in the order of ranks.
-    pub fn each<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>, RanksError> {
+    pub fn each<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>, TrainError> {
         self.gather(&to_json(own))?.iter().enumerate().map(|(rank, bytes)| from_json(rank, bytes)).collect()
     }
 
     /// What the first rank says, on all of them.
-    pub fn first<T: Serialize + DeserializeOwned>(&self, own: T) -> Result<T, RanksError> {
+    pub fn first<T: Serialize + DeserializeOwned>(&self, own: T) -> Result<T, TrainError> {
         if self.size() == 1 {
             return Ok(own);
         }
@@ -147,7 +130,7 @@ impl dyn Ranks + '_ {
     }
 
     /// Refuses ranks that see another checkpoint (rollbacks and step): their folders are not the same.
-    pub fn agree_on_checkpoint(&self, newest: Option<(u32, u64)>) -> Result<(), RanksError> {
+    pub fn agree_on_checkpoint(&self, newest: Option<(u32, u64)>) -> Result<(), TrainError> {
         if self.size() == 1 {
             return Ok(());
         }
@@ -160,7 +143,7 @@ impl dyn Ranks + '_ {
         let differences = vec![format!(
             "checkpoint: rank 0 has step {expected}, this one {found}; the run folder must be on a file system that all nodes share"
         )];
-        Err(RanksError::Different { rank, node: node.clone(), differences })
+        Err(TrainError::OtherRank { rank, node: node.clone(), differences })
     }
 
     /// Refuses ranks that run another program, or were asked for other work on another cohort.
@@ -169,7 +152,7 @@ impl dyn Ranks + '_ {
         asked: &serde_json::Value,
         cohort_blake3: &str,
         seed: u64,
-    ) -> Result<(), RanksError> {
+    ) -> Result<(), TrainError> {
         self.agree_on(&Identity {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cohort_blake3: cohort_blake3.to_owned(),
@@ -182,7 +165,7 @@ impl dyn Ranks + '_ {
     }
 
     /// Refuses ranks that run another program, or were asked for another run.
-    pub fn agree_on(&self, identity: &Identity) -> Result<(), RanksError> {
+    pub fn agree_on(&self, identity: &Identity) -> Result<(), TrainError> {
         if self.size() == 1 {
             return Ok(());
         }
@@ -194,7 +177,7 @@ impl dyn Ranks + '_ {
                 differences.insert(0, format!("program: rank 0 runs {first}, this one {program}"));
             }
             if !differences.is_empty() {
-                return Err(RanksError::Different { rank, node: node.clone(), differences });
+                return Err(TrainError::OtherRank { rank, node: node.clone(), differences });
             }
         }
         Ok(())
@@ -205,8 +188,8 @@ fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("reports hold only words and numbers")
 }
 
-fn from_json<T: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<T, RanksError> {
-    serde_json::from_slice(bytes).map_err(|error| RanksError::Unreadable { rank, found: error.to_string() })
+fn from_json<T: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<T, TrainError> {
+    serde_json::from_slice(bytes).map_err(|error| TrainError::Unreadable { rank, found: error.to_string() })
 }
 
 /// Hash of the program that runs: two builds of one version may differ in the last bits of what they compute.

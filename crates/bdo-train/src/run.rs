@@ -1,12 +1,13 @@
 //! Pre-training of BDO, from a cohort to a model directory.
 
-use crate::bdo::{BdoData, BdoLearner, RunError};
-use crate::fit::{Course, FitError, Fitted, Keep, RunObserver, fit};
+use crate::bdo::{BdoData, BdoLearner};
+use crate::error::TrainError;
+use crate::fit::{Course, Fitted, Keep, RunObserver, fit};
 use crate::folder::{RunFolder, settings_of};
 use crate::publish::Publisher;
 use crate::ranks::Ranks;
 use crate::settings::{Preset, Settings};
-use crate::source::{ScanSource, Shares, SourceError};
+use crate::source::{ScanSource, Shares};
 use crate::timer::Length;
 use crate::validate::ValidationPlan;
 use bdo_data::cohort::{Cohort, Observer};
@@ -68,7 +69,7 @@ pub struct Summary {
 }
 
 /// Trains BDO until the end of the plan, or until asked to stop.
-pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, RunError> {
+pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, TrainError> {
     let started = Instant::now();
     let (opened, cohort) = OpenedRun::open(request, ranks)?;
     let (settings, source) = (&opened.settings, opened.source(cohort, request)?);
@@ -170,13 +171,13 @@ pub struct OpenedRun {
 
 impl OpenedRun {
     /// Opens the folder and the cohort; a run that is resumed must be the one asked for, and all ranks must be asked for the same.
-    pub fn open(request: &Request, ranks: &dyn Ranks) -> Result<(Self, Cohort), RunError> {
+    pub fn open(request: &Request, ranks: &dyn Ranks) -> Result<(Self, Cohort), TrainError> {
         let folder = if ranks.is_first() {
             RunFolder::open(&request.out, request.resume)?
         } else {
             RunFolder::beside(&request.out)
         };
-        ranks.meet().map_err(FitError::Ranks)?;
+        ranks.meet()?;
         let there = folder.record()?;
         let settings = match (&request.settings, &there) {
             (Some(settings), _) => settings.clone(),
@@ -193,7 +194,7 @@ impl OpenedRun {
             split_blake3: request.people.as_ref().map(|split| split.blake3.clone()),
             settings: stored(&settings),
         };
-        ranks.agree_on(&identity).map_err(FitError::Ranks)?;
+        ranks.agree_on(&identity)?;
         let record = match there {
             Some(record) => {
                 // In the keys of this version: those that were removed or added since are no difference.
@@ -208,7 +209,7 @@ impl OpenedRun {
     }
 
     /// The scans of the run, divided as asked for.
-    pub fn source(&self, cohort: Cohort, request: &Request) -> Result<ScanSource, SourceError> {
+    pub fn source(&self, cohort: Cohort, request: &Request) -> Result<ScanSource, TrainError> {
         let train = &self.settings.train;
         let shares = Shares {
             held_out_percent: train.held_out_percent,

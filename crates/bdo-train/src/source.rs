@@ -1,8 +1,9 @@
 //! The scans of a run: whose they are, in which order they come, and how one is made ready.
 
+use crate::error::TrainError;
 use crate::learner::Hand;
 use bdo_data::cohort::{Cohort, CohortError};
-use bdo_data::division::{Division, Scheme, Split, SplitError};
+use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::FittedRobustScaler;
 use bdo_model::config::ModelConfig;
@@ -61,29 +62,16 @@ pub struct Shares {
     pub data_fraction: f64,
 }
 
-/// The scans cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum SourceError {
-    #[error(transparent)]
-    Cohort(#[from] CohortError),
-    #[error(transparent)]
-    Split(#[from] SplitError),
-    /// Nobody to train on.
-    #[error("expected at least one scan with a valid region to train on, found none")]
-    Empty,
-}
-
 impl ScanSource {
     /// Divides the people and fits the scaler. Test people are never read again.
-    pub fn new(cohort: Cohort, shares: Shares) -> Result<Self, SourceError> {
+    pub fn new(cohort: Cohort, shares: Shares) -> Result<Self, TrainError> {
         let scheme = Scheme::HoldOut { percent: shares.held_out_percent };
         let split = Division::of(&cohort)?.split(None, scheme, shares.seed)?;
         Self::of_split(cohort, split, shares)
     }
 
     /// With the people of a split; of the shares only that of the training people counts. Test people are never read.
-    pub fn of_split(cohort: Cohort, split: Split, shares: Shares) -> Result<Self, SourceError> {
+    pub fn of_split(cohort: Cohort, split: Split, shares: Shares) -> Result<Self, TrainError> {
         let scaler = FittedRobustScaler::fit(&cohort, &split.train)?;
         let mut trained: Vec<String> = split.train.subjects().to_vec();
         shuffle(&mut trained, &mut stream("data fraction", &[shares.seed]));
@@ -98,7 +86,7 @@ impl ScanSource {
             (0..cohort.len()).filter(usable).filter(|i| trained.binary_search(subject(i)).is_ok()).collect();
         let validation = (0..cohort.len()).filter(usable).filter(|i| split.validation.contains(subject(i))).collect();
         if train.is_empty() {
-            return Err(SourceError::Empty);
+            return Err(TrainError::NoScan);
         }
         let kin = kin_of(&cohort);
         let (cohort, scaler) = (Arc::new(cohort), Arc::new(scaler));

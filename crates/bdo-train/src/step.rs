@@ -2,12 +2,11 @@
 //! gradient is not finite leaves every number of the state as it was.
 
 use crate::exchange::StepSum;
-use crate::fit::FitError;
 use crate::gradient::clip_scale;
 use crate::lanes::fold_side_by_side;
 use crate::learner::{At, Contribution, Gradients, Learner};
 use crate::optimiser::AdamState;
-use crate::ranks::{Ranks, RanksError};
+use crate::ranks::Ranks;
 use bdo_data::record::{Loss, Skipped, Terms};
 use bdo_model::device::download;
 use burn::tensor::Tensor;
@@ -61,7 +60,7 @@ pub fn take_step<L: Learner>(
     if report.skipped.is_some() {
         return Ok((learner, report));
     }
-    let gradients = sum.gradients().map_err(unreachable::<L>)?;
+    let gradients = sum.gradients()?;
     report.waited_seconds = waited();
     report.gradient_norm = norm.unwrap_or_else(|| gradients.norm());
     if !report.gradient_norm.is_finite() {
@@ -83,7 +82,7 @@ fn sum_of_passes<'a, L: Learner>(
     let own: Vec<&L::Piece> = pieces.iter().flatten().collect();
     let alone = !learner.side_by_side() || own.len() < 2;
     let pass = |piece: &&L::Piece| learner.pass(piece, at, alone);
-    let add = |sum: Summed<'a, L>, found: Passed<L>| -> Summed<'a, L> { sum?.plus(found?).map_err(unreachable::<L>) };
+    let add = |sum: Summed<'a, L>, found: Passed<L>| -> Summed<'a, L> { sum?.plus(found?).map_err(L::Error::from) };
     let start: Summed<'a, L> = Ok(StepSum::new(ranks, || learner.files(), pieces.len()));
     if ranks.size() == 1 {
         let sum = if alone {
@@ -95,7 +94,7 @@ fn sum_of_passes<'a, L: Learner>(
     }
     std::thread::scope(|scope| {
         let (sender, found) = sync_channel::<Passed<L>>(1);
-        let complete = |sum: StepSum<'a, L::Gradients>| sum.complete().map_err(unreachable::<L>);
+        let complete = |sum: StepSum<'a, L::Gradients>| sum.complete().map_err(L::Error::from);
         let adding = scope.spawn(move || found.into_iter().fold(start, add).and_then(complete));
         // After an error nobody listens; it is what comes out.
         let send = |(), found: Passed<L>| drop(sender.send(found));
@@ -109,10 +108,6 @@ fn sum_of_passes<'a, L: Learner>(
         let sum = adding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok((sum?, passed))
     })
-}
-
-fn unreachable<L: Learner>(error: RanksError) -> L::Error {
-    FitError::Ranks(error).into()
 }
 
 fn refused(loss: f64, limit: f64) -> Option<Skipped> {

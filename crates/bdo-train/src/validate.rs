@@ -1,6 +1,7 @@
 //! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
 
-use crate::bdo::{LatentSpread, RunError, latent_spread, loss_of};
+use crate::bdo::{LatentSpread, latent_spread, loss_of};
+use crate::error::TrainError;
 use crate::feature_measures::feature_measures;
 use crate::learner::Hand;
 use crate::source::{Draw, ScanSource};
@@ -40,7 +41,7 @@ pub fn validate(
     source: &ScanSource,
     plan: &ValidationPlan,
     step: u64,
-) -> Result<Option<ValidationEntry>, RunError> {
+) -> Result<Option<ValidationEntry>, TrainError> {
     let mut scans = source.validation_scans().to_vec();
     shuffle(&mut scans, &mut stream("validation", &[plan.seed]));
     scans.truncate(plan.most_scans);

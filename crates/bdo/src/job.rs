@@ -1,5 +1,6 @@
 //! The processes of a job that mpirun or srun started: joined before the work, left or ended after it.
 
+use bdo_train::error::TrainError;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,9 +9,7 @@ use bdo_eval::error::EvalError;
 use bdo_mpi::announced::{Announced, Launcher};
 use bdo_mpi::library::{LIBRARY_VARIABLE, MpiError};
 use bdo_mpi::world::World;
-use bdo_train::bdo::RunError;
-use bdo_train::fit::FitError;
-use bdo_train::ranks::{Alone, Ranks, RanksError};
+use bdo_train::ranks::{Alone, Ranks};
 
 use clap::Args;
 use serde::Serialize;
@@ -112,18 +111,13 @@ impl Job {
 
 /// Whether all ranks come to this end together.
 fn is_agreed(error: &anyhow::Error) -> bool {
-    // Where ranks differ, all of them have found it.
-    let fit = |error: &FitError| {
-        matches!(
-            error,
-            FitError::Interrupted { .. } | FitError::Diverged | FitError::Ranks(RanksError::Different { .. })
-        )
-    };
     error.is::<Stopped>()
-        || matches!(error.downcast_ref(), Some(RanksError::Different { .. }))
-        || matches!(error.downcast_ref(), Some(RunError::Fit(error)) if fit(error))
-        || matches!(error.downcast_ref(), Some(EvalError::Interrupted | EvalError::InterruptedAt { .. }))
-        || matches!(error.downcast_ref(), Some(EvalError::Run(RunError::Fit(error))) if fit(error))
+        || error.downcast_ref().is_some_and(TrainError::is_agreed)
+        || match error.downcast_ref() {
+            Some(EvalError::Interrupted | EvalError::InterruptedAt { .. }) => true,
+            Some(EvalError::Run(error)) => error.is_agreed(),
+            _ => false,
+        }
 }
 
 /// Refuses to do the same work in several processes at once.

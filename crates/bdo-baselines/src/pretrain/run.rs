@@ -11,12 +11,13 @@ use crate::token::place::Places;
 use bdo_data::scaler::{FittedRobustScaler, MeansError};
 use bdo_data::shard::spread;
 use bdo_eval::error::EvalError;
+use bdo_train::error::TrainError;
 use bdo_train::fit::{Keep, RunObserver, fit};
 use bdo_train::publish::{contract, people_of};
 use bdo_train::ranks::Ranks;
 use bdo_train::run::{OpenedRun, Request, Summary, course_of};
 use bdo_train::settings::{Kind, ScalingName, Settings};
-use bdo_train::source::{ScanSource, SourceError};
+use bdo_train::source::ScanSource;
 use bdo_train::timer::Length;
 use std::time::Instant;
 
@@ -36,7 +37,7 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
     let with_validation = request.people.is_some();
     let scans = scans_of(&source, with_validation, grid);
     if scans.is_empty() {
-        return Err(SourceError::Empty.into());
+        return Err(TrainError::NoScan.into());
     }
     let split = source.split();
     let data = TokenData {
