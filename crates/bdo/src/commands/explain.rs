@@ -50,14 +50,14 @@ pub(crate) fn run(args: &ExplainArgs, common: &Common) -> anyhow::Result<Answer>
         shuffles: args.shuffles,
         seed: common.seed,
     };
-    let progress = Progress::start("explain", cohort.len().min(settings.scans), common)?;
-    let found = explain(&args.from.head, &cohort, (args.from.same.trusting(), &common.place()?), &settings, &progress);
-    progress.finish();
-    let found = found?;
+    let device = common.place()?;
+    let found = Progress::during("explain", cohort.len().min(settings.scans), common, |progress| {
+        explain(&args.from.head, &cohort, (args.from.same.trusting(), &device), &settings, progress)
+    })?;
     durable::create_folder(&args.out)?;
     durable::write(&args.out.join("regions.tsv"), table(&found.regions).as_bytes())?;
     durable::write(&args.out.join("networks.tsv"), table(&found.networks).as_bytes())?;
-    durable::write(&args.out.join("explanation.json"), (serde_json::to_string_pretty(&found)? + "\n").as_bytes())?;
+    durable::write_json(&args.out.join("explanation.json"), &found)?;
     leave_page(&args.out, Kind::Explanation, Some(&args.from.cohort.data), common);
     Ok(Answer::new(serde_json::to_value(&found)?, text(args, &found)))
 }

@@ -151,10 +151,10 @@ impl Bench<'_> {
     /// The score of a closed-form probe on the test people of a split, one entry a target.
     fn probe(&mut self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<serde_json::Map<String, Value>> {
         let (args, cohort, common) = (self.args, self.cohort, self.common);
-        let progress = Progress::start("embed", cohort.len(), common)?;
-        let table = cached_features(&args.out.join("features"), frozen, cohort, Pooling::Mean, &progress);
-        progress.finish();
-        let table = table?;
+        let cache = args.out.join("features");
+        let table = Progress::during("embed", cohort.len(), common, |progress| {
+            cached_features(&cache, frozen, cohort, Pooling::Mean, progress)
+        })?;
         let source = table.origin_blake3();
         let method = ClosedForm::new("bdo-mean", std::sync::Arc::new(table), &source).of_pretrained();
         let (seed, mut found) = (split.seed(), serde_json::Map::new());

@@ -312,10 +312,8 @@ fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohor
         note(common, warning);
     }
     let place = out.join("cohort");
-    let progress = Progress::start("read", 1, common)?;
-    let report = ingest::ingest(&plan, &place, &progress);
-    progress.finish();
-    if let Some(r) = report?.rejected.first() {
+    let report = Progress::during("read", 1, common, |progress| ingest::ingest(&plan, &place, progress))?;
+    if let Some(r) = report.rejected.first() {
         bail!("{}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found);
     }
     Ok(Cohort::open(&place)?)

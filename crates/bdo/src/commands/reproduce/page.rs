@@ -54,7 +54,7 @@ impl Work<'_> {
             .flat_map(|target| scores(&target.kind).map(|(_, heading, _)| format!("here: {} {heading}", target.name)))
             .collect();
         let headings = ["method", "row and size here"].map(str::to_owned).into_iter();
-        let headings = headings.chain(reported.columns.iter().map(|c| format!("paper: {c}"))).chain(here);
+        let headings = headings.chain(reported.columns().iter().map(|c| format!("paper: {c}"))).chain(here);
         let mut table = Table::new("The paper's rows and ours; mean ± population spread over repetitions", headings);
         let ours = |method: &str, summary: &Summary| -> Vec<Cell> {
             let of = |target: &bdo_data::target::Target| {
@@ -63,7 +63,7 @@ impl Work<'_> {
             };
             self.targets.iter().flat_map(of).collect()
         };
-        for row in reported.rows {
+        for row in reported.rows() {
             // A row of a size that was not run here is set beside the first one that was.
             let at = found.iter().find(|at| row.size.is_none_or(|size| size == at.size)).or(found.first());
             let Some(at) = at else { continue };
@@ -76,7 +76,7 @@ impl Work<'_> {
         for method in ["bdo-mean", "bdo-untrained-mean", "fc", "majority"] {
             let Some(at) = found.first() else { continue };
             let mut cells = vec![Cell::from("(not in the paper)"), Cell::from(method)];
-            cells.extend(reported.columns.iter().map(|_| Cell::Empty));
+            cells.extend(reported.columns().iter().map(|_| Cell::Empty));
             cells.extend(ours(method, &at.summary));
             table.row(cells);
         }
