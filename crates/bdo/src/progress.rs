@@ -63,7 +63,6 @@ impl Progress {
         done.map_err(Into::into)
     }
 
-    /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
         self.tell(Event::Finished);

@@ -108,9 +108,7 @@ fn of_tokens(args: &EmbedArgs, kind: Kind, cohort: &Cohort, common: &Common) -> 
         bail!("--pooling: expected mean for {kind}, which has one vector per scan, found {found}");
     }
     let (what, device) = ((args.from.same.trusting(), args.shard), common.place()?);
-    Progress::during("embed", cohort.len(), common, |progress| {
-        embed(&args.from.model, cohort, what, &device, progress)
-    })
+    Progress::during("embed", cohort.len(), common, |progress| embed(&args.from.model, cohort, what, &device, progress))
 }
 
 /// Says which scans are not like those known, or refuses them. Returns those outside.

@@ -58,7 +58,6 @@ pub(crate) struct PretrainArgs {
 }
 
 impl PretrainArgs {
-    /// As typed.
     pub(crate) fn command(&self, general: General) -> String {
         command_line("pretrain", self, general)
     }

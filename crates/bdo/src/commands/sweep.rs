@@ -75,7 +75,6 @@ impl SweepArgs {
         }
     }
 
-    /// As typed.
     pub(crate) fn command(&self, general: General) -> String {
         command_line("sweep", self, general)
     }

@@ -90,7 +90,6 @@ struct Training {
     finetune_budget: usize,
 }
 
-/// Methods BDO is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Baseline {
     Network(ConnectivityMethod),
@@ -111,7 +110,6 @@ impl Choice for Baseline {
     ];
 }
 
-/// What one split gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SeedResult {
     seed: u64,

@@ -21,7 +21,6 @@ use crate::commands::predict::{note_namesakes, predicted};
 
 const FORMAT: &str = "bdo-conformal/1";
 
-/// A calibrated head.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CalibratedHead {

@@ -44,7 +44,7 @@ fn shown((mean, spread): (f64, f64)) -> Cell {
 impl Work<'_> {
     /// What the text of the paper says of a figure.
     pub(super) fn beside(&self, page: &mut Page) {
-        let Some(said) = self.args.what.said() else { return };
+        let Some(said) = self.args.what.about().said else { return };
         page.section("What the paper says").paragraph(said);
         page.say("Set beside the published method.", &[Citation::Bdo]);
     }
@@ -54,7 +54,7 @@ impl Work<'_> {
             .flat_map(|target| scores(&target.kind).map(|(_, heading, _)| format!("here: {} {heading}", target.name)))
             .collect();
         let headings = ["method", "row and size here"].map(str::to_owned).into_iter();
-        let headings = headings.chain(reported.columns().iter().map(|c| format!("paper: {c}"))).chain(here);
+        let headings = headings.chain(reported.columns().into_iter().map(|c| format!("paper: {c}"))).chain(here);
         let mut table = Table::new("The paper's rows and ours; mean ± population spread over repetitions", headings);
         let ours = |method: &str, summary: &Summary| -> Vec<Cell> {
             let of = |target: &bdo_data::target::Target| {
