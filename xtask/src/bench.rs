@@ -50,20 +50,18 @@ struct Pair<'a> {
 impl Pair<'_> {
     /// Steps in turns, the order swapped every time so that neither always runs behind the other.
     fn compare(&self, steps: usize) -> anyhow::Result<()> {
-        let mut torch = Server::start(&mut self.torch(&["--serve"]))?;
-        let mut bdo = Server::start(&mut self.bdo(&["--serve"]))?;
+        let mut torch = Server::start(&mut self.torch())?;
+        let mut bdo = Server::start(&mut self.bdo())?;
         let (mut torch_laps, mut bdo_laps, mut ratios) = (vec![], vec![], vec![]);
         for step in 0..steps {
-            let (a, b) = if step % 2 == 0 {
-                let a = torch.step()?;
-                (a, bdo.step()?)
-            } else {
-                let b = bdo.step()?;
-                (torch.step()?, b)
-            };
-            torch_laps.push(a);
-            bdo_laps.push(b);
-            ratios.push(a / b);
+            for turn in 0..2 {
+                if (step + turn) % 2 == 0 {
+                    torch_laps.push(torch.step()?);
+                } else {
+                    bdo_laps.push(bdo.step()?);
+                }
+            }
+            ratios.push(torch_laps[step] / bdo_laps[step]);
         }
         let memory = [torch.peak_mb(), bdo.peak_mb()];
         torch.stop();
@@ -78,19 +76,19 @@ impl Pair<'_> {
         Ok(())
     }
 
-    fn torch(&self, more: &[&str]) -> Command {
+    fn torch(&self) -> Command {
         let mut command = Command::new(&self.python);
         command.arg(root().join("tools/reference/bench_torch.py"));
         command.args(["--task", self.task, "--size", self.size, "--mode", self.mode]);
-        command.args(["--precision", self.precision, "--threads", self.threads]).args(more);
+        command.args(["--precision", self.precision, "--threads", self.threads, "--serve"]);
         command
     }
 
-    fn bdo(&self, more: &[&str]) -> Command {
+    fn bdo(&self) -> Command {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
         let mut command = Command::new(target.join("release/bdo"));
         command.args(["bench", self.task, "--size", self.size, "--precision", self.precision]);
-        command.args(["--threads", self.threads]).args(more);
+        command.args(["--threads", self.threads, "--serve"]);
         command
     }
 }

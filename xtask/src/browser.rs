@@ -1,8 +1,6 @@
 //! A browser for the tests that open pages. Without one those tests say that they were skipped.
 
-use std::process::Command;
-
-use crate::packages;
+use crate::{packages, runs};
 
 /// Debian's packages: they come with the system's own archive; tools that fetch a browser elsewhere do not work offline.
 const PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
@@ -21,8 +19,4 @@ pub(crate) fn prepare() {
 
 fn ready() -> bool {
     runs("chromium") && runs("chromedriver")
-}
-
-fn runs(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success())
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::{browser, devices, packages, python, root, tally};
+use crate::{browser, devices, packages, python, root, runs, tally};
 
 /// Largest file the repository may hold.
 const MOST_BYTES: u64 = 2 << 20;
@@ -29,8 +29,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 /// Both kinds of MPI, for the tests that train in several processes; those say what they skipped.
 pub(crate) fn launchers() {
-    let has = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
-    if !(has("mpirun.openmpi") && has("mpirun.mpich")) {
+    if !(runs("mpirun.openmpi") && runs("mpirun.mpich")) {
         println!("== mpi: installing openmpi-bin and mpich");
         packages::install(&["openmpi-bin", "mpich"]);
     }

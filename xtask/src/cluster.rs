@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::{check, packages, root};
+use crate::{check, entries, packages, root, scratch};
 
 /// The plugin of Slurm that starts ranks through `PMIx` opens the library by a name that only the development package has.
 const PACKAGES: [&str; 7] =
@@ -50,12 +50,10 @@ struct Ground {
 
 impl Ground {
     fn prepare(bdo: PathBuf) -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("bdo-cluster-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        let mut ground = Self { folder, bdo, expected: BTreeMap::new(), whole: Duration::ZERO };
-        insist(ground.program("simulate c --subjects 80 --regions 20 --frames 60 --quiet"))?;
+        let mut ground = Self { folder: scratch("cluster")?, bdo, expected: BTreeMap::new(), whole: Duration::ZERO };
+        insist(&mut ground.program("simulate c --subjects 80 --regions 20 --frames 60 --quiet"))?;
         let started = Instant::now();
-        insist(ground.program(&pretrain("one")))?;
+        insist(&mut ground.program(&pretrain("one")))?;
         ground.whole = started.elapsed();
         ground.expected = ground.outcome("one")?;
         println!("one process: {:.1} s, {} files to compare", ground.whole.as_secs_f64(), ground.expected.len());
@@ -76,11 +74,11 @@ impl Ground {
             .rfind(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("step-")));
         let folders = [run.join("model"), last.context("a run leaves checkpoints")?];
         let mut found = BTreeMap::new();
-        for file in
-            folders.iter().map(|folder| entries(folder)).collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten()
-        {
-            let bytes = std::fs::read(&file).with_context(|| file.display().to_string())?;
-            found.insert(file.strip_prefix(&run)?.to_path_buf(), bytes);
+        for folder in folders {
+            for file in entries(&folder)? {
+                let bytes = std::fs::read(&file).with_context(|| file.display().to_string())?;
+                found.insert(file.strip_prefix(&run)?.to_path_buf(), bytes);
+            }
         }
         Ok(found)
     }
@@ -98,7 +96,7 @@ impl Ground {
         for ranks in [2, 4] {
             let name = format!("hosts-{ranks}");
             let started = Instant::now();
-            insist(network.mpirun(self, ranks, &pretrain(&name)))?;
+            insist(&mut network.mpirun(self, ranks, &pretrain(&name)))?;
             self.compare(&name, &name)?;
             println!("two hosts, {ranks} ranks over TCP: {:.1} s, the same bytes", started.elapsed().as_secs_f64());
         }
@@ -141,7 +139,7 @@ impl Ground {
                 }
             }
             job.wait()?;
-            insist(network.mpirun(self, other, &pretrain(&name)))?;
+            insist(&mut network.mpirun(self, other, &pretrain(&name)))?;
             self.compare(&name, &name)?;
             std::fs::remove_dir_all(self.folder.join(&name))?;
             println!("{name}: {ranks} ranks, then {other}: the same bytes ({landed} of {KILLS} kills so far)");
@@ -160,19 +158,12 @@ fn pretrain(out: &str) -> String {
 }
 
 /// Runs a command that must succeed; what it printed.
-fn insist(mut command: Command) -> anyhow::Result<String> {
+fn insist(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     if !output.status.success() {
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let list = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut paths = list.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
-    paths.sort();
-    Ok(paths)
 }
 
 /// A number below `end` that looks random and is the same in every run.
@@ -220,9 +211,7 @@ impl Network {
     fn up(ground: &Ground) -> anyhow::Result<Self> {
         let network = Self { agent: ground.folder.join("agent.sh") };
         let ip = |words: &str| -> anyhow::Result<()> {
-            let mut command = Command::new("ip");
-            command.args(words.split_whitespace());
-            insist(command).map(|_| ())
+            insist(Command::new("ip").args(words.split_whitespace())).map(|_| ())
         };
         for space in SPACES {
             ip(&format!("netns add {space}"))?;
@@ -240,9 +229,7 @@ impl Network {
             SPACES[0], SPACES[1]
         );
         std::fs::write(&network.agent, text)?;
-        let mut command = Command::new("chmod");
-        command.arg("+x").arg(&network.agent);
-        insist(command)?;
+        insist(Command::new("chmod").arg("+x").arg(&network.agent))?;
         Ok(network)
     }
 
@@ -279,11 +266,7 @@ impl Slurm {
     fn up(ground: &Ground) -> anyhow::Result<Self> {
         let folder = ground.folder.join("slurm");
         std::fs::create_dir_all(folder.join("state"))?;
-        let host = insist({
-            let mut command = Command::new("hostname");
-            command.arg("-s");
-            command
-        })?;
+        let host = insist(Command::new("hostname").arg("-s"))?;
         let (host, place) = (host.trim(), folder.display());
         let node =
             |i: u8| format!("NodeName=n{i} NodeHostname={host} NodeAddr=127.0.0.1 Port=3682{i} CPUs=2 State=UNKNOWN");
@@ -347,9 +330,9 @@ impl Slurm {
         let tables = ground.folder.join("tables");
         std::fs::create_dir_all(&tables)?;
         let variables = [("MODEL", "one/model"), ("DATA", "c"), ("OUT", "tables")];
-        insist(self.submit(ground, "embed.sbatch", "", &variables))?;
-        insist(self.submit(ground, "merge.sbatch", "", &variables))?;
-        insist(ground.program("embed --model one/model --data c --out whole.parquet --quiet"))?;
+        insist(&mut self.submit(ground, "embed.sbatch", "", &variables))?;
+        insist(&mut self.submit(ground, "merge.sbatch", "", &variables))?;
+        insist(&mut ground.program("embed --model one/model --data c --out whole.parquet --quiet"))?;
         if std::fs::read(tables.join("features.parquet"))? != std::fs::read(ground.folder.join("whole.parquet"))? {
             bail!("slurm: the merged table differs from that of one process");
         }
@@ -363,10 +346,7 @@ impl Slurm {
             let name = format!("srun{options}");
             let mut command = self.command("srun", &format!("{options} --nodes=2 --ntasks=3"));
             command.arg(&ground.bdo).args(pretrain(&name).split_whitespace());
-            insist({
-                command.current_dir(&ground.folder).envs(variables.iter().copied());
-                command
-            })?;
+            insist(command.current_dir(&ground.folder).envs(variables.iter().copied()))?;
             ground.compare(&format!("srun {options}"), &name)?;
             let journal = std::fs::read_to_string(ground.folder.join(&name).join("journal.jsonl"))?;
             if !journal.contains("\"exchange\":{\"ranks\":3,") {
@@ -381,11 +361,7 @@ impl Slurm {
         while !ground.folder.join("requeued/journal.jsonl").exists() && job.try_wait()?.is_none() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        insist({
-            let mut command = Command::new("kill");
-            command.args(["-9", &pids[1].to_string()]);
-            command
-        })?;
+        insist(Command::new("kill").args(["-9", &pids[1].to_string()]))?;
         println!("slurm: rank 1 of the training job was killed");
         if !job.wait()?.success() {
             bail!("slurm: the job did not go on to its end");

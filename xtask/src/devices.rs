@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use crate::{check, packages, root};
+use crate::{check, packages, root, scratch};
 
 /// A Vulkan loader and a driver in software, so that a machine without a graphics card can run what needs one.
 const PACKAGES: [&str; 3] = ["libvulkan1", "mesa-vulkan-drivers", "vulkan-tools"];
@@ -69,7 +69,6 @@ fn vulkan() -> bool {
     any
 }
 
-/// A scratch folder and the program.
 struct Ground {
     folder: PathBuf,
     bdo: PathBuf,
@@ -77,9 +76,7 @@ struct Ground {
 
 impl Ground {
     fn new() -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("bdo-devices-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        Ok(Self { folder, bdo: root().join("target/devices/bdo") })
+        Ok(Self { folder: scratch("devices")?, bdo: root().join("target/devices/bdo") })
     }
 
     /// Runs a verb and gives what it answers; its first line goes to the log.
@@ -131,7 +128,6 @@ impl Ground {
         std::fs::remove_dir_all(&self.folder).with_context(|| self.folder.display().to_string())
     }
 
-    /// The loss of every step.
     fn losses(&self, run: &str) -> anyhow::Result<Vec<f64>> {
         let lines = self.journal(run)?;
         let steps = lines.iter().filter(|line| line["kind"] == "step");
@@ -189,7 +185,6 @@ fn close(what: &str, found: &[f64], expected: &[f64], most: f64) -> anyhow::Resu
     Ok(apart)
 }
 
-/// All numbers of a table.
 fn numbers(path: &Path) -> anyhow::Result<Vec<f64>> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     Ok(text.split_whitespace().filter_map(|word| word.parse().ok()).collect())

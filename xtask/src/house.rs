@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::root;
+use crate::{entries, root};
 
 /// Longest function that still counts as short.
 const MOST_LINES: usize = 100;
@@ -12,7 +12,7 @@ const MOST_LINES: usize = 100;
 pub(crate) fn run() -> anyhow::Result<()> {
     let (mut code, mut tests) = (0, 0);
     let mut long = vec![];
-    let mut crates: Vec<PathBuf> = children(&root().join("crates"))?;
+    let mut crates: Vec<PathBuf> = entries(&root().join("crates"))?;
     crates.extend(["bindings/python", "xtask"].map(|folder| root().join(folder)));
     println!("| crate | lines outside tests | lines of tests |\n|---|---|---|");
     for folder in crates {
@@ -70,16 +70,9 @@ fn long_functions(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-fn children(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut paths = entries.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
-    paths.sort();
-    Ok(paths)
-}
-
 fn rust_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = vec![];
-    for path in children(folder)? {
+    for path in entries(folder)? {
         if path.is_dir() {
             found.extend(rust_files(&path)?);
         } else if path.extension().is_some_and(|e| e == "rs") {

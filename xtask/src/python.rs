@@ -56,7 +56,6 @@ pub(crate) fn empty(folder: &Path) -> Option<PathBuf> {
     made.is_ok_and(|s| s.success()).then(|| folder.join("bin/python"))
 }
 
-/// Installs into an environment.
 pub(crate) fn install(python: &Path, what: &[&str]) -> bool {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     Command::new(python).args(pip).args(what).status().is_ok_and(|s| s.success())

@@ -1,7 +1,7 @@
 //! Runs the tests and counts them: passed, failed, and those that passed because they skipped what they are for.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -15,15 +15,12 @@ pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::R
     let started = Instant::now();
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments).args(["--", "--show-output"]).envs(environment.iter().copied()).current_dir(root());
-    let mut running = command.stdout(Stdio::piped()).spawn().context("cannot start cargo for tests")?;
     let mut tally = Tally::default();
-    for line in BufReader::new(running.stdout.take().context("the output of cargo is piped")?).lines() {
-        let line = line.context("cannot read what the tests say")?;
-        if tally.shows(&line) {
+    let status = each_line(&mut command, "tests", |line| {
+        if tally.shows(line) {
             println!("{line}");
         }
-    }
-    let status = running.wait().context("cannot wait for the tests")?;
+    })?;
     for (test, said) in &tally.skipped {
         println!("{test}: {said}");
     }
@@ -32,6 +29,15 @@ pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::R
         bail!("tests failed");
     }
     Ok(())
+}
+
+/// Runs cargo and hands on the lines of its output as they come.
+pub(crate) fn each_line(cargo: &mut Command, what: &str, mut take: impl FnMut(&str)) -> anyhow::Result<ExitStatus> {
+    let mut running = cargo.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start cargo for {what}"))?;
+    for line in BufReader::new(running.stdout.take().context("the output of cargo is piped")?).lines() {
+        take(&line.context("cannot read what the tests say")?);
+    }
+    running.wait().with_context(|| format!("cannot wait for {what}"))
 }
 
 /// What the lines of `cargo test -- --show-output` add up to.

@@ -1,13 +1,12 @@
 //! The long runs in full: kills, flipped bits, truncations, full disks, large cohorts. `cargo xtask check` runs a tenth of them.
 //! What each of them counted, and how long it took, is repeated at the end.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
-use crate::{check, python, root};
+use crate::{check, python, root, tally};
 
 /// Every test whose length depends on `BDO_TORTURE`, by a part of its name, and the number that each of its counts must reach in
 /// full (0 where it says something else).
@@ -53,19 +52,15 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "--workspace", "--no-fail-fast", "--", "--nocapture", "--test-threads", "1"]);
     command.args(TESTS.map(|(name, _)| name)).env("BDO_PROGRAM", program).envs(python.map(|p| ("BDO_PYTHON", p)));
-    command.envs(full.then_some(("BDO_TORTURE", "full"))).current_dir(root()).stdout(Stdio::piped());
-    let mut running = command.spawn().context("cannot start cargo for the torture")?;
+    command.envs(full.then_some(("BDO_TORTURE", "full"))).current_dir(root());
     let mut log = Log::default();
     let mut since = Instant::now();
-    for line in BufReader::new(running.stdout.take().context("the output of cargo is piped")?).lines() {
-        let line = line.context("cannot read what the tests say")?;
+    let status = tally::each_line(&mut command, "the torture", |line| {
         println!("{line}");
-        let seconds = since.elapsed().as_secs_f64();
-        if log.take_in(&line, seconds) {
+        if log.take_in(line, since.elapsed().as_secs_f64()) {
             since = Instant::now();
         }
-    }
-    let status = running.wait().context("cannot wait for the torture")?;
+    })?;
     let seconds = started.elapsed().as_secs_f64();
     println!("== torture: {} passed, {} failed, {seconds:.0} s", log.passed, log.failed);
     print!("{}", log.summary());

@@ -8,7 +8,6 @@ use anyhow::{Context, bail};
 
 use crate::{python, root};
 
-/// Largest wheel, in MB.
 const MOST_MB: f64 = 40.0;
 
 /// `cargo xtask wheel`: everything, tests included unless `--no-tests` is given.

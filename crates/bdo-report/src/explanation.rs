@@ -62,7 +62,8 @@ fn brain(found: &Explanation) -> Vec<Figure> {
     network_figures(&regions, &values)
 }
 
-fn largest(parts: &[Used]) -> Vec<&Used> {
+/// The largest shares first.
+pub fn largest(parts: &[Used]) -> Vec<&Used> {
     let mut sorted: Vec<&Used> = parts.iter().collect();
     sorted.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
     sorted

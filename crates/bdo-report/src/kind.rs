@@ -7,7 +7,6 @@ use bdo_data::cohort::CohortError;
 use crate::page::Page;
 use crate::{bench, cohort, comparison, explanation, head, inference, model, run, source, sweep};
 
-/// What a folder or file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Cohort,
@@ -22,7 +21,6 @@ pub enum Kind {
     Head,
     /// The output of `bdo infer`.
     Inference,
-    /// What a head uses.
     Explanation,
     /// A file of measurements of `bdo bench`.
     Bench,

@@ -35,7 +35,7 @@ pub mod report;
 pub mod bench;
 mod cohort;
 mod comparison;
-mod explanation;
+pub mod explanation;
 mod head;
 mod inference;
 mod model;

@@ -58,7 +58,6 @@ impl Order {
 
 pub const NO_COORDINATES: &str = "The atlas of this cohort has no coordinates, so no glass brain can be drawn; an atlas image with coordinates is given at ingest:";
 
-/// One value per region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RegionValues {
     pub name: String,

@@ -201,11 +201,6 @@ mod tests {
         assert_eq!(scatter.svg.matches("<circle").count(), 20);
         assert_eq!(scatter.csv.lines().count(), 21);
     }
-}
-
-#[cfg(test)]
-mod confusion_tests {
-    use super::*;
 
     #[test]
     fn pairs_are_counted_where_they_belong() {

@@ -6,14 +6,14 @@ use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
 use crate::palette::Colour;
 use crate::scale::number;
-
-use crate::umap::{UmapSettings, pca, umap};
+use crate::umap::{pca, umap};
 
 /// Quantile groups of a numeric label, so that the legend can filter it.
 const GROUPS: usize = 5;
 const MOST_CLASSES: usize = 28;
 /// Larger tables are thinned evenly.
 const MOST_SCANS: usize = 2000;
+const SEED: u64 = 42;
 /// Labels that colour the points, where the cohort has them.
 const LABELS: [&str; 4] = ["age", "sex", "diagnosis", "site"];
 
@@ -30,7 +30,7 @@ pub struct FeatureRows {
 pub fn projection_figures(features: &FeatureRows, people: &Participants) -> Vec<Figure> {
     let features = thinned(features);
     let Some(components) = pca(&features.values, features.width, 10) else { return vec![] };
-    let plane = umap(&features.values, features.width, UmapSettings::default());
+    let plane = umap(&features.values, features.width, SEED);
     let linear: Vec<[f64; 2]> = (0..features.scans.len()).map(|r| [0, 1].map(|c| components.score(r, c))).collect();
     let share = |k: usize| {
         components.explained.get(k).map_or_else(String::new, |s| format!(" ({:.1} % of the variance)", 100.0 * s))

@@ -5,7 +5,6 @@ use std::fmt::Write;
 
 use crate::escape;
 
-/// Size of letters.
 pub(crate) const LETTER: f64 = 13.0;
 
 pub(crate) fn wrap(inside: &str, width: f64, height: f64, title: &str) -> String {

@@ -7,40 +7,30 @@ use faer::{Mat, MatRef};
 use rand_chacha::rand_core::Rng;
 use rayon::prelude::*;
 
-/// Number of neighbours, passes over the edges, and the seed of the pairs that are pushed apart.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct UmapSettings {
-    neighbours: usize,
-    epochs: usize,
-    seed: u64,
-}
-
-impl Default for UmapSettings {
-    fn default() -> Self {
-        Self { neighbours: 15, epochs: 300, seed: 42 }
-    }
-}
-
+const NEIGHBOURS: usize = 15;
+/// Passes over the edges.
+const EPOCHS: usize = 300;
 /// Curve 1 / (1 + a x^2b) that the layout's distances are compared with: the fit for a least distance of 0.1.
 const A: f64 = 1.576_9;
 const B: f64 = 0.895_1;
 /// Pairs pushed apart for each pair pulled together.
 const NEGATIVES: usize = 5;
 
-/// Positions in the plane, one per row; `None` where there are too few rows or a value is not finite.
-pub(crate) fn umap(values: &[f32], width: usize, settings: UmapSettings) -> Option<Vec<[f64; 2]>> {
+/// Positions in the plane, one per row; `None` where there are too few rows or a value is not finite. The seed is that of the
+/// pairs that are pushed apart.
+pub(crate) fn umap(values: &[f32], width: usize, seed: u64) -> Option<Vec<[f64; 2]>> {
     let rows = values.len().checked_div(width)?;
     if rows < 5 {
         return None;
     }
     let start = pca(values, width, 2)?;
-    let graph = fuzzy_graph(values, width, settings.neighbours.min(rows - 1));
+    let graph = fuzzy_graph(values, width, NEIGHBOURS.min(rows - 1));
     let start: Vec<[f64; 2]> = (0..rows).map(|r| [start.score(r, 0), start.score(r, 1)]).collect();
     let spread = start.iter().flatten().fold(0.0f64, |m, x| m.max(x.abs())).max(f64::MIN_POSITIVE);
-    let jitter = uniform(settings.seed, rows * 2);
+    let jitter = uniform(seed, rows * 2);
     let place = |r: usize| std::array::from_fn(|c| 10.0 * start[r][c] / spread + 1e-3 * jitter[r * 2 + c]);
     let mut places: Vec<[f64; 2]> = (0..rows).map(place).collect();
-    layout(&graph, &mut places, settings);
+    layout(&graph, &mut places, seed);
     Some(places)
 }
 
@@ -101,12 +91,12 @@ fn strengths(near: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
 }
 
 /// Pulls the ends of edges together in proportion to their strength, and pushes random pairs apart.
-fn layout(edges: &[Edge], places: &mut [[f64; 2]], settings: UmapSettings) {
+fn layout(edges: &[Edge], places: &mut [[f64; 2]], seed: u64) {
     let most = edges.iter().map(|e| e.weight).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let mut rng = stream("report umap", &[settings.seed]);
+    let mut rng = stream("report umap", &[seed]);
     let mut due: Vec<f64> = edges.iter().map(|e| most / e.weight.max(1e-9)).collect();
-    for epoch in 0..settings.epochs {
-        let rate = 1.0 - epoch as f64 / settings.epochs as f64;
+    for epoch in 0..EPOCHS {
+        let rate = 1.0 - epoch as f64 / EPOCHS as f64;
         for (edge, due) in edges.iter().zip(&mut due) {
             if *due > (epoch + 1) as f64 {
                 continue;
@@ -242,7 +232,7 @@ mod tests {
 
     #[test]
     fn planted_groups_come_apart() {
-        let places = umap(&planted(), WIDTH, UmapSettings::default()).unwrap();
+        let places = umap(&planted(), WIDTH, 42).unwrap();
         // Everybody's ten nearest neighbours in the plane are of the same group.
         for i in 0..90 {
             let mut near: Vec<usize> = (0..90).filter(|j| *j != i).collect();
@@ -254,18 +244,17 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
         let bits = |seed: u64| -> Vec<u64> {
-            let settings = UmapSettings { seed, ..UmapSettings::default() };
-            umap(&planted(), WIDTH, settings).unwrap().into_iter().flatten().map(f64::to_bits).collect()
+            umap(&planted(), WIDTH, seed).unwrap().into_iter().flatten().map(f64::to_bits).collect()
         };
         assert!(bits(1) == bits(1) && bits(1) != bits(2));
     }
 
     #[test]
     fn equal_rows_and_few_rows_do_not_break_it() {
-        assert_eq!(umap(&[1.0; 8], 2, UmapSettings::default()), None);
+        assert_eq!(umap(&[1.0; 8], 2, 42), None);
         let mut values = vec![0.0f32; 40];
         values[0] = 1.0;
-        let places = umap(&values, 2, UmapSettings::default()).unwrap();
+        let places = umap(&values, 2, 42).unwrap();
         assert!(places.iter().flatten().all(|x| x.is_finite()));
     }
 
@@ -275,12 +264,6 @@ mod tests {
         let sum: f64 = strengths(near).iter().map(|n| n.1).sum();
         assert!((sum - 15f64.log2()).abs() < 1e-4, "{sum}");
     }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod pca_tests {
-    use super::*;
 
     #[test]
     fn the_first_component_is_the_direction_of_most_variance_either_way_round() {

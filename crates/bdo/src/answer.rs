@@ -49,7 +49,6 @@ impl Answer {
     }
 }
 
-/// A remark.
 pub(crate) fn note(common: &Common, text: &str) {
     if !common.quiet {
         complain(common, &format!("note: {text}"));

@@ -1,5 +1,6 @@
 //! Arguments that several verbs share, the parsers of their values, and the command line that repeats a request.
 
+use std::ffi::OsString;
 use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -418,6 +419,13 @@ pub(crate) fn command_line<T: Args + Serialize>(verb: &str, request: &T, General
         line += &format!(" --seed {seed}");
     }
     if device == DeviceChoice::CPU { line } else { format!("{line} --device {device}") }
+}
+
+/// The request that words make, everything else at its default.
+pub(crate) fn parsed<T: Args>(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> T {
+    let command = T::augment_args(Command::new("bdo").no_binary_name(true));
+    let parsed = command.try_get_matches_from(words).and_then(|matches| T::from_arg_matches(&matches));
+    parsed.expect("words of our own are a request")
 }
 
 /// The values of an argument as they are typed; none where it is left out.

@@ -5,29 +5,10 @@ use burn::tensor::Device;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::args::General;
-use crate::commands::baseline::BaselineArgs;
-use crate::commands::bench::BenchArgs;
-use crate::commands::compare::CompareArgs;
-use crate::commands::completions::CompletionsArgs;
-use crate::commands::demo::DemoArgs;
-use crate::commands::embed::EmbedArgs;
-use crate::commands::evaluate::EvaluateArgs;
-use crate::commands::explain::ExplainArgs;
-use crate::commands::finetune::FinetuneArgs;
-use crate::commands::infer::InferVerb;
-use crate::commands::ingest::IngestArgs;
-use crate::commands::inspect::InspectArgs;
-use crate::commands::label::LabelArgs;
-use crate::commands::merge::MergeArgs;
-use crate::commands::predict::PredictArgs;
-use crate::commands::pretrain::PretrainArgs;
-use crate::commands::probe::ProbeArgs;
-use crate::commands::report::ReportArgs;
-use crate::commands::reproduce::ReproduceArgs;
-use crate::commands::serve::ServeArgs;
-use crate::commands::simulate::SimulateArgs;
-use crate::commands::sweep::SweepArgs;
-use crate::commands::watch::WatchArgs;
+use crate::commands::{
+    baseline, bench, compare, completions, demo, embed, evaluate, explain, finetune, infer, ingest, inspect, label,
+    merge, predict, pretrain, probe, report, reproduce, serve, simulate, sweep, watch,
+};
 use crate::host::Host;
 
 /// Brain dynamics from fMRI by stochastic optimal control
@@ -89,29 +70,29 @@ impl Common {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Demo(DemoArgs),
-    Simulate(SimulateArgs),
-    Ingest(Box<IngestArgs>),
-    Label(LabelArgs),
-    Merge(MergeArgs),
-    Inspect(InspectArgs),
-    Pretrain(PretrainArgs),
-    Evaluate(EvaluateArgs),
-    Embed(EmbedArgs),
-    Probe(ProbeArgs),
-    Finetune(FinetuneArgs),
-    Predict(PredictArgs),
-    Explain(ExplainArgs),
+    Demo(demo::DemoArgs),
+    Simulate(simulate::SimulateArgs),
+    Ingest(Box<ingest::IngestArgs>),
+    Label(label::LabelArgs),
+    Merge(merge::MergeArgs),
+    Inspect(inspect::InspectArgs),
+    Pretrain(pretrain::PretrainArgs),
+    Evaluate(evaluate::EvaluateArgs),
+    Embed(embed::EmbedArgs),
+    Probe(probe::ProbeArgs),
+    Finetune(finetune::FinetuneArgs),
+    Predict(predict::PredictArgs),
+    Explain(explain::ExplainArgs),
     /// Reconstruct, impute, forecast: region values at any time, with calibrated uncertainty
     #[command(subcommand)]
-    Infer(InferVerb),
-    Compare(CompareArgs),
-    Sweep(SweepArgs),
-    Reproduce(ReproduceArgs),
-    Report(ReportArgs),
-    Watch(WatchArgs),
-    Serve(ServeArgs),
-    Baseline(BaselineArgs),
-    Bench(BenchArgs),
-    Completions(CompletionsArgs),
+    Infer(infer::InferVerb),
+    Compare(compare::CompareArgs),
+    Sweep(sweep::SweepArgs),
+    Reproduce(reproduce::ReproduceArgs),
+    Report(report::ReportArgs),
+    Watch(watch::WatchArgs),
+    Serve(serve::ServeArgs),
+    Baseline(baseline::BaselineArgs),
+    Bench(bench::BenchArgs),
+    Completions(completions::CompletionsArgs),
 }

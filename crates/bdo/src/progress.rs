@@ -50,7 +50,19 @@ impl Progress {
         Ok(progress)
     }
 
-    /// Takes the bar away.
+    /// Does work under a bar, which goes away whatever comes of the work.
+    pub(crate) fn during<T, E: Into<anyhow::Error>>(
+        what: &str,
+        total: usize,
+        common: &Common,
+        work: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> anyhow::Result<T> {
+        let progress = Self::start(what, total, common)?;
+        let done = work(&progress);
+        progress.finish();
+        done.map_err(Into::into)
+    }
+
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
         self.tell(Event::Finished);

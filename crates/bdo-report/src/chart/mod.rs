@@ -28,7 +28,6 @@ impl Axis {
         Self { label: label.into(), scale: Scale::Log, ..Self::default() }
     }
 
-    /// An axis of names.
     pub fn of_names(label: impl Into<String>, names: Vec<String>) -> Self {
         Self { label: label.into(), categories: names, ..Self::default() }
     }
@@ -54,7 +53,6 @@ impl Point {
         Self { x, y, ..Self::default() }
     }
 
-    /// Whether it has a place.
     pub(crate) fn is_finite(&self) -> bool {
         self.x.is_finite() && self.y.is_finite()
     }
@@ -76,7 +74,6 @@ impl Point {
     }
 }
 
-/// How points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
     /// A line, interrupted by points that are not finite.

@@ -51,15 +51,20 @@ pub(crate) fn show(folder: &Path, page: &mut Page) -> Result<(), CohortError> {
     Ok(())
 }
 
+/// File, reason, what was expected and what was found of every rejected file.
+fn rejected_lines(cohort: &Cohort) -> Result<Vec<String>, CohortError> {
+    let table = cohort.extra("rejected.tsv")?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&table).lines().skip(1).map(str::to_owned).collect())
+}
+
 /// How many scans can be used, and what was rejected and why.
 fn verdict(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
     let manifest = cohort.manifest();
     let headline =
         format!("{} usable scans of {} people in {} regions.", cohort.len(), manifest.subjects, cohort.regions().len());
-    let table = cohort.extra("rejected.tsv")?.unwrap_or_default();
-    let text = String::from_utf8_lossy(&table).into_owned();
+    let lines = rejected_lines(cohort)?;
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for line in text.lines().skip(1) {
+    for line in &lines {
         *reasons.entry(line.split('\t').nth(1).unwrap_or("no reason given")).or_default() += 1;
     }
     let rejected: usize = reasons.values().sum();

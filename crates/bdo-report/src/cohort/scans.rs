@@ -53,9 +53,8 @@ pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page) -> Resul
     let poor = poor_scans(cohort);
     if poor.is_empty() {
         page.paragraph("Every region has a signal in every scan.");
-    } else {
-        page.table(&poor);
     }
+    page.table_if_any(&poor);
     rejected(cohort, page)
 }
 
@@ -80,9 +79,7 @@ fn poor_scans(cohort: &Cohort) -> Table {
 }
 
 fn rejected(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
-    let table = cohort.extra("rejected.tsv")?.unwrap_or_default();
-    let text = String::from_utf8_lossy(&table).into_owned();
-    let rows: Vec<&str> = text.lines().skip(1).collect();
+    let rows = super::rejected_lines(cohort)?;
     if rows.is_empty() {
         page.paragraph("No file was rejected.");
         return Ok(());

@@ -88,7 +88,6 @@ fn of_bdo(
     common: &Common,
 ) -> anyhow::Result<(FeatureTable, BTreeMap<String, Verdict>)> {
     let frozen = args.from.frozen(common)?;
-    let progress = Progress::start("embed", cohort.len(), common)?;
     let known = Familiarity::read(&frozen.folder, &frozen.blake3)?;
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     let judge = |i: usize, encoded: &Encoded<'_>| {
@@ -96,9 +95,10 @@ fn of_bdo(
         let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of_entry(&frozen, entry, encoded)));
         verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
     };
-    let tables = FeatureTable::embed_looking(&frozen, cohort, (&[args.pooling], args.shard), &progress, judge);
-    progress.finish();
-    Ok((tables?.swap_remove(0), verdicts))
+    let mut tables = Progress::during("embed", cohort.len(), common, |progress| {
+        FeatureTable::embed_looking(&frozen, cohort, (&[args.pooling], args.shard), progress, judge)
+    })?;
+    Ok((tables.swap_remove(0), verdicts))
 }
 
 /// Features of BrainLM or Brain-JEPA.
@@ -107,11 +107,8 @@ fn of_tokens(args: &EmbedArgs, kind: Kind, cohort: &Cohort, common: &Common) -> 
         let (kind, found) = (kind.name(), args.pooling.name());
         bail!("--pooling: expected mean for {kind}, which has one vector per scan, found {found}");
     }
-    let progress = Progress::start("embed", cohort.len(), common)?;
-    let what = (args.from.same.trusting(), args.shard);
-    let table = embed(&args.from.model, cohort, what, &common.place()?, &progress);
-    progress.finish();
-    Ok(table?)
+    let (what, device) = ((args.from.same.trusting(), args.shard), common.place()?);
+    Progress::during("embed", cohort.len(), common, |progress| embed(&args.from.model, cohort, what, &device, progress))
 }
 
 /// Says which scans are not like those known, or refuses them. Returns those outside.

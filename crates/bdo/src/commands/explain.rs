@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bdo_data::cohort::Cohort;
 use bdo_data::durable;
 use bdo_eval::explain::{ExplainSettings, Explanation, Used, explain};
+use bdo_report::explanation::largest;
 use bdo_report::kind::Kind;
 use clap::Args;
 
@@ -50,28 +51,21 @@ pub(crate) fn run(args: &ExplainArgs, common: &Common) -> anyhow::Result<Answer>
         shuffles: args.shuffles,
         seed: common.seed,
     };
-    let progress = Progress::start("explain", cohort.len().min(settings.scans), common)?;
-    let found = explain(&args.from.head, &cohort, (args.from.same.trusting(), &common.place()?), &settings, &progress);
-    progress.finish();
-    let found = found?;
+    let device = common.place()?;
+    let found = Progress::during("explain", cohort.len().min(settings.scans), common, |progress| {
+        explain(&args.from.head, &cohort, (args.from.same.trusting(), &device), &settings, progress)
+    })?;
     durable::create_folder(&args.out)?;
     durable::write(&args.out.join("regions.tsv"), table(&found.regions).as_bytes())?;
     durable::write(&args.out.join("networks.tsv"), table(&found.networks).as_bytes())?;
-    durable::write(&args.out.join("explanation.json"), (serde_json::to_string_pretty(&found)? + "\n").as_bytes())?;
+    durable::write_json(&args.out.join("explanation.json"), &found)?;
     leave_page(&args.out, Kind::Explanation, Some(&args.from.cohort.data), common);
     Ok(Answer::new(serde_json::to_value(&found)?, text(args, &found)))
 }
 
-/// The largest shares first.
-fn sorted(used: &[Used]) -> Vec<&Used> {
-    let mut sorted: Vec<&Used> = used.iter().collect();
-    sorted.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
-    sorted
-}
-
 fn table(used: &[Used]) -> String {
     let mut out = String::from("name\tnetwork\tshare\timportance\n");
-    for part in sorted(used) {
+    for part in largest(used) {
         let network = part.network.as_deref().unwrap_or("n/a");
         out.push_str(&format!("{}\t{network}\t{}\t{}\n", part.name, part.share, part.importance));
     }
@@ -88,7 +82,7 @@ fn text(args: &ExplainArgs, found: &Explanation) -> String {
         found.method
     );
     let parts = if found.networks.is_empty() { &found.regions } else { &found.networks };
-    for part in sorted(parts).into_iter().take(SHOWN) {
+    for part in largest(parts).into_iter().take(SHOWN) {
         text.push_str(&format!("  {:<34} {:>6.1} %\n", part.name, 100.0 * part.share));
     }
     let passed = if found.sanity.is_passed() { "the map follows the weights" } else { "do NOT trust the map" };

@@ -16,7 +16,7 @@ use bdo_report::report::page_of;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::inspect::poorly_covered;
+use super::inspect::{covered_json, poorly_covered};
 use super::report::ReportArgs;
 use crate::answer::{Answer, complain, note};
 use crate::args::{Maybe, above_zero, one_of, shard};
@@ -188,10 +188,6 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
             ),
         );
     }
-    let poor: Vec<_> = poor
-        .iter()
-        .map(|e| json!({"scan": e.id.to_string(), "source": e.source, "invalid_regions": e.invalid_regions}))
-        .collect();
     if args.report {
         let name = args.out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let path = args.out.with_file_name(format!("{name}.html"));
@@ -204,7 +200,7 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
     let json = json!({
         "cohort": args.out, "format": plan.format.name(), "scans": report.scans, "added": report.added,
         "skipped": report.skipped, "subjects": cohort.manifest().subjects, "regions": cohort.regions().len(),
-        "badly_covered": poor, "rejected": report.rejected, "relabelled": report.relabelled,
+        "badly_covered": covered_json(&poor), "rejected": report.rejected, "relabelled": report.relabelled,
         "degrees_of_freedom": report.degrees_of_freedom.map(|f| json!({"least": f.least, "most": f.most})),
         "warnings": plan.warnings.iter().chain(&report.notes).collect::<Vec<_>>(),
     });

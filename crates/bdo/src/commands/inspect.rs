@@ -114,6 +114,12 @@ pub(crate) fn poorly_covered(cohort: &Cohort) -> Vec<&IndexEntry> {
     poor
 }
 
+pub(crate) fn covered_json(scans: &[&IndexEntry]) -> Vec<Value> {
+    let one =
+        |e: &&IndexEntry| json!({"scan": e.id.to_string(), "source": e.source, "invalid_regions": e.invalid_regions});
+    scans.iter().map(one).collect()
+}
+
 fn describe(cohort: &Cohort) -> anyhow::Result<Value> {
     let index = cohort.index();
     let count = |key: &dyn Fn(&IndexEntry) -> String| {
@@ -128,10 +134,6 @@ fn describe(cohort: &Cohort) -> anyhow::Result<Value> {
     let mut minutes: Vec<f64> = index.iter().map(|e| e.span_seconds / 60.0).collect();
     minutes.sort_by(f64::total_cmp);
     let invalid = index.iter().filter(|e| e.invalid_regions > 0).count();
-    let poor: Vec<Value> = poorly_covered(cohort)
-        .iter()
-        .map(|e| json!({"scan": e.id.to_string(), "source": e.source, "invalid_regions": e.invalid_regions}))
-        .collect();
     let manifest = cohort.manifest();
     Ok(json!({
         "kind": "cohort",
@@ -149,7 +151,7 @@ fn describe(cohort: &Cohort) -> anyhow::Result<Value> {
         "sites": count(&|e| e.site.clone().unwrap_or_else(|| "n/a".into())),
         "labels": labels(cohort),
         "scans_with_invalid_regions": invalid,
-        "badly_covered": poor,
+        "badly_covered": covered_json(&poorly_covered(cohort)),
         "recipes": cohort::recipe_of(cohort).iter().map(ToString::to_string).collect::<Vec<_>>(),
         "provenance": manifest.provenance,
     }))

@@ -7,7 +7,7 @@ use bdo_data::cohort::Cohort;
 use bdo_data::durable;
 use bdo_data::target::Target;
 use bdo_eval::fitted::FittedHead;
-use bdo_eval::predict::{PeopleScore, predict};
+use bdo_eval::predict::{PeopleScore, Predictions, predict};
 use bdo_model::familiarity::Verdict;
 use clap::Args;
 use serde_json::json;
@@ -42,11 +42,7 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Answer>
     let head = FittedHead::read(&args.from.head)?;
     let conformal = args.conformal.as_ref().map(|path| read_conformal(path, &head)).transpose()?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
-    let device = common.place()?;
-    let progress = Progress::start("predict", cohort.len(), common)?;
-    let predictions = predict(&args.from.head, &head, &cohort, (args.from.same.trusting(), &device), &progress);
-    progress.finish();
-    let predictions = predictions?;
+    let predictions = predicted(&args.from, &head, &cohort, common)?;
     let verdicts: BTreeMap<String, Verdict> =
         predictions.scans.iter().filter_map(|s| Some((s.row.scan.clone(), s.verdict.clone()?))).collect();
     let outside = unfamiliar("the head", &verdicts, args.strict, common)?;
@@ -96,6 +92,19 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Answer>
         ));
     }
     Ok(Answer::new(json, text).rejected(!predictions.passed_over.is_empty()))
+}
+
+/// What a head says of the people of a cohort.
+pub(super) fn predicted(
+    from: &HeadAndData,
+    head: &FittedHead,
+    cohort: &Cohort,
+    common: &Common,
+) -> anyhow::Result<Predictions> {
+    let device = common.place()?;
+    Progress::during("predict", cohort.len(), common, |progress| {
+        predict(&from.head, head, cohort, (from.same.trusting(), &device), progress)
+    })
 }
 
 fn shown(score: &PeopleScore) -> String {

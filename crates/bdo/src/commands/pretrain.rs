@@ -58,7 +58,6 @@ pub(crate) struct PretrainArgs {
 }
 
 impl PretrainArgs {
-    /// As typed.
     pub(crate) fn command(&self, general: General) -> String {
         command_line("pretrain", self, general)
     }
@@ -82,10 +81,7 @@ fn train(args: &PretrainArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     if kind(&request)? != Kind::Bdo {
         return tokens(&request, common, ranks);
     }
-    let progress = Progress::start("pretrain", 0, common)?;
-    let summary = pretrain(&request, ranks, &progress);
-    progress.finish();
-    let summary = summary?;
+    let summary = Progress::during("pretrain", 0, common, |progress| pretrain(&request, ranks, progress))?;
     let validation = summary.validation.as_ref();
     let json = json!({
         "run": args.out, "model": summary.model, "steps": summary.steps, "skipped_steps": summary.skipped,
@@ -187,10 +183,7 @@ pub(crate) fn trained_model(
     let (data, out, resume) = (data.to_path_buf(), out.to_path_buf(), out.exists());
     let request = Request { data, out, settings: Some(settings), seed, resume, people, device: common.place()? };
     bdo_kernels::allocator::tune_allocator();
-    let progress = Progress::start("pretrain", 0, common)?;
-    let summary = pretrain(&request, &Alone, &progress);
-    progress.finish();
-    Ok(summary?.model)
+    Ok(Progress::during("pretrain", 0, common, |progress| pretrain(&request, &Alone, progress))?.model)
 }
 
 /// The method that is trained: what is asked for, or that of the run that is resumed.
@@ -204,10 +197,8 @@ fn kind(request: &Request) -> anyhow::Result<Kind> {
 
 /// The same for BrainLM and Brain-JEPA.
 fn tokens(request: &Request, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Answer> {
-    let progress = Progress::start("pretrain", 0, common)?;
-    let summary = bdo_baselines::pretrain::run::pretrain(request, ranks, &progress);
-    progress.finish();
-    let summary = summary?;
+    let train = bdo_baselines::pretrain::run::pretrain;
+    let summary = Progress::during("pretrain", 0, common, |progress| train(request, ranks, progress))?;
     let json = json!({
         "run": request.out, "model": summary.model, "steps": summary.steps,
         "epochs": summary.plan.total_steps as f64 / summary.plan.steps_per_epoch as f64,

@@ -51,10 +51,9 @@ pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
         },
         common,
     )?;
-    let progress = Progress::start("embed", Cohort::open(&request.data)?.len(), common)?;
-    let found = probe(&request, &progress);
-    progress.finish();
-    Ok(report(&found?, &on.out, common))
+    let scans = Cohort::open(&request.data)?.len();
+    let found = Progress::during("embed", scans, common, |progress| probe(&request, progress))?;
+    Ok(report(&found, &on.out, common))
 }
 
 /// The table for people, the scores for programs, and what a reader must know beside them.

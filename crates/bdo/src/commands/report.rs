@@ -46,7 +46,6 @@ impl ReportArgs {
         Self { paths, data: data.map(Path::to_path_buf), scans: SHOWN_SCANS, out: out.to_path_buf() }
     }
 
-    /// As typed.
     pub(crate) fn command(&self) -> String {
         command_line("report", self, General::default())
     }

@@ -89,10 +89,9 @@ pub(crate) fn cohort(spec: SynthSpec, out: &Path, part_mib: u64, common: &Common
     if let Some(partial) = cohort::resumable(out, &provenance) {
         note(common, &format!("going on with {}", partial.display()));
     }
-    let progress = Progress::start("simulate", generator.scan_count(), common)?;
-    let cohort = synth::simulate(&generator, out, part_mib, &progress);
-    progress.finish();
-    Ok(cohort?)
+    Progress::during("simulate", generator.scan_count(), common, |progress| {
+        synth::simulate(&generator, out, part_mib, progress)
+    })
 }
 
 fn spec(SimulateArgs { people, scans, .. }: &SimulateArgs, seed: u64) -> anyhow::Result<SynthSpec> {

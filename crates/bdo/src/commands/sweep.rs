@@ -79,7 +79,6 @@ impl SweepArgs {
         }
     }
 
-    /// As typed.
     pub(crate) fn command(&self, general: General) -> String {
         command_line("sweep", self, general)
     }
@@ -168,11 +167,10 @@ impl Bench<'_> {
     }
 
     fn of_model(&mut self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<Scores> {
-        let (args, cohort) = (self.args, self.cohort);
-        let progress = Progress::start("embed", cohort.len(), self.common)?;
-        let table = cached_features(&args.out.join("features"), frozen, cohort, Pooling::Mean, &progress);
-        progress.finish();
-        let table = table?;
+        let (cache, cohort) = (self.args.out.join("features"), self.cohort);
+        let table = Progress::during("embed", cohort.len(), self.common, |progress| {
+            cached_features(&cache, frozen, cohort, Pooling::Mean, progress)
+        })?;
         let source = table.origin_blake3();
         Ok(self.scores(&ClosedForm::new("bdo-mean", Arc::new(table), &source).of_pretrained(), split))
     }

@@ -84,13 +84,10 @@ impl Look {
         }
         let driven = spread(&all, DRIVEN_SCANS);
         let drive = Drive::of(&frozen, cohort, &driven)?;
-        let progress = Progress::start("embed", cohort.len(), common)?;
-        let table = match cache {
-            Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, &progress),
-            None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, &progress),
-        };
-        progress.finish();
-        let table = table?;
+        let table = Progress::during("embed", cohort.len(), common, |progress| match cache {
+            Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, progress),
+            None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, progress),
+        })?;
         let features = FeatureRows {
             scans: table.rows.iter().map(|r| r.scan.clone()).collect(),
             subjects: table.rows.iter().map(|r| r.subject.clone()).collect(),

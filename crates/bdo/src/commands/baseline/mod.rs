@@ -92,7 +92,6 @@ struct Training {
     same: Same,
 }
 
-/// Methods BDO is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Baseline {
     Network(ConnectivityMethod),
@@ -113,7 +112,6 @@ impl Choice for Baseline {
     ];
 }
 
-/// What one split gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SeedResult {
     seed: u64,

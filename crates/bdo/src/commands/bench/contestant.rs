@@ -26,11 +26,10 @@ use bdo_train::settings::{Preset, TrainSettings};
 use bdo_train::source::{ScanSource, Shares};
 use burn::tensor::Device;
 
-use super::train::{MICRO_BATCH, TrainStep};
-use super::{Phase, Step, Workload, embed, workload};
+use super::train::{MICRO_BATCH, step_on};
+use super::{Phase, Workload, embed, workload};
 
 /// Size and operations of a model, known without timing it.
-#[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) parameters: usize,
     pub(super) tokens: usize,
@@ -42,8 +41,9 @@ pub(super) struct Facts {
 
 /// A model in a phase.
 pub(super) struct Contestant {
-    facts: Facts,
-    work: Box<dyn FnMut() -> anyhow::Result<()>>,
+    pub(super) facts: Facts,
+    /// One training step, or the features of one batch.
+    pub(super) work: Box<dyn FnMut() -> anyhow::Result<()>>,
 }
 
 impl Contestant {
@@ -77,15 +77,6 @@ impl Contestant {
         }
     }
 
-    /// Does the work once.
-    pub(super) fn step(&mut self) -> anyhow::Result<()> {
-        (self.work)()
-    }
-
-    pub(super) fn facts(&self) -> Facts {
-        self.facts
-    }
-
     fn bdo(
         args: &Workload,
         grid: Grid,
@@ -113,23 +104,13 @@ impl Contestant {
                 Sample::alone(scan.scan.clone(), VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
             };
             let samples = scans.iter().enumerate().map(sample).collect();
-            let mut step = TrainStep::on(
-                &config,
-                samples,
-                kernels,
-                Precision::fastest(),
-                (frames, MICRO_BATCH),
-                (seed, &Device::flex()),
-            )?;
-            return Ok(Self { facts, work: Box::new(move || step.step()) });
+            let kernels = (kernels, Precision::fastest());
+            let step = step_on(&config, samples, kernels, (frames, MICRO_BATCH), (seed, &Device::flex()))?;
+            return Ok(Self { facts, work: step.work });
         }
         let model = Bdo::init(&config, seed, workload::embed_kernels(args).0, &Device::flex())?;
         let scans: Vec<ScaledScan> = scans.iter().map(|scan| scan.scan.clone()).collect();
-        let work = move || -> anyhow::Result<()> {
-            std::hint::black_box(embed::features(&model, &scans)?);
-            Ok(())
-        };
-        Ok(Self { facts, work: Box::new(work) })
+        Ok(Self { facts, work: embed::features(model, scans) })
     }
 
     fn tokens<M: TokenModel + 'static>(

@@ -61,13 +61,12 @@ pub(super) fn run(BenchArgs { workload: args, files, .. }: &BenchArgs, common: &
 
 /// One model in one phase, in this process.
 fn measure(args: &Workload, data: &Path, model: &str, phase: Phase, seed: u64) -> anyhow::Result<Answer> {
-    let mut work = Contestant::new(args, data, model, phase, seed)?;
+    let Contestant { facts, mut work } = Contestant::new(args, data, model, phase, seed)?;
     // Reading the cohort takes more than small models do, and is the same for all.
     forget_peak();
     let resting = peak_rss_mib();
-    warm_up(|| work.step())?;
-    let (median, least) = laps(args.steps, || work.step())?;
-    let facts = work.facts();
+    warm_up(&mut work)?;
+    let (median, least) = laps(args.steps, &mut work)?;
     let json = json!({
         "model": model, "parameters": facts.parameters, "tokens": facts.tokens, "visible_tokens": facts.visible_tokens,
         "flops_per_scan": facts.flops_per_scan, "regions": facts.regions, "frames": facts.frames,

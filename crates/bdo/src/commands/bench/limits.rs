@@ -1,6 +1,6 @@
 //! Measured limits of the machine.
 
-use bdo_kernels::{Isa, Precision, amx, peak};
+use bdo_kernels::{Isa, amx, peak};
 
 /// Measured limits of the machine with the current number of threads.
 pub(super) struct Limits {
@@ -15,13 +15,5 @@ impl Limits {
     pub(super) fn measure() -> Self {
         let threads = rayon::current_num_threads();
         Self { f32_gflops: peak::f32_fma_gflops(Isa::current(), threads), bf16_gflops: amx::peak_gflops(threads) }
-    }
-}
-
-/// As written in results.
-pub(super) fn name(precision: Precision) -> &'static str {
-    match precision {
-        Precision::F32 => "f32",
-        Precision::Bf16 => "bf16",
     }
 }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::peak_rss_mib;
 use crate::answer::Answer;
-use crate::args::{Choice, Maybe, one_of, positive};
+use crate::args::{Choice, Maybe, one_of, parsed, positive};
 use crate::cli::Common;
 use limits::Limits;
 
@@ -124,24 +124,12 @@ enum Phase {
 
 /// Cost of BDO, BrainLM and Brain-JEPA at a size on scans of a cohort, as `bdo bench efficiency` leaves it in a folder.
 pub(crate) fn efficiency(size: Size, data: &Path, out: &Path, common: &Common) -> anyhow::Result<()> {
-    let (batch, micro_batch, steps) = (8, 8, 3);
-    let workload = Workload {
-        size,
-        batch,
-        micro_batch,
-        steps,
-        regions: 450,
-        frames: 160,
-        precision: None,
-        composed: false,
-        serve: false,
-    };
-    let (data, out) = (Some(data.to_path_buf()), Some(out.to_path_buf()));
-    let files = Files { data, out, image: None, atlas: None, only: None, phase: None };
-    efficiency::run(&BenchArgs { task: BenchTask::Efficiency, workload, files }, common).map(|_| ())
+    let mut args: BenchArgs = parsed(["efficiency", "--batch", "8", "--micro-batch", "8", "--steps", "3"]);
+    args.workload.size = size;
+    (args.files.data, args.files.out) = (Some(data.to_path_buf()), Some(out.to_path_buf()));
+    efficiency::run(&args, common).map(|_| ())
 }
 
-/// A choice as typed.
 fn typed(choice: impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
@@ -149,8 +137,8 @@ fn typed(choice: impl ValueEnum) -> String {
 pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     match args.task {
-        BenchTask::Train => step_bench(args, common, train::TrainStep::new(&args.workload, common)?),
-        BenchTask::Embed => step_bench(args, common, embed::EmbedStep::new(&args.workload, common)?),
+        BenchTask::Train => step_bench(args, common, train::step(&args.workload, common)?),
+        BenchTask::Embed => step_bench(args, common, embed::step(&args.workload, common)?),
         BenchTask::Scan => Ok(scan::run(&args.workload)),
         BenchTask::Infer => infer::run(&args.workload, common),
         BenchTask::Efficiency => efficiency::run(args, common),
@@ -160,13 +148,13 @@ pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Answer> {
 }
 
 /// Something that is timed again and again.
-pub(crate) trait Step {
-    /// Does the work once.
-    fn step(&mut self) -> anyhow::Result<()>;
+struct Step {
+    /// Does it once.
+    work: Box<dyn FnMut() -> anyhow::Result<()>>,
     /// Floating-point operations of the matrix products in it; a multiply-add counts as two.
-    fn flops(&self) -> f64;
+    flops: f64,
     /// Precision of the linear layers.
-    fn precision(&self) -> Precision;
+    precision: Precision,
 }
 
 /// Untimed steps before the timed ones: buffers are grown, pages touched.
@@ -189,34 +177,33 @@ fn laps(steps: usize, mut step: impl FnMut() -> anyhow::Result<()>) -> anyhow::R
 fn step_bench(
     BenchArgs { task, workload: args, .. }: &BenchArgs,
     common: &Common,
-    mut work: impl Step,
+    Step { mut work, flops, precision }: Step,
 ) -> anyhow::Result<Answer> {
     let device = common.place()?;
-    warm_up(|| work.step())?;
+    warm_up(&mut work)?;
     if args.serve {
         serve::serve(&mut work)?;
         return Ok(Answer::nothing());
     }
-    let (median, least) = laps(args.steps, || work.step())?;
-    let precision = work.precision();
+    let (median, least) = laps(args.steps, &mut work)?;
+    let precision = Some(precision).typed();
     let mut json = json!({
         "task": typed(*task), "size": args.size.typed(), "batch": args.batch, "regions": args.regions,
         "frames": args.frames, "steps": args.steps, "threads": rayon::current_num_threads(),
-        "precision": limits::name(precision), "isa": bdo_kernels::Isa::current().to_string(),
-        "median_ms": rounded(median), "min_ms": rounded(least), "flops_per_step": work.flops(),
+        "precision": precision, "isa": bdo_kernels::Isa::current().to_string(),
+        "median_ms": rounded(median), "min_ms": rounded(least), "flops_per_step": flops,
         "peak_rss_mb": peak_rss_mib().map(rounded), "device": name_of(&device),
     });
     if !is_cpu(&device) {
         // The limits below are those of the processor.
-        return counted(json, args, &device, median, work);
+        return counted(json, args, &device, (median, flops), work);
     }
-    let limits = Limits::measure();
-    json["gflops"] = rounded(work.flops() / least / 1e6).into();
+    let (limits, gflops) = (Limits::measure(), flops / least / 1e6);
+    json["gflops"] = rounded(gflops).into();
     json["f32_limit_gflops"] = rounded(limits.f32_gflops).into();
-    json["share_of_f32_limit"] = rounded(work.flops() / least / 1e6 / limits.f32_gflops).into();
-    json["bf16_limit_gflops"] = limits.bf16_gflops.map_or(Value::Null, |g| rounded(g).into());
-    json["share_of_bf16_limit"] =
-        limits.bf16_gflops.map_or(Value::Null, |g| rounded(work.flops() / least / 1e6 / g).into());
+    json["share_of_f32_limit"] = rounded(gflops / limits.f32_gflops).into();
+    json["bf16_limit_gflops"] = json!(limits.bf16_gflops.map(rounded));
+    json["share_of_bf16_limit"] = json!(limits.bf16_gflops.map(|limit| rounded(gflops / limit)));
     let text = format!(
         "{} {}: median {median:.1} ms, best {least:.1} ms of {} steps (batch {}, {} threads, {}, {}); {:.0} GFLOP/s, {:.0} % of the machine's f32 limit of {:.0}",
         typed(*task),
@@ -224,10 +211,10 @@ fn step_bench(
         args.steps,
         args.batch,
         rayon::current_num_threads(),
-        limits::name(precision),
+        precision,
         bdo_kernels::Isa::current(),
-        work.flops() / least / 1e6,
-        100.0 * work.flops() / least / 1e6 / limits.f32_gflops,
+        gflops,
+        100.0 * gflops / limits.f32_gflops,
         limits.f32_gflops
     );
     Ok(Answer::new(json, text))
@@ -238,14 +225,14 @@ fn counted(
     mut json: Value,
     args: &Workload,
     device: &Device,
-    median: f64,
-    mut work: impl Step,
+    (median, flops): (f64, f64),
+    work: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Answer> {
     let before = Traffic::so_far();
-    let (done, launches) = launches(|| work.step());
+    let (done, launches) = launches(work);
     done?;
     let moved = Traffic::so_far().since(before);
-    json["gflops"] = rounded(work.flops() / median / 1e6).into();
+    json["gflops"] = rounded(flops / median / 1e6).into();
     json["launches_per_step"] = launches.into();
     json["transfers_per_step"] = json!(moved);
     let text = format!(

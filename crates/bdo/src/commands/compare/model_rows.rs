@@ -49,10 +49,10 @@ impl Models {
                     bail!("{}: expected the seed of its training in training.json, found none", model.display());
                 }
                 if untrained.iter().any(|pooling| pooling.needs_readout()) {
-                    let progress = Progress::start("readout of the untrained model", 0, common)?;
-                    let readout = ensure_readout(&twin, &common.place()?, cohort, &progress);
-                    progress.finish();
-                    readout?;
+                    let device = common.place()?;
+                    Progress::during("readout of the untrained model", 0, common, |progress| {
+                        ensure_readout(&twin, &device, cohort, progress)
+                    })?;
                 }
                 models.untrained.insert(split.blake3.clone(), twin);
             }
@@ -79,10 +79,9 @@ impl Models {
             let folders: BTreeSet<&PathBuf> = folders.values().filter(|_| !poolings.is_empty()).collect();
             for folder in folders {
                 let frozen = FrozenModel::read_on(folder, &common.place()?)?;
-                let progress = Progress::start("embed", cohort.len(), common)?;
-                let tables = cached_features_each(&args.out.join("features"), &frozen, cohort, &poolings, &progress);
-                progress.finish();
-                tables?;
+                Progress::during("embed", cohort.len(), common, |progress| {
+                    cached_features_each(&args.out.join("features"), &frozen, cohort, &poolings, progress)
+                })?;
             }
         }
         Ok(())
@@ -125,8 +124,7 @@ pub(super) fn features(
     common: &Common,
 ) -> anyhow::Result<FeatureTable> {
     let frozen = FrozenModel::read_on(model, &common.place()?)?;
-    let progress = Progress::start("embed", cohort.len(), common)?;
-    let table = cached_features(&args.out.join("features"), &frozen, cohort, pooling, &progress);
-    progress.finish();
-    Ok(table?)
+    Progress::during("embed", cohort.len(), common, |progress| {
+        cached_features(&args.out.join("features"), &frozen, cohort, pooling, progress)
+    })
 }

@@ -26,10 +26,11 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], general
     if trained_here {
         cuts.pretraining(args, runs)?;
     }
+    let default = CompareArgs::new(&args.cohort.data, &[""], &[], &args.out);
     let rows: Vec<Row> = rows.iter().filter_map(Asked::single).collect();
     let tuned = rows.iter().any(|row| row.is_finetuned());
-    cuts.training(&args.training, &rows, tuned);
-    let (given, full) = (&args.statistics, Statistics::default());
+    cuts.training(&args.training, &default.training, &rows, tuned);
+    let (given, full) = (&args.statistics, &default.statistics);
     for (option, what, here, full) in [
         ("--bootstraps", "resamples of people behind each interval", given.bootstraps, full.bootstraps),
         ("--permutations", "permutations of labels behind each p", given.permutations, full.permutations),
@@ -43,16 +44,15 @@ pub(super) fn protocol(args: &CompareArgs, rows: &[Asked], runs: &[Run], general
     if cuts.0.is_empty() {
         return Ok(Protocol { cuts: cuts.0, full_command: command.clone(), command });
     }
-    let default = Training::default();
     let mut full = CompareArgs {
         // Pre-trainings of this folder go on as they were configured, or not at all.
         out: format!("{}-full", args.out.display().to_string().trim_end_matches('/')).into(),
-        statistics: Statistics { against: args.statistics.against.clone(), ..Statistics::default() },
+        statistics: Statistics { against: args.statistics.against.clone(), ..default.statistics },
         training: Training {
             configuration: uncut(&args.training.configuration),
-            pretrain_minutes: if trained_here { 0.0 } else { default.pretrain_minutes },
-            finetune_budget: if tuned { TUNING_CONFIGURATIONS } else { default.finetune_budget },
-            ..default
+            pretrain_minutes: if trained_here { 0.0 } else { default.training.pretrain_minutes },
+            finetune_budget: if tuned { TUNING_CONFIGURATIONS } else { default.training.finetune_budget },
+            ..default.training
         },
         ..args.clone()
     };
@@ -101,9 +101,9 @@ impl Cuts {
         Ok(())
     }
 
-    fn training(&mut self, given: &Training, rows: &[Row], tuned: bool) {
+    fn training(&mut self, given: &Training, default: &Training, rows: &[Row], tuned: bool) {
         if tuned {
-            let full = Training::default().finetune_epochs;
+            let full = default.finetune_epochs;
             self.fewer("--finetune-epochs", "epochs of fine-tuning", given.finetune_epochs, full);
             let what = "configurations of fine-tuning";
             self.fewer("--finetune-budget", what, given.finetune_budget, TUNING_CONFIGURATIONS);

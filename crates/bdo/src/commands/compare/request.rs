@@ -1,5 +1,6 @@
 //! What is compared, and how.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use bdo_data::shard::Shard;
@@ -10,7 +11,8 @@ use serde::Serialize;
 use super::asked::{Asked, AskedParser};
 use super::row::Row;
 use crate::args::{
-    Configuration, Data, General, SEEDS, SeedSpan, above_zero, as_typed, command_line, one_of, positive, shard,
+    Choice, Configuration, Data, General, SEEDS, SeedSpan, above_zero, as_typed, command_line, one_of, parsed,
+    positive, shard,
 };
 use crate::commands::finetune::RATES;
 
@@ -60,48 +62,32 @@ pub(crate) struct Training {
     #[serde(flatten)]
     pub(crate) configuration: Configuration,
     /// Time for each pre-training of BDO where no model is given; 0 for the epochs of the configuration
-    #[arg(long, value_name = "M", default_value_t = Training::default().pretrain_minutes)]
+    #[arg(long, value_name = "M", default_value_t = 15.0)]
     pub(crate) pretrain_minutes: f64,
     /// Epochs of the rows that are fine-tuned
-    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_epochs, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = positive)]
     pub(crate) finetune_epochs: usize,
     /// Configurations of the rows that are fine-tuned, of the protocol's grid of 36
-    #[arg(long, value_name = "N", default_value_t = Training::default().finetune_budget, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = positive)]
     pub(crate) finetune_budget: usize,
     /// Learning rates bdo-finetune runs each of them with; the protocol's is 1e-3
     #[arg(long, value_name = "R,R", value_delimiter = ',', default_values_t = RATES)]
     pub(crate) finetune_rates: Vec<f64>,
     /// Most time for bdo-finetune under one split: as many epochs are run as fit; 0 for no limit
-    #[arg(long, value_name = "M", default_value_t = Training::default().finetune_minutes)]
+    #[arg(long, value_name = "M", default_value_t = 0.0)]
     pub(crate) finetune_minutes: f64,
     /// Epochs of the rows brainnetcnn, braingnn, brainnettf, brainlm and brainjepa [default: those of their authors]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) baseline_epochs: Option<usize>,
     /// Most time for each training of those rows and of brainlm-finetune and brainjepa-finetune: as many epochs are run as
     /// fit; 0 for no limit
-    #[arg(long, value_name = "M", default_value_t = Training::default().baseline_minutes)]
+    #[arg(long, value_name = "M", default_value_t = 0.0)]
     pub(crate) baseline_minutes: f64,
     /// Operations of each pre-training and each training of a network, in billions, in place of times and epochs: equal compute
     /// for every row
     #[arg(long, value_name = "G", value_parser = above_zero)]
     #[arg(conflicts_with_all = ["pretrain_minutes", "baseline_epochs", "baseline_minutes"])]
     pub(crate) train_gflops: Option<f64>,
-}
-
-impl Default for Training {
-    fn default() -> Self {
-        Self {
-            configuration: Configuration::default(),
-            pretrain_minutes: 15.0,
-            finetune_epochs: 50,
-            finetune_budget: 2,
-            finetune_rates: RATES.to_vec(),
-            finetune_minutes: 0.0,
-            baseline_epochs: None,
-            baseline_minutes: 0.0,
-            train_gflops: None,
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Args, Serialize)]
@@ -133,10 +119,10 @@ pub(crate) struct People {
 #[command(next_help_heading = "Statistics")]
 pub(crate) struct Statistics {
     /// Resamples of people behind each interval
-    #[arg(long, value_name = "N", default_value_t = Statistics::default().bootstraps, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = positive)]
     pub(crate) bootstraps: usize,
     /// Permutations of labels behind each p
-    #[arg(long, value_name = "N", default_value_t = Statistics::default().permutations, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = positive)]
     pub(crate) permutations: usize,
     /// Rows that every other is compared with, paired over splits (besides what a row brings with it: the same untrained,
     /// the last member of a stack)
@@ -148,12 +134,6 @@ pub(crate) struct Statistics {
     pub(crate) no_audit: bool,
 }
 
-impl Default for Statistics {
-    fn default() -> Self {
-        Self { bootstraps: 2000, permutations: 2000, against: vec![Row::ALWAYS[0].into()], no_audit: false }
-    }
-}
-
 impl People {
     pub(crate) fn seeds(&self) -> Vec<u64> {
         SeedSpan::seeds(&self.seeds)
@@ -163,24 +143,11 @@ impl People {
 impl CompareArgs {
     /// Everything else at its default.
     pub(crate) fn new(data: &Path, targets: &[&str], methods: &[Row], out: &Path) -> Self {
-        Self {
-            cohort: Data { data: data.to_path_buf() },
-            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
-            methods: methods.iter().map(|row| Asked::from(*row)).collect(),
-            model: None,
-            out: out.to_path_buf(),
-            shard: None,
-            training: Training::default(),
-            people: People {
-                seeds: SEEDS.to_vec(),
-                stratify_by: None,
-                site_groups: false,
-                fit_on: FitOn::Train,
-                family_column: None,
-                site_column: None,
-            },
-            statistics: Statistics::default(),
-        }
+        let word = |flag: &str, value: &OsStr| [OsStr::new(flag), value].join(OsStr::new("="));
+        let mut words = vec![word("--data", data.as_os_str()), word("--out", out.as_os_str())];
+        words.extend(targets.iter().map(|target| word("--targets", target.as_ref())));
+        words.extend(methods.iter().map(|row| word("--methods", row.typed().as_ref())));
+        parsed(words)
     }
 
     /// Whether BDO is pre-trained for every split.
@@ -188,7 +155,6 @@ impl CompareArgs {
         self.model.is_none() && rows.iter().flat_map(Asked::members).any(|row| row.needs_model())
     }
 
-    /// As typed.
     pub(crate) fn command(&self, general: General) -> String {
         command_line("compare", self, general)
     }

@@ -10,7 +10,7 @@ use bdo_data::region::Region;
 use bdo_data::scan::Scan;
 use bdo_eval::error::EvalError;
 use bdo_eval::infer::output::{Block, TableWriter, TsvWriter, bids_stem};
-use bdo_eval::infer::scan_answer::{Answerer, ScanPlan};
+use bdo_eval::infer::scan_answer::ScanPlan;
 use bdo_model::familiarity::{Familiarity, ScanFacts, Trust};
 use bdo_model::posterior::rows::{RowKind, Rows};
 use bdo_model::posterior::trajectory::NetworkWeights;
@@ -127,12 +127,7 @@ fn answer(
 ) -> anyhow::Result<Answer> {
     let started = Instant::now();
     let regions = setup.intake.regions();
-    let answerer = Answerer {
-        engine: setup.engine(),
-        calibration: setup.calibration.as_ref(),
-        uncertainty: setup.uncertainty,
-        keep_observed,
-    };
+    let answerer = setup.answerer(keep_observed);
     let facts = [
         ("model_blake3", setup.frozen.blake3.clone()),
         ("cohort_blake3", setup.cohort.content_blake3()?),
@@ -208,16 +203,10 @@ fn answer(
 /// Leaves an example of a scan of which frames were hidden, for the page of scores: bands over what was not shown.
 pub(super) fn keep_example(setup: &Setup, number: usize, hidden: Vec<bool>, common: &Common) -> anyhow::Result<()> {
     let (scan, regions) = (setup.cohort.scan(number)?, setup.intake.regions());
-    let answerer = Answerer {
-        engine: setup.engine(),
-        calibration: setup.calibration.as_ref(),
-        uncertainty: setup.uncertainty,
-        keep_observed: false,
-    };
     let plan = ScanPlan { hidden, ..ScanPlan::whole(&scan, regions) };
     let mut example = Example::of(setup, &scan);
     let seed = [common.seed, number as u64];
-    let answered = answerer.answer(&scan, &setup.intake, &plan, seed, |block, _| {
+    let answered = setup.answerer(false).answer(&scan, &setup.intake, &plan, seed, |block, _| {
         example.add(&scan, &plan, &block, regions);
         Ok::<(), EvalError>(())
     })?;
@@ -288,13 +277,7 @@ impl Example {
 /// One scan is encoded at a time, which the bar of the answers follows.
 struct Unwatched;
 
-impl Observer for Unwatched {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
-    fn stop_requested(&self) -> bool {
-        false
-    }
-}
+impl Observer for Unwatched {}
 
 /// Whether each scan is like those the model knows.
 struct Familiar {

@@ -53,7 +53,10 @@ pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Answe
     if scans.is_empty() {
         note(common, "nobody is left to check the bands on");
     } else {
-        checked = check(&frozen, &notes, &calibration, &cohort, &scans, common)?;
+        let (engine, correlation) = (Engine::new(&frozen), &notes.autocorrelation);
+        let (calibration, cohort, scans, seed) = (&calibration, &cohort, &scans, common.seed);
+        let question = Question { engine: &engine, calibration, correlation, cohort, scans, seed };
+        checked = filled("check", &question, &notes, &RATIOS, common)?;
         text.push_str(&format!("\nchecked on {} scans of test people:\n{}", scans.len(), coverage_table(&checked)));
     }
     let json = json!({"out": args.out, "calibration": calibration, "test_people": checked});
@@ -133,29 +136,17 @@ fn tails(
     Ok(found)
 }
 
-/// Coverage on people nothing was fitted on.
-fn check(
-    frozen: &FrozenModel,
+/// How well frames are filled where each of these shares is missing.
+pub(super) fn filled(
+    what: &str,
+    question: &Question<'_>,
     notes: &TrainingNotes,
-    calibration: &Calibration,
-    cohort: &Cohort,
-    scans: &[usize],
+    missing: &[f64],
     common: &Common,
 ) -> anyhow::Result<Vec<FillScore>> {
-    let engine = Engine::new(frozen);
-    let question = Question {
-        engine: &engine,
-        calibration,
-        correlation: &notes.autocorrelation,
-        cohort,
-        scans,
-        seed: common.seed,
-    };
-    let progress = Progress::start("check", scans.len(), common)?;
-    let fill = |&ratio: &f64| question.fill(&notes.mask.at_ratio(ratio), &progress);
-    let scores: Result<Vec<FillScore>, EvalError> = RATIOS.iter().map(fill).collect();
-    progress.finish();
-    Ok(scores?)
+    Progress::during(what, question.scans.len(), common, |progress| {
+        missing.iter().map(|ratio| question.fill(&notes.mask.at_ratio(*ratio), progress)).collect::<Result<_, _>>()
+    })
 }
 
 /// One line per share of missing frames.

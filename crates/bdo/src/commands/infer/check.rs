@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bdo_data::durable;
 use bdo_data::region::Region;
 use bdo_eval::infer::invariance::invariance;
 use bdo_eval::reliability::{Reliability, correlation, reliability};
@@ -12,6 +11,7 @@ use bdo_model::posterior::engine::Piece;
 use bdo_model::posterior::rows::Rows;
 use bdo_model::posterior::simulation::{SimulationScore, simulate};
 use bdo_model::posterior::trajectory::NetworkWeights;
+use serde::Serialize;
 use serde_json::json;
 
 use super::{CheckArgs, Setup};
@@ -29,10 +29,9 @@ pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Answer> {
     let everybody = setup.scans.clone();
     setup.scans = setup.scans.iter().copied().step_by(step).collect();
 
-    let progress = Progress::start("other timings", setup.scans.len(), common)?;
-    let changes = invariance(&setup.frozen, &setup.cohort, &setup.scans, Pooling::Mean, common.seed, &progress);
-    progress.finish();
-    let changes = changes?;
+    let changes = Progress::during("other timings", setup.scans.len(), common, |progress| {
+        invariance(&setup.frozen, &setup.cohort, &setup.scans, Pooling::Mean, common.seed, progress)
+    })?;
     let simulations = simulations(&setup, args.paths, common)?;
     let retest = retest(&setup, &everybody)?;
     let truth = truth(&setup, &everybody, args.scans)?;
@@ -83,13 +82,9 @@ pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Answer> {
     let facts = json!({
         "verb": "check", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
         "scans": setup.scans.len(), "timings": changes, "simulation": simulations, "retest": retest,
-        "truth": truth.map(|t| json!({"people": t.people, "with_model": t.with_model, "with_autocorrelation": t.with_autocorrelation})),
-        "out": args.asked.out,
+        "truth": truth, "out": args.asked.out,
     });
-    setup.folder.write_json("scores.json", &facts)?;
-    setup.folder.write_json("inference.json", &json!({"verb": "check", "scored": true}))?;
-    durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
-    Ok(Answer::new(facts, text))
+    setup.keep_scores(facts, text)
 }
 
 /// Too few steps let a simulation explode: such numbers are read by their exponent.
@@ -97,7 +92,6 @@ fn readable(x: f64) -> String {
     if x.abs() < 1e4 { format!("{x:.4}") } else { format!("{x:.0e}") }
 }
 
-/// The first piece of one scan.
 fn first_piece(setup: &Setup, number: usize) -> anyhow::Result<Option<Piece>> {
     let scan = setup.cohort.scan(number)?;
     let (hidden, unseen) = (vec![false; scan.frames()], vec![false; setup.intake.regions()]);
@@ -134,6 +128,7 @@ fn retest(setup: &Setup, scans: &[usize]) -> anyhow::Result<Option<Reliability>>
     Ok(reliability(&first, &second, setup.frozen.model.config().width))
 }
 
+#[derive(Serialize)]
 struct Truth {
     people: usize,
     with_model: f64,

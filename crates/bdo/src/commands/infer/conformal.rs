@@ -11,19 +11,16 @@ use bdo_data::random::{shuffle, stream};
 use bdo_data::target::{Target, TargetKind};
 use bdo_eval::conformal::Conformal;
 use bdo_eval::fitted::{FittedHead, mean_of};
-use bdo_eval::predict::predict;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::ConformalArgs;
 use crate::answer::Answer;
 use crate::cli::Common;
-use crate::commands::predict::note_namesakes;
-use crate::progress::Progress;
+use crate::commands::predict::{note_namesakes, predicted};
 
 const FORMAT: &str = "bdo-conformal/1";
 
-/// A calibrated head.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CalibratedHead {
@@ -57,11 +54,7 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
     let head = FittedHead::read(&args.from.head)?;
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let target = Target::read_as(cohort.participants(), &head.target, &head.task)?;
-    let progress = Progress::start("predict", cohort.len(), common)?;
-    let predictions =
-        predict(&args.from.head, &head, &cohort, (args.from.same.trusting(), &common.place()?), &progress);
-    progress.finish();
-    let predictions = predictions?;
+    let predictions = predicted(&args.from, &head, &cohort, common)?;
     note_namesakes(predictions.namesakes, common);
     // Names of the head's splits mean nothing in another study.
     let used = if predictions.same_study { used_people(&args.from.head) } else { Vec::new() };
@@ -91,7 +84,7 @@ pub(super) fn run(args: &ConformalArgs, common: &Common) -> anyhow::Result<Answe
         cohort_blake3: cohort.content_blake3()?,
         conformal,
     };
-    durable::write(&args.out, (serde_json::to_string_pretty(&file)? + "\n").as_bytes())?;
+    durable::write_json(&args.out, &file)?;
     let checked = halvings(args, &said, common.seed);
     let wide = match &head.task {
         TargetKind::Regression => format!("intervals reach {:.3} to either side", file.conformal.threshold),

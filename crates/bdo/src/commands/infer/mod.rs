@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
+use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestOptions};
 use bdo_data::shard::Shard;
 use bdo_eval::folder::WorkFolder;
 use bdo_eval::infer::calibration::Calibration;
+use bdo_eval::infer::scan_answer::Answerer;
 use bdo_eval::infer::score::Question;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Intake;
@@ -23,7 +25,7 @@ use bdo_model::posterior::engine::Engine;
 use bdo_model::posterior::spread::Uncertainty;
 use bdo_model::weights::TrainingNotes;
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::evaluate::{People, scans_of};
 use crate::answer::{Answer, note};
@@ -214,7 +216,7 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(asked: &Asked, verb: &str, details: &serde_json::Value, common: &Common) -> anyhow::Result<Self> {
+    fn new(asked: &Asked, verb: &str, details: &Value, common: &Common) -> anyhow::Result<Self> {
         let frozen = asked.from.frozen(common)?;
         let notes = frozen.notes.clone();
         let mut request = json!({
@@ -273,6 +275,20 @@ impl Setup {
         Engine::new(&self.frozen)
     }
 
+    /// With `keep_observed`, what was measured stays as it is.
+    fn answerer(&self, keep_observed: bool) -> Answerer<'_> {
+        let (calibration, uncertainty) = (self.calibration.as_ref(), self.uncertainty);
+        Answerer { engine: self.engine(), calibration, uncertainty, keep_observed }
+    }
+
+    /// Leaves what a verb found as files, and answers with it.
+    fn keep_scores(&self, facts: Value, text: String) -> anyhow::Result<Answer> {
+        self.folder.write_json("scores.json", &facts)?;
+        self.folder.write_json("inference.json", &json!({"verb": facts["verb"], "scored": true}))?;
+        durable::write(&self.folder.join("scores.txt"), text.as_bytes())?;
+        Ok(Answer::new(facts, text))
+    }
+
     /// Training notes and bands, which scoring needs.
     fn scoring(&self) -> anyhow::Result<(&TrainingNotes, &Calibration)> {
         let notes = self.notes.as_ref().context("expected a model with training.json, which kriging needs")?;
@@ -312,10 +328,8 @@ fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohor
         note(common, warning);
     }
     let place = out.join("cohort");
-    let progress = Progress::start("read", 1, common)?;
-    let report = ingest::ingest(&plan, &place, &progress);
-    progress.finish();
-    if let Some(r) = report?.rejected.first() {
+    let report = Progress::during("read", 1, common, |progress| ingest::ingest(&plan, &place, progress))?;
+    if let Some(r) = report.rejected.first() {
         bail!("{}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found);
     }
     Ok(Cohort::open(&place)?)

@@ -1,16 +1,13 @@
 //! How good the answers are: frames hidden and filled, ends hidden and forecast.
 
 use anyhow::bail;
-use bdo_data::durable;
 use bdo_data::random::{shuffle, stream};
-use bdo_eval::error::EvalError;
 use bdo_eval::infer::forecast::{OTHERS, VectorAutoregression, forecast_skill};
-use bdo_eval::infer::score::FillScore;
 use serde_json::json;
 
 use super::super::evaluate::{People, scans_of};
 use super::answer::keep_example;
-use super::calibrate::coverage_table;
+use super::calibrate::{coverage_table, filled};
 use super::{ForecastArgs, ImputeArgs, Setup};
 use crate::answer::{Answer, note};
 use crate::cli::Common;
@@ -29,26 +26,18 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
     note(common, &format!("{} scans are scored", scans.len()));
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
-    let progress = Progress::start("impute", scans.len(), common)?;
-    let fill = |&ratio: &f64| question.fill(&notes.mask.at_ratio(ratio), &progress);
-    let scores: Result<Vec<FillScore>, EvalError> = args.missing.iter().map(fill).collect();
-    progress.finish();
-    let scores = scores?;
+    let scores = filled("impute", &question, notes, &args.missing, common)?;
     let facts = json!({
         "verb": "impute", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
         "people": format!("{:?}", args.asked.people), "scores": scores, "out": args.asked.out,
     });
-    setup.folder.write_json("scores.json", &facts)?;
-    setup.folder.write_json("inference.json", &json!({"verb": "impute", "scored": true}))?;
     // The example hides the middle one of the shares that were asked for.
     let (share, frames) = (args.missing[args.missing.len() / 2], setup.cohort.index()[scans[0]].frames);
     let mut order: Vec<usize> = (0..frames).collect();
     shuffle(&mut order, &mut stream("example of an imputation", &[common.seed]));
     let away = &order[..(share * frames as f64) as usize];
     keep_example(&setup, scans[0], (0..frames).map(|frame| away.contains(&frame)).collect(), common)?;
-    let text = coverage_table(&scores);
-    durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
-    Ok(Answer::new(facts, text))
+    setup.keep_scores(facts, coverage_table(&scores))
 }
 
 pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<Answer> {
@@ -61,10 +50,9 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
     let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &setup.intake, setup.intake.regions())?;
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
-    let progress = Progress::start("forecast", scans.len(), common)?;
-    let found = forecast_skill(&question, &autoregression, args.horizon as usize, notes.mask.frames, &progress);
-    progress.finish();
-    let (scores, scored) = found?;
+    let (scores, scored) = Progress::during("forecast", scans.len(), common, |progress| {
+        forecast_skill(&question, &autoregression, args.horizon as usize, notes.mask.frames, progress)
+    })?;
     if scored == 0 {
         bail!(
             "{}: expected scans with at least {} frames and the repetition time of at least 8 training scans, found none",
@@ -97,14 +85,11 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
         "verb": "forecast", "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
         "scans": scored, "others": OTHERS, "scores": scores, "out": args.asked.out,
     });
-    setup.folder.write_json("scores.json", &facts)?;
-    setup.folder.write_json("inference.json", &json!({"verb": "forecast", "scored": true}))?;
     let long = scans.iter().find(|i| setup.cohort.index()[**i].frames > args.horizon as usize + 10);
     if let Some(&number) = long {
         let frames = setup.cohort.index()[number].frames;
         let hidden = (0..frames).map(|frame| frame + args.horizon as usize >= frames).collect();
         keep_example(&setup, number, hidden, common)?;
     }
-    durable::write(&setup.folder.join("scores.txt"), text.as_bytes())?;
-    Ok(Answer::new(facts, text))
+    setup.keep_scores(facts, text)
 }

@@ -21,7 +21,6 @@ const FROM_THE_FIRST: [&str; 3] = ["example.json", "calibration.json", "dataset_
 const FACTS: &str = "inference.json";
 const REQUEST: &str = "request.json";
 
-/// Whether a folder is an inference.
 pub(super) fn is_inference(folder: &Path) -> bool {
     folder.join(FACTS).is_file()
 }

@@ -81,7 +81,6 @@ pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Answer> {
     Ok(Answer::new(json, text))
 }
 
-/// Parts of one feature table.
 fn tables(sources: &[PathBuf], out: &Path) -> anyhow::Result<Answer> {
     TableFormat::of(out)?;
     let whole = FeatureTable::join(sources)?;

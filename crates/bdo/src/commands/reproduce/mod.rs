@@ -99,45 +99,32 @@ impl Choice for What {
     ];
 }
 
+/// Its title, what the text of the paper says of a figure, and the columns that are taken where none is asked for, by what they
+/// may be called.
+struct About {
+    title: &'static str,
+    said: Option<&'static str>,
+    labels: &'static [&'static [&'static str]],
+}
+
 impl What {
-    fn title(self) -> &'static str {
-        match self {
-            Self::Table1 => "Table 1: internal tasks",
-            Self::Table2 => "Table 2: demographics and traits",
-            Self::Table3 => "Table 3: diagnosis",
-            Self::Figure2 => "Figure 2: performance against memory and parameters",
-            Self::Figure3 => "Figure 3: scalability",
-            Self::Figure4 => "Figure 4: features",
-            Self::Figure5 => "Figure 5: ablations",
-            Self::Splits => "Split figures",
-            Self::Reconstruction => "Reconstruction panels",
-        }
-    }
-
-    /// What the text of the paper says of a figure.
-    fn said(self) -> Option<&'static str> {
-        match self {
-            Self::Table1 | Self::Table2 | Self::Table3 => None,
-            Self::Figure2 => Some(paper::FIGURE2),
-            Self::Figure3 => Some(paper::FIGURE3),
-            Self::Figure4 => Some(paper::FIGURE4),
-            Self::Figure5 => Some(paper::FIGURE5),
-            Self::Splits => Some(paper::SPLITS),
-            Self::Reconstruction => Some(paper::RECONSTRUCTION),
-        }
-    }
-
-    /// Columns that are taken where none is asked for, by what they may be called.
-    fn labels(self) -> &'static [&'static [&'static str]] {
+    fn about(self) -> About {
         const AGE: &[&str] = &["age", "age_at_scan"];
         const SEX: &[&str] = &["sex", "gender"];
         const DIAGNOSIS: &[&str] = &["diagnosis", "dx_group", "dx", "group"];
-        match self {
-            Self::Table1 | Self::Figure2 | Self::Splits => &[AGE, SEX],
-            Self::Table2 => &[AGE, SEX, &["neuroticism"], &["flanker"], &["trait"]],
-            Self::Table3 => &[DIAGNOSIS],
-            Self::Figure3 | Self::Figure4 | Self::Figure5 | Self::Reconstruction => &[AGE],
-        }
+        const TRAITS: &[&[&str]] = &[AGE, SEX, &["neuroticism"], &["flanker"], &["trait"]];
+        let (title, said, labels): (_, _, &'static [_]) = match self {
+            Self::Table1 => ("Table 1: internal tasks", None, &[AGE, SEX]),
+            Self::Table2 => ("Table 2: demographics and traits", None, TRAITS),
+            Self::Table3 => ("Table 3: diagnosis", None, &[DIAGNOSIS]),
+            Self::Figure2 => ("Figure 2: performance against memory and parameters", Some(paper::FIGURE2), &[AGE, SEX]),
+            Self::Figure3 => ("Figure 3: scalability", Some(paper::FIGURE3), &[AGE]),
+            Self::Figure4 => ("Figure 4: features", Some(paper::FIGURE4), &[AGE]),
+            Self::Figure5 => ("Figure 5: ablations", Some(paper::FIGURE5), &[AGE]),
+            Self::Splits => ("Split figures", Some(paper::SPLITS), &[AGE, SEX]),
+            Self::Reconstruction => ("Reconstruction panels", Some(paper::RECONSTRUCTION), &[AGE]),
+        };
+        About { title, said, labels }
     }
 }
 
@@ -147,7 +134,7 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common) -> anyhow::Result<Answe
     args.configuration.resolve_bdo(&[])?;
     durable::create_folder(&args.out)?;
     let mut work = Work { args, common, cohort: &cohort, targets: &targets, cuts: vec![], shown: vec![] };
-    let mut page = Page::new(&format!("BDO, {}", args.what.title()), &args.command(common.general()));
+    let mut page = Page::new(&format!("BDO, {}", args.what.about().title), &args.command(common.general()));
     match args.what {
         What::Table1 => work.table(&paper::TABLE1, true, &mut page)?,
         What::Table2 => work.table(&paper::TABLE2, true, &mut page)?,
@@ -177,7 +164,6 @@ impl ReproduceArgs {
         SeedSpan::seeds(&self.seeds)
     }
 
-    /// The configuration at a size.
     fn at_size(&self, size: Size) -> Configuration {
         let mut set = vec![format!("model.size={}", size.typed())];
         set.extend(self.configuration.set.iter().cloned());
@@ -189,11 +175,10 @@ impl ReproduceArgs {
     }
 }
 
-/// The labels that are predicted.
 fn targets(args: &ReproduceArgs, cohort: &Cohort) -> anyhow::Result<Vec<Target>> {
     let columns = cohort.participants().columns();
     let found = |names: &&[&str]| columns.iter().find(|c| names.contains(&c.to_lowercase().as_str())).cloned();
-    let mut names: Vec<String> = args.what.labels().iter().filter_map(found).collect();
+    let mut names: Vec<String> = args.what.about().labels.iter().filter_map(found).collect();
     if !args.targets.is_empty() {
         names.clone_from(&args.targets);
     }
@@ -201,14 +186,13 @@ fn targets(args: &ReproduceArgs, cohort: &Cohort) -> anyhow::Result<Vec<Target>>
         bail!(
             "{}: expected a column {}, found {}; hint: --targets names the columns to predict",
             args.cohort.data.display(),
-            args.what.labels().iter().flat_map(|names| names.iter()).copied().collect::<Vec<_>>().join(", "),
+            args.what.about().labels.iter().flat_map(|names| names.iter()).copied().collect::<Vec<_>>().join(", "),
             columns.join(", ")
         );
     }
     names.iter().map(|name| Ok(Target::of(cohort.participants(), name)?)).collect()
 }
 
-/// A reproduction on its way.
 struct Work<'a> {
     args: &'a ReproduceArgs,
     common: &'a Common,

@@ -74,7 +74,7 @@ impl Column {
 impl Work<'_> {
     /// What the text of the paper says of a figure.
     pub(super) fn beside(&self, page: &mut Page) {
-        let Some(said) = self.args.what.said() else { return };
+        let Some(said) = self.args.what.about().said else { return };
         page.section("What the paper says").paragraph(said);
         page.say("Set beside the published method.", &[Citation::Bdo]);
     }
@@ -83,10 +83,11 @@ impl Work<'_> {
         let here: Vec<String> = (self.targets.iter())
             .flat_map(|target| scores(&target.kind).map(|(_, heading, _)| format!("{} {heading}", target.name)))
             .collect();
-        let columns = Column::beside(reported.columns, &here);
+        let paper = reported.columns();
+        let columns = Column::beside(&paper, &here);
         let headings = ["method", "row and size here"].map(str::to_owned).into_iter();
         let headings = headings.chain(columns.iter().map(|column| match *column {
-            Column::Paper(i) => format!("paper: {}", reported.columns[i]),
+            Column::Paper(i) => format!("paper: {}", paper[i]),
             Column::Here(i) => format!("here: {}", here[i]),
         }));
         let mut table = Table::new("The paper's rows and ours; mean ± population spread over repetitions", headings);
@@ -97,13 +98,13 @@ impl Work<'_> {
             };
             self.targets.iter().flat_map(of).collect()
         };
-        for row in reported.rows {
+        for row in reported.rows() {
             // A row of a size that was not run here is set beside the first one that was.
             let at = found.iter().find(|at| row.size.is_none_or(|size| size == at.size)).or(found.first());
             let Some(at) = at else { continue };
             let name = row.size.map_or_else(|| row.row.to_owned(), |_| format!("{}, {}", row.row, at.size.typed()));
-            let paper: Vec<Cell> = row.scores.iter().map(|score| shown(*score)).collect();
-            table.row(Column::cells([row.name, &name], &columns, &paper, &ours(row.row, &at.summary)));
+            let scores: Vec<Cell> = row.scores.iter().map(|score| shown(*score)).collect();
+            table.row(Column::cells([row.name, &name], &columns, &scores, &ours(row.row, &at.summary)));
         }
         for method in ["bdo-mean", "bdo-untrained-mean", "fc", "majority"] {
             let Some(at) = found.first() else { continue };

@@ -21,7 +21,6 @@ use crate::commands::bench;
 use crate::commands::compare::row::{BdoRow, Row, pooled};
 use crate::commands::compare::{self, CompareArgs};
 
-/// A comparison at a size.
 pub(super) struct AtSize {
     pub(super) size: Size,
     pub(super) summary: Summary,
