@@ -58,32 +58,24 @@ pub struct BdoLearner {
 
 /// A run of BDO could not be finished.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum RunError {
-    /// The training loop.
     #[error(transparent)]
     Fit(#[from] FitError),
-    /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The record of the run.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The cohort.
     #[error(transparent)]
     Cohort(#[from] CohortError),
-    /// The scans.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The model.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A batch.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// The model directory.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The readout beside the weights.
     #[error(transparent)]
     Readout(#[from] ModelError),
 }

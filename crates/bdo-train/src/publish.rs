@@ -14,14 +14,12 @@ use std::path::Path;
 
 /// A model directory could not be written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum PublishError {
-    /// A file operation failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The model was refused.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The cohort cannot be read.
     #[error(transparent)]
     Cohort(#[from] CohortError),
 }
