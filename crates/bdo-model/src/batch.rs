@@ -26,40 +26,22 @@ pub struct MaskedBatch {
 
 /// A batch that does not fit the model.
 #[derive(Debug, thiserror::Error, PartialEq)]
+#[allow(missing_docs)] // The messages say it.
 pub enum BatchError {
-    /// The frames make no grid.
     #[error(transparent)]
     Grid(#[from] GridError),
     /// A tensor has the wrong shape.
     #[error("`{field}` has shape {found:?}, expected {expected:?}")]
-    Shape {
-        /// The field.
-        field: &'static str,
-        /// The shape the model needs.
-        expected: Vec<usize>,
-        /// The shape found.
-        found: Vec<usize>,
-    },
+    Shape { field: &'static str, expected: Vec<usize>, found: Vec<usize> },
     /// Another number of state draws than configured.
     #[error("`process_noise` must hold {expected} draws, found {found}")]
-    Draws {
-        /// `loss.monte_carlo_samples`.
-        expected: usize,
-        /// The number found.
-        found: usize,
-    },
+    Draws { expected: usize, found: usize },
     /// Nothing to predict.
     #[error("sample {sample} has no target frame; at least 1 is needed")]
-    NoTarget {
-        /// The sample.
-        sample: usize,
-    },
+    NoTarget { sample: usize },
     /// Nothing to compare.
     #[error("sample {sample} has no valid region; at least 1 is needed")]
-    NoRegion {
-        /// The sample.
-        sample: usize,
-    },
+    NoRegion { sample: usize },
 }
 
 impl MaskedBatch {

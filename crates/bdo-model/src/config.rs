@@ -223,22 +223,14 @@ words! {
 
 /// A configuration that cannot describe a model.
 #[derive(Debug, thiserror::Error, PartialEq)]
+#[allow(missing_docs)] // The messages say it.
 pub enum ConfigError {
     /// Heads do not divide the width.
     #[error("`model.heads`: expected a divisor of the width {width}, found {heads}")]
-    Heads {
-        /// The width found.
-        width: usize,
-        /// The heads found.
-        heads: usize,
-    },
+    Heads { width: usize, heads: usize },
     /// The sinusoid pairs components, so the width must be even.
     #[error("`model.width`: expected an even number, found {width}")]
-    OddWidth {
-        /// The width found.
-        width: usize,
-    },
-    /// A number outside its range.
+    OddWidth { width: usize },
     #[error(transparent)]
     Range(#[from] RangeError),
 }

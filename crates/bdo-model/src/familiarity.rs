@@ -118,8 +118,8 @@ struct Stored {
     familiarity: Familiarity,
 }
 
-/// What to make of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What to make of a scan, from the least reason for doubt to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
     /// Like those the model knows.
@@ -276,13 +276,13 @@ impl Familiarity {
         outside("variance", facts.variance, self.variance[0], self.variance[1], "");
         if (facts.frames as f64) < self.frames[0] as f64 / SLACK {
             reasons.push(format!("{} frames, known are {} or more", facts.frames, self.frames[0]));
-            trust = trust.max_of(Trust::Unusual);
+            trust = trust.max(Trust::Unusual);
         }
         if let (Some(found), Some(known)) = (facts.motion_mm, self.motion_mm)
             && found > known
         {
             reasons.push(format!("motion {found:.2} mm, 99 % of known scans have less than {known:.2} mm"));
-            trust = trust.max_of(Trust::Unusual);
+            trust = trust.max(Trust::Unusual);
         }
         if let Some(known) = self.missing
             && facts.missing > known + MISSING[0]
@@ -290,15 +290,9 @@ impl Familiarity {
             let [found, most] = [facts.missing, known].map(|share| 100.0 * share);
             reasons.push(format!("{found:.0} % of the regions are missing, known are at most {most:.0} %"));
             let far = facts.missing > known + MISSING[1];
-            trust = trust.max_of(if far { Trust::Outside } else { Trust::Unusual });
+            trust = trust.max(if far { Trust::Outside } else { Trust::Unusual });
         }
         Some(Verdict { distance, percentile, trust, reasons })
-    }
-}
-
-impl Trust {
-    fn max_of(self, other: Self) -> Self {
-        if (self as u8) < (other as u8) { other } else { self }
     }
 }
 

@@ -41,11 +41,10 @@ pub struct Bdo {
 
 /// A model cannot be put together.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum BuildError {
-    /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The parameters do not match it.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
 }

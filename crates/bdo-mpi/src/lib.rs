@@ -4,9 +4,6 @@
 //! Every call is non-blocking underneath and waited for with a limit, so that a node that hangs is noticed.
 
 pub mod announced;
-
 pub mod library;
-
 mod functions;
-
 pub mod world;

@@ -161,12 +161,7 @@ impl BdoLearner {
     }
 
     /// The identity term of a pass, and the same with its weight.
-    fn feature_loss(
-        &self,
-        heads: &FeatureHeads,
-        pass: &TrainPass,
-        batch: &MaskedBatch,
-    ) -> Option<(IdentityTerm, Tensor<1>)> {
+    fn feature_loss(&self, heads: &FeatureHeads, pass: &TrainPass, batch: &MaskedBatch) -> Option<OnFeature> {
         let weight = self.model.config().loss.identity;
         if weight == 0.0 {
             return None;
@@ -349,6 +344,7 @@ impl Learner for BdoLearner {
     }
 }
 
+/// The identity term, and the same with its weight.
 type OnFeature = (IdentityTerm, Tensor<1>);
 
 /// Loss and measures of a pass, read one by one: on the CPU that costs nothing.

@@ -6,48 +6,27 @@
 pub mod error;
 
 pub mod settings;
-
 pub mod words;
-
 pub mod source;
-
 pub mod learner;
-
 mod prefetch;
-
 pub mod ranks;
-
 pub mod gradient;
-
 pub mod optimiser;
-
 pub mod schedule;
-
 mod exchange;
 mod lanes;
 pub mod step;
-
 pub mod guard;
-
 pub mod checkpoint;
-
 pub mod tensorboard;
-
 pub mod folder;
-
 mod log;
-
 pub mod timer;
-
 pub mod fit;
-
 mod feature_measures;
 pub mod validate;
-
 pub mod publish;
-
 pub mod bdo;
-
 pub mod run;
-
 pub mod evaluate;

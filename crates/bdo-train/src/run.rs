@@ -150,13 +150,7 @@ fn visit_bytes(config: &ModelConfig, mask: &MaskSettings) -> u64 {
 /// Encoding scans for the readout is not followed: it takes seconds at the end of a run.
 struct Unwatched;
 
-impl Observer for Unwatched {
-    fn advance(&self, _done: usize, _rejected: usize) {}
-
-    fn stop_requested(&self) -> bool {
-        false
-    }
-}
+impl Observer for Unwatched {}
 
 /// A run folder that was opened or created, with the cohort and the configuration of the run.
 #[derive(Debug)]

@@ -56,6 +56,7 @@ pub struct Resolved {
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum SettingsError {
     /// Not TOML, or a value of the wrong type.
     #[error("configuration: {0}")]
@@ -64,50 +65,21 @@ pub enum SettingsError {
     #[error(
         "--set: expected TABLE.KEY=VALUE with one of the tables {}, found {found:?}{near}", TABLES.join(", ")
     )]
-    Set {
-        /// The text given.
-        found: String,
-        /// A key that may have been meant.
-        near: String,
-    },
+    Set { found: String, near: String },
     /// A key that does not exist.
     #[error("`{key}`: expected {expected}")]
-    Unknown {
-        /// The key.
-        key: String,
-        /// The keys or tables that exist.
-        expected: String,
-    },
+    Unknown { key: String, expected: String },
     /// A key that existed once.
     #[error("`{key}` was removed: {instead}")]
-    Retired {
-        /// The key.
-        key: String,
-        /// Its successor, in words.
-        instead: &'static str,
-    },
+    Retired { key: String, instead: &'static str },
     /// A word that is not among the accepted ones, or a word for a number.
     #[error("`{key}`: expected {expected}, found {found}")]
-    Value {
-        /// The key.
-        key: String,
-        /// The accepted values.
-        expected: String,
-        /// The value found.
-        found: String,
-    },
+    Value { key: String, expected: String, found: String },
     /// A preset of another method.
     #[error("preset {preset} is one of {}: expected no other model.kind, found {}", .preset.kind().name(), .kind.name())]
-    Preset {
-        /// The preset.
-        preset: Preset,
-        /// The method asked for.
-        kind: Kind,
-    },
-    /// A number outside its range.
+    Preset { preset: Preset, kind: Kind },
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// The model keys describe no model.
     #[error(transparent)]
     Model(#[from] ConfigError),
 }
