@@ -273,8 +273,8 @@ fn a_sweep_scores_each_value_and_goes_on_where_it_was() {
     assert_eq!(trained("run-0.5-0").len(), 24);
     assert_ne!(trained("run-0.5-0"), trained("run-0.5-1"), "every seed has people of its own");
     let figure = std::fs::read_to_string(dir.path().join("s/figure.svg")).unwrap();
-    // Error, correlation, a probe and the same untrained, at two values each.
-    assert_eq!(figure.matches("<circle").count(), 8);
+    // Error, correlation, a probe and the same untrained, at two values each, and two marks of a legend.
+    assert_eq!(figure.matches("<circle").count(), 10);
     let more = sweep("mask.ratio=0.5,0.75,0.9");
     assert_eq!(more["rows"][0], rows[0]);
     assert_eq!(more["rows"].as_array().unwrap().len(), 3);
