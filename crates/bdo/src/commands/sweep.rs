@@ -22,6 +22,7 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Timing;
 use bdo_model::pooling::Pooling;
 use bdo_report::sweep::sweep_drawing;
+use bdo_train::error::TrainError;
 use bdo_train::settings::Settings;
 use clap::Args;
 use serde::Serialize;
@@ -106,7 +107,14 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
         let mut found = Vec::new();
         for seed in args.seeds(common) {
             note(common, &format!("{} = {value}, seed {seed}", varied.name));
-            found.push(bench.trial(value, settings.clone(), seed)?);
+            match bench.trial(value, settings.clone(), seed) {
+                // A value that cannot be trained with is a result; the others are still wanted.
+                Err(error) if matches!(error.downcast_ref(), Some(TrainError::Diverged)) => {
+                    bench.flag(format!("no score of {} = {value}, seed {seed}: {error}", varied.name));
+                    found.push(json!({"seed": seed, "run": folder_name(value, seed)}));
+                }
+                tried => found.push(tried?),
+            }
         }
         rows.push(row(value, &targets, &found));
     }

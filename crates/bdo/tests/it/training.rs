@@ -347,4 +347,10 @@ fn a_run_that_does_not_settle_goes_back_to_its_checkpoint_and_ends_with_a_senten
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("was skipped") && error.contains("training does not settle"), "{error}");
     assert!(error.contains("returns to") || error.contains("back to"), "a rollback is said: {error}");
+    // Of a sweep it is one value without a score, with the reason.
+    let rates = "train.learning_rate=1e-3,1e30+train.learning_rate_start=1e-4,1e30";
+    let swept = run_json(dir.path(), &format!("sweep --data c --out s --vary {rates} {SMALL} --set train.epochs=30"));
+    let flag = swept["flags"][0].as_str().unwrap();
+    assert!(flag.starts_with("no score of train.learning_rate = 1e30") && flag.contains("does not settle"), "{flag}");
+    assert!(swept["rows"][0]["mse"].is_f64() && swept["rows"][1]["mse"].is_null(), "{swept}");
 }
