@@ -7,7 +7,8 @@ use crate::ops::{Kernels, Precision};
 use crate::pooling::Pooling;
 use crate::readout::{READOUT_FILE, Readout};
 use crate::weights::{
-    CONFIG_FILE, ModelDirectory, PREPROCESSOR_FILE, PreprocessorConfig, TrainingNotes, TrainingPeople, WEIGHTS_FILE,
+    AVERAGE_FILE, CONFIG_FILE, ModelDirectory, PREPROCESSOR_FILE, PreprocessorConfig, TrainingNotes, TrainingPeople,
+    WEIGHTS_FILE,
 };
 use bdo_data::durable::{self, FileError};
 use burn::tensor::Device;
@@ -91,8 +92,28 @@ impl FrozenModel {
 /// BLAKE3 of the files that decide what a model computes.
 pub fn model_blake3(folder: &Path) -> Result<String, FileError> {
     let mut hasher = blake3::Hasher::new();
-    for name in [CONFIG_FILE, PREPROCESSOR_FILE, WEIGHTS_FILE] {
+    let average = Some(AVERAGE_FILE).filter(|name| folder.join(name).exists());
+    for name in [CONFIG_FILE, PREPROCESSOR_FILE, WEIGHTS_FILE].into_iter().chain(average) {
         hasher.update(blake3::hash(&durable::read(&folder.join(name))?).as_bytes());
     }
     Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Features of Brain-JEPA come from its moving average, so tables of features must be told apart by it.
+    #[test]
+    fn the_hash_of_a_model_covers_a_moving_average() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        [CONFIG_FILE, PREPROCESSOR_FILE, WEIGHTS_FILE].iter().for_each(|name| write(name, name));
+        let without = model_blake3(folder.path()).unwrap();
+        write(AVERAGE_FILE, "one");
+        let one = model_blake3(folder.path()).unwrap();
+        write(AVERAGE_FILE, "another");
+        let another = model_blake3(folder.path()).unwrap();
+        assert!(without != one && one != another);
+    }
 }

@@ -25,12 +25,11 @@ use bdo_model::model::{Bdo, BuildError, TrainPass};
 use bdo_model::objective::LossWeights;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{Parameters, encoder_table, parameter_table};
+use bdo_model::weights::{AVERAGE_FILE, WEIGHTS_FILE};
 use burn::module::Module;
 use burn::tensor::{Device, Float, Tensor, TensorData};
 use std::path::PathBuf;
 
-const MODEL: &str = "model.safetensors";
-const AVERAGE: &str = "ema.safetensors";
 /// Latents that spread less than this, where layer norm makes them unit size, carry nothing.
 const COLLAPSED: f64 = 0.01;
 
@@ -198,7 +197,7 @@ impl Learner for BdoLearner {
     fn files(&self) -> WeightFiles {
         let config = self.model.config();
         let trained = [parameter_table(config), head_table(config)].concat();
-        vec![(MODEL, trained), (AVERAGE, encoder_table(config))]
+        vec![(WEIGHTS_FILE, trained), (AVERAGE_FILE, encoder_table(config))]
     }
 
     fn parameters(&self) -> Vec<Parameters> {

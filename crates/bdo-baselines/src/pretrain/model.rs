@@ -11,15 +11,11 @@ use bdo_model::init::draw_parameters;
 use bdo_model::layer::Source;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterError, ParameterSpec, Parameters};
+use bdo_model::weights::{AVERAGE_FILE, WEIGHTS_FILE};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::Rng;
-
-/// The trained part, in checkpoints and model directories.
-pub const WEIGHTS: &str = "model.safetensors";
-/// The moving average.
-pub const AVERAGE: &str = "ema.safetensors";
 
 /// A token model in training.
 pub trait TokenModel: Clone + std::fmt::Debug + Sized + Send + Sync {
@@ -101,7 +97,7 @@ pub struct TrainedJepa {
 
 /// Sets of values in the order of the files.
 fn taken<const N: usize>(sets: Vec<Parameters>) -> Result<[Parameters; N], ParameterError> {
-    sets.try_into().map_err(|_| ParameterError::Missing { name: WEIGHTS.to_owned() })
+    sets.try_into().map_err(|_| ParameterError::Missing { name: WEIGHTS_FILE.to_owned() })
 }
 
 impl TokenModel for TrainedLm {
@@ -111,7 +107,7 @@ impl TokenModel for TrainedLm {
     type Encoder = BrainLm;
 
     fn files(config: &BrainLmConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
-        vec![(WEIGHTS, BrainLm::table(config))]
+        vec![(WEIGHTS_FILE, BrainLm::table(config))]
     }
 
     fn initial(config: &BrainLmConfig, seed: u64) -> Vec<Parameters> {
@@ -180,7 +176,7 @@ impl TokenModel for TrainedJepa {
     type Encoder = SlowJepa;
 
     fn files(config: &BrainJepaConfig) -> Vec<(&'static str, Vec<ParameterSpec>)> {
-        vec![(WEIGHTS, BrainJepa::table(config)), (AVERAGE, JepaEncoder::table(config))]
+        vec![(WEIGHTS_FILE, BrainJepa::table(config)), (AVERAGE_FILE, JepaEncoder::table(config))]
     }
 
     fn initial(config: &BrainJepaConfig, seed: u64) -> Vec<Parameters> {

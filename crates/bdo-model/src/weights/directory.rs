@@ -16,6 +16,8 @@ use std::path::Path;
 pub const CONFIG_FILE: &str = "config.json";
 /// Weights.
 pub const WEIGHTS_FILE: &str = "model.safetensors";
+/// The moving average, where features are made with it: Brain-JEPA.
+pub const AVERAGE_FILE: &str = "ema.safetensors";
 /// Preprocessing contract.
 pub const PREPROCESSOR_FILE: &str = "preprocessor_config.json";
 /// Hashes of training people and scans.

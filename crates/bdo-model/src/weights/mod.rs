@@ -12,7 +12,9 @@ mod write;
 
 pub use card::{CardFacts, input_words, model_card};
 pub use contract::{ContractError, PreprocessorConfig};
-pub use directory::{CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE};
+pub use directory::{
+    AVERAGE_FILE, CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE,
+};
 pub use notes::{TRAINING_FILE, TrainingNotes};
 pub use people::{KnownPeople, PeopleError, TrainingPeople};
 pub use read::read_parameters;
