@@ -2,16 +2,15 @@
 
 use crate::batch::{BatchError, scan_grid};
 use crate::device::{download, is_cpu, upload};
-use crate::dynamics::Frames;
+use crate::dynamics::{Frames, UnionGrid, shares};
 use crate::error::ModelError;
 use crate::frozen::FrozenModel;
 use crate::intake::{CutScan, Intake, PaddedBatch, Windows};
-use crate::model::{Bdo, Role};
-use crate::objective::region_mask;
+use crate::model::Bdo;
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::{Device, Float, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor};
 use rayon::prelude::*;
 
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
@@ -59,14 +58,22 @@ impl Bdo {
     /// series [B, K, N] -> the control at every valid frame, whatever its role. Differentiable, so the same call serves
     /// frozen probes and fine-tuning.
     pub fn controls(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Controls, BatchError> {
-        let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
-        let grid = scan_grid(series, &visible, region_valid, self.config())?;
-        let device = series.device();
-        let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
-        let (series, _) = self.unit_sized(series, &grid, region_valid);
-        let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
+        let (series, grid) = self.all_visible(series, frames, region_valid)?;
+        let z = self.encoder.forward(self.tokens(&series, frames, &grid.context), None);
         let control = self.with_fingerprint(self.dynamics.control.forward(z), &series, &grid);
         Ok(Controls { control, counts: grid.context.count })
+    }
+
+    /// A series as the encoder takes it, and the grid of its valid frames, all of them visible.
+    fn all_visible(
+        &self,
+        series: &Tensor<3>,
+        frames: &Frames,
+        region_valid: &[bool],
+    ) -> Result<(Tensor<3>, UnionGrid), BatchError> {
+        let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
+        let grid = scan_grid(series, &visible, region_valid, self.config())?;
+        Ok((self.unit_sized(series, &grid, region_valid).0, grid))
     }
 
     /// The control along scans that may be cut into windows; differentiable as well.
@@ -84,10 +91,7 @@ impl Bdo {
         if batch.places.is_some() || self.fingerprint.is_none() {
             return Ok(self.controls_of(batch)?.mean());
         }
-        let visible = Frames { context: batch.frames.valid.clone(), ..batch.frames.clone() };
-        let grid = scan_grid(&batch.series, &visible, &batch.region_valid, self.config())?;
-        let mask = region_mask(&batch.region_valid, grid.batch, (&batch.series.device(), batch.series.dtype()));
-        let (series, _) = self.unit_sized(batch.series.clone() * mask, &grid, &batch.region_valid);
+        let (series, grid) = self.all_visible(&batch.series, &batch.frames, &batch.region_valid)?;
         let nothing = Tensor::zeros([grid.batch, grid.context.slots, self.config().width], &series.device());
         let part = self.with_fingerprint(nothing, &series, &grid);
         Ok(part.narrow(1, 0, 1).squeeze_dim(1)) // [B, d]
@@ -129,11 +133,8 @@ impl ScanBatch {
 impl Controls {
     /// The mean over the real frames: [B, d].
     pub fn mean(self) -> Tensor<2> {
-        let [batch, slots, _] = self.control.dims();
-        let share = |&count: &usize| (0..slots).map(move |slot| if slot < count { 1.0 / count as f32 } else { 0.0 });
-        let shares: Vec<f32> = self.counts.iter().flat_map(share).collect();
         let place = (&self.control.device(), self.control.dtype());
-        let shares = upload::<3, Float>(TensorData::new(shares, [batch, slots, 1]), place);
+        let shares = shares(&self.counts, self.control.dims()[1], |_| 1, place);
         (self.control * shares).sum_dim(1).squeeze_dim(1) // [B, d]
     }
 }
@@ -158,13 +159,13 @@ pub fn encode(model: &Bdo, windows: Windows, scans: &[&ScaledScan]) -> Result<Ve
 /// Encodes scans whole: a few at a time and several such groups side by side. What a group computes stays in the caches, and
 /// no thread waits for another at every layer.
 fn encode_whole(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
-    let (batch, device) = (PaddedBatch::of_scans(scans), model.device());
     // A card shares out one large pass by itself.
+    let device = model.device();
     let together = if is_cpu(&device) { SCANS_TOGETHER } else { scans.len().max(1) };
-    let group = |from: usize| -> Result<Vec<ControlSequence>, BatchError> {
-        // All are padded to the same length, so that how they are grouped does not change a byte.
-        let some = batch.samples(from..(from + together).min(scans.len()));
-        let (series, frames, region_valid) = some.on(&device);
+    // All are padded to the same length, so that how they are grouped does not change a byte.
+    let longest = scans.iter().map(|scan| scan.times_seconds.len()).max().unwrap_or(0);
+    let group = |scans: &[&ScaledScan]| -> Result<Vec<ControlSequence>, BatchError> {
+        let (series, frames, region_valid) = PaddedBatch::of_scans_padded(scans, longest).on(&device);
         let controls = model.controls(&series, &frames, &region_valid)?;
         let [_, slots, width] = controls.control.dims();
         let values = download(controls.control);
@@ -174,8 +175,7 @@ fn encode_whole(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequenc
         };
         Ok(controls.counts.iter().enumerate().map(cut).collect())
     };
-    let starts: Vec<usize> = (0..scans.len()).step_by(together).collect();
-    let groups: Vec<_> = starts.into_par_iter().map(group).collect::<Result<_, _>>()?;
+    let groups: Vec<_> = scans.par_chunks(together).map(group).collect::<Result<_, _>>()?;
     Ok(groups.into_iter().flatten().collect())
 }
 
