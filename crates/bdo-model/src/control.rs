@@ -142,10 +142,7 @@ impl Controls {
 /// The controls of scans, in their order: short ones several at a time, a long one in windows.
 pub fn encode(model: &Bdo, windows: Windows, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
     let mut found = Vec::with_capacity(scans.len());
-    let mut rest = scans;
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |scan| scan.times_seconds.len()));
-        rest = later;
+    for now in runs(scans, |some| fit_together(some, windows.longest_whole, |scan| scan.times_seconds.len())) {
         match now {
             [scan] if scan.times_seconds.len() > windows.longest_whole => {
                 found.push(encode_windows(model, scan, windows)?);
@@ -223,13 +220,11 @@ pub fn encode_each(
     let windows = frozen.windows;
     let mut order = scans.to_vec();
     order.sort_by_key(|&i| (frames(i), i));
-    let (mut done, mut passed_over, mut rest) = (0, Vec::new(), order.as_slice());
-    while !rest.is_empty() {
+    let (mut done, mut passed_over) = (0, Vec::new());
+    for now in runs(&order, |some| fit_together(some, windows.longest_whole, |&i| frames(i))) {
         if observer.stop_requested() {
             return Err(ModelError::Interrupted);
         }
-        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |&i| frames(i)));
-        rest = later;
         let scaled: Vec<Option<ScaledScan>> = now.par_iter().map(|&i| scaled(i)).collect::<Result<_, _>>()?;
         let (mut numbers, mut usable) = (Vec::new(), Vec::new());
         for (&i, scan) in now.iter().zip(&scaled) {
@@ -251,11 +246,20 @@ pub fn encode_each(
     Ok(passed_over)
 }
 
-/// How many of the scans, which come by length, are encoded together; a scan that needs windows goes alone.
-fn batch_size<T>(scans: &[T], longest_whole: usize, frames: impl Fn(&T) -> usize) -> usize {
-    let fits = |count: usize| {
-        let longest = frames(&scans[count - 1]);
-        longest <= longest_whole && count * longest <= FRAMES_AT_ONCE
-    };
-    (1..=scans.len()).take_while(|&count| fits(count)).last().unwrap_or(1)
+/// Whether scans, which come by length, are encoded together; a scan that needs windows goes alone.
+fn fit_together<T>(scans: &[T], longest_whole: usize, frames: impl Fn(&T) -> usize) -> bool {
+    let longest = scans.last().map_or(0, frames);
+    longest <= longest_whole && scans.len() * longest <= FRAMES_AT_ONCE
+}
+
+/// Cuts items into runs that grow as long as they fit; what does not fit alone is a run of its own.
+pub(crate) fn runs<T>(mut rest: &[T], fits: impl Fn(&[T]) -> bool) -> Vec<&[T]> {
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let count = (1..=rest.len()).take_while(|&count| fits(&rest[..count])).last().unwrap_or(1);
+        let (run, later) = rest.split_at(count);
+        found.push(run);
+        rest = later;
+    }
+    found
 }

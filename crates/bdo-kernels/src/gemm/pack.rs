@@ -134,34 +134,24 @@ unsafe fn columns_into_panels<V: Vector>(job: &RightJob) {
     let (width, Source { at, row, column }) = (V::TILE_COLUMNS, job.source);
     for number in job.range.0..job.range.1 {
         let first = number * width;
-        // SAFETY: the panel starts inside the packed operand.
+        // SAFETY: the panel starts inside the packed operand, whose lines are its columns.
         unsafe {
-            panel::<V>(
-                at.add(first * column),
-                (column, row),
-                job.columns - first,
-                job.depth,
-                (job.out.add(first * job.depth), width),
-            )
-        };
+            let lines = Source { at: at.add(first * column), row: column, column: row };
+            panel::<V>(lines, job.columns - first, job.depth, job.out.add(first * job.depth), width);
+        }
     }
 }
 
-/// Packs one panel of `width` lines, of which the operand has `have` or more, over all steps of depth: step p of line j from
-/// `at + j * line + p * step` to `out + p * width + j`; lines that are not there become zero. Blocks of 8 lines and 8 steps are
-/// transposed in registers where the depth is adjacent in memory.
+/// Packs one panel of `width` lines over all steps of depth, from a source that has `have` lines: step p of line j goes to
+/// `out + p * width + j`; lines that are not there become zero. Blocks of 8 lines and 8 steps are transposed in registers where the
+/// depth is adjacent in memory.
 ///
 /// # Safety
-/// The operand covers `have` lines of these steps; the panel is writable.
+/// The source covers `have` lines of these steps; the panel is writable.
 #[inline(always)]
-unsafe fn panel<V: Vector>(
-    at: *const f32,
-    (line, step): (usize, usize),
-    have: usize,
-    steps: usize,
-    (out, width): (*mut f32, usize),
-) {
+unsafe fn panel<V: Vector>(source: Source, have: usize, steps: usize, out: *mut f32, width: usize) {
     const BLOCK: usize = 8;
+    let Source { at, row: line, column: step } = source;
     // A block of a narrower panel reads lines of the next one and writes beyond its own step, on the step that is written after
     // it; the last step is never part of such a block, so nothing falls on the next panel.
     let spills = !width.is_multiple_of(BLOCK);
@@ -196,14 +186,9 @@ pub(crate) unsafe fn steps_into_panels<V: Vector>(source: Source, rows: usize, s
         for first in (0..rows).step_by(height) {
             // SAFETY: passed on from the caller.
             unsafe {
-                panel::<V>(
-                    source.at.add(first * source.row),
-                    (source.row, 1),
-                    rows - first,
-                    steps,
-                    (out.add(first * steps), height),
-                )
-            };
+                let lines = Source { at: source.at.add(first * source.row), ..source };
+                panel::<V>(lines, rows - first, steps, out.add(first * steps), height);
+            }
         }
         return;
     }

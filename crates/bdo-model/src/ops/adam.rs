@@ -6,6 +6,7 @@ use super::Kernels;
 use super::fused::{self, primitive, values};
 use bdo_kernels::{Isa, ema};
 use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
 
 pub use bdo_kernels::adam::{Adam, WeightDecay};
@@ -32,7 +33,7 @@ pub fn adam_step<const D: usize>(
     let AdamState { value, mean, square } = state;
     if fused::applies(kernels, &value).is_some() {
         let mut all = [value, mean, square].map(primitive);
-        let [p, m, v] = all.each_mut().map(|tensor| tensor.storage_mut::<f32>());
+        let [p, m, v] = all.each_mut().map(FlexTensor::storage_mut::<f32>);
         adam.step(Isa::current(), step, p, values(&primitive(gradient)), m, v);
         let [value, mean, square] = all.map(Tensor::from_primitive::<Flex>);
         return AdamState { value, mean, square };

@@ -1,6 +1,7 @@
 //! Moments of the latent state and decoded values at every row, window by window: memory does not grow with the scan.
 
 use crate::batch::BatchError;
+use crate::control::runs;
 use crate::device::download;
 use crate::frozen::FrozenModel;
 use crate::intake::{PaddedBatch, Window, Windows, means_of_rows};
@@ -65,15 +66,9 @@ impl<'a> Engine<'a> {
         mut take: impl FnMut(Piece) -> Result<(), E>,
     ) -> Result<(), E> {
         let windows = cut(rows, self.frozen.windows);
-        let mut rest = windows.as_slice();
-        while !rest.is_empty() {
-            let longest = |count: usize| rest[..count].iter().map(|w| w.frames.len()).max().unwrap_or(0);
-            let fits = (1..=rest.len()).take_while(|&n| n == 1 || n * longest(n) <= ROWS_AT_ONCE).last().unwrap_or(1);
-            let (now, later) = rest.split_at(fits);
-            rest = later;
-            for piece in self.batch(rows, now)? {
-                take(piece)?;
-            }
+        let fit = |some: &[Window]| some.len() * longest(some) <= ROWS_AT_ONCE;
+        for some in runs(&windows, fit) {
+            self.batch(rows, some)?.into_iter().try_for_each(&mut take)?;
         }
         Ok(())
     }
@@ -81,7 +76,7 @@ impl<'a> Engine<'a> {
     /// The answers of windows of rows.
     fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, BatchError> {
         let (batch, regions) = (windows.len(), rows.regions());
-        let longest = windows.iter().map(|w| w.frames.len()).max().unwrap_or(0);
+        let longest = longest(windows);
         let mut padded = PaddedBatch::new(batch, longest, rows.region_valid.repeat(batch));
         // On their own clock and centred on their own visible frames, where visits of training were.
         let own = self.frozen.windows.own_clock;
@@ -132,6 +127,11 @@ impl<'a> Engine<'a> {
         };
         Ok(windows.iter().enumerate().map(piece).collect())
     }
+}
+
+/// Rows of the longest window.
+fn longest(windows: &[Window]) -> usize {
+    windows.iter().map(|window| window.frames.len()).max().unwrap_or(0)
 }
 
 /// Windows of rows. Only frames (seen, hidden or missing) count for their length: times asked for between frames go
