@@ -41,18 +41,23 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 fn write_sound(folder: &Path) -> bool {
     let config = ModelConfig { regions: 2, width: 4, blocks: 1, heads: 1, basis_count: 2, ..ModelConfig::default() };
-    let directory = ModelDirectory {
+    toy(config, vec![0.1, -0.2], vec![1.0, 2.0]).write(folder, &CardFacts::default()).is_ok()
+}
+
+/// A fresh model with these medians and ranges of its regions.
+pub fn toy(config: ModelConfig, medians: Vec<f64>, iqrs: Vec<f64>) -> ModelDirectory {
+    ModelDirectory {
         notes: None,
         parameters: initial_parameters(&config, 1),
         preprocessor: PreprocessorConfig {
             scaling: bdo_data::scaler::Scaling::Pooled,
-            roi_names: ["a", "b"].map(String::from).to_vec(),
+            roi_names: ('a'..).take(config.regions).map(String::from).collect(),
             atlas_name: "toy".into(),
             atlas_hash: "00".repeat(32),
             dropped_volumes: 10,
             time_scale: config.time_scale,
-            medians: vec![0.1, -0.2],
-            iqrs: vec![1.0, 2.0],
+            medians,
+            iqrs,
             scan_count: 5,
             scan_list_hash: "11".repeat(32),
             trained_scans: None,
@@ -63,6 +68,5 @@ fn write_sound(folder: &Path) -> bool {
             ..TrainingPeople::default()
         },
         config,
-    };
-    directory.write(folder, &CardFacts::default()).is_ok()
+    }
 }

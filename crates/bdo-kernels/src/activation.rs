@@ -1,13 +1,8 @@
 //! GELU (exact, by the error function) and `ReLU`.
 
-pub(crate) mod strip;
-
-use crate::isa::{Isa, vectorised};
-use crate::threads::{ELEMENTS_PER_TASK, filled};
+use crate::threads::Shared;
 use crate::vector::Vector;
-use crate::vector::elementary::normal_tail;
-use rayon::prelude::*;
-use std::mem::MaybeUninit;
+use crate::vector::elementary::{TOGETHER, normal_tail};
 
 /// A pointwise non-linearity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,58 +13,7 @@ pub enum Activation {
     Relu,
 }
 
-/// The activation of every element.
-pub fn forward(isa: Isa, activation: Activation, x: &[f32]) -> Vec<f32> {
-    // SAFETY: each task writes the whole of its chunk.
-    unsafe {
-        filled(x.len(), |y| {
-            y.par_chunks_mut(ELEMENTS_PER_TASK)
-                .zip(x.par_chunks(ELEMENTS_PER_TASK))
-                .for_each(|(y, x)| forward_chunk(isa, activation, x, y));
-        })
-    }
-}
-
-/// `dy` times the derivative at the pre-activation `x`; for `ReLU` the activated value serves as well.
-pub fn backward(isa: Isa, activation: Activation, x: &[f32], dy: &[f32]) -> Vec<f32> {
-    assert_eq!(dy.len(), x.len(), "dy: expected {} values, found {}", x.len(), dy.len());
-    // SAFETY: each task writes the whole of its chunk.
-    unsafe {
-        filled(x.len(), |dx| {
-            dx.par_chunks_mut(ELEMENTS_PER_TASK)
-                .zip(x.par_chunks(ELEMENTS_PER_TASK).zip(dy.par_chunks(ELEMENTS_PER_TASK)))
-                .for_each(|(dx, (x, dy))| backward_chunk(isa, activation, x, dy, dx));
-        })
-    }
-}
-
-/// The activation of some vectors.
-#[inline(always)]
-pub(crate) fn value<V: Vector, const K: usize>(activation: Activation, x: [V; K]) -> [V; K] {
-    let mut y = x;
-    match activation {
-        Activation::Gelu => {
-            let (tail, _) = normal_tail(x);
-            for k in 0..K {
-                y[k] = gelu(x[k], tail[k]);
-            }
-        }
-        Activation::Relu => {
-            for k in 0..K {
-                y[k] = V::zero().max(x[k]);
-            }
-        }
-    }
-    y
-}
-
-/// x Phi(x) = max(x, 0) - |x| Phi(-|x|), which is accurate on both sides.
-#[inline(always)]
-fn gelu<V: Vector>(x: V, tail: V) -> V {
-    V::zero().max(x).sub(x.abs().mul(tail))
-}
-
-/// The activation and its derivative at the pre-activation.
+/// The activation of some vectors and its derivative there; for `ReLU` the activated value serves as well.
 #[inline(always)]
 pub(crate) fn value_and_slope<V: Vector, const K: usize>(activation: Activation, x: [V; K]) -> ([V; K], [V; K]) {
     let (mut y, mut slope) = (x, x);
@@ -77,7 +21,8 @@ pub(crate) fn value_and_slope<V: Vector, const K: usize>(activation: Activation,
         Activation::Gelu => {
             let (tail, bell) = normal_tail(x);
             for k in 0..K {
-                y[k] = gelu(x[k], tail[k]);
+                // x Phi(x) = max(x, 0) - |x| Phi(-|x|), which is accurate on both sides.
+                y[k] = V::zero().max(x[k]).sub(x[k].abs().mul(tail[k]));
                 let cdf = x[k].select_less(V::zero(), tail[k], V::splat(1.0).sub(tail[k]));
                 // The density is the bell over sqrt(2 pi).
                 slope[k] = x[k].mul(bell[k]).fma(V::splat(0.398_942_3), cdf);
@@ -93,22 +38,72 @@ pub(crate) fn value_and_slope<V: Vector, const K: usize>(activation: Activation,
     (y, slope)
 }
 
-vectorised! {
-    fn forward_chunk<V>(activation: Activation, x: &[f32], y: &mut [MaybeUninit<f32>]) {
-        let mut i = 0;
-        while i < x.len() {
-            value(activation, [V::read(x, i)])[0].write_new(y, i);
-            i += V::LANES;
+/// Applies an activation to finished strips, into the same or another matrix of the same shape; with `keep` the strip itself
+/// becomes the derivative.
+#[derive(Clone, Copy)]
+pub(crate) struct Activate {
+    pub(crate) activation: Activation,
+    pub(crate) out: Shared,
+    pub(crate) keep: bool,
+}
+
+impl Activate {
+    /// `K` rows of some columns, of which a vector's are taken.
+    #[inline(always)]
+    unsafe fn rows<V: Vector, const K: usize>(self, strip: *mut f32, out: *mut f32, stride: usize, columns: usize) {
+        let mut x = [V::zero(); K];
+        // SAFETY: the caller promises K rows of these columns in both.
+        unsafe {
+            for (r, x) in x.iter_mut().enumerate() {
+                *x = V::load_up_to(strip.add(r * stride), columns);
+            }
+            if self.keep {
+                let (y, slope) = value_and_slope(self.activation, x);
+                put(y, out, stride, columns);
+                put(slope, strip, stride, columns);
+            } else {
+                put(value_and_slope(self.activation, x).0, out, stride, columns);
+            }
+        }
+    }
+
+    /// Of rows and columns of a product from `first` on, which lie at `strip`, `stride` values apart.
+    ///
+    /// # Safety
+    /// The strip is part of a product of the output's shape, and writable.
+    #[inline(always)]
+    pub(crate) unsafe fn finish<V: Vector>(
+        self,
+        (strip, stride): (*mut f32, usize),
+        (rows, columns): (usize, usize),
+        first: (usize, usize),
+    ) {
+        // SAFETY: the strip is part of the product, and the output has the product's shape.
+        unsafe {
+            let out = self.out.0.add(first.0 * stride + first.1);
+            for j in (0..columns).step_by(V::LANES) {
+                let lanes = (columns - j).min(V::LANES);
+                let mut r = 0;
+                while r < rows {
+                    let at = r * stride + j;
+                    if r + TOGETHER <= rows {
+                        self.rows::<V, TOGETHER>(strip.add(at), out.add(at), stride, lanes);
+                        r += TOGETHER;
+                    } else {
+                        self.rows::<V, 1>(strip.add(at), out.add(at), stride, lanes);
+                        r += 1;
+                    }
+                }
+            }
         }
     }
 }
 
-vectorised! {
-    fn backward_chunk<V>(activation: Activation, x: &[f32], dy: &[f32], dx: &mut [MaybeUninit<f32>]) {
-        let mut i = 0;
-        while i < x.len() {
-            value_and_slope(activation, [V::read(x, i)]).1[0].mul(V::read(dy, i)).write_new(dx, i);
-            i += V::LANES;
-        }
+/// Writes `K` rows of at most a vector each.
+#[inline(always)]
+unsafe fn put<V: Vector, const K: usize>(values: [V; K], to: *mut f32, stride: usize, columns: usize) {
+    for (r, value) in values.into_iter().enumerate() {
+        // SAFETY: the caller promises K writable rows of these columns.
+        unsafe { value.store_up_to(to.add(r * stride), columns) };
     }
 }

@@ -92,8 +92,7 @@ pub fn squared_norm(isa: Isa, x: &[f32]) -> f64 {
 
 vectorised! {
     fn step_chunk<V>(f: Factors, p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
-        let mut i = 0;
-        while i < p.len() {
+        for i in (0..p.len()).step_by(V::LANES) {
             let value = V::read(p, i);
             let gradient = V::splat(f.coupled).fma(value, V::splat(f.gradient_scale).mul(V::read(g, i)));
             let first = V::splat(f.beta1).fma(V::read(m, i), V::splat(f.rest1).mul(gradient));
@@ -102,7 +101,6 @@ vectorised! {
             second.write(v, i);
             let length = V::splat(f.root).fma(second.sqrt(), V::splat(f.eps));
             V::splat(f.keep).mul(value).sub(V::splat(f.step).mul(first.div(length))).write(p, i);
-            i += V::LANES;
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn release_freed() {}
 /// Extends the heap by half of the machine's memory, untouched, and marks it for large pages before giving it back to the
 /// heap. Only addresses are taken; memory comes when something is written.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn large_pages() -> bool {
+fn large_pages() {
     const PAGE: usize = 2 << 20;
     // SAFETY: sysconf only answers; the block is checked, the advice covers whole pages inside it, and freeing it is the
     // only further use of it. Advice changes how memory is backed, not what it holds.
@@ -55,18 +55,19 @@ fn large_pages() -> bool {
         let (pages, size) = (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE));
         let Some(bytes) = usize::try_from(pages).ok().zip(usize::try_from(size).ok()).map(|(n, size)| n * size / 2)
         else {
-            return false;
+            return;
         };
         let block = libc::malloc(bytes);
         if block.is_null() {
-            return false;
+            return;
         }
         let from = (block as usize).next_multiple_of(PAGE);
         let to = (block as usize + bytes) / PAGE * PAGE;
         let start = block.wrapping_byte_add(from - block as usize);
-        let advised = to > from && libc::madvise(start, to - from, libc::MADV_HUGEPAGE) == 0;
+        if to > from {
+            libc::madvise(start, to - from, libc::MADV_HUGEPAGE);
+        }
         libc::free(block);
-        advised
     }
 }
 

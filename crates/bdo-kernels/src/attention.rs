@@ -4,14 +4,13 @@ mod backward;
 mod dropout;
 mod forward;
 mod products;
-pub mod reference;
 
 pub use backward::backward;
 pub use dropout::Dropout;
 pub use forward::{forward, infer};
 pub use products::Products;
 
-use crate::threads::Shared;
+use crate::threads::{Shared, expect_len};
 use crate::vector::Vector;
 
 /// Sizes of an attention layer.
@@ -86,7 +85,7 @@ impl AttentionShape {
     }
 
     /// Place of the first probability of a row in `[batch, heads, length, length]`.
-    fn first_of_row(&self, sample: usize, head: usize, row: usize) -> usize {
+    pub(crate) fn first_of_row(&self, sample: usize, head: usize, row: usize) -> usize {
         ((sample * self.heads + head) * self.length + row) * self.length
     }
 
@@ -100,29 +99,19 @@ impl AttentionShape {
         self.length <= 2 * self.head_width
     }
 
-    fn check(&self, qkv: &[f32], lens: Option<&[usize]>) {
-        let expected = self.batch * self.length * 3 * self.width();
-        assert_eq!(qkv.len(), expected, "qkv: expected {expected} values, found {}", qkv.len());
-        if let Some(lens) = lens {
-            assert_eq!(lens.len(), self.batch, "lens: expected {} values, found {}", self.batch, lens.len());
-            for &len in lens {
-                assert!(len <= self.length, "lens: expected at most {}, found {len}", self.length);
-            }
+    fn check(&self, qkv: &[f32], lens: &[usize]) {
+        expect_len("qkv", qkv.len(), self.batch * self.length * 3 * self.width());
+        expect_len("lens", lens.len(), self.batch);
+        for &len in lens {
+            assert!(len <= self.length, "lens: expected at most {}, found {len}", self.length);
         }
-    }
-
-    /// Tokens of a sample that are not padding.
-    fn len_of(&self, lens: Option<&[usize]>, sample: usize) -> usize {
-        lens.map_or(self.length, |lens| lens[sample])
     }
 }
 
 /// Multiplies in place.
 #[inline(always)]
 fn multiply<V: Vector>(row: &mut [f32], factors: &[f32]) {
-    let mut i = 0;
-    while i < row.len() {
+    for i in (0..row.len()).step_by(V::LANES) {
         V::read(row, i).mul(V::read(factors, i)).write(row, i);
-        i += V::LANES;
     }
 }

@@ -1,12 +1,12 @@
 //! Exponential moving average of parameters, in place.
 
 use crate::isa::{Isa, vectorised};
-use crate::threads::ELEMENTS_PER_TASK;
+use crate::threads::{ELEMENTS_PER_TASK, expect_len};
 use rayon::prelude::*;
 
 /// `average = momentum * average + (1 - momentum) * current`; a momentum of 1 leaves the average untouched.
 pub fn update(isa: Isa, momentum: f64, average: &mut [f32], current: &[f32]) {
-    assert_eq!(current.len(), average.len(), "current: expected {} values, found {}", average.len(), current.len());
+    expect_len("current", current.len(), average.len());
     if momentum == 1.0 {
         return;
     }
@@ -19,10 +19,8 @@ pub fn update(isa: Isa, momentum: f64, average: &mut [f32], current: &[f32]) {
 
 vectorised! {
     fn update_chunk<V>(keep: f32, take: f32, average: &mut [f32], current: &[f32]) {
-        let mut i = 0;
-        while i < average.len() {
+        for i in (0..average.len()).step_by(V::LANES) {
             V::splat(keep).fma(V::read(average, i), V::splat(take).mul(V::read(current, i))).write(average, i);
-            i += V::LANES;
         }
     }
 }

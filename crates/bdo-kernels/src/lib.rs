@@ -1,7 +1,7 @@
 //! CPU kernels of BDO: slices in, buffers out, forward and hand-written backward.
 //!
 //! Every kernel is written once, generic over the vector type of an instruction set ([`Isa`]), and has a slow twin in
-//! a `reference` module that tests compare it with. Kernels run on the current rayon pool; no order of
+//! [`reference`] that tests compare it with. Kernels run on the current rayon pool; no order of
 //! additions depends on how work is cut, so results do not depend on the number of threads.
 //!
 //! Shapes are an internal contract between these kernels and the model: a slice of the wrong length is a bug in the
@@ -24,6 +24,7 @@ pub mod loss;
 pub mod norm;
 pub mod peak;
 pub mod precision;
+pub mod reference;
 pub mod scan;
 pub mod softmax;
 mod threads;

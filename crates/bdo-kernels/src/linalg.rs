@@ -144,3 +144,16 @@ pub fn cholesky_solve(l: &[f64], x: &mut [f64]) {
         x[i] = (x[i] - dot) / l[i * n + i];
     }
 }
+
+/// Sum of products, in order.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// Takes out of x what lies along each of some orthonormal directions.
+pub fn remove_directions(x: &mut [f64], directions: &[Vec<f64>]) {
+    for direction in directions {
+        let along = dot(x, direction);
+        x.iter_mut().zip(direction).for_each(|(x, d)| *x -= along * d);
+    }
+}

@@ -1,17 +1,14 @@
 //! Linear layer `y = x W^T + b` with its epilogue, and its backward pass. Weights are `[outputs, inputs]`.
 
-pub mod reference;
-
-use crate::activation::strip::Activate;
-use crate::activation::{Activation, value_and_slope};
+use crate::activation::{Activate, Activation, value_and_slope};
 use crate::amx::{self, product::Engine};
-use crate::gemm::blocked::{Block, Nothing};
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
-use crate::gemm::{Dispatched, Product, multiply, packed_right, product};
+use crate::gemm::{Product, multiply, packed_right, product};
 use crate::isa::{Isa, vectorised};
 use crate::precision::{Precision, rounded_to_bf16};
-use crate::threads::{Shared, expect_len, filled, for_each_task, shared};
+use crate::threads::{Shared, expect_len, filled, for_each_range, shared};
+use std::mem::MaybeUninit;
 
 /// Sizes of a linear layer applied to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +19,13 @@ pub struct LinearShape {
     pub inputs: usize,
     /// Width of `y`.
     pub outputs: usize,
+}
+
+impl LinearShape {
+    fn check(self, x: &[f32], weight: &[f32]) {
+        expect_len("x", x.len(), self.rows * self.inputs);
+        expect_len("weight", weight.len(), self.outputs * self.inputs);
+    }
 }
 
 /// What follows the product and the bias.
@@ -48,16 +52,9 @@ pub struct LinearOutput {
     pub slope: Option<Vec<f32>>,
 }
 
-/// The activation that was fused into the forward pass, with what its derivative needs.
-#[derive(Clone, Copy)]
-pub enum Activated<'a> {
-    /// None (also after a residual: its gradient is `dy` itself).
-    Not,
-    /// GELU, with its derivative.
-    Gelu(&'a [f32]),
-    /// `ReLU`, with the output.
-    Relu(&'a [f32]),
-}
+/// The activation that was fused into the forward pass, if there was one, with what its derivative needs: that of a GELU is
+/// given, that of a `ReLU` follows from the output. A residual counts as none, since its gradient is `dy` itself.
+pub type Activated<'a> = Option<(Activation, &'a [f32])>;
 
 /// Gradients of a linear layer.
 pub struct LinearGradients {
@@ -80,24 +77,39 @@ pub fn forward(
     epilogue: Epilogue<'_>,
 ) -> LinearOutput {
     let LinearShape { rows, inputs, outputs } = shape;
-    assert_eq!(x.len(), rows * inputs, "x: expected {rows} x {inputs} values, found {}", x.len());
-    assert_eq!(weight.len(), outputs * inputs, "weight: expected {outputs} x {inputs} values, found {}", weight.len());
+    shape.check(x, weight);
     let mut start = [Addend::NONE; 2];
     if let Some(bias) = bias {
-        assert_eq!(bias.len(), outputs, "bias: expected {outputs} values, found {}", bias.len());
+        expect_len("bias", bias.len(), outputs);
         start[0] = Addend { at: bias.as_ptr(), stride: 0 };
     }
     if let Epilogue::Residual(residual) = epilogue {
         expect_len("residual", residual.len(), rows * outputs);
         start[1] = Addend { at: residual.as_ptr(), stride: outputs };
     }
-    let job = Forward { isa, precision, shape, x, weight, start };
+    let native = precision == Precision::Bf16 && amx::is_available();
+    let low = (precision == Precision::Bf16 && !native).then(|| [x, weight].map(|values| rounded_to_bf16(isa, values)));
+    let (x, weight) = low.as_ref().map_or((x, weight), |[x, weight]| (x, weight));
+    let size = Product { rows, depth: inputs, columns: outputs };
+    let a = Source { at: x.as_ptr(), row: inputs, column: 1 };
+    let b = Source { at: weight.as_ptr(), row: 1, column: inputs };
+    let run = |c: Shared, activate: Option<Activate>| {
+        // SAFETY: the operands were checked to cover the product; `c` and the activation's output are whole buffers of their own.
+        unsafe {
+            if native {
+                amx::product::multiply(isa, Engine::Native, size, a, b, c, start, activate);
+            } else {
+                let panels = packed_right(isa, b, inputs, outputs);
+                multiply(isa, size, a, panels.read(), c, start, activate);
+            }
+        }
+    };
     let activation = match epilogue {
         Epilogue::Gelu { .. } => Some(Activation::Gelu),
         Epilogue::Relu => Some(Activation::Relu),
         Epilogue::None | Epilogue::Residual(_) => None,
     };
-    // SAFETY: `Forward::run` writes the whole product, and the activation follows wherever the product was written.
+    // SAFETY: `run` writes the whole product, and the activation follows wherever the product was written.
     unsafe {
         if matches!(epilogue, Epilogue::Gelu { keep: true }) {
             let mut slope = Vec::new();
@@ -105,70 +117,16 @@ pub fn forward(
                 let y = shared(y);
                 // The product goes where the derivative will be, which then takes its place.
                 slope = filled(rows * outputs, |product| {
-                    job.run(shared(product), Some(Activate { activation: Activation::Gelu, out: y, keep: true }));
+                    run(shared(product), Some(Activate { activation: Activation::Gelu, out: y, keep: true }));
                 });
             });
             return LinearOutput { y, slope: Some(slope) };
         }
         let y = filled(rows * outputs, |y| {
             let y = shared(y);
-            job.run(y, activation.map(|activation| Activate { activation, out: y, keep: false }));
+            run(y, activation.map(|activation| Activate { activation, out: y, keep: false }));
         });
         LinearOutput { y, slope: None }
-    }
-}
-
-struct Forward<'a> {
-    isa: Isa,
-    precision: Precision,
-    shape: LinearShape,
-    x: &'a [f32],
-    weight: &'a [f32],
-    start: [Addend; 2],
-}
-
-impl Forward<'_> {
-    /// # Safety
-    /// `c`, and the activation's output, are writable for `rows` x `outputs` values by nobody else.
-    unsafe fn run(&self, c: Shared, activate: Option<Activate>) {
-        let LinearShape { rows, inputs, outputs } = self.shape;
-        let size = Product { rows, depth: inputs, columns: outputs };
-        if self.precision == Precision::Bf16 && amx::is_available() {
-            let b = Source { at: self.weight.as_ptr(), row: 1, column: inputs };
-            let a = Source { at: self.x.as_ptr(), row: inputs, column: 1 };
-            // SAFETY: shapes were checked, AMX is available; the rest is promised by the caller.
-            unsafe { amx::product::multiply(self.isa, Engine::Native, size, a, b, c, self.start, activate) };
-            return;
-        }
-        let (x_low, w_low);
-        let (mut x, mut weight) = (self.x, self.weight);
-        if self.precision == Precision::Bf16 {
-            (x_low, w_low) = (rounded_to_bf16(self.isa, x), rounded_to_bf16(self.isa, weight));
-            (x, weight) = (&x_low, &w_low);
-        }
-        let a = Source { at: x.as_ptr(), row: inputs, column: 1 };
-        let b = Source { at: weight.as_ptr(), row: 1, column: inputs };
-        // SAFETY: the operands were checked to cover the product; the rest is promised by the caller.
-        unsafe {
-            let panels = packed_right(self.isa, b, inputs, outputs, 1.0);
-            match activate {
-                Some(activate) => multiply(self.isa, size, a, panels.read(), c, self.start, activate),
-                None => multiply(self.isa, size, a, panels.read(), c, self.start, Nothing),
-            }
-        }
-    }
-}
-
-vectorised! {
-    fn run_activated<V>(block: Block, finish: Activate) {
-        // SAFETY: `multiply` cuts blocks out of a product it was promised is in bounds.
-        unsafe { block.run::<V, Activate>(finish) }
-    }
-}
-
-impl Dispatched for Activate {
-    fn run(isa: Isa, block: Block, finish: Self) {
-        run_activated(isa, block, finish);
     }
 }
 
@@ -190,9 +148,8 @@ pub fn backward(
     need_dx: bool,
 ) -> LinearGradients {
     let LinearShape { rows, inputs, outputs } = shape;
-    assert_eq!(x.len(), rows * inputs, "x: expected {rows} x {inputs} values, found {}", x.len());
-    assert_eq!(weight.len(), outputs * inputs, "weight: expected {outputs} x {inputs} values, found {}", weight.len());
-    assert_eq!(dy.len(), rows * outputs, "dy: expected {rows} x {outputs} values, found {}", dy.len());
+    shape.check(x, weight);
+    expect_len("dy", dy.len(), rows * outputs);
     let (db, sloped) = bias_gradient(isa, dy, activated, rows, outputs);
     let dy = sloped.as_deref().unwrap_or(dy);
     let native = precision == Precision::Bf16 && amx::is_available();
@@ -212,7 +169,7 @@ pub fn backward(
                 if native {
                     amx::product::multiply(isa, Engine::Native, size, a, b, shared(c), [Addend::NONE; 2], None);
                 } else {
-                    product(isa, size, 1.0, a, b, shared(c), Addend::NONE);
+                    product(isa, size, a, b, shared(c));
                 }
             })
         };
@@ -229,43 +186,30 @@ fn bias_gradient(
     rows: usize,
     columns: usize,
 ) -> (Vec<f32>, Option<Vec<f32>>) {
-    let tasks = rows.div_ceil(ROWS_PER_TASK);
-    let mut partial = vec![0.0; tasks * columns];
+    let mut partial = vec![0.0; rows.div_ceil(ROWS_PER_TASK) * columns];
     let sums_at = Shared(partial.as_mut_ptr());
-    let at = match activated {
-        Activated::Not => None,
-        Activated::Gelu(slope) => Some((Activation::Gelu, slope)),
-        Activated::Relu(y) => Some((Activation::Relu, y)),
-    };
-    if let Some((_, at)) = at {
-        assert_eq!(at.len(), dy.len(), "saved activation: expected {} values, found {}", dy.len(), at.len());
-    }
-    let share = |task: usize, out: Option<Shared>| {
-        let (from, to) = (task * ROWS_PER_TASK * columns, (((task + 1) * ROWS_PER_TASK).min(rows)) * columns);
-        // SAFETY: each task has its own row of partial sums and its own rows of the output.
-        let (sums, out) = unsafe {
-            let out = out.map(|out| std::slice::from_raw_parts_mut(out.at(from).cast(), to - from));
-            (std::slice::from_raw_parts_mut(sums_at.at(task * columns), columns), out)
-        };
-        match (at, out) {
-            (Some((activation, at)), Some(out)) => {
-                sloped_rows(isa, activation, &at[from..to], &dy[from..to], out, sums);
-            }
-            _ => summed_rows(isa, &dy[from..to], sums),
-        }
-    };
-    // SAFETY: the tasks write every row of the output.
-    let sloped = unsafe {
-        at.map(|_| {
+    // SAFETY: each task has its own row of partial sums.
+    let sums_of =
+        |row: usize| unsafe { std::slice::from_raw_parts_mut(sums_at.at(row / ROWS_PER_TASK * columns), columns) };
+    let sloped = if let Some((activation, at)) = activated {
+        expect_len("saved activation", at.len(), dy.len());
+        // SAFETY: the tasks write every row of the output, each its own.
+        Some(unsafe {
             filled(dy.len(), |out| {
                 let out = shared(out);
-                for_each_task(tasks, |task| share(task, Some(out)));
+                for_each_range(rows, ROWS_PER_TASK, |first, end| {
+                    let (from, to) = (first * columns, end * columns);
+                    let out: &mut [MaybeUninit<f32>] = std::slice::from_raw_parts_mut(out.at(from).cast(), to - from);
+                    sloped_rows(isa, activation, &at[from..to], &dy[from..to], out, sums_of(first));
+                });
             })
         })
+    } else {
+        for_each_range(rows, ROWS_PER_TASK, |first, end| {
+            summed_rows(isa, &dy[first * columns..end * columns], sums_of(first));
+        });
+        None
     };
-    if sloped.is_none() {
-        for_each_task(tasks, |task| share(task, None));
-    }
     let mut db = vec![0.0; columns];
     for sums in partial.chunks_exact(columns.max(1)) {
         for (total, sum) in db.iter_mut().zip(sums) {
@@ -282,10 +226,8 @@ vectorised! {
             return;
         }
         for row in dy.chunks_exact(columns) {
-            let mut j = 0;
-            while j < columns {
+            for j in (0..columns).step_by(V::LANES) {
                 V::read(sums, j).add(V::read(row, j)).write(sums, j);
-                j += V::LANES;
             }
         }
     }
@@ -293,15 +235,14 @@ vectorised! {
 
 vectorised! {
     fn sloped_rows<V>(
-        activation: Activation, at: &[f32], dy: &[f32], out: &mut [std::mem::MaybeUninit<f32>], sums: &mut [f32],
+        activation: Activation, at: &[f32], dy: &[f32], out: &mut [MaybeUninit<f32>], sums: &mut [f32],
     ) {
         let columns = sums.len();
         if columns == 0 {
             return;
         }
         for ((at, dy), out) in at.chunks_exact(columns).zip(dy.chunks_exact(columns)).zip(out.chunks_exact_mut(columns)) {
-            let mut j = 0;
-            while j < columns {
+            for j in (0..columns).step_by(V::LANES) {
                 let slope = match activation {
                     Activation::Gelu => V::read(at, j),
                     Activation::Relu => value_and_slope(activation, [V::read(at, j)]).1[0],
@@ -309,7 +250,6 @@ vectorised! {
                 let d = slope.mul(V::read(dy, j));
                 d.write_new(out, j);
                 V::read(sums, j).add(d).write(sums, j);
-                j += V::LANES;
             }
         }
     }

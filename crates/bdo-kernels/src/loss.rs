@@ -1,11 +1,9 @@
 //! Sums of squares of the objective, with their gradients.
 
-pub mod reference;
-
 use crate::isa::{Isa, vectorised};
-use crate::threads::{expect_len, filled, for_each_task, shared};
+use crate::threads::{expect_len, filled, for_each_range, shared};
+use rayon::prelude::*;
 use std::mem::MaybeUninit;
-use std::sync::OnceLock;
 
 /// Sizes of a masked squared error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,20 +51,19 @@ impl MaskedError<'_> {
     pub fn forward(&self, isa: Isa, shape: ErrorShape) -> f64 {
         self.check(shape);
         let all = shape.batch * shape.rows;
-        let groups = all.div_ceil(ROWS_PER_TASK);
-        let sums: Vec<OnceLock<f64>> = (0..groups).map(|_| OnceLock::new()).collect();
-        for_each_task(groups, |task| {
+        let of_group = |group: usize| {
             let mut sum = 0.0;
-            for row in task * ROWS_PER_TASK..((task + 1) * ROWS_PER_TASK).min(all) {
+            for row in group * ROWS_PER_TASK..((group + 1) * ROWS_PER_TASK).min(all) {
                 let weight = self.row_weights[row];
                 if weight != 0.0 {
                     let (prediction, target, valid) = self.row(shape, row);
                     sum += f64::from(weight) * f64::from(row_error(isa, prediction, target, valid));
                 }
             }
-            sums[task].get_or_init(|| sum);
-        });
-        sums.iter().filter_map(OnceLock::get).sum()
+            sum
+        };
+        let sums: Vec<f64> = (0..all.div_ceil(ROWS_PER_TASK)).into_par_iter().map(of_group).collect();
+        sums.iter().sum()
     }
 
     /// `scale` times the gradient of [`MaskedError::forward`] with respect to the prediction.
@@ -77,8 +74,8 @@ impl MaskedError<'_> {
         unsafe {
             filled(self.prediction.len(), |out| {
                 let out = shared(out);
-                for_each_task(all.div_ceil(ROWS_PER_TASK), |task| {
-                    for row in task * ROWS_PER_TASK..((task + 1) * ROWS_PER_TASK).min(all) {
+                for_each_range(all, ROWS_PER_TASK, |first, end| {
+                    for row in first..end {
                         let at: *mut MaybeUninit<f32> = out.at(row * shape.columns).cast();
                         let out = std::slice::from_raw_parts_mut(at, shape.columns);
                         let weight = self.row_weights[row];
@@ -113,11 +110,9 @@ macro_rules! difference {
 vectorised! {
     fn row_error<V>(prediction: &[f32], target: &[f32], valid: &[f32]) -> f32 {
         let mut sum = V::zero();
-        let mut i = 0;
-        while i < prediction.len() {
+        for i in (0..prediction.len()).step_by(V::LANES) {
             let d = difference!(V, prediction, target, valid, i);
             sum = d.fma(d, sum);
-            i += V::LANES;
         }
         sum.sum()
     }
@@ -126,10 +121,8 @@ vectorised! {
 vectorised! {
     fn row_gradient<V>(prediction: &[f32], target: &[f32], valid: &[f32], factor: f32, out: &mut [MaybeUninit<f32>]) {
         let factor = V::splat(factor);
-        let mut i = 0;
-        while i < prediction.len() {
+        for i in (0..prediction.len()).step_by(V::LANES) {
             difference!(V, prediction, target, valid, i).mul(factor).write_new(out, i);
-            i += V::LANES;
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Layer normalisation over the last dimension.
 
-pub mod reference;
-
 use crate::isa::{Isa, vectorised};
-use crate::threads::{Shared, filled, for_each_task, shared};
+use crate::threads::{Shared, expect_len, filled, for_each_range, shared};
+use std::mem::MaybeUninit;
 
 /// Rows per task; also the group whose parameter gradients are summed before the groups are, in order.
 const ROWS_PER_TASK: usize = 64;
@@ -32,15 +31,14 @@ pub struct NormGradients {
 pub fn forward(isa: Isa, x: &[f32], gamma: &[f32], beta: &[f32], eps: f32) -> Normalised {
     let width = gamma.len();
     let rows = check(x, width);
-    assert_eq!(beta.len(), width, "beta: expected {width} values, found {}", beta.len());
+    expect_len("beta", beta.len(), width);
     let (mut mean, mut rstd) = (vec![0.0; rows], vec![0.0; rows]);
     let (mean_at, rstd_at) = (Shared(mean.as_mut_ptr()), Shared(rstd.as_mut_ptr()));
     // SAFETY: the tasks write all rows of y, and each task only its own rows of all three.
     let y = unsafe {
         filled(rows * width, |y| {
             let y = shared(y);
-            for_each_task(rows.div_ceil(ROWS_PER_TASK), |task| {
-                let (from, to) = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(rows));
+            for_each_range(rows, ROWS_PER_TASK, |from, to| {
                 let out = [y.at(from * width), mean_at.at(from), rstd_at.at(from)];
                 forward_rows(isa, &x[from * width..to * width], gamma, beta, eps, out);
             });
@@ -53,18 +51,16 @@ pub fn forward(isa: Isa, x: &[f32], gamma: &[f32], beta: &[f32], eps: f32) -> No
 pub fn backward(isa: Isa, x: &[f32], gamma: &[f32], mean: &[f32], rstd: &[f32], dy: &[f32]) -> NormGradients {
     let width = gamma.len();
     let rows = check(x, width);
-    assert_eq!(dy.len(), x.len(), "dy: expected {} values, found {}", x.len(), dy.len());
+    expect_len("dy", dy.len(), x.len());
     assert_eq!((mean.len(), rstd.len()), (rows, rows), "mean, rstd: expected {rows} values each");
-    let tasks = rows.div_ceil(ROWS_PER_TASK);
-    let mut partial = vec![0.0; tasks * 2 * width];
+    let mut partial = vec![0.0; rows.div_ceil(ROWS_PER_TASK) * 2 * width];
     let partial_at = Shared(partial.as_mut_ptr());
     // SAFETY: the tasks write all rows of dx, and each task only its own rows and its own partial sums.
     let dx = unsafe {
         filled(rows * width, |dx| {
             let dx = shared(dx);
-            for_each_task(tasks, |task| {
-                let (from, to) = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(rows));
-                let sums = std::slice::from_raw_parts_mut(partial_at.at(task * 2 * width), 2 * width);
+            for_each_range(rows, ROWS_PER_TASK, |from, to| {
+                let sums = std::slice::from_raw_parts_mut(partial_at.at(from / ROWS_PER_TASK * 2 * width), 2 * width);
                 let range = from * width..to * width;
                 let saved = (&mean[from..to], &rstd[from..to]);
                 backward_rows(isa, &x[range.clone()], gamma, saved, &dy[range], sums, dx.at(from * width));
@@ -91,7 +87,6 @@ fn check(x: &[f32], width: usize) -> usize {
 vectorised! {
     fn forward_rows<V>(x: &[f32], gamma: &[f32], beta: &[f32], eps: f32, out: [*mut f32; 3]) {
         let width = gamma.len();
-        let tail = width % V::LANES;
         let one_over = 1.0 / width as f32;
         for r in 0..x.len() / width {
             let row = &x[r * width..(r + 1) * width];
@@ -104,9 +99,8 @@ vectorised! {
                 }
                 i += 4 * V::LANES;
             }
-            while i < width {
+            for i in (i..width).step_by(V::LANES) {
                 sums[0] = sums[0].add(V::read(row, i));
-                i += V::LANES;
             }
             let mean_value = sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum() * one_over;
             let mean = V::splat(mean_value);
@@ -125,11 +119,9 @@ vectorised! {
                 i += V::LANES;
             }
             let mut rest = 0.0;
-            if tail > 0 {
-                for &v in &row[i..] {
-                    let v = v - mean_value;
-                    rest += v * v;
-                }
+            for &v in &row[i..] {
+                let v = v - mean_value;
+                rest += v * v;
             }
             let rstd = 1.0 / ((squares.sum() + rest) * one_over + eps).sqrt();
             let scale = V::splat(rstd);
@@ -137,12 +129,10 @@ vectorised! {
             unsafe {
                 *out[1].add(r) = mean_value;
                 *out[2].add(r) = rstd;
-                let y = std::slice::from_raw_parts_mut(out[0].add(r * width).cast::<std::mem::MaybeUninit<f32>>(), width);
-                i = 0;
-                while i < width {
+                let y = std::slice::from_raw_parts_mut(out[0].add(r * width).cast::<MaybeUninit<f32>>(), width);
+                for i in (0..width).step_by(V::LANES) {
                     let v = V::read(row, i).sub(mean).mul(scale);
                     v.fma(V::read(gamma, i), V::read(beta, i)).write_new(y, i);
-                    i += V::LANES;
                 }
             }
         }
@@ -160,8 +150,7 @@ vectorised! {
             let (row, dy) = (&x[r * width..(r + 1) * width], &dy[r * width..(r + 1) * width]);
             let (mean, rstd) = (V::splat(saved.0[r]), V::splat(saved.1[r]));
             let (mut s1, mut s2) = (V::zero(), V::zero());
-            let mut i = 0;
-            while i < width {
+            for i in (0..width).step_by(V::LANES) {
                 // Lanes beyond the row have dy = 0 and gamma = 0, so they add nothing to either sum.
                 let d = V::read(dy, i);
                 let normed = V::read(row, i).sub(mean).mul(rstd);
@@ -170,17 +159,14 @@ vectorised! {
                 s2 = a.fma(normed, s2);
                 d.fma(normed, V::read(dgamma, i)).write(dgamma, i);
                 d.add(V::read(dbeta, i)).write(dbeta, i);
-                i += V::LANES;
             }
             let (m1, m2) = (V::splat(s1.sum() * one_over), V::splat(-s2.sum() * one_over));
             // SAFETY: `dx` has a row for every row of x.
-            let out = unsafe { std::slice::from_raw_parts_mut(dx.add(r * width).cast::<std::mem::MaybeUninit<f32>>(), width) };
-            i = 0;
-            while i < width {
+            let out = unsafe { std::slice::from_raw_parts_mut(dx.add(r * width).cast::<MaybeUninit<f32>>(), width) };
+            for i in (0..width).step_by(V::LANES) {
                 let normed = V::read(row, i).sub(mean).mul(rstd);
                 let a = V::read(dy, i).mul(V::read(gamma, i));
                 rstd.mul(normed.fma(m2, a).sub(m1)).write_new(out, i);
-                i += V::LANES;
             }
         }
     }

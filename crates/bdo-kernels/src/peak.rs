@@ -3,25 +3,23 @@
 use crate::isa::{Isa, vectorised};
 use std::time::Instant;
 
-/// GFLOP/s of multiply-adds that never touch memory, on `threads` threads of their own; the best of five short runs.
+/// GFLOP/s of multiply-adds that never touch memory, on `threads` threads of their own.
 pub fn f32_fma_gflops(isa: Isa, threads: usize) -> f64 {
     const STEPS: usize = 1 << 21;
-    let lanes = match isa {
-        Isa::Avx512 => 16.0,
-        _ => 8.0,
-    };
-    let mut best = 0.0f64;
-    for _ in 0..5 {
+    let lanes = if isa == Isa::Avx512 { 16.0 } else { 8.0 };
+    gflops(threads, 2.0 * 12.0 * lanes * STEPS as f64, || {
+        std::hint::black_box(chains(isa, STEPS));
+    })
+}
+
+/// The best of five short runs of work of so many operations on each thread.
+pub(crate) fn gflops(threads: usize, operations: f64, work: impl Fn() + Sync) -> f64 {
+    let run = |_| {
         let start = Instant::now();
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| std::hint::black_box(chains(isa, STEPS)));
-            }
-        });
-        let flops = 2.0 * 12.0 * lanes * STEPS as f64 * threads as f64;
-        best = best.max(flops / start.elapsed().as_secs_f64() / 1e9);
-    }
-    best
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(&work))));
+        operations * threads as f64 / start.elapsed().as_secs_f64() / 1e9
+    };
+    (0..5).map(run).fold(0.0, f64::max)
 }
 
 vectorised! {

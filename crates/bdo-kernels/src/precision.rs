@@ -2,8 +2,7 @@
 
 use crate::amx;
 use crate::isa::{Isa, vectorised};
-use crate::threads::{ELEMENTS_PER_TASK, filled};
-use rayon::prelude::*;
+use crate::threads::{ELEMENTS_PER_TASK, map_chunks};
 use std::mem::MaybeUninit;
 
 /// Precision of the operands of linear layers and of the products inside attention; sums, softmax and master weights are always
@@ -35,14 +34,7 @@ pub(crate) fn bf16_bits(x: f32) -> u16 {
 
 /// Every value rounded to bfloat16 and widened again.
 pub(crate) fn rounded_to_bf16(isa: Isa, x: &[f32]) -> Vec<f32> {
-    // SAFETY: each task writes the whole of its chunk.
-    unsafe {
-        filled(x.len(), |y| {
-            y.par_chunks_mut(ELEMENTS_PER_TASK)
-                .zip(x.par_chunks(ELEMENTS_PER_TASK))
-                .for_each(|(y, x)| round_chunk(isa, x, y));
-        })
-    }
+    map_chunks(x, ELEMENTS_PER_TASK, |x, y| round_chunk(isa, x, y))
 }
 
 vectorised! {

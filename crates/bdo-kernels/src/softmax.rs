@@ -1,9 +1,7 @@
 //! Softmax over rows.
 
-pub mod reference;
-
 use crate::isa::{Isa, vectorised};
-use crate::threads::{ELEMENTS_PER_TASK, filled};
+use crate::threads::{ELEMENTS_PER_TASK, expect_len, filled, map_chunks};
 use crate::vector::Vector;
 use crate::vector::elementary::exp;
 use rayon::prelude::*;
@@ -12,19 +10,13 @@ use std::mem::MaybeUninit;
 /// Softmax of each row of `x: [rows, width]`.
 pub fn forward(isa: Isa, x: &[f32], width: usize) -> Vec<f32> {
     check(x, width);
-    let chunk = ELEMENTS_PER_TASK.div_ceil(width) * width;
-    // SAFETY: each task writes the whole of its chunk.
-    unsafe {
-        filled(x.len(), |y| {
-            y.par_chunks_mut(chunk).zip(x.par_chunks(chunk)).for_each(|(y, x)| forward_rows(isa, x, y, width));
-        })
-    }
+    map_chunks(x, ELEMENTS_PER_TASK.div_ceil(width) * width, |x, y| forward_rows(isa, x, y, width))
 }
 
 /// Gradient with respect to the input, from the output `y` and its gradient.
 pub fn backward(isa: Isa, y: &[f32], dy: &[f32], width: usize) -> Vec<f32> {
     check(y, width);
-    assert_eq!(dy.len(), y.len(), "dy: expected {} values, found {}", y.len(), dy.len());
+    expect_len("dy", dy.len(), y.len());
     let chunk = ELEMENTS_PER_TASK.div_ceil(width) * width;
     // SAFETY: each task writes the whole of its chunk.
     unsafe {
@@ -56,22 +48,18 @@ vectorised! {
             }
             let top = V::splat(largest);
             let mut sum = V::zero();
-            i = 0;
-            while i < width {
+            for i in (0..width).step_by(V::LANES) {
                 let [e] = exp([V::read(x, i).sub(top)]);
                 e.write_new(y, i);
                 // Lanes beyond the row must not count.
                 let left = (width - i).min(V::LANES);
                 sum = sum.add(if left == V::LANES { e } else { first_lanes(e, left) });
-                i += V::LANES;
             }
             let scale = V::splat(1.0 / sum.sum());
             // SAFETY: the loop above wrote the whole row.
             let y = unsafe { &mut *(std::ptr::from_mut::<[MaybeUninit<f32>]>(y) as *mut [f32]) };
-            i = 0;
-            while i < width {
+            for i in (0..width).step_by(V::LANES) {
                 V::read(y, i).mul(scale).write(y, i);
-                i += V::LANES;
             }
         }
     }
@@ -79,7 +67,7 @@ vectorised! {
 
 /// The first `n` lanes, zero in the others.
 #[inline(always)]
-pub(crate) fn first_lanes<V: Vector>(v: V, n: usize) -> V {
+fn first_lanes<V: Vector>(v: V, n: usize) -> V {
     let mut lanes = [0.0f32; 16];
     v.write(&mut lanes[..n], 0);
     V::read(&lanes, 0)
@@ -89,16 +77,12 @@ vectorised! {
     fn backward_rows<V>(y: &[f32], dy: &[f32], dx: &mut [MaybeUninit<f32>], width: usize) {
         for ((y, dy), dx) in y.chunks_exact(width).zip(dy.chunks_exact(width)).zip(dx.chunks_exact_mut(width)) {
             let mut dot = V::zero();
-            let mut i = 0;
-            while i < width {
+            for i in (0..width).step_by(V::LANES) {
                 dot = V::read(y, i).fma(V::read(dy, i), dot);
-                i += V::LANES;
             }
             let dot = V::splat(dot.sum());
-            i = 0;
-            while i < width {
+            for i in (0..width).step_by(V::LANES) {
                 V::read(y, i).mul(V::read(dy, i).sub(dot)).write_new(dx, i);
-                i += V::LANES;
             }
         }
     }

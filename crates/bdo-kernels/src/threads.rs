@@ -24,6 +24,11 @@ pub(crate) fn for_each_task(count: usize, task: impl Fn(usize) + Sync + Send) {
     }
 }
 
+/// Runs `task` on the ranges of `per_task` of `count` items, given by their first and the one after their last.
+pub(crate) fn for_each_range(count: usize, per_task: usize, task: impl Fn(usize, usize) + Sync + Send) {
+    for_each_task(count.div_ceil(per_task), |i| task(i * per_task, ((i + 1) * per_task).min(count)));
+}
+
 /// A pointer whose disjoint parts are written by different tasks.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared(pub(crate) *mut f32);
@@ -52,6 +57,12 @@ pub(crate) unsafe fn filled(len: usize, fill: impl FnOnce(&mut [MaybeUninit<f32>
     // SAFETY: the capacity is at least `len`, and the caller promises that `fill` wrote all of it.
     unsafe { out.set_len(len) };
     out
+}
+
+/// What `fill` writes for chunks of `x`; it writes the whole of each.
+pub(crate) fn map_chunks(x: &[f32], chunk: usize, fill: impl Fn(&[f32], &mut [MaybeUninit<f32>]) + Sync) -> Vec<f32> {
+    // SAFETY: each task writes the whole of its chunk.
+    unsafe { filled(x.len(), |y| y.par_chunks_mut(chunk).zip(x.par_chunks(chunk)).for_each(|(y, x)| fill(x, y))) }
 }
 
 /// The start of memory that is about to be written by several tasks.

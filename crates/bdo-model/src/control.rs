@@ -2,16 +2,15 @@
 
 use crate::batch::{BatchError, scan_grid};
 use crate::device::{download, is_cpu, upload};
-use crate::dynamics::Frames;
+use crate::dynamics::{Frames, UnionGrid, shares};
 use crate::error::ModelError;
 use crate::frozen::FrozenModel;
 use crate::intake::{CutScan, Intake, PaddedBatch, Windows};
-use crate::model::{Bdo, Role};
-use crate::objective::region_mask;
+use crate::model::Bdo;
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::{Device, Float, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor};
 use rayon::prelude::*;
 
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
@@ -59,14 +58,22 @@ impl Bdo {
     /// series [B, K, N] -> the control at every valid frame, whatever its role. Differentiable, so the same call serves
     /// frozen probes and fine-tuning.
     pub fn controls(&self, series: &Tensor<3>, frames: &Frames, region_valid: &[bool]) -> Result<Controls, BatchError> {
-        let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
-        let grid = scan_grid(series, &visible, region_valid, self.config())?;
-        let device = series.device();
-        let series = series.clone() * region_mask(region_valid, grid.batch, (&device, series.dtype()));
-        let (series, _) = self.unit_sized(series, &grid, region_valid);
-        let z = self.encoder.forward(self.tokens(&series, &visible, &grid, Role::Context), None);
+        let (series, grid) = self.all_visible(series, frames, region_valid)?;
+        let z = self.encoder.forward(self.tokens(&series, frames, &grid.context), None);
         let control = self.with_fingerprint(self.dynamics.control.forward(z), &series, &grid);
         Ok(Controls { control, counts: grid.context.count })
+    }
+
+    /// A series as the encoder takes it, and the grid of its valid frames, all of them visible.
+    fn all_visible(
+        &self,
+        series: &Tensor<3>,
+        frames: &Frames,
+        region_valid: &[bool],
+    ) -> Result<(Tensor<3>, UnionGrid), BatchError> {
+        let visible = Frames { context: frames.valid.clone(), ..frames.clone() };
+        let grid = scan_grid(series, &visible, region_valid, self.config())?;
+        Ok((self.unit_sized(series, &grid, region_valid).0, grid))
     }
 
     /// The control along scans that may be cut into windows; differentiable as well.
@@ -84,10 +91,7 @@ impl Bdo {
         if batch.places.is_some() || self.fingerprint.is_none() {
             return Ok(self.controls_of(batch)?.mean());
         }
-        let visible = Frames { context: batch.frames.valid.clone(), ..batch.frames.clone() };
-        let grid = scan_grid(&batch.series, &visible, &batch.region_valid, self.config())?;
-        let mask = region_mask(&batch.region_valid, grid.batch, (&batch.series.device(), batch.series.dtype()));
-        let (series, _) = self.unit_sized(batch.series.clone() * mask, &grid, &batch.region_valid);
+        let (series, grid) = self.all_visible(&batch.series, &batch.frames, &batch.region_valid)?;
         let nothing = Tensor::zeros([grid.batch, grid.context.slots, self.config().width], &series.device());
         let part = self.with_fingerprint(nothing, &series, &grid);
         Ok(part.narrow(1, 0, 1).squeeze_dim(1)) // [B, d]
@@ -129,11 +133,8 @@ impl ScanBatch {
 impl Controls {
     /// The mean over the real frames: [B, d].
     pub fn mean(self) -> Tensor<2> {
-        let [batch, slots, _] = self.control.dims();
-        let share = |&count: &usize| (0..slots).map(move |slot| if slot < count { 1.0 / count as f32 } else { 0.0 });
-        let shares: Vec<f32> = self.counts.iter().flat_map(share).collect();
         let place = (&self.control.device(), self.control.dtype());
-        let shares = upload::<3, Float>(TensorData::new(shares, [batch, slots, 1]), place);
+        let shares = shares(&self.counts, self.control.dims()[1], |_| 1, place);
         (self.control * shares).sum_dim(1).squeeze_dim(1) // [B, d]
     }
 }
@@ -141,10 +142,7 @@ impl Controls {
 /// The controls of scans, in their order: short ones several at a time, a long one in windows.
 pub fn encode(model: &Bdo, windows: Windows, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
     let mut found = Vec::with_capacity(scans.len());
-    let mut rest = scans;
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |scan| scan.times_seconds.len()));
-        rest = later;
+    for now in runs(scans, |some| fit_together(some, windows.longest_whole, |scan| scan.times_seconds.len())) {
         match now {
             [scan] if scan.times_seconds.len() > windows.longest_whole => {
                 found.push(encode_windows(model, scan, windows)?);
@@ -158,13 +156,13 @@ pub fn encode(model: &Bdo, windows: Windows, scans: &[&ScaledScan]) -> Result<Ve
 /// Encodes scans whole: a few at a time and several such groups side by side. What a group computes stays in the caches, and
 /// no thread waits for another at every layer.
 fn encode_whole(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequence>, BatchError> {
-    let (batch, device) = (PaddedBatch::of_scans(scans), model.device());
     // A card shares out one large pass by itself.
+    let device = model.device();
     let together = if is_cpu(&device) { SCANS_TOGETHER } else { scans.len().max(1) };
-    let group = |from: usize| -> Result<Vec<ControlSequence>, BatchError> {
-        // All are padded to the same length, so that how they are grouped does not change a byte.
-        let some = batch.samples(from..(from + together).min(scans.len()));
-        let (series, frames, region_valid) = some.on(&device);
+    // All are padded to the same length, so that how they are grouped does not change a byte.
+    let longest = scans.iter().map(|scan| scan.times_seconds.len()).max().unwrap_or(0);
+    let group = |scans: &[&ScaledScan]| -> Result<Vec<ControlSequence>, BatchError> {
+        let (series, frames, region_valid) = PaddedBatch::of_scans_padded(scans, longest).on(&device);
         let controls = model.controls(&series, &frames, &region_valid)?;
         let [_, slots, width] = controls.control.dims();
         let values = download(controls.control);
@@ -174,8 +172,7 @@ fn encode_whole(model: &Bdo, scans: &[&ScaledScan]) -> Result<Vec<ControlSequenc
         };
         Ok(controls.counts.iter().enumerate().map(cut).collect())
     };
-    let starts: Vec<usize> = (0..scans.len()).step_by(together).collect();
-    let groups: Vec<_> = starts.into_par_iter().map(group).collect::<Result<_, _>>()?;
+    let groups: Vec<_> = scans.par_chunks(together).map(group).collect::<Result<_, _>>()?;
     Ok(groups.into_iter().flatten().collect())
 }
 
@@ -223,13 +220,11 @@ pub fn encode_each(
     let windows = frozen.windows;
     let mut order = scans.to_vec();
     order.sort_by_key(|&i| (frames(i), i));
-    let (mut done, mut passed_over, mut rest) = (0, Vec::new(), order.as_slice());
-    while !rest.is_empty() {
+    let (mut done, mut passed_over) = (0, Vec::new());
+    for now in runs(&order, |some| fit_together(some, windows.longest_whole, |&i| frames(i))) {
         if observer.stop_requested() {
             return Err(ModelError::Interrupted);
         }
-        let (now, later) = rest.split_at(batch_size(rest, windows.longest_whole, |&i| frames(i)));
-        rest = later;
         let scaled: Vec<Option<ScaledScan>> = now.par_iter().map(|&i| scaled(i)).collect::<Result<_, _>>()?;
         let (mut numbers, mut usable) = (Vec::new(), Vec::new());
         for (&i, scan) in now.iter().zip(&scaled) {
@@ -251,11 +246,20 @@ pub fn encode_each(
     Ok(passed_over)
 }
 
-/// How many of the scans, which come by length, are encoded together; a scan that needs windows goes alone.
-fn batch_size<T>(scans: &[T], longest_whole: usize, frames: impl Fn(&T) -> usize) -> usize {
-    let fits = |count: usize| {
-        let longest = frames(&scans[count - 1]);
-        longest <= longest_whole && count * longest <= FRAMES_AT_ONCE
-    };
-    (1..=scans.len()).take_while(|&count| fits(count)).last().unwrap_or(1)
+/// Whether scans, which come by length, are encoded together; a scan that needs windows goes alone.
+fn fit_together<T>(scans: &[T], longest_whole: usize, frames: impl Fn(&T) -> usize) -> bool {
+    let longest = scans.last().map_or(0, frames);
+    longest <= longest_whole && scans.len() * longest <= FRAMES_AT_ONCE
+}
+
+/// Cuts items into runs that grow as long as they fit; what does not fit alone is a run of its own.
+pub(crate) fn runs<T>(mut rest: &[T], fits: impl Fn(&[T]) -> bool) -> Vec<&[T]> {
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let count = (1..=rest.len()).take_while(|&count| fits(&rest[..count])).last().unwrap_or(1);
+        let (run, later) = rest.split_at(count);
+        found.push(run);
+        rest = later;
+    }
+    found
 }

@@ -4,10 +4,9 @@ use crate::config::{ModelConfig, decimal};
 use crate::encoder::Encoder;
 use crate::layer::Source;
 use crate::ops::{self, Kernels};
-use crate::parameters::{ParameterError, Parameters};
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use crate::parameters::{ParameterError, Parameters, walked};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
-use std::collections::VecDeque;
 
 /// An encoder outside the gradient tape.
 #[derive(Clone, Debug)]
@@ -56,9 +55,8 @@ impl EmaEncoder {
 
 /// momentum slow + (1 - momentum) online, for every parameter of two modules of one shape.
 pub fn blended<M: Module>(slow: M, online: &M, momentum: f64, kernels: Kernels) -> M {
-    let mut collect = Collect(VecDeque::new());
-    online.visit(&mut collect);
-    slow.map(&mut Blend { online: collect.0, momentum, kernels })
+    let online = walked(online, Vec::new(), None).into_iter().map(|(_, _, value)| value);
+    slow.map(&mut Blend { online, momentum, kernels })
 }
 
 /// Linear from the first momentum at the first step to the second at the last.
@@ -67,26 +65,16 @@ pub fn ema_momentum(step: u64, total_steps: u64, [start, end]: [f64; 2]) -> f64 
     start + decimal(end - start) * (step.min(last) as f64 / last as f64)
 }
 
-/// Online values in visiting order, flattened because a list holds one rank only.
-struct Collect(VecDeque<Tensor<1>>);
-
-impl ModuleVisitor for Collect {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.val().inner();
-        let count = value.shape().num_elements();
-        self.0.push_back(value.reshape([count]));
-    }
-}
-
-struct Blend {
-    online: VecDeque<Tensor<1>>,
+struct Blend<I> {
+    /// Online values in visiting order, flat.
+    online: I,
     momentum: f64,
     kernels: Kernels,
 }
 
-impl ModuleMapper for Blend {
+impl<I: Iterator<Item = Tensor<1>>> ModuleMapper for Blend<I> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let online = self.online.pop_front().expect("both encoders come from one configuration");
+        let online = self.online.next().expect("both encoders come from one configuration");
         let (kernels, momentum) = (self.kernels, self.momentum);
         param.map(|slow| {
             let shape = slow.dims();

@@ -9,6 +9,7 @@ use crate::pooling::Pooling;
 use bdo_data::cohort::{Cohort, IndexEntry, Observer};
 use bdo_data::durable;
 use bdo_data::random::stream;
+use bdo_kernels::linalg::{dot, remove_directions};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -204,10 +205,9 @@ impl Familiarity {
         }
         let centred: Vec<Vec<f64>> = training.iter().map(|f| minus(&f.feature, &mean)).collect();
         let directions = leading_directions(&centred, DIRECTIONS.min(training.len() / 4));
-        let square = |x: &[f64]| x.iter().map(|v| v * v).sum::<f64>();
         let along = |direction: &Vec<f64>| centred.iter().map(|row| dot(row, direction).powi(2)).sum::<f64>() / n;
         let spread: Vec<f64> = directions.iter().map(|d| along(d).max(f64::MIN_POSITIVE)).collect();
-        let rest = centred.iter().map(|row| square(row)).sum::<f64>() / n - spread.iter().sum::<f64>();
+        let rest = centred.iter().map(|row| dot(row, row)).sum::<f64>() / n - spread.iter().sum::<f64>();
         let column = |pick: fn(&ScanFacts) -> f64| {
             let mut values: Vec<f64> = training.iter().map(pick).collect();
             values.sort_by(f64::total_cmp);
@@ -300,10 +300,6 @@ fn minus(feature: &[f32], mean: &[f64]) -> Vec<f64> {
     feature.iter().zip(mean).map(|(x, m)| f64::from(*x) - m).collect()
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
-}
-
 /// Orthonormal directions of largest spread, by subspace iteration from a fixed start.
 fn leading_directions(rows: &[Vec<f64>], count: usize) -> Vec<Vec<f64>> {
     let width = rows[0].len();
@@ -325,10 +321,7 @@ fn leading_directions(rows: &[Vec<f64>], count: usize) -> Vec<Vec<f64>> {
         }
         for i in 0..count {
             let (done, rest) = directions.split_at_mut(i);
-            for other in done.iter() {
-                let share = dot(&rest[0], other);
-                rest[0].iter_mut().zip(other).for_each(|(x, o)| *x -= share * o);
-            }
+            remove_directions(&mut rest[0], done);
             let length = dot(&rest[0], &rest[0]).sqrt().max(f64::MIN_POSITIVE);
             rest[0].iter_mut().for_each(|x| *x /= length);
         }

@@ -12,13 +12,12 @@
 use crate::config::{FingerprintOf, ModelConfig};
 use crate::intake::NO_SIZE;
 use crate::layer::{Linear, Source};
-use crate::parameters::{Array, ParameterError, Parameters, Start};
-use bdo_kernels::linalg::{add_product, inverse, leading_eigen, product};
+use crate::parameters::{ParameterError, Parameters, Start};
+use bdo_kernels::linalg::{add_product, dot, inverse, leading_eigen, product, remove_directions};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use faer::Mat;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
 
 /// Scans the axes are fitted on at most: what bounds memory and time in large cohorts.
 pub const MOST_SCANS: usize = 1000;
@@ -113,11 +112,11 @@ impl FittedFingerprint {
         let mut axes = self.axes.concat();
         axes.resize(d * pairs, 0.0);
         let control = self.control.iter().map(|x| *x as f32).collect();
-        Parameters(BTreeMap::from([
-            (MEAN.to_owned(), Array { shape: vec![pairs], values: self.mean.clone() }),
-            (AXES.to_owned(), Array { shape: vec![d, pairs], values: axes }),
-            (CONTROL_WEIGHT.to_owned(), Array { shape: vec![d, d], values: control }),
-        ]))
+        Parameters::of([
+            (MEAN, vec![pairs], self.mean.clone()),
+            (AXES, vec![d, pairs], axes),
+            (CONTROL_WEIGHT, vec![d, d], control),
+        ])
     }
 }
 
@@ -146,11 +145,11 @@ fn weights(products: &Mat<f64>, n: usize, halved: usize, width: usize) -> Vec<f6
             let mean = values.iter().sum::<f64>() / halved as f64;
             values.into_iter().map(|x| x - mean).collect()
         };
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / halved as f64;
+        let shared = |a: &[f64], b: &[f64]| dot(a, b) / halved as f64;
         let whole = of(&|i| n - 1 - i);
         let [first, second] = [of(&|i| n + 2 * i), of(&|i| n + 2 * i + 1)];
-        variances.push(dot(&whole, &whole).max(f64::MIN_POSITIVE));
-        shares.push(dot(&first, &second) / variances[k]);
+        variances.push(shared(&whole, &whole).max(f64::MIN_POSITIVE));
+        shares.push(shared(&first, &second) / variances[k]);
     }
     let (variances, shares) = (smooth(&variances), smooth(&shares));
     let weight = |k: usize| {
@@ -171,13 +170,9 @@ fn clock_directions(coordinates: &Mat<f64>, acquired: &[Acquisition]) -> Vec<Vec
         let mean = acquired.iter().map(|scan| scan[about]).sum::<f64>() / n.max(1) as f64;
         let slope = |k: usize| (0..n).map(|i| coordinates[(i, k)] * (acquired[i][about] - mean)).sum::<f64>();
         let mut direction: Vec<f64> = (0..coordinates.ncols()).map(slope).collect();
-        let norm = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
-        let before = norm(&direction);
-        for other in &directions {
-            let along: f64 = other.iter().zip(&direction).map(|(a, b)| a * b).sum();
-            direction.iter_mut().zip(other).for_each(|(x, o)| *x -= along * o);
-        }
-        let size = norm(&direction);
+        let before = dot(&direction, &direction).sqrt();
+        remove_directions(&mut direction, &directions);
+        let size = dot(&direction, &direction).sqrt();
         // Where all scans are alike, or differ in one of these as in another, only rounding is left.
         if size > 1e-6 * before.max(mean.abs()) {
             directions.push(direction.into_iter().map(|x| x / size).collect());

@@ -30,5 +30,4 @@ pub mod control;
 pub mod readout;
 pub mod pooling;
 pub mod familiarity;
-mod matrix_log;
 pub mod posterior;

@@ -6,19 +6,19 @@ use crate::control::Controls;
 use crate::decoder::Decoder;
 use crate::device::upload;
 use crate::dropout::Dropout;
-use crate::dynamics::{Dynamics, Frames, Latents, Resolvent, UnionGrid};
+use crate::dynamics::{Dynamics, Frames, Latents, Resolvent, Slots, UnionGrid};
 use crate::ema::EmaEncoder;
 use crate::encoder::{Encoder, Tokens, time_code, write_gaps};
 use crate::fingerprint::Fingerprint;
 use crate::init::initial_parameters;
 use crate::intake::NO_SIZE;
 use crate::layer::Source;
-use crate::objective::{LossTerms, LossWeights, SampleCounts, SampleWeights, region_mask};
+use crate::objective::{LossTerms, LossWeights, SampleWeights, region_mask};
 use crate::ops::{Kernels, KeyPadding, Moments};
 use crate::parameters::{ParameterError, Parameters};
 use crate::smoother::Smoother;
 use burn::module::Module;
-use burn::tensor::{Device, Float, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// The trainable model; parameter paths are the names of the weight file.
 #[derive(Module, Debug)]
@@ -173,10 +173,9 @@ impl Bdo {
         let device = batch.series.device();
         let place = (&device, batch.series.dtype());
         let dropout = (config.dropout > 0.0).then_some(Dropout { rate: config.dropout, key: batch.dropout_key });
-        let series = batch.series.clone() * region_mask(&batch.region_valid, grid.batch, place);
-        let (series, _) = self.unit_sized(series, &grid, &batch.region_valid);
+        let (series, _) = self.unit_sized(&batch.series, &grid, &batch.region_valid);
 
-        let encoded = self.encoder.forward(self.tokens(&series, &batch.frames, &grid, Role::Context), dropout);
+        let encoded = self.encoder.forward(self.tokens(&series, &batch.frames, &grid.context), dropout);
         let z = if config.sample_latent {
             encoded.clone() + grid.context.of_batch(self.kernels, &batch.latent_noise) * config.loss.sigma_q
         } else {
@@ -205,21 +204,11 @@ impl Bdo {
 
         // A weight of zero removes every dependence on the teacher, its cost included.
         let target = (weights.tau > 0.0).then(|| {
-            let tokens = self.tokens(&series.clone().inner(), &batch.frames, &grid, Role::Target);
-            let target = teacher.encoder().forward(tokens, None);
-            if series.is_autodiff() { Tensor::from_inner(target) } else { target }
+            let tokens = self.tokens(&series.clone().inner(), &batch.frames, &grid.target);
+            teacher.encoder().forward(tokens, None)
         });
 
-        let sums = SampleWeights::new(
-            SampleCounts {
-                target_count: &grid.target.count,
-                target_slots: grid.target.slots,
-                held: &grid.held,
-                region_valid: &batch.region_valid,
-            },
-            self.kernels,
-            place,
-        );
+        let sums = SampleWeights::new(&grid, &batch.region_valid, self.kernels, place);
         let energy = sums.energy(latents.control.clone()) * weights.energy;
         // The network answers for what the smoother leaves.
         let observed = at_targets(&match self.smoothed(&series, &batch.frames, &grid) {
@@ -256,9 +245,8 @@ impl Bdo {
         region_valid: &[bool],
     ) -> Result<Reconstruction, BatchError> {
         let grid = scan_grid(series, frames, region_valid, &self.config)?;
-        let series = series.clone() * region_mask(region_valid, grid.batch, (&series.device(), series.dtype()));
         let (series, size) = self.unit_sized(series, &grid, region_valid);
-        let encoded = self.encoder.forward(self.tokens(&series, frames, &grid, Role::Context), None);
+        let encoded = self.encoder.forward(self.tokens(&series, frames, &grid.context), None);
         let latents = self.latents(encoded, &series, &grid);
         let moments = self.dynamics.moments(&latents, &grid);
         let state = self.dynamics.rotate(self.dynamics.basis(), moments.mean.clone());
@@ -284,9 +272,7 @@ impl Bdo {
     /// over a scan in place of their mean. As they are where the model has no such part.
     pub(crate) fn with_fingerprint(&self, control: Tensor<3>, series: &Tensor<3>, grid: &UnionGrid) -> Tensor<3> {
         let Some(fingerprint) = &self.fingerprint else { return control };
-        let place = (&series.device(), series.dtype());
-        let shares = context_shares(grid, |_| 1);
-        let shares = upload::<3, Float>(TensorData::new(shares, [grid.batch, grid.context.slots, 1]), place);
+        let shares = grid.context.shares(|_| 1, (&series.device(), series.dtype()));
         let coordinates = fingerprint.coordinates(&grid.context.of_batch(self.kernels, series), &shares);
         let mean = (control.clone().narrow(1, 0, grid.context.slots) * shares).sum_dim(1); // [B, 1, d]
         control - mean + fingerprint.part(&coordinates)
@@ -298,24 +284,24 @@ impl Bdo {
         Some(smoother.forward(grid.context.of_batch(self.kernels, series), frames, grid))
     }
 
-    /// Divides every sample by the root mean square of its visible values, or each of its regions by its own, if the
-    /// configuration says so, and returns that [B, 1, 1] or [B, 1, N]. The series is 0 at missing regions. Where nothing is
-    /// visible there is no size, and values stay as they are.
+    /// The series as the encoder takes it, 0 at missing regions. Divides every sample by the root mean square of its visible
+    /// values, or each of its regions by its own, if the configuration says so, and returns that [B, 1, 1] or [B, 1, N]. Where
+    /// nothing is visible there is no size, and values stay as they are.
     pub(crate) fn unit_sized(
         &self,
-        series: Tensor<3>,
+        series: &Tensor<3>,
         grid: &UnionGrid,
         region_valid: &[bool],
     ) -> (Tensor<3>, Option<Tensor<3>>) {
+        let place = (&series.device(), series.dtype());
+        let series = series.clone() * region_mask(region_valid, grid.batch, place);
         let ModelConfig { unit_input, unit_regions, regions, .. } = self.config;
         if !unit_input && !unit_regions {
             return (series, None);
         }
         let valid =
             |sample: usize| region_valid[sample * regions..(sample + 1) * regions].iter().filter(|v| **v).count();
-        let weights = context_shares(grid, |sample| if unit_regions { 1 } else { valid(sample) });
-        let place = (&series.device(), series.dtype());
-        let weights = upload::<3, Float>(TensorData::new(weights, [grid.batch, grid.context.slots, 1]), place);
+        let weights = grid.context.shares(|sample| if unit_regions { 1 } else { valid(sample) }, place);
         let visible = grid.context.of_batch(self.kernels, &series); // [B, C, N]
         let square = (visible.clone() * visible * weights).sum_dim(1); // [B, 1, N]
         let square = if unit_regions { square } else { square.sum_dim(2) }; // [B, 1, 1]
@@ -324,16 +310,11 @@ impl Bdo {
         (series / size.clone(), Some(size))
     }
 
-    /// The visible tokens of one role, gathered and padded.
-    pub(crate) fn tokens(&self, series: &Tensor<3>, frames: &Frames, grid: &UnionGrid, role: Role) -> Tokens {
-        let of_role = match role {
-            Role::Context => &grid.context,
-            Role::Target => &grid.target,
-        };
-        let (list, slots, counts) = (&of_role.row, of_role.slots, &of_role.count);
+    /// The tokens of the frames that an encoder sees, gathered and padded.
+    pub(crate) fn tokens(&self, series: &Tensor<3>, frames: &Frames, seen: &Slots) -> Tokens {
+        let (list, slots, counts, width) = (&seen.row, seen.slots, &seen.count, self.config.width);
         let scale = self.config.time_code_rate();
         let times: Vec<f64> = list.iter().map(|&row| scale * frames.times_seconds[row]).collect();
-        let width = self.config.width;
         let mut code = time_code(&times, width);
         if self.config.gap_code {
             for (sample, &count) in counts.iter().enumerate() {
@@ -344,30 +325,11 @@ impl Bdo {
         }
         let device = series.device();
         Tokens {
-            values: of_role.of_batch(self.kernels, series),
-            code: upload(TensorData::new(code, [grid.batch, slots, self.config.width]), (&device, series.dtype())),
+            values: seen.of_batch(self.kernels, series),
+            code: upload(TensorData::new(code, [counts.len(), slots, width]), (&device, series.dtype())),
             padding: KeyPadding::new(counts.clone(), slots, &device),
         }
     }
-}
-
-/// Which frames an encoder sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Frames visible to the online encoder.
-    Context,
-    /// Frames visible to the teacher.
-    Target,
-}
-
-/// [B, C]: one over the visible frames of a sample, and over a further number of it; 0 at padding.
-fn context_shares(grid: &UnionGrid, further: impl Fn(usize) -> usize) -> Vec<f32> {
-    let sample = |sample: usize| {
-        let count = grid.context.count[sample];
-        let share = 1.0 / (count * further(sample)).max(1) as f32;
-        (0..grid.context.slots).map(move |slot| if slot < count { share } else { 0.0 })
-    };
-    (0..grid.batch).flat_map(sample).collect()
 }
 
 fn mean_of(terms: impl ExactSizeIterator<Item = Tensor<1>>) -> Tensor<1> {

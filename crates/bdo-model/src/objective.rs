@@ -3,6 +3,7 @@
 //! every batch shape.
 
 use crate::device::upload;
+use crate::dynamics::UnionGrid;
 use crate::ops::{self, ErrorWeights, Kernels};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use std::sync::Arc;
@@ -45,44 +46,25 @@ pub struct SampleWeights {
     kernels: Kernels,
 }
 
-/// The counts behind [`SampleWeights`].
-#[derive(Clone, Copy, Debug)]
-pub struct SampleCounts<'a> {
-    /// Target frames per sample, each at least 1.
-    pub target_count: &'a [usize],
-    /// Target slots per sample.
-    pub target_slots: usize,
-    /// [B * tokens] held times.
-    pub held: &'a [f32],
-    /// [B * N].
-    pub region_valid: &'a [bool],
-}
-
 impl SampleWeights {
-    /// Every sample needs at least one target and one valid region; the batch has been checked for that.
-    pub fn new(counts: SampleCounts, kernels: Kernels, place: (&Device, DType)) -> Self {
-        let batch = counts.target_count.len();
-        let (regions, tokens) = (counts.region_valid.len() / batch, counts.held.len() / batch);
-        let mut target = Vec::with_capacity(batch * counts.target_slots);
-        let mut held = Vec::with_capacity(counts.held.len());
-        for (sample, &targets) in counts.target_count.iter().enumerate() {
-            let valid =
-                counts.region_valid[sample * regions..(sample + 1) * regions].iter().filter(|&&valid| valid).count();
-            let scale = 1.0 / (batch * targets * valid) as f64;
-            target.extend((0..counts.target_slots).map(|slot| if slot < targets { scale as f32 } else { 0.0 }));
-            held.extend(
-                counts.held[sample * tokens..(sample + 1) * tokens]
-                    .iter()
-                    .map(|&length| (f64::from(length) * scale) as f32),
-            );
+    /// Of the frames of a grid. Every sample needs at least one target and one valid region; the batch has been checked for that.
+    pub fn new(grid: &UnionGrid, region_valid: &[bool], kernels: Kernels, place: (&Device, DType)) -> Self {
+        let (batch, slots, tokens) = (grid.batch, grid.target.slots, grid.tokens);
+        let mut target = Vec::with_capacity(batch * slots);
+        let mut held = Vec::with_capacity(grid.held.len());
+        for (sample, valid) in region_valid.chunks_exact(region_valid.len() / batch).enumerate() {
+            let targets = grid.target.count[sample];
+            let scale = 1.0 / (batch * targets * valid.iter().filter(|&&valid| valid).count()) as f64;
+            target.extend((0..slots).map(|slot| if slot < targets { scale as f32 } else { 0.0 }));
+            let lengths = &grid.held[sample * tokens..(sample + 1) * tokens];
+            held.extend(lengths.iter().map(|&length| (f64::from(length) * scale) as f32));
         }
         let rows = Arc::new(target);
-        let columns: Vec<f32> = counts.region_valid.iter().map(|&valid| f32::from(u8::from(valid))).collect();
-        let all_valid = counts.region_valid.iter().all(|&valid| valid);
+        let columns = (!region_valid.iter().all(|&valid| valid)).then(|| Arc::new(ones(region_valid)));
         Self {
-            target_rows: upload(TensorData::new(rows.to_vec(), [batch, counts.target_slots, 1]), place),
+            target_rows: upload(TensorData::new(rows.to_vec(), [batch, slots, 1]), place),
             target: ErrorWeights { rows: rows.clone(), columns: None },
-            observed: ErrorWeights { rows, columns: (!all_valid).then(|| Arc::new(columns)) },
+            observed: ErrorWeights { rows, columns },
             held: upload(TensorData::new(held, [batch, tokens, 1]), place),
             kernels,
         }
@@ -113,6 +95,10 @@ impl SampleWeights {
 /// [B * N] flags -> [B, 1, N] of ones and zeros.
 pub(crate) fn region_mask(region_valid: &[bool], batch: usize, place: (&Device, DType)) -> Tensor<3> {
     let regions = region_valid.len() / batch;
-    let values: Vec<f32> = region_valid.iter().map(|&valid| f32::from(u8::from(valid))).collect();
-    upload(TensorData::new(values, [batch, 1, regions]), place)
+    upload(TensorData::new(ones(region_valid), [batch, 1, regions]), place)
+}
+
+/// 1 where a flag is set, else 0.
+fn ones(flags: &[bool]) -> Vec<f32> {
+    flags.iter().map(|&flag| f32::from(u8::from(flag))).collect()
 }

@@ -9,7 +9,7 @@ use crate::layer::Source;
 use crate::model::Bdo;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One row of the parameter table.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,7 @@ pub enum ParameterError {
     #[error("parameter `{name}` is missing")]
     Missing { name: String },
     /// The shape differs.
-    #[error("parameter `{name}` has shape {found:?}, expected {expected:?}")]
+    #[error("parameter `{name}`: expected shape {expected:?}, found {found:?}")]
     Shape { name: String, expected: Vec<usize>, found: Vec<usize> },
     /// A name the configuration does not have.
     #[error("unknown parameter `{name}`")]
@@ -72,6 +72,11 @@ pub struct Array {
 pub struct Parameters(pub BTreeMap<String, Array>);
 
 impl Parameters {
+    /// Of arrays with their names and shapes.
+    pub fn of<const N: usize>(arrays: [(&str, Vec<usize>, Vec<f32>); N]) -> Self {
+        Self(arrays.map(|(name, shape, values)| (name.to_owned(), Array { shape, values })).into())
+    }
+
     /// Takes one parameter out and puts it on a device.
     pub fn take<const D: usize>(
         &mut self,
@@ -101,32 +106,36 @@ impl Parameters {
 
     /// Copies every float parameter of a module, named by its path under `prefix`.
     pub fn of_module<M: Module>(module: &M, prefix: &str) -> Self {
-        let mut copy = CopyValues(BTreeMap::new());
         let path = if prefix.is_empty() { Vec::new() } else { vec![prefix.to_owned()] };
-        module.visit(&mut Walk { path, look: &mut copy });
-        Self(copy.0)
+        let copy = |(name, shape, value)| (name, Array { shape, values: download(value) });
+        Self(walked(module, path, None).into_iter().map(copy).collect())
     }
 }
 
 /// Takes the gradients of a module's parameters off the tape: flat, by the path of the parameter, absent where there is none.
 pub fn flat_gradients<M: Module>(module: &M, gradients: &mut Gradients) -> BTreeMap<String, Tensor<1>> {
-    let mut take = TakeGradients { gradients, found: BTreeMap::new() };
-    module.visit(&mut Walk { path: Vec::new(), look: &mut take });
-    take.found
+    walked(module, Vec::new(), Some(gradients)).into_iter().map(|(name, _, gradient)| (name, gradient)).collect()
 }
 
-/// What is done with each float parameter and its path.
-trait Look {
-    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>);
+/// Every float parameter of a module in visiting order: its path, its shape, and its value or its gradient, off the tape and flat.
+pub(crate) fn walked<M: Module>(
+    module: &M,
+    path: Vec<String>,
+    gradients: Option<&mut Gradients>,
+) -> Vec<(String, Vec<usize>, Tensor<1>)> {
+    let mut walk = Walk { path, gradients, found: Vec::new() };
+    module.visit(&mut walk);
+    walk.found
 }
 
 /// A walk over the parameters of a module that knows where it is.
-struct Walk<'a, L> {
+struct Walk<'a> {
     path: Vec<String>,
-    look: &'a mut L,
+    gradients: Option<&'a mut Gradients>,
+    found: Vec<(String, Vec<usize>, Tensor<1>)>,
 }
 
-impl<L: Look> ModuleVisitor for Walk<'_, L> {
+impl ModuleVisitor for Walk<'_> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -136,32 +145,14 @@ impl<L: Look> ModuleVisitor for Walk<'_, L> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.look.look(self.path.join("."), param);
-    }
-}
-
-struct CopyValues(BTreeMap<String, Array>);
-
-impl Look for CopyValues {
-    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
-        let tensor = param.val();
-        let shape = tensor.dims().to_vec();
-        let values = download(tensor);
-        self.0.insert(name, Array { shape, values });
-    }
-}
-
-struct TakeGradients<'a> {
-    gradients: &'a mut Gradients,
-    found: BTreeMap<String, Tensor<1>>,
-}
-
-impl Look for TakeGradients<'_> {
-    fn look<const D: usize>(&mut self, name: String, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.val().grad_remove(self.gradients) {
-            let count = gradient.shape().num_elements();
-            self.found.insert(name, gradient.reshape([count]));
-        }
+        let value = param.val();
+        let shape = value.dims().to_vec();
+        let taken = match &mut self.gradients {
+            Some(gradients) => value.grad_remove(gradients),
+            None => Some(value.inner()),
+        };
+        let count = shape.iter().product::<usize>();
+        self.found.extend(taken.map(|tensor| (self.path.join("."), shape, tensor.reshape([count]))));
     }
 }
 
@@ -178,4 +169,25 @@ pub fn encoder_table(config: &ModelConfig) -> Vec<ParameterSpec> {
 /// How many numbers a configuration trains.
 pub fn trainable_count(table: &[ParameterSpec]) -> usize {
     table.iter().filter(|row| row.trainable).map(|row| row.shape.iter().product::<usize>()).sum()
+}
+
+/// Accepts exactly the names and shapes of a table.
+pub(crate) fn check_table<T>(
+    table: &[ParameterSpec],
+    found: &BTreeMap<String, T>,
+    shape: impl Fn(&T) -> &[usize],
+) -> Result<(), ParameterError> {
+    for spec in table {
+        let name = || spec.name.clone();
+        let found = shape(found.get(&spec.name).ok_or_else(|| ParameterError::Missing { name: name() })?);
+        if found != spec.shape {
+            return Err(ParameterError::Shape { name: name(), expected: spec.shape.clone(), found: found.to_vec() });
+        }
+    }
+    if found.len() == table.len() {
+        return Ok(());
+    }
+    let known: BTreeSet<&str> = table.iter().map(|spec| spec.name.as_str()).collect();
+    let name = found.keys().find(|name| !known.contains(name.as_str())).cloned().unwrap_or_default();
+    Err(ParameterError::Unknown { name })
 }

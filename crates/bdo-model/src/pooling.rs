@@ -1,8 +1,8 @@
 //! From the control along a scan to one vector.
 
 use crate::control::{ControlSequence, Encoded};
-use crate::matrix_log::log_covariance;
 use crate::readout::unit_regions;
+use bdo_kernels::linalg::spectral;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -82,12 +82,13 @@ impl Pooling {
 
     /// The same for what the control alone decides.
     pub fn of_control(self, control: &ControlSequence) -> Vec<f32> {
-        let mean = mean(control);
+        let mean = averaged(control, |_, x| x);
         let narrow = |values: Vec<f64>| values.into_iter().map(|x| x as f32).collect();
         match self {
             Self::Mean => narrow(mean),
             Self::MeanStd => {
-                let deviation = variance(control, &mean).into_iter().map(f64::sqrt);
+                let variance = averaged(control, |k, x| (x - mean[k]) * (x - mean[k]));
+                let deviation = variance.into_iter().map(f64::sqrt);
                 narrow(mean.iter().copied().chain(deviation).collect())
             }
             Self::Covariance => covariance(control, &mean),
@@ -102,26 +103,14 @@ fn frames(control: &ControlSequence) -> f64 {
     (control.values.len() / control.width) as f64
 }
 
-fn mean(control: &ControlSequence) -> Vec<f64> {
-    let mut mean = vec![0.0; control.width];
+/// Mean over the frames of what `of` makes of each coordinate, by its number and its value.
+fn averaged(control: &ControlSequence, of: impl Fn(usize, f64) -> f64) -> Vec<f64> {
+    let mut sums = vec![0.0; control.width];
     for row in control.rows() {
-        for (m, &x) in mean.iter_mut().zip(row) {
-            *m += f64::from(x);
-        }
+        sums.iter_mut().zip(row).enumerate().for_each(|(k, (sum, &x))| *sum += of(k, f64::from(x)));
     }
-    mean.iter_mut().for_each(|m| *m /= frames(control));
-    mean
-}
-
-fn variance(control: &ControlSequence, mean: &[f64]) -> Vec<f64> {
-    let mut square = vec![0.0; control.width];
-    for row in control.rows() {
-        for ((s, &x), m) in square.iter_mut().zip(row).zip(mean) {
-            *s += (f64::from(x) - m) * (f64::from(x) - m);
-        }
-    }
-    square.iter_mut().for_each(|s| *s /= frames(control));
-    square
+    sums.iter_mut().for_each(|sum| *sum /= frames(control));
+    sums
 }
 
 /// Upper triangle with the diagonal, row by row, over the number of frames.
@@ -144,8 +133,7 @@ fn covariance(control: &ControlSequence, mean: &[f64]) -> Vec<f32> {
 /// Correlations of unit columns [frames, N] with each other.
 fn regions(said: &Mat<f32>) -> Vec<f32> {
     let products = said.transpose() * said;
-    let n = said.ncols();
-    (0..n).flat_map(|r| (r + 1..n).map(move |s| (r, s))).map(|(r, s)| fisher(products[(r, s)])).collect()
+    pairs(said.ncols()).map(|(r, s)| fisher(products[(r, s)])).collect()
 }
 
 /// Correlations of unit columns with other unit columns, both [frames, N].
@@ -162,23 +150,43 @@ fn fisher(r: f32) -> f32 {
 
 /// A coordinate that does not move is correlated with nothing.
 fn correlation(control: &ControlSequence, mean: &[f64]) -> Vec<f32> {
-    let d = control.width;
     let covariance = covariance(control, mean);
-    let diagonal: Vec<f32> = (0..d).map(|i| covariance[triangle_index(d, i, i)]).collect();
-    let mut out = Vec::with_capacity(d * (d - 1) / 2);
-    for i in 0..d {
-        for j in i + 1..d {
-            let scale = (diagonal[i] * diagonal[j]).sqrt();
-            let r = if scale > 0.0 { covariance[triangle_index(d, i, j)] / scale } else { 0.0 };
-            out.push(fisher(r));
-        }
-    }
-    out
+    let at = |i: usize, j: usize| covariance[triangle_index(control.width, i, j)];
+    let correlation = |(i, j): (usize, usize)| {
+        let scale = (at(i, i) * at(j, j)).sqrt();
+        fisher(if scale > 0.0 { at(i, j) / scale } else { 0.0 })
+    };
+    pairs(control.width).map(correlation).collect()
+}
+
+/// Pairs of different coordinates, row by row.
+fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
 }
 
 /// Place of (i, j), i <= j, in an upper triangle with the diagonal, row by row.
-pub(crate) fn triangle_index(d: usize, i: usize, j: usize) -> usize {
+fn triangle_index(d: usize, i: usize, j: usize) -> usize {
     i * (2 * d - i + 1) / 2 + (j - i)
+}
+
+/// Weight of the identity. A scan has fewer independent frames than a control has coordinates, so its covariance is shrunk towards
+/// a multiple of the identity first; without that the logarithm of zero would decide.
+const SHRINKAGE: f64 = 0.1;
+/// A covariance whose mean variance is below this is that of a control that never moves.
+const LEAST_VARIANCE: f64 = 1e-12;
+
+/// Upper triangle with the diagonal -> upper triangle of the logarithm, off-diagonals times the root of 2.
+fn log_covariance(triangle: &[f32], d: usize) -> Vec<f32> {
+    let at = |i: usize, j: usize| f64::from(triangle[triangle_index(d, i.min(j), i.max(j))]) * (1.0 - SHRINKAGE);
+    let mut matrix = Mat::<f64>::from_fn(d, d, at);
+    let mean = (0..d).map(|i| matrix[(i, i)]).sum::<f64>() / (d as f64 * (1.0 - SHRINKAGE));
+    let added = SHRINKAGE * mean.max(LEAST_VARIANCE);
+    (0..d).for_each(|i| matrix[(i, i)] += added);
+    // Rounding may push an eigenvalue below what shrinkage allows.
+    let log = spectral(matrix.as_ref(), &|x| x.max(added * 0.5).ln());
+    let log = log.expect("a finite symmetric matrix has eigenvalues");
+    let scaled = |i: usize, j: usize| if i == j { log[(i, j)] } else { log[(i, j)] * std::f64::consts::SQRT_2 };
+    (0..d).flat_map(|i| (i..d).map(move |j| (i, j))).map(|(i, j)| scaled(i, j) as f32).collect()
 }
 
 #[cfg(test)]
@@ -209,5 +217,23 @@ mod tests {
             assert_eq!(pooling.of_control(&control()).len(), pooling.width(3, 5), "{}", pooling.name());
         }
         assert_eq!((triangle_index(4, 0, 3), triangle_index(4, 1, 1), triangle_index(4, 3, 3)), (3, 4, 9));
+    }
+
+    #[test]
+    fn the_logarithm_of_a_known_matrix() {
+        // [[a, b], [b, a]] has eigenvalues a + b and a - b on the diagonals of the square.
+        let (a, b) = (2.0f64, 1.0f64);
+        let (shrunk_b, shrunk_a) = (b * (1.0 - SHRINKAGE), a);
+        let (high, low): (f64, f64) = ((shrunk_a + shrunk_b).ln(), (shrunk_a - shrunk_b).ln());
+        let found = log_covariance(&[a as f32, b as f32, a as f32], 2);
+        let middle = f64::midpoint(high, low);
+        let expected = [middle, (high - low) * std::f64::consts::FRAC_1_SQRT_2, middle];
+        // Rounding of f32 at values near 1.
+        assert!(found.iter().zip(expected).all(|(f, e)| (f64::from(*f) - e).abs() < 1e-6), "{found:?} {expected:?}");
+    }
+
+    #[test]
+    fn a_control_that_never_moves_is_finite() {
+        assert!(log_covariance(&[0.0; 6], 3).iter().all(|x| x.is_finite()));
     }
 }

@@ -9,7 +9,7 @@ use crate::control::{Encoded, encode_cohort};
 use crate::error::ModelError;
 use crate::familiarity::{self, Familiarity};
 use crate::frozen::FrozenModel;
-use crate::parameters::{Array, ParameterSpec, Parameters, Start};
+use crate::parameters::{ParameterSpec, Parameters, Start};
 use crate::weights::{WEIGHTS_FILE, read_parameters, write_parameters};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable::{self, FileError};
@@ -19,13 +19,13 @@ use bdo_kernels::linalg::solve_normal;
 use burn::tensor::Device;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Description of a readout: the people and scans it was fitted on.
 pub const READOUT_FILE: &str = "readout.json";
 /// Its numbers.
 pub const READOUT_NUMBERS_FILE: &str = "readout.safetensors";
+const WEIGHT: &str = "readout.weight";
 /// Scans a readout is fitted on at most, evenly spread over the training scans: each has hundreds of frames.
 const MOST_SCANS: usize = 512;
 /// Penalty on a coordinate, relative to its variance: keeps coordinates that are copies of others from deciding.
@@ -102,15 +102,14 @@ impl Readout {
             return Err(ModelError::refused(&numbers, format!("BLAKE3 {}", note.numbers_blake3), found));
         }
         let mut parameters = read_parameters(&numbers, &layout(regions, width))?;
-        let weights = parameters.0.remove("readout.weight").map(|array| array.values).unwrap_or_default();
+        let weights = parameters.0.remove(WEIGHT).map(|array| array.values).unwrap_or_default();
         Ok(Some(Self { regions, width, weights, note }))
     }
 
     /// Puts it into a model directory: numbers first, because a reader starts with the note.
     pub(crate) fn write(&mut self, folder: &Path) -> Result<(), ModelError> {
         let numbers = folder.join(READOUT_NUMBERS_FILE);
-        let array = Array { shape: vec![self.regions, self.width], values: self.weights.clone() };
-        let parameters = Parameters(BTreeMap::from([("readout.weight".to_owned(), array)]));
+        let parameters = Parameters::of([(WEIGHT, vec![self.regions, self.width], self.weights.clone())]);
         write_parameters(&numbers, &layout(self.regions, self.width), &parameters)?;
         self.note.numbers_blake3 = blake3::hash(&durable::read(&numbers)?).to_hex().to_string();
         Ok(durable::write_json(&folder.join(READOUT_FILE), &self.note)?)
@@ -249,12 +248,7 @@ fn weights_blake3(folder: &Path) -> Result<String, FileError> {
 }
 
 fn layout(regions: usize, width: usize) -> Vec<ParameterSpec> {
-    vec![ParameterSpec {
-        name: "readout.weight".into(),
-        shape: vec![regions, width],
-        start: Start::Zeros,
-        trainable: false,
-    }]
+    vec![ParameterSpec { name: WEIGHT.into(), shape: vec![regions, width], start: Start::Zeros, trainable: false }]
 }
 
 #[cfg(test)]

@@ -7,14 +7,13 @@ use crate::config::ModelConfig;
 use crate::device::{download, upload};
 use crate::dynamics::{Frames, UnionGrid};
 use crate::layer::Source;
-use crate::parameters::{Array, ParameterError, Parameters, Start};
+use crate::parameters::{ParameterError, Parameters, Start};
 use bdo_data::scaler::ScaledScan;
 use bdo_kernels::linalg::{add_product, leading_eigen, product};
 use burn::module::{Module, Param};
 use burn::tensor::{Float, Tensor, TensorData};
 use faer::Mat;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -157,12 +156,11 @@ pub fn fit_smoother(scans: &[ScaledScan], regions: usize) -> Option<Parameters> 
     let groups = GROUPS.min(regions);
     let correlations: Vec<f32> = (0..groups).flat_map(curve).map(|x| x as f32).collect();
     let columns = (0..regions * regions).map(|k| directions[(k / regions, order[k % regions])] as f32).collect();
-    let array = |shape: &[usize], values: Vec<f32>| Array { shape: shape.to_vec(), values };
-    Some(Parameters(BTreeMap::from([
-        (DIRECTIONS.to_owned(), array(&[regions, regions], columns)),
-        (CORRELATIONS.to_owned(), array(&[groups, LAGS], correlations)),
-        (LAG_SECONDS.to_owned(), array(&[1], vec![lag_seconds as f32])),
-    ])))
+    Some(Parameters::of([
+        (DIRECTIONS, vec![regions, regions], columns),
+        (CORRELATIONS, vec![groups, LAGS], correlations),
+        (LAG_SECONDS, vec![1], vec![lag_seconds as f32]),
+    ]))
 }
 
 fn rows_of(scan: &ScaledScan, regions: usize) -> Mat<f64> {

@@ -215,7 +215,7 @@ impl ScanSource {
     fn samples(&self, visits: &[PlannedVisit]) -> Result<Vec<Sample>, CohortError> {
         let of_scan = |visits: &&[PlannedVisit]| {
             let scan = Arc::new(self.scaler.apply(&self.cohort.scan(visits[0].key.scan as usize)?));
-            let sample = |v: &PlannedVisit| Sample { scan: scan.clone(), key: v.key, part: v.part, kin: v.kin };
+            let sample = |v: &PlannedVisit| Sample { scan: scan.clone(), visit: *v };
             Ok(visits.iter().map(sample).collect())
         };
         let scans: Vec<&[PlannedVisit]> = visits.chunk_by(|a, b| a.key.scan == b.key.scan).collect();

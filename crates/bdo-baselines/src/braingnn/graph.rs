@@ -51,7 +51,7 @@ impl Graphs {
             let mut square = vec![0.0; n * n];
             let view = Matrix::row_major(weights, n);
             let size = Product { rows: n, depth: n, columns: n };
-            gemm(Isa::current(), size, 1.0, view, view, &mut square, false);
+            gemm(Isa::current(), size, view, view, &mut square);
             weights.copy_from_slice(&square);
         });
         self

@@ -2,13 +2,9 @@
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod native;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod peak;
-
-pub mod emulated;
 mod pack;
 pub(crate) mod product;
-pub mod tiles;
+mod tiles;
 
 use crate::gemm::tile::Addend;
 use crate::gemm::{Matrix, Product};
@@ -32,7 +28,7 @@ pub fn is_available() -> bool {
 pub fn peak_gflops(threads: usize) -> Option<f64> {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     {
-        peak::bf16_gflops(threads)
+        native::bf16_gflops(threads)
     }
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     {

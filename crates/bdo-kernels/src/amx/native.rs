@@ -1,7 +1,8 @@
 //! The tile registers of the machine, by inline assembly: stable Rust has no intrinsics for them yet.
 
-use super::tiles::Tiles;
+use super::tiles::{TILE_COLUMNS, TILE_DEPTH, TILE_ROWS, Tiles};
 use crate::isa::Isa;
+use crate::peak::gflops;
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
@@ -86,5 +87,28 @@ impl Drop for NativeTiles {
     fn drop(&mut self) {
         // SAFETY: a value exists only where `configure` ran; releasing saves the kernel the tile state on a switch.
         unsafe { asm!("tilerelease", options(nostack, nomem)) };
+    }
+}
+
+/// GFLOP/s of tile products that never touch memory, on `threads` threads of their own; `None` without AMX.
+pub(super) fn bf16_gflops(threads: usize) -> Option<f64> {
+    const STEPS: usize = 1 << 16;
+    let operations = 2.0 * 6.0 * (TILE_ROWS * TILE_COLUMNS * TILE_DEPTH) as f64 * STEPS as f64;
+    is_available().then(|| gflops(threads, operations, || products(STEPS)))
+}
+
+/// Six independent sums: enough to hide the latency of a product.
+fn products(steps: usize) {
+    // SAFETY: the caller made sure that tiles are available; all registers are below 8 and configured here.
+    unsafe {
+        let mut tiles = NativeTiles::configure();
+        for _ in 0..steps {
+            tiles.dot::<0, 6, 7>();
+            tiles.dot::<1, 6, 7>();
+            tiles.dot::<2, 6, 7>();
+            tiles.dot::<3, 6, 7>();
+            tiles.dot::<4, 6, 7>();
+            tiles.dot::<5, 6, 7>();
+        }
     }
 }

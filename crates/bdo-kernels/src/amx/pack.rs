@@ -98,14 +98,12 @@ unsafe fn copy_rows<V: Vector>(
     width: usize,
 ) {
     for r in 0..rows {
-        let mut i = 0;
-        while i < values {
+        for i in (0..values).step_by(V::LANES) {
             // SAFETY: the caller promises the rows; a row of the copy has room for whole vectors.
             unsafe {
                 V::load_partial(from.add(r * stride + i), (values - i).min(V::LANES))
                     .store(to.as_mut_ptr().add(r * width + i));
             }
-            i += V::LANES;
         }
     }
 }
@@ -120,10 +118,8 @@ unsafe fn whole_tile<V: Vector>(at: *const f32, line: usize, step: usize, is_lef
     unsafe {
         if by_line {
             for i in 0..LINES {
-                let mut p = 0;
-                while p < TILE_DEPTH {
+                for p in (0..TILE_DEPTH).step_by(V::LANES) {
                     V::load(at.add(i * line + p)).store_bf16(words.cast::<u16>().add(i * TILE_DEPTH + p));
-                    p += V::LANES;
                 }
             }
         } else {
@@ -132,10 +128,8 @@ unsafe fn whole_tile<V: Vector>(at: *const f32, line: usize, step: usize, is_lef
                 // The same lines of the next tile of depth: rows that far apart no hardware prefetcher follows.
                 V::prefetch(even.wrapping_add(TILE_DEPTH * step));
                 V::prefetch(odd.wrapping_add(TILE_DEPTH * step));
-                let mut i = 0;
-                while i < LINES {
+                for i in (0..LINES).step_by(V::LANES) {
                     V::load(even.add(i)).bf16_pairs(V::load(odd.add(i))).store(words.add(pair * LINES + i));
-                    i += V::LANES;
                 }
             }
         }

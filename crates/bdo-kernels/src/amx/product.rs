@@ -1,13 +1,11 @@
 //! The product on tiles: operands rounded, padded and packed into tiles, sums in 32 x 32 blocks.
 
-use super::emulated::EmulatedTiles;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use super::native::NativeTiles;
 use super::pack::{LINES, Operand};
-use super::tiles::{TILE_COLUMNS, TILE_DEPTH, TILE_ROWS, TILE_VALUES, Tiles};
-use crate::activation::strip::Activate;
+use super::tiles::{EmulatedTiles, TILE_COLUMNS, TILE_DEPTH, TILE_ROWS, TILE_VALUES, Tiles};
+use crate::activation::Activate;
 use crate::gemm::Product;
-use crate::gemm::blocked::{Finish, Strip};
 use crate::gemm::pack::Source;
 use crate::gemm::tile::Addend;
 use crate::isa::{Isa, vectorised};
@@ -210,7 +208,7 @@ unsafe fn rows_on<T: Tiles, V: Vector>(share: &Share) {
                     add_up::<V>(share, &sums, (row, column), rows, columns, c);
                 }
                 if let Some(activate) = share.activate {
-                    activate.finish::<V>(Strip { at: c, stride: share.c_stride, rows, columns, first: (row, column) });
+                    activate.finish::<V>((c, share.c_stride), (rows, columns), (row, column));
                 }
             }
         }
@@ -274,8 +272,7 @@ unsafe fn add_up<V: Vector>(
 ) {
     let [one, other] = share.start.map(|addend| addend.moved(first.0, first.1));
     for r in 0..rows {
-        let mut j = 0;
-        while j < columns {
+        for j in (0..columns).step_by(V::LANES) {
             let lanes = (columns - j).min(V::LANES);
             // SAFETY: C and the addends cover these rows and columns, and a row of the block is whole vectors.
             unsafe {
@@ -298,7 +295,6 @@ unsafe fn add_up<V: Vector>(
                     value.store_partial(to, lanes);
                 }
             }
-            j += V::LANES;
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{AttentionSaved, AttentionShape, Dropout, Job, Products, multiply};
 use crate::gemm::pack::Source;
 use crate::isa::vectorised;
-use crate::threads::{Scratch, filled, for_each_task, shared};
+use crate::threads::{Scratch, expect_len, filled, for_each_task, shared};
 use crate::vector::Vector;
 use crate::vector::elementary::exp;
 
@@ -12,20 +12,18 @@ pub fn backward(
     products: Products,
     shape: AttentionShape,
     qkv: &[f32],
-    lens: Option<&[usize]>,
+    lens: &[usize],
     dropout: Option<Dropout>,
     saved: &AttentionSaved,
     dy: &[f32],
 ) -> Vec<f32> {
     shape.check(qkv, lens);
     let AttentionShape { batch, length, heads, .. } = shape;
-    let width = shape.width();
-    assert_eq!(dy.len(), batch * length * width, "dy: expected {} values, found {}", batch * length * width, dy.len());
-    let (expected, found) = match saved {
-        AttentionSaved::Probabilities(p) => (batch * heads * length * length, p.len()),
-        AttentionSaved::LogSumExp(l) => (batch * heads * length, l.len()),
-    };
-    assert_eq!(found, expected, "saved: expected {expected} values, found {found}");
+    expect_len("dy", dy.len(), batch * length * shape.width());
+    match saved {
+        AttentionSaved::Probabilities(p) => expect_len("saved", p.len(), batch * heads * length * length),
+        AttentionSaved::LogSumExp(l) => expect_len("saved", l.len(), batch * heads * length),
+    }
     let (qkv, dy) = (products.operand(qkv), products.operand(dy));
     // SAFETY: the tasks write the three parts of every row of every head, each its own.
     unsafe {
@@ -33,7 +31,7 @@ pub fn backward(
             let out = shared(out);
             for_each_task(batch * heads, |task| {
                 let (sample, head) = (task / heads, task % heads);
-                let job = Job { products, shape, len: shape.len_of(lens, sample), sample, head, dropout, out };
+                let job = Job { products, shape, len: lens[sample], sample, head, dropout, out };
                 one_head(products.isa, job, &qkv, saved, &dy);
             });
         })
@@ -83,8 +81,7 @@ vectorised! {
             products.pack::<V>(by_column(k), head_width, len, keys_t);
             products.pack::<V>(by_column(v), head_width, len, values_t);
             products.pack::<V>(by_row(k), len, head_width, keys);
-            let mut top = 0;
-            while top < len {
+            for top in (0..len).step_by(tile_rows) {
                 let rows = (len - top).min(tile_rows);
                 let q_tile = by_row(q.add(top * row_stride));
                 let dout_tile = Source { at: dout.add(top * width), row: width, column: 1 };
@@ -124,7 +121,6 @@ vectorised! {
                 products.small::<V>(p_t, packed_dout, (len, rows, head_width), dv, row_stride, top > 0);
                 products.small::<V>(ds_t, packed_q, (len, rows, head_width), dk, row_stride, top > 0);
                 products.small::<V>(ds_rows, keys, (rows, len, head_width), dq.add(top * row_stride), row_stride, false);
-                top += rows;
             }
         }
     }
@@ -134,10 +130,8 @@ vectorised! {
 #[inline(always)]
 fn probabilities<V: Vector>(row: &mut [f32], scale: f32, log_sum: f32) {
     let (scale, shift) = (V::splat(scale), V::splat(-log_sum));
-    let mut i = 0;
-    while i < row.len() {
+    for i in (0..row.len()).step_by(V::LANES) {
         exp([V::read(row, i).fma(scale, shift)])[0].write(row, i);
-        i += V::LANES;
     }
 }
 
@@ -145,15 +139,11 @@ fn probabilities<V: Vector>(row: &mut [f32], scale: f32, log_sum: f32) {
 #[inline(always)]
 fn score_gradient<V: Vector>(p: &[f32], dp: &mut [f32], scale: f32) {
     let mut dot = V::zero();
-    let mut i = 0;
-    while i < p.len() {
+    for i in (0..p.len()).step_by(V::LANES) {
         dot = V::read(p, i).fma(V::read(dp, i), dot);
-        i += V::LANES;
     }
     let (dot, scale) = (V::splat(dot.sum()), V::splat(scale));
-    i = 0;
-    while i < p.len() {
+    for i in (0..p.len()).step_by(V::LANES) {
         V::read(p, i).mul(V::read(dp, i).sub(dot)).mul(scale).write(dp, i);
-        i += V::LANES;
     }
 }

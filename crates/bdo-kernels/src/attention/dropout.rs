@@ -1,6 +1,6 @@
 //! Dropout of probabilities by masks that are computed where they are used, so that none is stored.
 
-use super::reference;
+use crate::reference;
 use crate::vector::Vector;
 
 /// Sets a share of the probabilities to zero and raises the others. The mask of `[batch, heads, length, length]` is that of a
@@ -8,11 +8,11 @@ use crate::vector::Vector;
 /// number in [0, 1), are below the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
-    pub(super) key: [u32; 8],
+    pub(crate) key: [u32; 8],
     /// The smallest eight bytes, as a number, that keep a probability.
-    pub(super) least: u64,
+    pub(crate) least: u64,
     /// What kept probabilities are multiplied by.
-    pub(super) kept: f32,
+    pub(crate) kept: f32,
 }
 
 /// Blocks of the stream computed side by side, whatever the instruction set.

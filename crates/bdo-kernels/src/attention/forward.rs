@@ -9,22 +9,19 @@ use crate::vector::elementary::{TOGETHER, exp};
 
 /// Softmax attention of every head; also what the backward pass needs.
 ///
-/// With `lens`, keys from `lens[sample]` on are ignored and query rows from there on give zeros. What is saved is without
-/// dropout.
+/// Keys from `lens[sample]` on are ignored and query rows from there on give zeros. What is saved is without dropout.
 pub fn forward(
     products: Products,
     shape: AttentionShape,
     qkv: &[f32],
-    lens: Option<&[usize]>,
+    lens: &[usize],
     dropout: Option<Dropout>,
 ) -> (Vec<f32>, AttentionSaved) {
     let rows = shape.batch * shape.heads * shape.length;
     let keep = shape.keeps_probabilities();
     // Padded rows are never computed, so the saved values start from zero.
     let mut saved = vec![0.0; if keep { rows * shape.length } else { rows }];
-    let at = Shared(saved.as_mut_ptr());
-    let keep_as = if keep { Keep::Probabilities(at) } else { Keep::LogSumExp(at) };
-    let out = run(products, shape, qkv, lens, dropout, keep_as);
+    let out = run(products, shape, qkv, lens, dropout, Some(Shared(saved.as_mut_ptr())));
     (out, if keep { AttentionSaved::Probabilities(saved) } else { AttentionSaved::LogSumExp(saved) })
 }
 
@@ -33,26 +30,20 @@ pub fn infer(
     products: Products,
     shape: AttentionShape,
     qkv: &[f32],
-    lens: Option<&[usize]>,
+    lens: &[usize],
     dropout: Option<Dropout>,
 ) -> Vec<f32> {
-    run(products, shape, qkv, lens, dropout, Keep::Nothing)
+    run(products, shape, qkv, lens, dropout, None)
 }
 
-#[derive(Clone, Copy)]
-enum Keep {
-    Nothing,
-    Probabilities(Shared),
-    LogSumExp(Shared),
-}
-
+/// What is kept, if anything, are probabilities or sums as the shape says.
 fn run(
     products: Products,
     shape: AttentionShape,
     qkv: &[f32],
-    lens: Option<&[usize]>,
+    lens: &[usize],
     dropout: Option<Dropout>,
-    keep: Keep,
+    kept: Option<Shared>,
 ) -> Vec<f32> {
     shape.check(qkv, lens);
     let qkv = products.operand(qkv);
@@ -67,16 +58,16 @@ fn run(
             for_each_task(batch * heads * cuts, |task| {
                 let (head, cut) = (task / cuts, task % cuts);
                 let rows = (cut * rows_per_cut, ((cut + 1) * rows_per_cut).min(length));
-                let len = shape.len_of(lens, head / heads);
+                let len = lens[head / heads];
                 let job = Job { products, shape, len, sample: head / heads, head: head % heads, dropout, out };
-                head_rows(products.isa, job, rows, keep, &qkv);
+                head_rows(products.isa, job, rows, kept, &qkv);
             });
         })
     }
 }
 
 vectorised! {
-    fn head_rows<V>(job: Job, rows: (usize, usize), keep: Keep, qkv: &[f32]) {
+    fn head_rows<V>(job: Job, rows: (usize, usize), kept: Option<Shared>, qkv: &[f32]) {
         let (products, AttentionShape { length, heads, head_width, .. }) = (job.products, job.shape);
         let (width, len) = (job.shape.width(), job.len);
         let stride = job.shape.score_stride();
@@ -102,9 +93,8 @@ vectorised! {
             let mut scratch = Scratch::new(tile_rows * stride + job.shape.factors_per_tile(job.dropout));
             let scores = scratch.start().0;
             let factors = scores.add(tile_rows * stride);
-            let mut top = rows.0;
             let bottom = rows.1.min(len);
-            while top < bottom {
+            for top in (rows.0..bottom).step_by(tile_rows) {
                 let rows = (bottom - top).min(tile_rows);
                 let a = Source { at: q.add(top * 3 * width), row: 3 * width, column: 1 };
                 products.small::<V>(a, keys, (rows, head_width, len), scores, stride, false);
@@ -114,12 +104,12 @@ vectorised! {
                     row[len..].fill(f32::NEG_INFINITY);
                     let log_sum = softmax_row::<V>(row, scale);
                     let at = (job.sample * heads + job.head) * length + top + r;
-                    match keep {
-                        Keep::Nothing => {}
-                        Keep::LogSumExp(kept) => *kept.0.add(at) = log_sum,
-                        Keep::Probabilities(kept) => {
+                    match kept {
+                        Some(kept) if job.shape.keeps_probabilities() => {
                             std::ptr::copy_nonoverlapping(row.as_ptr(), kept.0.add(at * length), len);
                         }
+                        Some(kept) => *kept.0.add(at) = log_sum,
+                        None => {}
                     }
                     if job.dropout.is_some() {
                         multiply::<V>(&mut row[..len], std::slice::from_raw_parts(factors.add(r * length), len));
@@ -128,7 +118,6 @@ vectorised! {
                 }
                 let a = Source { at: scores, row: stride, column: 1 };
                 products.small::<V>(a, values, (rows, len, head_width), out.add(top * width), width, false);
-                top += rows;
             }
         }
     }
@@ -138,15 +127,13 @@ vectorised! {
 #[inline(always)]
 fn softmax_row<V: Vector>(row: &mut [f32], scale: f32) -> f32 {
     let mut top = V::splat(f32::NEG_INFINITY);
-    let mut i = 0;
-    while i < row.len() {
+    for i in (0..row.len()).step_by(V::LANES) {
         top = top.max(V::read(row, i));
-        i += V::LANES;
     }
     let largest = top.largest();
     let (top, scale_all) = (V::splat(-largest * scale), V::splat(scale));
     let mut sum = V::zero();
-    i = 0;
+    let mut i = 0;
     while i + TOGETHER * V::LANES <= row.len() {
         let mut x = [V::zero(); TOGETHER];
         for (k, x) in x.iter_mut().enumerate() {
@@ -158,18 +145,15 @@ fn softmax_row<V: Vector>(row: &mut [f32], scale: f32) -> f32 {
         }
         i += TOGETHER * V::LANES;
     }
-    while i < row.len() {
+    for i in (i..row.len()).step_by(V::LANES) {
         let [e] = exp([V::read(row, i).fma(scale_all, top)]);
         e.write(row, i);
         sum = sum.add(e);
-        i += V::LANES;
     }
     let sum = sum.sum();
     let inverse = V::splat(1.0 / sum);
-    i = 0;
-    while i < row.len() {
+    for i in (0..row.len()).step_by(V::LANES) {
         V::read(row, i).mul(inverse).write(row, i);
-        i += V::LANES;
     }
     largest * scale + sum.ln()
 }

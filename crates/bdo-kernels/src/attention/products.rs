@@ -1,8 +1,9 @@
 //! The small products inside a head, each on one thread.
 
 use crate::amx::{self, product as tiles};
-use crate::gemm::blocked::{Block, Nothing};
-use crate::gemm::pack::{RightJob, Source, columns_into_panels, rows_into_panels};
+use crate::gemm::Product;
+use crate::gemm::blocked::Block;
+use crate::gemm::pack::{RightJob, Source};
 use crate::gemm::tile::Addend;
 use crate::isa::Isa;
 use crate::precision::{Precision, rounded_to_bf16};
@@ -50,10 +51,8 @@ impl Products {
     #[inline(always)]
     pub(super) fn round<V: Vector>(self, row: &mut [f32]) {
         if self.how == How::Rounded {
-            let mut i = 0;
-            while i < row.len() {
+            for i in (0..row.len()).step_by(V::LANES) {
                 V::read(row, i).rounded_to_bf16().write(row, i);
-                i += V::LANES;
             }
         }
     }
@@ -78,13 +77,7 @@ impl Products {
             if matches!(self.how, How::Tiles(_)) {
                 return tiles::pack_small(self.isa, source, depth, columns, out.cast());
             }
-            let mut job = RightJob { source, depth, columns, alpha: 1.0, out, range: (0, depth) };
-            if source.column == 1 {
-                rows_into_panels::<V>(&job);
-            } else {
-                job.range = (0, columns.div_ceil(V::TILE_COLUMNS));
-                columns_into_panels::<V>(&job);
-            }
+            RightJob::new(source, depth, columns, out, V::TILE_COLUMNS).run::<V>();
         }
     }
 
@@ -108,18 +101,8 @@ impl Products {
             if let How::Tiles(engine) = self.how {
                 return tiles::small(self.isa, engine, a, right.cast(), (rows, depth, columns), (c, c_stride), start);
             }
-            let block = Block {
-                left: a,
-                packed: std::ptr::null_mut(),
-                right,
-                depth,
-                c,
-                c_stride,
-                start: [start, Addend::NONE],
-                rows: (0, rows),
-                columns: (0, columns),
-            };
-            block.run::<V, Nothing>(Nothing);
+            let size = Product { rows, depth, columns };
+            Block { start: [start, Addend::NONE], ..Block::new(a, right, size, (c, c_stride)) }.run::<V>();
         }
     }
 }

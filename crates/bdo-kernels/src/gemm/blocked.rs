@@ -1,7 +1,9 @@
 //! The loops around the register tile.
 
+use super::Product;
 use super::pack::{Source, steps_into_panels};
 use super::tile::{Addend, Tile};
+use crate::activation::Activate;
 use crate::vector::Vector;
 
 /// Steps of depth per pass: a packed panel of this depth stays in the first-level cache while the rows go by.
@@ -20,39 +22,11 @@ pub(crate) struct Left {
     panel: usize,
 }
 
-/// What is done to a finished tile while it is still in the first-level cache.
-pub(crate) trait Finish: Copy {
-    /// # Safety
-    /// The strip is writable.
-    unsafe fn finish<V: Vector>(self, strip: Strip);
-}
-
-/// A finished part of the product.
-#[derive(Clone, Copy)]
-pub(crate) struct Strip {
-    /// Its first value.
-    pub(crate) at: *mut f32,
-    /// Distance between its rows.
-    pub(crate) stride: usize,
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
-    /// Row and column of its first value in the product.
-    pub(crate) first: (usize, usize),
-}
-
-/// Leaves the strip alone.
-#[derive(Clone, Copy)]
-pub(crate) struct Nothing;
-
-impl Finish for Nothing {
-    #[inline(always)]
-    unsafe fn finish<V: Vector>(self, _: Strip) {}
-}
-
 /// A block of `C = start + A B`, computed by one thread.
 ///
-/// Sound to run when the operands and addends cover the block and nobody else touches this part of `c`.
-#[derive(Clone, Copy)]
+/// Sound to run when the operands and addends cover the block and nobody else touches this part of `c` and of what the
+/// activation writes to.
+#[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) left: Source,
     /// Where a task packs its rows of a left operand whose depth is not adjacent in memory; null to read it in place.
@@ -63,19 +37,34 @@ pub(crate) struct Block {
     pub(crate) c: *mut f32,
     pub(crate) c_stride: usize,
     pub(crate) start: [Addend; 2],
+    /// What is done to a finished tile while it is still in the first-level cache.
+    pub(crate) activate: Option<Activate>,
     /// First row, a multiple of the tile's rows, and the row after the last.
     pub(crate) rows: (usize, usize),
     /// First column, a multiple of the tile's columns, and the column after the last.
     pub(crate) columns: (usize, usize),
 }
 
+// SAFETY: tasks read the operands and write disjoint parts of C.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
 impl Block {
+    /// The whole of a product with a packed right operand; C is given with its stride.
+    #[inline(always)]
+    pub(crate) fn new(left: Source, right: *const f32, size: Product, (c, c_stride): (*mut f32, usize)) -> Self {
+        let Product { rows, depth, columns } = size;
+        let (packed, start, activate) = (std::ptr::null_mut(), [Addend::NONE; 2], None);
+        Self { left, packed, right, depth, c, c_stride, start, activate, rows: (0, rows), columns: (0, columns) }
+    }
+
     /// Every value of C is one chain of additions in the order of the depth, whatever the blocking.
     ///
     /// # Safety
     /// See [`Block`].
     #[inline(always)]
-    pub(crate) unsafe fn run<V: Vector, F: Finish>(&self, finish: F) {
+    pub(crate) unsafe fn run<V: Vector>(&self) {
         let passes = self.depth.div_ceil(MAX_DEPTH).max(1);
         let step = self.depth.div_ceil(passes);
         for pass in 0..passes {
@@ -84,13 +73,11 @@ impl Block {
             // SAFETY: the rows of the block and this range of depth are inside the left operand, and the task's own
             // packing space holds `rows_per_task` x `max_depth` values.
             let left = unsafe { self.left_of::<V>(from, to - from) };
-            let mut j = self.columns.0;
-            while j < self.columns.1 {
+            for j in (self.columns.0..self.columns.1).step_by(V::TILE_COLUMNS) {
                 let columns = (self.columns.1 - j).min(V::TILE_COLUMNS);
                 let part = Part { j, columns, from, to, first: pass == 0, last: pass + 1 == passes };
                 // SAFETY: passed on from the caller; panel j / C starts at j * depth.
-                unsafe { self.strip::<V, F>(left, part, finish) };
-                j += V::TILE_COLUMNS;
+                unsafe { self.strip::<V>(left, part) };
             }
         }
     }
@@ -113,7 +100,7 @@ impl Block {
 
     /// All rows of the block for one panel of columns and one range of depth.
     #[inline(always)]
-    unsafe fn strip<V: Vector, F: Finish>(&self, left: Left, part: Part, finish: F) {
+    unsafe fn strip<V: Vector>(&self, left: Left, part: Part) {
         let Part { j, columns, from, to, first, last } = part;
         let panel = self.right.wrapping_add(j * self.depth + from * V::TILE_COLUMNS);
         // The next panel of columns comes to the second-level cache meanwhile, a share with each tile.
@@ -124,8 +111,7 @@ impl Block {
         } else {
             0
         };
-        let mut i = self.rows.0;
-        while i < self.rows.1 {
+        for i in (self.rows.0..self.rows.1).step_by(V::TILE_ROWS) {
             for _ in 0..lines {
                 V::prefetch_second(ahead);
                 ahead = ahead.wrapping_add(LINE);
@@ -153,11 +139,10 @@ impl Block {
                     expect_rows::<V>(next.at, next.stride);
                 }
                 V::tile(rows, &tile);
-                if last {
-                    finish.finish::<V>(Strip { at: c, stride: self.c_stride, rows, columns, first: (i, j) });
+                if last && let Some(activate) = self.activate {
+                    activate.finish::<V>((c, self.c_stride), (rows, columns), (i, j));
                 }
             }
-            i += V::TILE_ROWS;
         }
     }
 }

@@ -2,21 +2,21 @@
 
 pub(crate) mod blocked;
 pub(crate) mod pack;
-pub mod reference;
 pub(crate) mod tile;
 
+use crate::activation::Activate;
 use crate::isa::{Isa, vectorised};
-use crate::threads::{Scratch, Shared, for_each_task};
-use blocked::{Block, Finish, MAX_DEPTH, Nothing};
-use pack::{Source, left_len, pack_right, panel_columns, panel_rows, right_len};
+use crate::threads::{Scratch, Shared, expect_len, for_each_range, for_each_task};
+use blocked::{Block, MAX_DEPTH};
+use pack::{Source, left_len, pack_right, right_len, tile_size};
 use tile::Addend;
 
 /// A matrix in a slice: element (i, j) is `data[i * row_stride + j * column_stride]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
-    data: &'a [f32],
-    row_stride: usize,
-    column_stride: usize,
+    pub(crate) data: &'a [f32],
+    pub(crate) row_stride: usize,
+    pub(crate) column_stride: usize,
 }
 
 impl<'a> Matrix<'a> {
@@ -28,11 +28,6 @@ impl<'a> Matrix<'a> {
     /// The transpose of a row-major matrix with rows of `columns` values.
     pub fn transposed(data: &'a [f32], columns: usize) -> Self {
         Self { data, row_stride: 1, column_stride: columns }
-    }
-
-    /// A matrix with any strides.
-    pub fn strided(data: &'a [f32], row_stride: usize, column_stride: usize) -> Self {
-        Self { data, row_stride, column_stride }
     }
 
     pub(crate) fn source(&self, rows: usize, columns: usize, name: &str) -> Source {
@@ -60,59 +55,51 @@ pub struct Product {
     pub columns: usize,
 }
 
-/// `C = alpha A B`, or `C += alpha A B` with `accumulate`; C is row-major.
-pub fn gemm(isa: Isa, size: Product, alpha: f32, a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32], accumulate: bool) {
+/// `C = A B`; C is row-major.
+pub fn gemm(isa: Isa, size: Product, a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32]) {
     let Product { rows, depth, columns } = size;
-    assert_eq!(c.len(), rows * columns, "C: expected {rows} x {columns} values, found {}", c.len());
+    expect_len("C", c.len(), rows * columns);
     let (a, b) = (a.source(rows, depth, "A"), b.source(depth, columns, "B"));
-    let c = Shared(c.as_mut_ptr());
-    let start = if accumulate { Addend { at: c.0, stride: columns } } else { Addend::NONE };
     // SAFETY: the sizes of all three matrices were just checked, and `c` is borrowed mutably until the end.
-    unsafe {
-        product(isa, size, alpha, a, b, c, start);
-    }
+    unsafe { product(isa, size, a, b, Shared(c.as_mut_ptr())) };
 }
 
 /// # Safety
 /// `source` covers `depth` x `columns` values.
-pub(crate) unsafe fn packed_right(isa: Isa, source: Source, depth: usize, columns: usize, alpha: f32) -> Scratch {
+pub(crate) unsafe fn packed_right(isa: Isa, source: Source, depth: usize, columns: usize) -> Scratch {
     let mut packed = Scratch::new(right_len(isa, depth, columns));
     // SAFETY: the scratch has exactly the size the packing needs.
-    unsafe { pack_right(isa, source, depth, columns, alpha, packed.start()) };
+    unsafe { pack_right(isa, source, depth, columns, packed.start()) };
     packed
 }
 
-/// `C = start + alpha A B`.
+/// `C = A B`.
 ///
 /// # Safety
-/// `a`, `b` and `start` cover the product; `c` is writable for `rows` x `columns` values by nobody else.
-pub(crate) unsafe fn product(isa: Isa, size: Product, alpha: f32, a: Source, b: Source, c: Shared, start: Addend) {
+/// `a` and `b` cover the product; `c` is writable for `rows` x `columns` values by nobody else.
+pub(crate) unsafe fn product(isa: Isa, size: Product, a: Source, b: Source, c: Shared) {
     let Product { rows, depth, columns } = size;
     // SAFETY: passed on from the caller; the transposed product has the same operands with their roles exchanged.
     unsafe {
         // When both operands must be copied, the wider one had better be the left: a task copies its part of it into
         // its own cache, while all of the right one goes out to memory and back.
-        if a.column != 1 && a.row == 1 && b.column == 1 && start.at.is_null() && columns > rows {
+        if a.column != 1 && a.row == 1 && b.column == 1 && columns > rows {
             let swapped = Product { rows: columns, depth, columns: rows };
             let left = Source { at: b.at, row: b.column, column: b.row };
             let right = Source { at: a.at, row: a.column, column: a.row };
             let mut transposed = Scratch::new(rows * columns);
-            product(isa, swapped, alpha, left, right, transposed.start(), start);
+            product(isa, swapped, left, right, transposed.start());
             transpose(isa, transposed.start(), rows, columns, c);
             return;
         }
-        let right = packed_right(isa, b, depth, columns, alpha);
-        multiply(isa, size, a, right.read(), c, [start, Addend::NONE], Nothing);
+        let right = packed_right(isa, b, depth, columns);
+        multiply(isa, size, a, right.read(), c, [Addend::NONE; 2], None);
     }
 }
 
 /// Writes the `rows` x `columns` transpose of `from`.
 unsafe fn transpose(isa: Isa, from: Shared, rows: usize, columns: usize, to: Shared) {
-    const ROWS_PER_TASK: usize = 32;
-    for_each_task(rows.div_ceil(ROWS_PER_TASK), |task| {
-        let range = (task * ROWS_PER_TASK, ((task + 1) * ROWS_PER_TASK).min(rows));
-        transpose_rows(isa, from, rows, columns, to, range);
-    });
+    for_each_range(rows, 32, |first, end| transpose_rows(isa, from, rows, columns, to, (first, end)));
 }
 
 vectorised! {
@@ -134,29 +121,27 @@ vectorised! {
     }
 }
 
-/// `C = start + A B` with B packed.
+/// `C = start + A B` with B packed, and the activation of it.
 ///
 /// # Safety
-/// `a`, `right` and `start` cover the product; `c` is writable for `rows` x `columns` values by nobody else.
-pub(crate) unsafe fn multiply<F: Finish + Sync + Send + Dispatched>(
+/// `a`, `right` and `start` cover the product; `c` and the activation's output are writable for `rows` x `columns` values by
+/// nobody else.
+pub(crate) unsafe fn multiply(
     isa: Isa,
     size: Product,
     a: Source,
     right: *const f32,
     c: Shared,
     start: [Addend; 2],
-    finish: F,
+    activate: Option<Activate>,
 ) {
     let Product { depth, columns, .. } = size;
     // A left operand with adjacent depth can be read in place; copying it pays off only when many columns go by.
     let packs_left = a.column != 1 || columns >= PACK_LEFT_COLUMNS;
     let cut = Cut::of(isa, size, packs_left);
-    let null = std::ptr::null_mut();
-    let block =
-        Block { left: a, packed: null, right, depth, c: c.0, c_stride: columns, start, rows: (0, 0), columns: (0, 0) };
-    let job = Job { block };
+    let whole = Block { start, activate, ..Block::new(a, right, size, (c.0, columns)) };
     for_each_task(cut.count(), |task| {
-        let mut block = job.block();
+        let mut block = whole.clone();
         (block.rows, block.columns) = cut.task(task);
         let mut packed =
             Scratch::new(if packs_left { left_len(isa, cut.rows_per_task, depth.min(MAX_DEPTH)) } else { 0 });
@@ -164,43 +149,14 @@ pub(crate) unsafe fn multiply<F: Finish + Sync + Send + Dispatched>(
             block.packed = packed.start().0;
         }
         // The tasks cover disjoint parts of C.
-        F::run(isa, block, finish);
+        run_block(isa, &block);
     });
 }
 
-/// A block on its way to the threads.
-#[derive(Clone, Copy)]
-struct Job {
-    block: Block,
-}
-
-impl Job {
-    fn block(&self) -> Block {
-        self.block
-    }
-}
-
-// SAFETY: tasks read the operands and write disjoint parts of C.
-unsafe impl Send for Job {}
-// SAFETY: as above.
-unsafe impl Sync for Job {}
-
-/// A finish with its own instantiation per instruction set.
-pub(crate) trait Dispatched: Sized {
-    /// Runs the block, which must be sound to run, under this instruction set.
-    fn run(isa: Isa, block: Block, finish: Self);
-}
-
 vectorised! {
-    fn run_plain<V>(block: Block) {
+    fn run_block<V>(block: &Block) {
         // SAFETY: `multiply` cuts blocks out of a product it was promised is in bounds.
-        unsafe { block.run::<V, Nothing>(Nothing) }
-    }
-}
-
-impl Dispatched for Nothing {
-    fn run(isa: Isa, block: Block, _: Self) {
-        run_plain(isa, block);
+        unsafe { block.run::<V>() }
     }
 }
 
@@ -228,7 +184,7 @@ impl Cut {
 
     fn of(isa: Isa, size: Product, packs_left: bool) -> Self {
         let Product { rows, depth, columns } = size;
-        let (height, width) = (panel_rows(isa), panel_columns(isa));
+        let (height, width) = tile_size(isa);
         let threads = rayon::current_num_threads();
         let most_tasks = if threads > 1 { threads * Self::TASKS_PER_THREAD } else { 1 };
         let wanted = (rows * columns * depth / Self::MIN_WORK).clamp(1, most_tasks);

@@ -1,7 +1,7 @@
 //! Copies of the operands in the order in which the register tile reads them.
 
 use crate::isa::{Isa, vectorised};
-use crate::threads::{Shared, for_each_task};
+use crate::threads::{Shared, for_each_range};
 use crate::vector::Vector;
 
 /// Where the element (row, column) of a matrix lives: `at + row * row_stride + column * column_stride`.
@@ -17,32 +17,23 @@ unsafe impl Send for Source {}
 // SAFETY: as above.
 unsafe impl Sync for Source {}
 
-/// Columns of a packed panel under this instruction set.
-pub(crate) fn panel_columns(isa: Isa) -> usize {
+/// Rows and columns of the register tile under this instruction set.
+pub(crate) fn tile_size(isa: Isa) -> (usize, usize) {
     match isa {
-        Isa::Portable => 8,
-        Isa::Avx2 => 16,
-        Isa::Avx512 => 48,
-    }
-}
-
-/// Rows of the register tile under this instruction set.
-pub(crate) fn panel_rows(isa: Isa) -> usize {
-    match isa {
-        Isa::Portable => 4,
-        Isa::Avx2 => 6,
-        Isa::Avx512 => 8,
+        Isa::Portable => (4, 8),
+        Isa::Avx2 => (6, 16),
+        Isa::Avx512 => (8, 48),
     }
 }
 
 /// Values in a packed right operand of `depth` x `columns`.
 pub(crate) fn right_len(isa: Isa, depth: usize, columns: usize) -> usize {
-    columns.next_multiple_of(panel_columns(isa)) * depth
+    columns.next_multiple_of(tile_size(isa).1) * depth
 }
 
 /// Values in a packed left operand of `rows` x `depth`, with room for the last vector to spill over.
 pub(crate) fn left_len(isa: Isa, rows: usize, depth: usize) -> usize {
-    rows.next_multiple_of(panel_rows(isa)) * depth + 16
+    rows.next_multiple_of(tile_size(isa).0) * depth + 16
 }
 
 /// Steps of depth copied per task and per pass: few enough source rows for the prefetcher to follow each of them.
@@ -51,45 +42,53 @@ const STEPS_PER_PASS: usize = 16;
 /// Below this many values a second thread costs more than it brings.
 const MIN_VALUES_PER_TASK: usize = 1 << 14;
 
-/// Packs the right operand `depth` x `columns`, times `alpha`, into panels `[columns / C][depth][C]`, zero-padded.
+/// Packs the right operand `depth` x `columns` into panels `[columns / C][depth][C]`, zero-padded.
 ///
 /// # Safety
 /// `source` covers `depth` x `columns` values; `out` has room for [`right_len`] values.
-pub(crate) unsafe fn pack_right(isa: Isa, source: Source, depth: usize, columns: usize, alpha: f32, out: Shared) {
-    let panels = columns.div_ceil(panel_columns(isa));
-    let by_steps = source.column == 1;
-    let (units, per_task) = if by_steps { (depth, STEPS_PER_TASK) } else { (panels, 4) };
+pub(crate) unsafe fn pack_right(isa: Isa, source: Source, depth: usize, columns: usize, out: Shared) {
+    let whole = RightJob::new(source, depth, columns, out.0, tile_size(isa).1);
+    let (units, per_task) = (whole.range.1, if source.column == 1 { STEPS_PER_TASK } else { 4 });
     let values_per_unit = (columns * depth).div_ceil(units.max(1));
     let per_task = per_task.max(MIN_VALUES_PER_TASK.div_ceil(values_per_unit.max(1)));
-    for_each_task(units.div_ceil(per_task), |task| {
-        let range = (task * per_task, ((task + 1) * per_task).min(units));
-        let job = RightJob { source, depth, columns, alpha, out: out.at(0), range };
-        if by_steps { right_rows(isa, job) } else { right_columns(isa, job) }
-    });
+    for_each_range(units, per_task, |first, end| pack_part(isa, &whole, (first, end)));
 }
 
 /// A share of a packing; sound to run when the range is inside the operand and nobody else writes it.
 #[derive(Clone, Copy)]
 pub(crate) struct RightJob {
-    pub(crate) source: Source,
-    pub(crate) depth: usize,
-    pub(crate) columns: usize,
-    pub(crate) alpha: f32,
-    pub(crate) out: *mut f32,
-    /// Steps of depth for [`rows_into_panels`], panels for [`columns_into_panels`].
-    pub(crate) range: (usize, usize),
+    source: Source,
+    depth: usize,
+    columns: usize,
+    out: *mut f32,
+    /// Steps of depth where the columns are adjacent in memory, else panels.
+    range: (usize, usize),
+}
+
+// SAFETY: tasks read the operand and write disjoint parts of the packed one.
+unsafe impl Sync for RightJob {}
+
+impl RightJob {
+    /// All of a packing into panels of so many columns.
+    #[inline(always)]
+    pub(crate) fn new(source: Source, depth: usize, columns: usize, out: *mut f32, panel: usize) -> Self {
+        let units = if source.column == 1 { depth } else { columns.div_ceil(panel) };
+        Self { source, depth, columns, out, range: (0, units) }
+    }
+
+    /// # Safety
+    /// See [`RightJob`].
+    #[inline(always)]
+    pub(crate) unsafe fn run<V: Vector>(&self) {
+        // SAFETY: passed on from the caller.
+        unsafe { if self.source.column == 1 { rows_into_panels::<V>(self) } else { columns_into_panels::<V>(self) } }
+    }
 }
 
 vectorised! {
-    fn right_rows<V>(job: RightJob) {
-        // SAFETY: `pack_right` cut the job out of a valid packing.
-        unsafe { rows_into_panels::<V>(&job) }
-    }
-}
-vectorised! {
-    fn right_columns<V>(job: RightJob) {
-        // SAFETY: `pack_right` cut the job out of a valid packing.
-        unsafe { columns_into_panels::<V>(&job) }
+    fn pack_part<V>(whole: &RightJob, range: (usize, usize)) {
+        // SAFETY: `pack_right` cut the range out of a valid packing.
+        unsafe { RightJob { range, ..*whole }.run::<V>() }
     }
 }
 
@@ -98,14 +97,11 @@ vectorised! {
 /// # Safety
 /// See [`RightJob`]; `source.column` is 1.
 #[inline(always)]
-pub(crate) unsafe fn rows_into_panels<V: Vector>(job: &RightJob) {
+unsafe fn rows_into_panels<V: Vector>(job: &RightJob) {
     let width = V::TILE_COLUMNS;
-    let alpha = V::splat(job.alpha);
-    let mut from = job.range.0;
-    while from < job.range.1 {
+    for from in (job.range.0..job.range.1).step_by(STEPS_PER_PASS) {
         let to = (from + STEPS_PER_PASS).min(job.range.1);
-        let mut first = 0;
-        while first < job.columns {
+        for first in (0..job.columns).step_by(width) {
             let have = (job.columns - first).min(width);
             for p in from..to {
                 // SAFETY: step p < depth of the panel that starts at column `first`, `have` source values there.
@@ -113,8 +109,7 @@ pub(crate) unsafe fn rows_into_panels<V: Vector>(job: &RightJob) {
                     let src = job.source.at.add(p * job.source.row + first);
                     V::prefetch(src.wrapping_add(STEPS_PER_PASS * job.source.row));
                     let dst = job.out.add(first * job.depth + p * width);
-                    let mut j = 0;
-                    while j < width {
+                    for j in (0..width).step_by(V::LANES) {
                         let value = if j + V::LANES <= have {
                             V::load(src.add(j))
                         } else if j < have {
@@ -122,60 +117,59 @@ pub(crate) unsafe fn rows_into_panels<V: Vector>(job: &RightJob) {
                         } else {
                             V::zero()
                         };
-                        value.mul(alpha).store(dst.add(j));
-                        j += V::LANES;
+                        value.store(dst.add(j));
                     }
                 }
             }
-            first += width;
         }
-        from = to;
     }
 }
 
-/// Packs panels `range` of a right operand, transposing 8 x 8 blocks where the depth is adjacent in memory.
+/// Packs panels `range` of a right operand.
 ///
 /// # Safety
 /// See [`RightJob`].
 #[inline(always)]
-pub(crate) unsafe fn columns_into_panels<V: Vector>(job: &RightJob) {
-    let width = V::TILE_COLUMNS;
-    for panel in job.range.0..job.range.1 {
-        let first = panel * width;
-        let have = (job.columns - first).min(width);
-        // SAFETY: the panel starts inside the packed operand.
-        let dst = unsafe { job.out.add(first * job.depth) };
-        let blocked = if job.source.row == 1 { (have / 8 * 8, job.depth / 8 * 8) } else { (0, 0) };
-        for p in (0..blocked.1).step_by(8) {
-            for j in (0..blocked.0).step_by(8) {
-                // SAFETY: an 8 x 8 block inside the source and inside the panel.
-                unsafe {
-                    V::transpose8(
-                        job.source.at.add((first + j) * job.source.column + p),
-                        job.source.column,
-                        dst.add(p * width + j),
-                        width,
-                    );
-                }
+unsafe fn columns_into_panels<V: Vector>(job: &RightJob) {
+    let (width, Source { at, row, column }) = (V::TILE_COLUMNS, job.source);
+    for number in job.range.0..job.range.1 {
+        let first = number * width;
+        // SAFETY: the panel starts inside the packed operand, whose lines are its columns.
+        unsafe {
+            let lines = Source { at: at.add(first * column), row: column, column: row };
+            panel::<V>(lines, job.columns - first, job.depth, job.out.add(first * job.depth), width);
+        }
+    }
+}
+
+/// Packs one panel of `width` lines over all steps of depth, from a source that has `have` lines: step p of line j goes to
+/// `out + p * width + j`; lines that are not there become zero. Blocks of 8 lines and 8 steps are transposed in registers where the
+/// depth is adjacent in memory.
+///
+/// # Safety
+/// The source covers `have` lines of these steps; the panel is writable.
+#[inline(always)]
+unsafe fn panel<V: Vector>(source: Source, have: usize, steps: usize, out: *mut f32, width: usize) {
+    const BLOCK: usize = 8;
+    let Source { at, row: line, column: step } = source;
+    // A block of a narrower panel reads lines of the next one and writes beyond its own step, on the step that is written after
+    // it; the last step is never part of such a block, so nothing falls on the next panel.
+    let spills = !width.is_multiple_of(BLOCK);
+    let (lines, until) = match (step, spills) {
+        (1, false) => (have.min(width) / BLOCK * BLOCK, steps / BLOCK * BLOCK),
+        (1, true) if have >= BLOCK && width < BLOCK => (width, steps.saturating_sub(1) / BLOCK * BLOCK),
+        _ => (0, 0),
+    };
+    // SAFETY: reads are of lines below `have` and steps below `steps`, and of what was written above.
+    unsafe {
+        for p in (0..until).step_by(BLOCK) {
+            for j in (0..lines).step_by(BLOCK) {
+                V::transpose8(at.add(j * line + p), line, out.add(p * width + j), width);
             }
         }
-        for p in 0..job.depth {
-            let from = if p < blocked.1 { blocked.0 } else { 0 };
-            for j in from..width {
-                // SAFETY: inside the panel; the source is read only for columns it has.
-                unsafe {
-                    *dst.add(p * width + j) = if j < have {
-                        *job.source.at.add((first + j) * job.source.column + p * job.source.row)
-                    } else {
-                        0.0
-                    };
-                }
-            }
-        }
-        if job.alpha != 1.0 {
-            for at in 0..job.depth * width {
-                // SAFETY: inside the panel, all of which was just written.
-                unsafe { *dst.add(at) *= job.alpha };
+        for p in 0..steps {
+            for j in if p < until { lines } else { 0 }..width {
+                *out.add(p * width + j) = if j < have { *at.add(j * line + p * step) } else { 0.0 };
             }
         }
     }
@@ -189,15 +183,18 @@ pub(crate) unsafe fn columns_into_panels<V: Vector>(job: &RightJob) {
 pub(crate) unsafe fn steps_into_panels<V: Vector>(source: Source, rows: usize, steps: usize, out: *mut f32) {
     let height = V::TILE_ROWS;
     if source.column == 1 {
-        // SAFETY: passed on from the caller.
-        unsafe { rows_into_left_panels::<V>(source, rows, steps, out) };
+        for first in (0..rows).step_by(height) {
+            // SAFETY: passed on from the caller.
+            unsafe {
+                let lines = Source { at: source.at.add(first * source.row), ..source };
+                panel::<V>(lines, rows - first, steps, out.add(first * steps), height);
+            }
+        }
         return;
     }
-    let mut from = 0;
-    while from < steps {
+    for from in (0..steps).step_by(STEPS_PER_PASS) {
         let to = (from + STEPS_PER_PASS).min(steps);
-        let mut first = 0;
-        while first < rows {
+        for first in (0..rows).step_by(height) {
             let have = (rows - first).min(height);
             // SAFETY: `have` source values at each step, and a place for them in the panel.
             unsafe {
@@ -224,45 +221,6 @@ pub(crate) unsafe fn steps_into_panels<V: Vector>(source: Source, rows: usize, s
                     }
                 }
             }
-            first += height;
         }
-        from = to;
-    }
-}
-
-/// The same for a left operand whose depth is adjacent in memory: blocks of 8 rows and 8 steps are transposed in registers.
-///
-/// # Safety
-/// As for [`steps_into_panels`]; `source.column` is 1.
-#[inline(always)]
-unsafe fn rows_into_left_panels<V: Vector>(source: Source, rows: usize, steps: usize, out: *mut f32) {
-    const BLOCK: usize = 8;
-    let height = V::TILE_ROWS;
-    let mut first = 0;
-    while first < rows {
-        let have = (rows - first).min(height);
-        // A block reads eight rows; a panel near the end of the operand has fewer and goes element by element.
-        let readable = rows - first >= BLOCK && height <= BLOCK;
-        let mut p = 0;
-        // SAFETY: all reads are of rows below `rows` and steps below `steps`. A transposed block writes eight values a
-        // step, of which those beyond `height` fall on the next step, written after it; the last step of a panel is
-        // never part of a block, so nothing falls on the next panel.
-        unsafe {
-            let panel = out.add(first * steps);
-            if readable {
-                while p + BLOCK < steps {
-                    V::transpose8(source.at.add(first * source.row + p), source.row, panel.add(p * height), height);
-                    p += BLOCK;
-                }
-            }
-            while p < steps {
-                for r in 0..height {
-                    *panel.add(p * height + r) =
-                        if r < have { *source.at.add((first + r) * source.row + p) } else { 0.0 };
-                }
-                p += 1;
-            }
-        }
-        first += height;
     }
 }

@@ -180,16 +180,34 @@ pub(crate) unsafe trait Vector: Copy {
         Self::splat(0.0)
     }
 
+    /// As [`Vector::load_partial`], of as many lanes as there are where `n` is more.
+    /// # Safety
+    /// `p` must be readable for `n` values.
+    #[inline(always)]
+    unsafe fn load_up_to(p: *const f32, n: usize) -> Self {
+        // SAFETY: passed on from the caller.
+        unsafe { if n >= Self::LANES { Self::load(p) } else { Self::load_partial(p, n) } }
+    }
+
+    /// Stores what [`Vector::load_up_to`] would load.
+    /// # Safety
+    /// `p` must be writable for `n` values.
+    #[inline(always)]
+    unsafe fn store_up_to(self, p: *mut f32, n: usize) {
+        // SAFETY: passed on from the caller.
+        unsafe { if n >= Self::LANES { self.store(p) } else { self.store_partial(p, n) } }
+    }
+
     /// `LANES` values from `at`, or as many as the slice still has, zero in the others.
     #[inline(always)]
     fn read(s: &[f32], at: usize) -> Self {
-        let left = s.len().saturating_sub(at);
-        if left >= Self::LANES {
-            // SAFETY: at + LANES <= len was just checked.
+        if at + Self::LANES <= s.len() {
+            // SAFETY: just checked.
             unsafe { Self::load(s.as_ptr().add(at)) }
         } else {
-            // SAFETY: at.min(len) + left <= len.
-            unsafe { Self::load_partial(s.as_ptr().add(at.min(s.len())), left) }
+            let from = at.min(s.len());
+            // SAFETY: these values are the end of the slice, fewer than LANES of them.
+            unsafe { Self::load_partial(s.as_ptr().add(from), s.len() - from) }
         }
     }
 
@@ -203,13 +221,13 @@ pub(crate) unsafe trait Vector: Copy {
     /// As [`Vector::write`], into memory that need not be initialised yet.
     #[inline(always)]
     fn write_new(self, s: &mut [MaybeUninit<f32>], at: usize) {
-        let left = s.len().saturating_sub(at);
-        if left >= Self::LANES {
-            // SAFETY: at + LANES <= len was just checked.
+        if at + Self::LANES <= s.len() {
+            // SAFETY: just checked.
             unsafe { self.store(s.as_mut_ptr().add(at).cast()) }
         } else {
-            // SAFETY: at.min(len) + left <= len.
-            unsafe { self.store_partial(s.as_mut_ptr().add(at.min(s.len())).cast(), left) }
+            let from = at.min(s.len());
+            // SAFETY: these values are the end of the slice, fewer than LANES of them.
+            unsafe { self.store_partial(s.as_mut_ptr().add(from).cast(), s.len() - from) }
         }
     }
 }

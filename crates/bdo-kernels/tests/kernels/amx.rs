@@ -1,7 +1,7 @@
 use crate::check::{Values, assert_close, wide};
 use bdo_kernels::amx::{gemm_emulated, gemm_native, is_available};
-use bdo_kernels::gemm::{Matrix, Product, reference};
-use bdo_kernels::{Isa, Precision};
+use bdo_kernels::gemm::{Matrix, Product};
+use bdo_kernels::{Isa, Precision, reference};
 use proptest::prelude::*;
 
 fn low(x: &[f32]) -> Vec<f32> {
@@ -20,7 +20,7 @@ proptest! {
         let (a, b) = (low(&values.vec(rows * depth)), low(&values.vec(depth * columns)));
         let a = if ta { Matrix::transposed(&a, rows) } else { Matrix::row_major(&a, depth) };
         let b = if tb { Matrix::transposed(&b, depth) } else { Matrix::row_major(&b, columns) };
-        let want = reference::gemm(size, 1.0, a, b);
+        let want = reference::gemm(size, a, b);
         // Products are multiples of 2^-12 and sums stay below 2^7: exact in f32 in any order.
         for isa in Isa::available() {
             prop_assert_eq!(&gemm_emulated(isa, size, a, b), &want);

@@ -1,6 +1,6 @@
 use crate::check::{Values, assert_close, dot, numeric_gradient, wide};
-use bdo_kernels::attention::{AttentionSaved, AttentionShape, Dropout, Products, backward, forward, infer, reference};
-use bdo_kernels::{Isa, Precision};
+use bdo_kernels::attention::{AttentionSaved, AttentionShape, Dropout, Products, backward, forward, infer};
+use bdo_kernels::{Isa, Precision, reference};
 use proptest::prelude::*;
 
 /// Two chained sums and a softmax, each good to a few units in the last place.
@@ -20,13 +20,13 @@ proptest! {
         let dropout = drop.then(|| Dropout::new([seed as u8; 32], 0.3));
         let mut values = Values::new(seed);
         let qkv = values.vec_between(batch * length * 3 * shape.width(), -2.0, 2.0);
-        let lens: Vec<usize> = (0..batch).map(|_| values.bits() as usize % (length + 1)).collect();
-        let lens = ragged.then_some(&lens[..]);
-        let want = reference::forward(shape, &wide(&qkv), lens, dropout.as_ref());
+        let lens = |_| if ragged { values.bits() as usize % (length + 1) } else { length };
+        let lens: Vec<usize> = (0..batch).map(lens).collect();
+        let want = reference::attention(shape, &wide(&qkv), &lens, dropout.as_ref());
         for isa in Isa::available() {
-            let (y, _) = forward(full(isa), shape, &qkv, lens, dropout);
+            let (y, _) = forward(full(isa), shape, &qkv, &lens, dropout);
             assert_close("y", &y, &want, TOLERANCE);
-            assert_eq!(infer(full(isa), shape, &qkv, lens, dropout), y);
+            assert_eq!(infer(full(isa), shape, &qkv, &lens, dropout), y);
         }
     }
 }
@@ -34,14 +34,14 @@ proptest! {
 #[test]
 fn gradients_match_finite_differences_kept_and_recomputed() {
     // Lengths up to twice the head width keep the probabilities, longer ones recompute them.
-    for (length, head_width, lens) in [(5, 4, None), (7, 4, Some([7, 3])), (11, 5, None), (13, 3, Some([0, 9]))] {
+    for (length, head_width, lens) in [(5, 4, [5, 5]), (7, 4, [7, 3]), (11, 5, [11, 11]), (13, 3, [0, 9])] {
         let shape = AttentionShape { batch: 2, length, heads: 2, head_width };
         let mut values = Values::new(length as u64);
         let qkv = values.vec(2 * length * 3 * shape.width());
         let r = values.vec(2 * length * shape.width());
-        let lens = lens.as_ref().map(|lens| &lens[..]);
+        let lens = &lens[..];
         for dropout in [None, Some(Dropout::new([7; 32], 0.4))] {
-            let value = |qkv: &[f64]| dot(&reference::forward(shape, qkv, lens, dropout.as_ref()), &wide(&r));
+            let value = |qkv: &[f64]| dot(&reference::attention(shape, qkv, lens, dropout.as_ref()), &wide(&r));
             let want = numeric_gradient(&wide(&qkv), value);
             for isa in Isa::available() {
                 let (_, saved) = forward(full(isa), shape, &qkv, lens, dropout);
@@ -65,16 +65,16 @@ fn several_tiles_of_queries_give_the_same_gradient_as_kept_probabilities() {
             let sum: f64 = (0..9).map(|i| f64::from(qkv[t * 27 + i]) * f64::from(qkv[s * 27 + 9 + i])).sum();
             sum / 3.0
         };
-        let row = bdo_kernels::softmax::reference::row(&(0..300).map(score).collect::<Vec<_>>());
+        let row = reference::softmax_row(&(0..300).map(score).collect::<Vec<_>>());
         p.extend(row.iter().map(|&v| v as f32));
     }
     for (isa, dropout) in
         Isa::available().into_iter().flat_map(|isa| [(isa, None), (isa, Some(Dropout::new([1; 32], 0.1)))])
     {
-        let (y, saved) = forward(full(isa), shape, &qkv, None, dropout);
-        assert_close("y", &y, &reference::forward(shape, &wide(&qkv), None, dropout.as_ref()), TOLERANCE);
-        let recomputed = backward(full(isa), shape, &qkv, None, dropout, &saved, &r);
-        let kept = backward(full(isa), shape, &qkv, None, dropout, &AttentionSaved::Probabilities(p.clone()), &r);
+        let (y, saved) = forward(full(isa), shape, &qkv, &[300], dropout);
+        assert_close("y", &y, &reference::attention(shape, &wide(&qkv), &[300], dropout.as_ref()), TOLERANCE);
+        let recomputed = backward(full(isa), shape, &qkv, &[300], dropout, &saved, &r);
+        let kept = backward(full(isa), shape, &qkv, &[300], dropout, &AttentionSaved::Probabilities(p.clone()), &r);
         assert_close("dqkv", &recomputed, &wide(&kept), TOLERANCE);
     }
 }
@@ -89,13 +89,13 @@ fn padding_never_leaks() {
     dirty[11 * 48..].fill(f32::NAN);
     let r = values.vec(20 * 16);
     for isa in Isa::available() {
-        let (a, saved_a) = forward(full(isa), shape, &clean, Some(&lens), None);
-        let (b, saved_b) = forward(full(isa), shape, &dirty, Some(&lens), None);
+        let (a, saved_a) = forward(full(isa), shape, &clean, &lens, None);
+        let (b, saved_b) = forward(full(isa), shape, &dirty, &lens, None);
         assert_eq!(a, b);
         assert!(a[11 * 16..].iter().all(|&v| v == 0.0));
         let (da, db) = (
-            backward(full(isa), shape, &clean, Some(&lens), None, &saved_a, &r),
-            backward(full(isa), shape, &dirty, Some(&lens), None, &saved_b, &r),
+            backward(full(isa), shape, &clean, &lens, None, &saved_a, &r),
+            backward(full(isa), shape, &dirty, &lens, None, &saved_b, &r),
         );
         assert_eq!(da, db);
         assert!(da[11 * 48..].iter().all(|&v| v == 0.0));
@@ -116,8 +116,7 @@ proptest! {
             values.vec(count).iter().map(|v| (v * 64.0).round() / 64.0).collect()
         };
         let (qkv, dy) = (exact(2 * length * 3 * shape.width()), exact(2 * length * shape.width()));
-        let lens = [length, 1 + length / 2];
-        let lens = ragged.then_some(&lens[..]);
+        let lens = &[length, if ragged { 1 + length / 2 } else { length }];
         for isa in Isa::available() {
             let run = |products: Products| {
                 let (y, saved) = forward(products, shape, &qkv, lens, None);
@@ -148,7 +147,7 @@ fn long_sequences_run_without_a_square_of_memory() {
     }
     let mean: Vec<f64> =
         (0..16).map(|i| qkv.chunks_exact(48).map(|row| f64::from(row[32 + i])).sum::<f64>() / 5000.0).collect();
-    let y = infer(full(Isa::current()), shape, &qkv, None, None);
+    let y = infer(full(Isa::current()), shape, &qkv, &[5000], None);
     for row in y.chunks_exact(16) {
         for (got, want) in row.iter().zip(&mean) {
             // A sum of 5000 terms of size 1/5000.
@@ -164,14 +163,14 @@ fn factors(isa: Isa, length: usize, dropout: Dropout) -> Vec<f32> {
     for (t, row) in qkv.chunks_exact_mut(3 * length).enumerate() {
         row[2 * length + t % length] = length as f32;
     }
-    infer(full(isa), shape, &qkv, None, Some(dropout))
+    infer(full(isa), shape, &qkv, &[length; 3], Some(dropout))
 }
 
 #[test]
 fn every_mask_is_that_of_the_stream_and_as_many_are_kept_as_the_rate_says() {
     for rate in [0.1, 0.5, 0.99] {
         let dropout = Dropout::new(std::array::from_fn(|i| 3 * i as u8), rate);
-        let want: Vec<f64> = (0..3 * 150 * 150).map(|at| reference::factor(&dropout, at)).collect();
+        let want: Vec<f64> = (0..3 * 150 * 150).map(|at| reference::dropout_factor(&dropout, at)).collect();
         for isa in Isa::available() {
             assert_close("factors", &factors(isa, 150, dropout), &want, TOLERANCE);
         }
@@ -195,8 +194,8 @@ fn a_rate_of_zero_changes_no_bit() {
     let (qkv, dy) = (values.vec(2 * 40 * 48), values.vec(2 * 40 * 16));
     for isa in Isa::available() {
         let run = |dropout| {
-            let (y, saved) = forward(full(isa), shape, &qkv, None, dropout);
-            let d = backward(full(isa), shape, &qkv, None, dropout, &saved, &dy);
+            let (y, saved) = forward(full(isa), shape, &qkv, &[40; 2], dropout);
+            let d = backward(full(isa), shape, &qkv, &[40; 2], dropout, &saved, &dy);
             (y, d)
         };
         assert_eq!(run(None), run(Some(Dropout::new([5; 32], 0.0))));

@@ -1,9 +1,10 @@
 //! Against `PyTorch`, by way of `testdata/golden/kernels.txt` (made by `tools/reference/kernels.py`).
 
 use crate::check::{assert_close, wide};
+use bdo_kernels::activation::Activation;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_kernels::attention::{self, AttentionShape, Products};
-use bdo_kernels::linear::{self, Activated, Epilogue, LinearShape};
+use bdo_kernels::linear::{self, Epilogue, LinearShape};
 use bdo_kernels::{Isa, Precision, norm, softmax};
 use std::collections::BTreeMap;
 
@@ -38,8 +39,16 @@ fn linear_with_gelu() {
             Epilogue::Gelu { keep: true },
         );
         let slope = out.slope.unwrap();
-        let d =
-            linear::backward(isa, Precision::F32, shape, get("x"), get("w"), get("dy"), Activated::Gelu(&slope), true);
+        let d = linear::backward(
+            isa,
+            Precision::F32,
+            shape,
+            get("x"),
+            get("w"),
+            get("dy"),
+            Some((Activation::Gelu, &slope)),
+            true,
+        );
         assert_close("y", &out.y, &wide(get("y")), TOLERANCE);
         assert_close("dx", &d.dx.unwrap(), &wide(get("dx")), TOLERANCE);
         assert_close("dw", &d.dw, &wide(get("dw")), TOLERANCE);
@@ -68,8 +77,8 @@ fn ragged_attention() {
     let shape = AttentionShape { batch: 2, length: 6, heads: 2, head_width: 3 };
     for isa in Isa::available() {
         let products = Products::new(isa, Precision::F32);
-        let (y, saved) = attention::forward(products, shape, get("qkv"), Some(&[6, 4]), None);
-        let d = attention::backward(products, shape, get("qkv"), Some(&[6, 4]), None, &saved, get("dy"));
+        let (y, saved) = attention::forward(products, shape, get("qkv"), &[6, 4], None);
+        let d = attention::backward(products, shape, get("qkv"), &[6, 4], None, &saved, get("dy"));
         assert_close("y", &y, &wide(get("y")), TOLERANCE);
         assert_close("dqkv", &d, &wide(get("dqkv")), TOLERANCE);
     }

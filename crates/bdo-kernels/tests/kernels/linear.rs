@@ -1,8 +1,8 @@
 use crate::activation::value_and_slope;
 use crate::check::{Values, assert_close, dot, numeric_gradient, wide};
 use bdo_kernels::activation::Activation;
-use bdo_kernels::linear::{Activated, Epilogue, LinearShape, backward, forward, reference};
-use bdo_kernels::{Isa, Precision};
+use bdo_kernels::linear::{Epilogue, LinearShape, backward, forward};
+use bdo_kernels::{Isa, Precision, reference};
 use proptest::prelude::*;
 
 /// Sums of up to 70 products of values below one: 70 roundings of half a unit in the last place, with room for GELU.
@@ -32,10 +32,10 @@ proptest! {
     #[test]
     fn forward_agrees_with_its_twin(rows in 0usize..40, inputs in 0usize..70, outputs in 0usize..60, seed: u64) {
         let Case { shape, x, w, b, r } = case(rows, inputs, outputs, seed);
-        let pre = reference::forward(shape, &wide(&x), &wide(&w), Some(&wide(&b)));
+        let pre = reference::linear(shape, &wide(&x), &wide(&w), Some(&wide(&b)));
         let act = |a| pre.iter().map(|&v| value_and_slope(a, v).0).collect::<Vec<_>>();
         let with_residual: Vec<f64> = pre.iter().zip(&r).map(|(p, &r)| p + f64::from(r)).collect();
-        let bare = reference::forward(shape, &wide(&x), &wide(&w), None);
+        let bare = reference::linear(shape, &wide(&x), &wide(&w), None);
         for isa in Isa::available() {
             let run = |bias, epilogue| forward(isa, Precision::F32, shape, &x, &w, bias, epilogue);
             assert_close("bias", &run(Some(&b), Epilogue::None).y, &pre, TOLERANCE);
@@ -53,9 +53,9 @@ proptest! {
     #[test]
     fn backward_agrees_with_its_twin(rows in 0usize..40, inputs in 0usize..50, outputs in 0usize..50, seed: u64) {
         let Case { shape, x, w, r: dy, .. } = case(rows, inputs, outputs, seed);
-        let (dx, dw, db) = reference::backward(shape, &wide(&x), &wide(&w), &wide(&dy));
+        let (dx, dw, db) = reference::linear_backward(shape, &wide(&x), &wide(&w), &wide(&dy));
         for isa in Isa::available() {
-            let got = backward(isa, Precision::F32, shape, &x, &w, &dy, Activated::Not, true);
+            let got = backward(isa, Precision::F32, shape, &x, &w, &dy, None, true);
             assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
             assert_close("dw", &got.dw, &dw, TOLERANCE);
             assert_close("db", &got.db, &db, TOLERANCE);
@@ -68,7 +68,7 @@ fn gradients_match_finite_differences_through_the_activations() {
     let Case { shape, x, w, b, r } = case(5, 7, 6, 11);
     for activation in [Activation::Gelu, Activation::Relu] {
         let loss = |x: &[f64], w: &[f64], b: &[f64]| -> f64 {
-            let pre = reference::forward(shape, x, w, Some(b));
+            let pre = reference::linear(shape, x, w, Some(b));
             dot(&pre.iter().map(|&v| value_and_slope(activation, v).0).collect::<Vec<_>>(), &wide(&r))
         };
         let (wx, ww, wb) = (wide(&x), wide(&w), wide(&b));
@@ -80,8 +80,8 @@ fn gradients_match_finite_differences_through_the_activations() {
             let epilogue = if activation == Activation::Gelu { keep } else { Epilogue::Relu };
             let out = forward(isa, Precision::F32, shape, &x, &w, Some(&b), epilogue);
             let activated = match &out.slope {
-                Some(slope) => Activated::Gelu(slope),
-                None => Activated::Relu(&out.y),
+                Some(slope) => Some((Activation::Gelu, &slope[..])),
+                None => Some((Activation::Relu, &out.y[..])),
             };
             let got = backward(isa, Precision::F32, shape, &x, &w, &r, activated, true);
             assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
@@ -108,18 +108,18 @@ fn low(x: &[f32]) -> Vec<f64> {
 fn bf16_rounds_the_operands_and_nothing_else() {
     for (rows, inputs, outputs) in [(33, 45, 37), (1, 1, 1), (16, 32, 16), (67, 31, 65)] {
         let Case { shape, x, w, b, r } = case(rows, inputs, outputs, 5);
-        let y = reference::forward(shape, &low(&x), &low(&w), Some(&wide(&b)));
-        let bare = reference::forward(shape, &low(&x), &low(&w), None);
+        let y = reference::linear(shape, &low(&x), &low(&w), Some(&wide(&b)));
+        let bare = reference::linear(shape, &low(&x), &low(&w), None);
         let with_residual: Vec<f64> = y.iter().zip(&r).map(|(y, &r)| y + f64::from(r)).collect();
-        let (dx, dw, _) = reference::backward(shape, &low(&x), &low(&w), &low(&r));
+        let (dx, dw, _) = reference::linear_backward(shape, &low(&x), &low(&w), &low(&r));
         // The bias gradient is a plain sum in f32, of the unrounded dy.
-        let db = reference::backward(shape, &wide(&x), &wide(&w), &wide(&r)).2;
+        let db = reference::linear_backward(shape, &wide(&x), &wide(&w), &wide(&r)).2;
         for isa in Isa::available() {
             let run = |bias, epilogue| forward(isa, Precision::Bf16, shape, &x, &w, bias, epilogue).y;
             assert_close("y", &run(Some(&b), Epilogue::None), &y, TOLERANCE);
             assert_close("bare", &run(None, Epilogue::None), &bare, TOLERANCE);
             assert_close("residual", &run(Some(&b), Epilogue::Residual(&r)), &with_residual, TOLERANCE);
-            let got = backward(isa, Precision::Bf16, shape, &x, &w, &r, Activated::Not, true);
+            let got = backward(isa, Precision::Bf16, shape, &x, &w, &r, None, true);
             assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
             assert_close("dw", &got.dw, &dw, TOLERANCE);
             assert_close("db", &got.db, &db, TOLERANCE);
@@ -130,7 +130,7 @@ fn bf16_rounds_the_operands_and_nothing_else() {
 #[test]
 fn bf16_activations_follow_the_rounded_product() {
     let Case { shape, x, w, b, r } = case(67, 45, 37, 6);
-    let pre = reference::forward(shape, &low(&x), &low(&w), Some(&wide(&b)));
+    let pre = reference::linear(shape, &low(&x), &low(&w), Some(&wide(&b)));
     for activation in [Activation::Gelu, Activation::Relu] {
         let (y, slope): (Vec<_>, Vec<_>) = pre.iter().map(|&v| value_and_slope(activation, v)).unzip();
         let keep = Epilogue::Gelu { keep: true };
@@ -141,15 +141,15 @@ fn bf16_activations_follow_the_rounded_product() {
             let activated = match &out.slope {
                 Some(kept) => {
                     assert_close("slope", kept, &slope, TOLERANCE);
-                    Activated::Gelu(kept)
+                    Some((Activation::Gelu, &kept[..]))
                 }
-                None => Activated::Relu(&out.y),
+                None => Some((Activation::Relu, &out.y[..])),
             };
             // What is rounded is the product of dy and the derivative, which is worked out in f32.
             let kept: Vec<f32> = out.slope.clone().unwrap_or(slope.iter().map(|&s| s as f32).collect());
             let d: Vec<f32> = kept.iter().zip(&r).map(|(s, d)| s * d).collect();
-            let (dx, dw, _) = reference::backward(shape, &low(&x), &low(&w), &low(&d));
-            let db = reference::backward(shape, &wide(&x), &wide(&w), &wide(&d)).2;
+            let (dx, dw, _) = reference::linear_backward(shape, &low(&x), &low(&w), &low(&d));
+            let db = reference::linear_backward(shape, &wide(&x), &wide(&w), &wide(&d)).2;
             let got = backward(isa, Precision::Bf16, shape, &x, &w, &r, activated, true);
             assert_close("dx", &got.dx.unwrap(), &dx, TOLERANCE);
             assert_close("dw", &got.dw, &dw, TOLERANCE);

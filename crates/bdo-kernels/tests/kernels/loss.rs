@@ -1,6 +1,6 @@
 use crate::check::{Values, assert_close, numeric_gradient, wide};
-use bdo_kernels::Isa;
-use bdo_kernels::loss::{ErrorShape, MaskedError, reference};
+use bdo_kernels::loss::{ErrorShape, MaskedError};
+use bdo_kernels::{Isa, reference};
 use proptest::prelude::*;
 
 proptest! {

@@ -43,13 +43,10 @@ impl Resolvent {
 /// From (I + A) Q = I - A follows dQ = -(I + A)^-1 dA (I + Q), so Q plus that linear map of (A - its own value) has the value of Q
 /// exactly and the derivative of Q exactly; the framework then differentiates only matrix products, on any device.
 pub(super) fn basis_with(Resolvent { inverse, rotation }: &Resolvent, free: Tensor<2>, basis0: Tensor<2>) -> Tensor<2> {
-    let taped = free.is_autodiff();
-    let on_tape = |x: &Tensor<2>| if taped { Tensor::from_inner(x.clone()) } else { x.clone() };
     let skew = free.clone() - free.transpose();
     let fixed = skew.clone().detach();
-    let inverse = on_tape(inverse);
-    let step = inverse.clone().matmul(skew - fixed).matmul(inverse * 2.0);
-    (on_tape(rotation) - step).matmul(basis0)
+    let step = inverse.clone().matmul(skew - fixed).matmul(inverse.clone() * 2.0);
+    (rotation.clone() - step).matmul(basis0)
 }
 
 /// Steps of the iteration below: enough for |A| up to 250, far beyond what training reaches from 0.

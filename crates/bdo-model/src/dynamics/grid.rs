@@ -2,9 +2,9 @@
 //! which step, for how long. Plain index arithmetic, done once per batch.
 
 use crate::config::{Lead, ModelConfig};
+use crate::device::upload;
 use crate::ops::{self, Kernels};
-use burn::tensor::Tensor;
-use std::ops::Range;
+use burn::tensor::{DType, Device, Tensor, TensorData};
 
 /// Time stamps and roles of a batch of frames, row-major [batch, frames], padding at the end of each row.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,20 +19,6 @@ pub struct Frames {
     pub context: Vec<bool>,
     /// False at padding.
     pub valid: Vec<bool>,
-}
-
-impl Frames {
-    /// Some of the samples; the lengths of the vectors have been checked.
-    pub(crate) fn samples(&self, range: Range<usize>) -> Self {
-        let rows = range.start * self.frames..range.end * self.frames;
-        Self {
-            batch: range.len(),
-            frames: self.frames,
-            times_seconds: self.times_seconds[rows.clone()].to_vec(),
-            context: self.context[rows.clone()].to_vec(),
-            valid: self.valid[rows].to_vec(),
-        }
-    }
 }
 
 /// Everything the model needs to know about the frames, computed from [`Frames`].
@@ -199,8 +185,28 @@ impl Slots {
         Self { slots, count: lists.iter().map(Vec::len).collect(), row }
     }
 
+    /// [B, `slots`, 1]: one over the frames of a sample, and over a further number of it; 0 at padding.
+    pub(crate) fn shares(&self, further: impl Fn(usize) -> usize, place: (&Device, DType)) -> Tensor<3> {
+        shares(&self.count, self.slots, further, place)
+    }
+
     /// The rows of a batch [B, K, ...] that are in the slots: [B, slots, ...].
     pub(crate) fn of_batch(&self, kernels: Kernels, values: &Tensor<3>) -> Tensor<3> {
         ops::rows(kernels, values, &self.row, self.slots)
     }
+}
+
+/// [B, `slots`, 1]: one over each of the counts and over a further number of its sample; 0 beyond the count.
+pub(crate) fn shares(
+    counts: &[usize],
+    slots: usize,
+    further: impl Fn(usize) -> usize,
+    place: (&Device, DType),
+) -> Tensor<3> {
+    let share = |(sample, &count): (usize, &usize)| {
+        let share = 1.0 / (count * further(sample)).max(1) as f32;
+        (0..slots).map(move |slot| if slot < count { share } else { 0.0 })
+    };
+    let values: Vec<f32> = counts.iter().enumerate().flat_map(share).collect();
+    upload(TensorData::new(values, [counts.len(), slots, 1]), place)
 }

@@ -8,8 +8,9 @@ mod simulate;
 pub use basis::{Resolvent, cayley_basis};
 
 use basis::basis_with;
+pub(crate) use grid::shares;
 pub use grid::{Frames, GridError, Slots, UnionGrid};
-pub use simulate::{HeldStep, euler_maruyama, exact_moments, phi1_f64};
+pub use simulate::{HeldStep, euler_maruyama, exact_moments};
 
 use crate::config::{Lead, ModelConfig};
 use crate::layer::{Linear, LinearStart, Source};

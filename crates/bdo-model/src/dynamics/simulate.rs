@@ -1,6 +1,8 @@
 //! The process in plain double precision, written for trust and not for speed: the closed form of one coordinate and
 //! an Euler-Maruyama simulation of the whole equation, which know nothing of each other.
 
+use bdo_kernels::reference::phi1;
+
 /// One step of the zero-order hold for one coordinate of the eigenbasis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldStep {
@@ -12,11 +14,6 @@ pub struct HeldStep {
     pub delta: f64,
 }
 
-/// (1 - e^-x) / x with its limit 1 at 0.
-pub fn phi1_f64(x: f64) -> f64 {
-    if x.abs() < 1e-5 { 1.0 - x / 2.0 + x * x / 6.0 } else { -(-x).exp_m1() / x }
-}
-
 /// Mean and variance after each step, by the closed form.
 pub fn exact_moments(steps: &[HeldStep], mean0: f64, variance0: f64, diffusion: f64) -> Vec<(f64, f64)> {
     let (mut mean, mut variance) = (mean0, variance0);
@@ -24,8 +21,8 @@ pub fn exact_moments(steps: &[HeldStep], mean0: f64, variance0: f64, diffusion: 
         .iter()
         .map(|step| {
             let x = step.delta * step.rate;
-            mean = (-x).exp() * mean + step.delta * phi1_f64(x) * step.control;
-            variance = (-2.0 * x).exp() * variance + diffusion * diffusion * step.delta * phi1_f64(2.0 * x);
+            mean = (-x).exp() * mean + step.delta * phi1(x) * step.control;
+            variance = (-2.0 * x).exp() * variance + diffusion * diffusion * step.delta * phi1(2.0 * x);
             (mean, variance)
         })
         .collect()

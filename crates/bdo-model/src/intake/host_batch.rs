@@ -46,23 +46,33 @@ pub struct Kin {
     pub group: usize,
 }
 
-/// One scan of a batch and the key of its random numbers.
-#[derive(Clone, Debug)]
-pub struct Sample {
-    /// Centred and scaled.
-    pub scan: Arc<ScaledScan>,
+/// What is known of a sample before its scan is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedVisit {
     /// Where its random numbers come from.
     pub key: VisitKey,
     /// Frames it may see.
     pub part: Part,
     /// Whose it is.
     pub kin: Kin,
+    /// Frames of the scan.
+    pub frames: usize,
+}
+
+/// One scan of a batch and a visit to it.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Centred and scaled.
+    pub scan: Arc<ScaledScan>,
+    /// How it is seen.
+    pub visit: PlannedVisit,
 }
 
 impl Sample {
     /// A visit to the whole of a scan that is compared with no other.
     pub fn alone(scan: ScaledScan, key: VisitKey) -> Self {
-        Self { scan: Arc::new(scan), key, part: Part::Whole, kin: Kin::default() }
+        let visit = PlannedVisit { key, part: Part::Whole, kin: Kin::default(), frames: scan.times_seconds.len() };
+        Self { scan: Arc::new(scan), visit }
     }
 }
 
@@ -107,19 +117,21 @@ pub struct HostBatch {
 }
 
 impl HostBatch {
-    /// Draws frames, targets and noise for each sample; samples are padded to the longest at their end. Every sample
-    /// has at least one valid region and two frames.
-    pub fn draw(samples: &[Sample], mask: &MaskSettings, noise: NoiseShape) -> Self {
-        Self::draw_padded(samples, mask, noise, 0)
-    }
-
-    /// The same, padded to `least` frames at least.
-    pub(super) fn draw_padded(samples: &[Sample], mask: &MaskSettings, noise: NoiseShape, least: usize) -> Self {
+    /// Draws frames, targets and noise for each sample; samples are padded at their end to the longest, and to `least` frames at
+    /// least. Every sample has at least one valid region and two frames.
+    pub fn draw(samples: &[Sample], mask: &MaskSettings, noise: NoiseShape, least: usize) -> Self {
         let visits: Vec<Visit> = samples
             .iter()
-            .map(|s| Visit::draw_part(mask, &s.scan.times_seconds, s.part, &mut stream("visit", &s.key.position(None))))
+            .map(|s| {
+                Visit::draw_part(
+                    mask,
+                    &s.scan.times_seconds,
+                    s.visit.part,
+                    &mut stream("visit", &s.visit.key.position(None)),
+                )
+            })
             .collect();
-        let mut host = Self::of_visits_padded(samples, &visits, noise, least);
+        let mut host = Self::of_visits(samples, &visits, noise, least);
         if mask.region_ratio > 0.0 {
             host.hide_regions(samples, mask.region_ratio);
         }
@@ -132,7 +144,7 @@ impl HostBatch {
         let (k, n) = (self.padded.frames.frames, self.padded.regions());
         for (b, sample) in samples.iter().enumerate() {
             let mut regions: Vec<usize> = (0..n).filter(|&r| sample.scan.region_valid[r]).collect();
-            shuffle(&mut regions, &mut stream("hidden regions", &sample.key.position(None)));
+            shuffle(&mut regions, &mut stream("hidden regions", &sample.visit.key.position(None)));
             let hidden = ((ratio * regions.len() as f64).round() as usize).min(regions.len().saturating_sub(1));
             for row in (b * k..(b + 1) * k).filter(|&row| self.padded.frames.context[row]) {
                 regions[..hidden].iter().for_each(|region| self.padded.series[row * n + region] = 0.0);
@@ -141,23 +153,19 @@ impl HostBatch {
     }
 
     /// The batch of visits already drawn.
-    pub fn of_visits(samples: &[Sample], visits: &[Visit], noise: NoiseShape) -> Self {
-        Self::of_visits_padded(samples, visits, noise, 0)
-    }
-
-    fn of_visits_padded(samples: &[Sample], visits: &[Visit], noise: NoiseShape, least: usize) -> Self {
+    pub fn of_visits(samples: &[Sample], visits: &[Visit], noise: NoiseShape, least: usize) -> Self {
         let longest = visits.iter().map(|visit| visit.frames.len()).max().unwrap_or(0).max(least);
         let region_valid = samples.iter().flat_map(|s| s.scan.region_valid.iter().copied()).collect();
-        let padded = PaddedBatch::of_length(samples.len(), longest, region_valid);
+        let padded = PaddedBatch::new(samples.len(), longest, region_valid);
         let size = padded.frames.valid.len() * noise.width;
         let mut host = Self {
             width: noise.width,
             padded,
             latent_noise: vec![0.0; size],
             process_noise: vec![vec![0.0; size]; noise.draws],
-            dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.key)),
+            dropout_key: samples.first().map_or([0; 32], |s| dropout_key(s.visit.key)),
             target_mean_square: 0.0,
-            kin: samples.iter().map(|sample| sample.kin).collect(),
+            kin: samples.iter().map(|sample| sample.visit.kin).collect(),
         };
         host.fill_series(samples, visits, noise);
         host.fill_noise(samples, visits, noise);
@@ -173,7 +181,7 @@ impl HostBatch {
         }
         let fill = |(out, (sample, visit)): (&mut [f32], (&Sample, &Visit))| -> f64 {
             let (mut sum, mut targets) = (0.0f64, 0usize);
-            let means = visible_means(sample, visit);
+            let means = visible_means(&sample.scan, visit);
             let sizes = visible_sizes(&sample.scan, visit, &means, noise);
             for (row, (&frame, &context)) in visit.frames.iter().zip(&visit.context).enumerate() {
                 let values = &sample.scan.values[frame * n..(frame + 1) * n];
@@ -198,7 +206,7 @@ impl HostBatch {
     fn fill_noise(&mut self, samples: &[Sample], visits: &[Visit], noise: NoiseShape) {
         let (size, width) = (self.padded.frames.frames * self.width, self.width);
         let fill = |out: &mut [f32], purpose: &str, b: usize, draw: u64, wanted: bool| {
-            let mut rng = stream(purpose, &samples[b].key.position(Some(draw)));
+            let mut rng = stream(purpose, &samples[b].visit.key.position(Some(draw)));
             for (row, _) in visits[b].context.iter().enumerate().filter(|(_, context)| **context == wanted) {
                 fill_normal(&mut rng, &mut out[row * width..(row + 1) * width]);
             }
@@ -246,19 +254,23 @@ impl HostBatch {
 }
 
 /// Mean to subtract from each region; missing regions are 0 and stay so.
-fn visible_means(sample: &Sample, visit: &Visit) -> Vec<f32> {
-    let n = sample.scan.region_valid.len();
-    let mut sums = vec![0.0f64; n];
+fn visible_means(scan: &ScaledScan, visit: &Visit) -> Vec<f32> {
+    let n = scan.region_valid.len();
     if visit.centre == Centre::Scan {
         return vec![0.0; n];
     }
-    let visible = || visit.frames.iter().zip(&visit.context).filter(|(_, context)| **context).map(|(frame, _)| *frame);
-    for frame in visible() {
-        let values = &sample.scan.values[frame * n..(frame + 1) * n];
-        sums.iter_mut().zip(values).for_each(|(sum, x)| *sum += f64::from(*x));
+    let visible = visit.frames.iter().zip(&visit.context).filter(|(_, context)| **context);
+    means_of_rows(&scan.values, n, visible.map(|(frame, _)| *frame))
+}
+
+/// Mean of some rows of row-major values, column by column; 0 of none.
+pub(crate) fn means_of_rows(values: &[f32], columns: usize, rows: impl Iterator<Item = usize>) -> Vec<f32> {
+    let (mut sums, mut count) = (vec![0.0f64; columns], 0usize);
+    for row in rows {
+        count += 1;
+        sums.iter_mut().zip(&values[row * columns..(row + 1) * columns]).for_each(|(sum, x)| *sum += f64::from(*x));
     }
-    let count = visible().count().max(1) as f64;
-    sums.iter().map(|sum| (sum / count) as f32).collect()
+    sums.iter().map(|sum| (sum / count.max(1) as f64) as f32).collect()
 }
 
 /// Root mean square of what is visible of each region, or of all of them, as the model divides by it.
@@ -320,7 +332,7 @@ mod tests {
         let samples = [sample(0), sample(1)];
         let mask = MaskSettings { ratio: 0.5, frames: 20, region_ratio: 1.0 / 3.0, ..MaskSettings::default() };
         let noise = NoiseShape { width: 4, draws: 1, sample_latent: false, unit_input: false, unit_regions: false };
-        let (host, again) = (HostBatch::draw(&samples, &mask, noise), HostBatch::draw(&samples, &mask, noise));
+        let (host, again) = (HostBatch::draw(&samples, &mask, noise, 0), HostBatch::draw(&samples, &mask, noise, 0));
         assert_eq!(host, again);
         let hidden = |row: usize| -> Vec<usize> {
             (0..regions).filter(|r| host.padded.series[row * regions + r] == 0.0).collect()

@@ -107,7 +107,7 @@ impl Intake {
 impl Masked {
     /// A batch of one sample, hidden rows included.
     pub fn batch(&self) -> PaddedBatch {
-        let mut batch = PaddedBatch::new(&[self.context.len()], self.region_valid.clone());
+        let mut batch = PaddedBatch::new(1, self.context.len(), self.region_valid.clone());
         for (row, (&seconds, &context)) in self.times_seconds.iter().zip(&self.context).enumerate() {
             batch.set(0, row, seconds, context);
         }

@@ -2,22 +2,9 @@
 //! each process reads and builds its own micro-batches only.
 
 use super::host_batch::dropout_key;
-use super::{HostBatch, Kin, MaskSettings, NoiseShape, Part, Sample, Visit, VisitKey};
+use super::{HostBatch, MaskSettings, NoiseShape, PlannedVisit, Sample, Visit};
 use bdo_data::random::stream;
 use std::ops::Range;
-
-/// What is known of a sample before its scan is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlannedVisit {
-    /// Where its random numbers come from.
-    pub key: VisitKey,
-    /// Frames it may see.
-    pub part: Part,
-    /// Whose it is.
-    pub kin: Kin,
-    /// Frames of the scan.
-    pub frames: usize,
-}
 
 /// The micro-batches of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +34,7 @@ impl MicroBatches {
         let piece = |(number, range): (usize, Range<usize>)| {
             let from = range.start as u64;
             let Some(samples) = samples(number, range) else { return Ok(None) };
-            let mut piece = HostBatch::draw_padded(&samples?, mask, noise, longest);
+            let mut piece = HostBatch::draw(&samples?, mask, noise, longest);
             piece.dropout_key = if several { *blake3::keyed_hash(&key, &from.to_le_bytes()).as_bytes() } else { key };
             Ok(Some(piece))
         };
@@ -57,13 +44,7 @@ impl MicroBatches {
 
     /// All micro-batches of samples that are there.
     pub fn of_samples(samples: &[Sample], most: usize, mask: &MaskSettings, noise: NoiseShape) -> Self {
-        let planned = |sample: &Sample| PlannedVisit {
-            key: sample.key,
-            part: sample.part,
-            kin: sample.kin,
-            frames: sample.scan.times_seconds.len(),
-        };
-        let visits: Vec<PlannedVisit> = samples.iter().map(planned).collect();
+        let visits: Vec<PlannedVisit> = samples.iter().map(|sample| sample.visit).collect();
         let given = |_: usize, range: Range<usize>| Some(Ok::<_, std::convert::Infallible>(samples[range].to_vec()));
         let Ok(batch) = Self::draw(&visits, most, (mask, noise), given);
         batch
@@ -83,11 +64,10 @@ fn cut(visits: &[PlannedVisit], most: usize) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Centre;
+    use super::super::{Centre, Kin, Part, VisitKey};
     use super::*;
     use crate::noise::fill_normal;
     use bdo_data::scaler::ScaledScan;
-    use std::sync::Arc;
 
     fn noisy_scan(number: u64, frames: usize, regions: usize) -> ScaledScan {
         let mut values = vec![0.0; frames * regions];
@@ -108,11 +88,12 @@ mod tests {
         (0..6)
             .flat_map(|scan| [Part::FirstHalf, Part::SecondHalf].map(|part| (scan, part)))
             .enumerate()
-            .map(|(visit, (scan, part))| Sample {
-                scan: Arc::new(noisy_scan(scan as u64, 24 + 3 * scan, 4)),
-                key: VisitKey { seed: 1, epoch: 2, scan: scan as u64, visit: visit as u64 % 2 },
-                part,
-                kin: Kin { scan, person: scan / 2, group: groups[scan] },
+            .map(|(visit, (scan, part))| {
+                let key = VisitKey { seed: 1, epoch: 2, scan: scan as u64, visit: visit as u64 % 2 };
+                let mut sample = Sample::alone(noisy_scan(scan as u64, 24 + 3 * scan, 4), key);
+                sample.visit.kin = Kin { scan, person: scan / 2, group: groups[scan] };
+                sample.visit.part = part;
+                sample
             })
             .collect()
     }
@@ -124,7 +105,7 @@ mod tests {
     #[test]
     fn micro_batches_end_with_groups_and_keep_whose_is_what() {
         let samples = samples();
-        let mut whole = HostBatch::draw(&samples, &mask(), NOISE);
+        let mut whole = HostBatch::draw(&samples, &mask(), NOISE, 0);
         for (most, sizes) in [(4, vec![4, 4, 2, 2]), (2, vec![2; 6]), (64, vec![4, 6, 2])] {
             let batch = MicroBatches::of_samples(&samples, most, &mask(), NOISE);
             let mut pieces: Vec<HostBatch> = batch.pieces.into_iter().flatten().collect();
@@ -132,7 +113,7 @@ mod tests {
             assert_eq!(pieces.iter().map(HostBatch::scans).collect::<Vec<_>>(), sizes);
             assert!(pieces.iter().all(|piece| piece.kin.iter().all(|kin| kin.group == piece.kin[0].group)));
             let kin: Vec<Kin> = pieces.iter().flat_map(|piece| piece.kin.clone()).collect();
-            assert_eq!(kin, samples.iter().map(|sample| sample.kin).collect::<Vec<_>>());
+            assert_eq!(kin, samples.iter().map(|sample| sample.visit.kin).collect::<Vec<_>>());
             // Padded alike, so the pieces side by side are the batch.
             let series: Vec<f32> = pieces.iter_mut().flat_map(|piece| piece.series_mut().to_vec()).collect();
             assert_eq!(series, whole.series_mut());
@@ -143,11 +124,7 @@ mod tests {
     fn a_micro_batch_is_the_same_whether_others_are_built_or_not() {
         let samples = samples();
         let all = MicroBatches::of_samples(&samples, 4, &mask(), NOISE);
-        let planned = |s: &Sample| {
-            let frames = s.scan.times_seconds.len();
-            PlannedVisit { key: s.key, part: s.part, kin: s.kin, frames }
-        };
-        let visits: Vec<PlannedVisit> = samples.iter().map(planned).collect();
+        let visits: Vec<PlannedVisit> = samples.iter().map(|sample| sample.visit).collect();
         for own in 0..all.pieces.len() {
             let given = |number: usize, range: Range<usize>| {
                 (number == own).then(|| Ok::<_, std::convert::Infallible>(samples[range].to_vec()))

@@ -9,11 +9,11 @@ mod padded;
 mod timing;
 mod windows;
 
-pub(crate) use host_batch::NO_SIZE;
-pub use host_batch::{HostBatch, Kin, NoiseShape, Sample, VisitKey, unit_sized};
+pub use host_batch::{HostBatch, Kin, NoiseShape, PlannedVisit, Sample, VisitKey, unit_sized};
+pub(crate) use host_batch::{NO_SIZE, means_of_rows};
 pub use mask::{Centre, MaskSettings, Part, Visit, target_count};
 pub use masked::{Masked, Units};
-pub use micro_batch::{MicroBatches, PlannedVisit};
+pub use micro_batch::MicroBatches;
 pub use padded::PaddedBatch;
 pub use timing::Timing;
 pub use windows::{CutScan, Window, Windows};

@@ -4,7 +4,6 @@ use crate::device::upload;
 use crate::dynamics::Frames;
 use bdo_data::scaler::ScaledScan;
 use burn::tensor::{Device, Tensor, TensorData};
-use std::ops::Range;
 
 /// Samples side by side on the host, each padded at its end to the longest.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,14 +17,9 @@ pub struct PaddedBatch {
 }
 
 impl PaddedBatch {
-    /// Room for samples with so many frames; every row is padding until it is set. `region_valid` holds one entry for
-    /// each region of each sample.
-    pub fn new(lengths: &[usize], region_valid: Vec<bool>) -> Self {
-        Self::of_length(lengths.len(), lengths.iter().copied().max().unwrap_or(0), region_valid)
-    }
-
-    /// The same for a number of samples with at most `longest` frames.
-    pub(crate) fn of_length(samples: usize, longest: usize, region_valid: Vec<bool>) -> Self {
+    /// Room for samples with at most `longest` frames; every row is padding until it is set. `region_valid` holds one entry
+    /// for each region of each sample.
+    pub fn new(samples: usize, longest: usize, region_valid: Vec<bool>) -> Self {
         let slots = samples * longest;
         let frames = Frames {
             batch: samples,
@@ -39,8 +33,14 @@ impl PaddedBatch {
 
     /// Whole scans, everything visible.
     pub fn of_scans(scans: &[&ScaledScan]) -> Self {
-        let lengths: Vec<usize> = scans.iter().map(|scan| scan.times_seconds.len()).collect();
-        let mut batch = Self::new(&lengths, scans.iter().flat_map(|scan| scan.region_valid.iter().copied()).collect());
+        Self::of_scans_padded(scans, 0)
+    }
+
+    /// The same, padded to `least` frames at least.
+    pub(crate) fn of_scans_padded(scans: &[&ScaledScan], least: usize) -> Self {
+        let longest = scans.iter().map(|scan| scan.times_seconds.len()).max().unwrap_or(0).max(least);
+        let region_valid = scans.iter().flat_map(|scan| scan.region_valid.iter().copied()).collect();
+        let mut batch = Self::new(scans.len(), longest, region_valid);
         for (sample, scan) in scans.iter().enumerate() {
             let regions = scan.region_valid.len();
             for (row, &seconds) in scan.times_seconds.iter().enumerate() {
@@ -53,16 +53,6 @@ impl PaddedBatch {
     /// Number of regions.
     pub fn regions(&self) -> usize {
         self.region_valid.len() / self.frames.batch.max(1)
-    }
-
-    /// Some of the samples, padded as before.
-    pub(crate) fn samples(&self, range: Range<usize>) -> Self {
-        let (regions, rows) = (self.regions(), self.frames.frames);
-        Self {
-            series: self.series[range.start * rows * regions..range.end * rows * regions].to_vec(),
-            region_valid: self.region_valid[range.start * regions..range.end * regions].to_vec(),
-            frames: self.frames.samples(range),
-        }
     }
 
     /// Makes a row a frame of its sample and returns its values, to be filled in.

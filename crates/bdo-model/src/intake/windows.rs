@@ -79,7 +79,7 @@ pub struct CutScan {
 /// One window over a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The frames it sees.
+    /// The frames (or rows of an answer) it sees.
     pub frames: Range<usize>,
     /// The frames whose result is taken from it: those that lie more centrally in it than in its neighbours.
     pub taken: Range<usize>,

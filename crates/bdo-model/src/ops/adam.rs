@@ -1,7 +1,12 @@
-//! One optimiser step of one parameter, and the norm gradients are clipped by. The training loop owns the schedule and
-//! the moments; only the arithmetic is here, beside the other places that touch a tensor's memory.
+//! What changes parameters: an optimiser step, the update of a moving average, both in place where nobody else holds the old values,
+//! and the norm gradients are clipped by. The training loop owns the schedule and the moments; only the arithmetic is here, beside the
+//! other places that touch a tensor's memory.
 
-use super::{Kernels, fused};
+use super::Kernels;
+use super::fused::{self, primitive, values};
+use bdo_kernels::{Isa, ema};
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
 
 pub use bdo_kernels::adam::{Adam, WeightDecay};
@@ -25,14 +30,18 @@ pub fn adam_step<const D: usize>(
     state: AdamState<D>,
     gradient: Tensor<D>,
 ) -> AdamState<D> {
-    if fused::applies(kernels, &state.value).is_some() {
-        return fused::adam_step(adam, step, state, gradient);
+    let AdamState { value, mean, square } = state;
+    if fused::applies(kernels, &value).is_some() {
+        let mut all = [value, mean, square].map(primitive);
+        let [p, m, v] = all.each_mut().map(FlexTensor::storage_mut::<f32>);
+        adam.step(Isa::current(), step, p, values(&primitive(gradient)), m, v);
+        let [value, mean, square] = all.map(Tensor::from_primitive::<Flex>);
+        return AdamState { value, mean, square };
     }
     #[cfg(feature = "cube")]
-    if super::cube::applies(kernels, &state.value) {
-        return super::cube::adam_step(adam, step, state, gradient);
+    if super::cube::applies(kernels, &value) {
+        return super::cube::adam_step(adam, step, AdamState { value, mean, square }, gradient);
     }
-    let AdamState { value, mean, square } = state;
     let correction = |beta: f64| 1.0 - beta.powf(step as f64);
     let mut gradient = gradient * adam.gradient_scale;
     let value = match adam.weight_decay {
@@ -50,12 +59,21 @@ pub fn adam_step<const D: usize>(
     AdamState { value, mean, square }
 }
 
-/// Sum of squares of a tensor outside any gradient tape, in double precision where it can be had.
-pub fn squared_norm<const D: usize>(kernels: Kernels, x: Tensor<D>) -> f64 {
-    if fused::applies(kernels, &x).is_some() {
-        return fused::squared_norm(x);
+/// momentum slow + (1 - momentum) fast, outside any gradient tape; a momentum of 1 leaves `slow` as it is.
+pub fn blend<const D: usize>(kernels: Kernels, slow: Tensor<D>, fast: Tensor<D>, momentum: f64) -> Tensor<D> {
+    if momentum == 1.0 {
+        return slow;
     }
-    f64::from(x.square().sum().into_scalar::<f32>())
+    if fused::applies(kernels, &slow).is_some() && !slow.is_autodiff() && !fast.is_autodiff() {
+        let (mut slow, fast) = (primitive(slow), primitive(fast));
+        ema::update(Isa::current(), momentum, slow.storage_mut::<f32>(), values(&fast));
+        return Tensor::from_primitive::<Flex>(slow);
+    }
+    #[cfg(feature = "cube")]
+    if super::cube::applies(kernels, &slow) && !slow.is_autodiff() && !fast.is_autodiff() {
+        return super::cube::blend(slow, fast, momentum);
+    }
+    slow * momentum + fast * (1.0 - momentum)
 }
 
 /// Sum of squares of all tensors of a device that is not the CPU, where they are: [1]. None of none.

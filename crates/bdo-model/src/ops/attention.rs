@@ -1,9 +1,13 @@
 //! Bidirectional attention over visible tokens, ragged batches padded at the end.
 
-use super::Kernels;
-use super::fused::{self, Attention};
+use super::fused::{self, FusedOp, tensor, values, with_last};
+use super::{Kernels, Precision};
 use crate::device::upload;
 use crate::dropout::Dropout;
+use bdo_kernels::Isa;
+use bdo_kernels::attention::{self as kernel, AttentionSaved, AttentionShape, Products};
+use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 
 /// How many leading tokens of each sample are real.
@@ -23,11 +27,6 @@ impl KeyPadding {
         });
         Self { lengths, hidden }
     }
-
-    /// Visible keys per sample.
-    pub fn lengths(&self) -> &[usize] {
-        &self.lengths
-    }
 }
 
 /// Packed qkv [B, T, 3d] (all q, all k, all v; head-major inside each) -> [B, T, d]. Dropout acts on the
@@ -43,9 +42,8 @@ pub fn attention(
     const HIDDEN_SCORE: f32 = -1e30;
     if let Some(precision) = fused::applies(kernels, &qkv) {
         // The masks of the composed form, drawn again where they are needed in place of a square of memory per head.
-        let dropout =
-            dropout.map(|(dropout, site)| bdo_kernels::attention::Dropout::new(dropout.at(site), dropout.rate));
-        let op = Attention { heads, lengths: padding.lengths.clone(), dropout, precision };
+        let dropout = dropout.map(|(dropout, site)| kernel::Dropout::new(dropout.at(site), dropout.rate));
+        let op = Fused { heads, lengths: padding.lengths.clone(), dropout, precision };
         return fused::run(op, [qkv.into_dispatch()]);
     }
     let [batch, tokens, packed] = qkv.dims();
@@ -64,4 +62,55 @@ pub fn attention(
         probabilities = dropout.apply(site, probabilities);
     }
     probabilities.matmul(part(2)).swap_dims(1, 2).reshape([batch, tokens, width]) // [B, T, d]
+}
+
+/// The kernel; keys from `lengths[b]` on are hidden.
+#[derive(Debug)]
+struct Fused {
+    heads: usize,
+    lengths: Vec<usize>,
+    dropout: Option<kernel::Dropout>,
+    precision: Precision,
+}
+
+#[derive(Debug)]
+struct Saved {
+    op: Fused,
+    qkv: FlexTensor,
+    kept: AttentionSaved,
+}
+
+impl Fused {
+    fn products(&self) -> Products {
+        Products::new(Isa::current(), self.precision)
+    }
+
+    fn shape(&self, qkv: &FlexTensor) -> AttentionShape {
+        let [batch, length, packed] = qkv.shape().dims();
+        AttentionShape { batch, length, heads: self.heads, head_width: packed / 3 / self.heads }
+    }
+}
+
+impl FusedOp<1> for Fused {
+    type On = Flex;
+    type Saved = Saved;
+
+    fn infer(self, [qkv]: [FlexTensor; 1]) -> FlexTensor {
+        let shape = self.shape(&qkv);
+        let y = kernel::infer(self.products(), shape, values(&qkv), &self.lengths, self.dropout);
+        tensor(y, with_last(&qkv, shape.width()))
+    }
+
+    fn forward(self, [qkv]: [FlexTensor; 1]) -> (FlexTensor, Saved) {
+        let shape = self.shape(&qkv);
+        let (y, kept) = kernel::forward(self.products(), shape, values(&qkv), &self.lengths, self.dropout);
+        (tensor(y, with_last(&qkv, shape.width())), Saved { op: self, qkv, kept })
+    }
+
+    fn backward(saved: &Saved, dy: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let Saved { op, qkv, kept } = saved;
+        let (shape, dy) = (op.shape(qkv), values(&dy));
+        let found = kernel::backward(op.products(), shape, values(qkv), &op.lengths, op.dropout, kept, dy);
+        [Some(tensor(found, qkv.shape()))]
+    }
 }

@@ -4,7 +4,6 @@
 
 mod adam;
 mod attention;
-mod blend;
 #[cfg(feature = "cube")]
 mod cube;
 mod error;
@@ -15,9 +14,8 @@ mod norm;
 mod scan;
 mod softmax;
 
-pub use adam::{Adam, AdamState, WeightDecay, adam_step, squared_norm, squared_norms};
+pub use adam::{Adam, AdamState, WeightDecay, adam_step, blend, squared_norms};
 pub use attention::{KeyPadding, attention};
-pub use blend::blend;
 pub use error::{ErrorWeights, squared_error};
 pub use gather::rows;
 pub use linear::{Epilogue, linear};

@@ -2,9 +2,14 @@
 //! `m_j = a_j m_{j-1} + b_j` and `P_j = A_j P_{j-1} + B_j`, all elementwise.
 
 use super::Kernels;
-use super::fused::{self, Plan};
+use super::fused::{self, FusedOp, constant, run, tensor, values};
 use crate::device::upload;
-use burn::tensor::{Float, Int, Tensor, activation};
+use bdo_kernels::Isa;
+use bdo_kernels::scan::{self as kernel, ScanGradients, ScanInput, ScanShape};
+use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, TensorMetadata};
+use burn::tensor::{Float, Int, Shape, Tensor, activation};
+use std::sync::Arc;
 
 /// Drivers of the process: controls and rates per token, and which token acts on which step for how long.
 #[derive(Clone, Debug)]
@@ -33,15 +38,16 @@ pub fn moment_scan(kernels: Kernels, drive: Drive, mean0: Tensor<1>, variance0: 
     let [batch, tokens, width] = drive.control.dims();
     let frames = drive.delta.len() / batch;
     if fused::applies(kernels, &drive.control).is_some() {
-        let plan = Plan {
-            driver: drive.driver.iter().enumerate().map(|(step, row)| (row - step / frames * tokens) as u32).collect(),
-            delta: drive.delta,
-            noise: (diffusion * diffusion) as f32,
-        };
+        let token = |(step, row): (usize, &usize)| (row - step / frames * tokens) as u32;
+        let driver = drive.driver.iter().enumerate().map(token).collect();
         let (control, rates) = (drive.control.into_dispatch(), drive.rates.into_dispatch());
-        let inputs = [control, rates, mean0.into_dispatch(), variance0.into_dispatch()];
-        let (mean, variance) = fused::moments(inputs, plan);
-        return Moments { mean, variance };
+        let tensors = [control, rates, mean0.into_dispatch(), variance0.into_dispatch()];
+        let noise = (diffusion * diffusion) as f32;
+        let inputs = Inputs { tensors: tensors.clone().map(constant::<Flex>), driver, delta: drive.delta, noise };
+        let moments = kernel::forward(Isa::current(), inputs.shape(), inputs.view());
+        let done = Arc::new((inputs, moments));
+        let half = |is_mean| Half { is_mean, done: done.clone() };
+        return Moments { mean: run(half(true), tensors.clone()), variance: run(half(false), tensors) };
     }
     #[cfg(feature = "cube")]
     if super::cube::applies(kernels, &drive.control) {
@@ -140,4 +146,60 @@ fn interleave(even: Tensor<3>, odd: Tensor<3>) -> Tensor<3> {
     let odds = odd.dims()[1];
     let woven = Tensor::stack::<4>(vec![even.clone().narrow(1, 0, odds), odd], 2).reshape([batch, 2 * odds, width]);
     if evens == odds { woven } else { Tensor::cat(vec![woven, even.narrow(1, odds, 1)], 1) }
+}
+
+/// Everything the kernel reads.
+#[derive(Debug)]
+struct Inputs {
+    /// Control, rates, initial mean, initial variance.
+    tensors: [FlexTensor; 4],
+    /// [B * K] token of the same sample.
+    driver: Vec<u32>,
+    /// [B * K] lengths.
+    delta: Vec<f32>,
+    /// Variance of the noise per unit of scaled time.
+    noise: f32,
+}
+
+impl Inputs {
+    fn shape(&self) -> ScanShape {
+        let [batch, contexts, width] = self.tensors[0].shape().dims();
+        ScanShape { batch, contexts, steps: self.delta.len() / batch, width }
+    }
+
+    fn view(&self) -> ScanInput<'_> {
+        let [alphahat, lambda, mean0, variance0] = self.tensors.each_ref().map(values);
+        let (driver, delta, diffusion) = (&self.driver, &self.delta, self.noise);
+        ScanInput { alphahat, lambda, driver, delta, mean0, variance0, diffusion }
+    }
+}
+
+/// The kernel. A node has one output, so mean and variance are two; each passes its own gradient and zeros for the other. The
+/// process is linear in both, so the two halves add up to the whole.
+#[derive(Debug)]
+struct Half {
+    is_mean: bool,
+    done: Arc<(Inputs, kernel::Moments)>,
+}
+
+impl FusedOp<4> for Half {
+    type On = Flex;
+    type Saved = Self;
+
+    fn forward(self, _: [FlexTensor; 4]) -> (FlexTensor, Self) {
+        let (inputs, moments) = &*self.done;
+        let ScanShape { batch, steps, width, .. } = inputs.shape();
+        let found = if self.is_mean { &moments.mean } else { &moments.variance };
+        (tensor(found.clone(), Shape::from([batch, steps, width])), self)
+    }
+
+    fn backward(saved: &Self, dy: FlexTensor, _: [bool; 4]) -> [Option<FlexTensor>; 4] {
+        let none = vec![0.0; values(&dy).len()];
+        let (dmean, dvariance) = if saved.is_mean { (values(&dy), &none[..]) } else { (&none[..], values(&dy)) };
+        let (inputs, moments) = &*saved.done;
+        let found = kernel::backward(Isa::current(), inputs.shape(), inputs.view(), moments, dmean, dvariance);
+        let ScanGradients { dalphahat, dlambda, dmean0, dvariance0 } = found;
+        let mut like = inputs.tensors.iter();
+        [dalphahat, dlambda, dmean0, dvariance0].map(|gradient| like.next().map(|like| tensor(gradient, like.shape())))
+    }
 }

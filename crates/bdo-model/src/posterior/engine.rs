@@ -1,8 +1,10 @@
 //! Moments of the latent state and decoded values at every row, window by window: memory does not grow with the scan.
 
 use crate::batch::BatchError;
+use crate::control::runs;
+use crate::device::download;
 use crate::frozen::FrozenModel;
-use crate::intake::{PaddedBatch, Window, Windows};
+use crate::intake::{PaddedBatch, Window, Windows, means_of_rows};
 use crate::posterior::rows::{RowKind, Rows};
 use burn::tensor::Tensor;
 use std::ops::Range;
@@ -37,25 +39,14 @@ pub struct Piece {
 #[derive(Debug)]
 pub struct Engine<'a> {
     frozen: &'a FrozenModel,
-    windows: Windows,
-    /// Whether windows are centred on their own visible frames, as visits of training were.
-    own_centre: bool,
     /// V, computed once.
     basis: Tensor<2>,
-}
-
-/// One window: the rows it looks at, and those whose answer is taken from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Span {
-    rows: Range<usize>,
-    taken: Range<usize>,
 }
 
 impl<'a> Engine<'a> {
     /// With windows as the model has seen scans in training.
     pub fn new(frozen: &'a FrozenModel) -> Self {
-        let basis = frozen.model.dynamics.basis();
-        Self { frozen, windows: frozen.windows, own_centre: frozen.windows.own_clock, basis }
+        Self { frozen, basis: frozen.model.dynamics.basis() }
     }
 
     /// The eigenbasis of the process, [d, d].
@@ -74,31 +65,27 @@ impl<'a> Engine<'a> {
         rows: &Rows,
         mut take: impl FnMut(Piece) -> Result<(), E>,
     ) -> Result<(), E> {
-        let windows = cut(rows, self.windows);
-        let mut rest = windows.as_slice();
-        while !rest.is_empty() {
-            let longest = |count: usize| rest[..count].iter().map(|w| w.rows.len()).max().unwrap_or(0);
-            let fits = (1..=rest.len()).take_while(|&n| n == 1 || n * longest(n) <= ROWS_AT_ONCE).last().unwrap_or(1);
-            let (now, later) = rest.split_at(fits);
-            rest = later;
-            for piece in self.batch(rows, now)? {
-                take(piece)?;
-            }
+        let windows = cut(rows, self.frozen.windows);
+        let fit = |some: &[Window]| some.len() * longest(some) <= ROWS_AT_ONCE;
+        for some in runs(&windows, fit) {
+            self.batch(rows, some)?.into_iter().try_for_each(&mut take)?;
         }
         Ok(())
     }
 
-    fn batch(&self, rows: &Rows, windows: &[Span]) -> Result<Vec<Piece>, BatchError> {
+    /// The answers of windows of rows.
+    fn batch(&self, rows: &Rows, windows: &[Window]) -> Result<Vec<Piece>, BatchError> {
         let (batch, regions) = (windows.len(), rows.regions());
-        let lengths: Vec<usize> = windows.iter().map(|w| w.rows.len()).collect();
-        let valid = std::iter::repeat_n(rows.region_valid.iter().copied(), batch).flatten().collect();
-        let mut padded = PaddedBatch::new(&lengths, valid);
-        let longest = padded.frames.frames;
+        let longest = longest(windows);
+        let mut padded = PaddedBatch::new(batch, longest, rows.region_valid.repeat(batch));
+        // On their own clock and centred on their own visible frames, where visits of training were.
+        let own = self.frozen.windows.own_clock;
         let mut centres = Vec::with_capacity(batch);
         for (b, window) in windows.iter().enumerate() {
-            let centre = if self.own_centre { visible_mean(rows, &window.rows) } else { vec![0.0; regions] };
-            let origin = if self.windows.own_clock { rows.times_seconds[window.rows.start] } else { 0.0 };
-            for (place, row) in window.rows.clone().enumerate() {
+            let visible = window.frames.clone().filter(|&row| own && rows.is_visible(row));
+            let centre = means_of_rows(&rows.values, regions, visible);
+            let origin = if own { rows.times_seconds[window.frames.start] } else { 0.0 };
+            for (place, row) in window.frames.clone().enumerate() {
                 let to = padded.set(b, place, rows.times_seconds[row] - origin, rows.is_visible(row));
                 if rows.is_visible(row) {
                     let from = &rows.values[row * regions..(row + 1) * regions];
@@ -109,15 +96,14 @@ impl<'a> Engine<'a> {
         }
         let (series, frames, valid) = padded.on(&self.frozen.model.device());
         let found = self.frozen.model.reconstruct(&series, &frames, &valid)?;
-        let numbers = |tensor: Tensor<3>| tensor.into_data().try_to_vec::<f32>().expect("the model computes in f32");
         let width = self.frozen.model.config().width;
         let (decoded, mean, variance) =
-            (numbers(found.series), numbers(found.moments.mean), numbers(found.moments.variance));
-        let sizes = found.size.map_or_else(|| vec![1.0; batch], numbers);
+            (download(found.series), download(found.moments.mean), download(found.moments.variance));
+        let sizes = found.size.map_or_else(|| vec![1.0; batch], download);
         let each = sizes.len() / batch.max(1);
-        let (control, rates) = (numbers(found.latents.control), numbers(found.latents.rates));
-        let piece = |(b, window): (usize, &Span)| {
-            let from = b * longest + (window.taken.start - window.rows.start);
+        let (control, rates) = (download(found.latents.control), download(found.latents.rates));
+        let piece = |(b, window): (usize, &Window)| {
+            let from = b * longest + (window.taken.start - window.frames.start);
             let span = |values: &[f32], last: usize| values[from * last..(from + window.taken.len()) * last].to_vec();
             let by_driver = |values: &[f32]| {
                 let drivers = &found.grid.driver[from..from + window.taken.len()];
@@ -143,32 +129,24 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Mean of the visible rows of a window, region by region; 0 where nothing is known.
-fn visible_mean(rows: &Rows, range: &Range<usize>) -> Vec<f32> {
-    let regions = rows.regions();
-    let mut sums = vec![0.0f64; regions];
-    let mut count = 0usize;
-    for row in range.clone().filter(|&row| rows.is_visible(row)) {
-        count += 1;
-        let values = &rows.values[row * regions..(row + 1) * regions];
-        sums.iter_mut().zip(values).for_each(|(sum, x)| *sum += f64::from(*x));
-    }
-    sums.iter().map(|sum| (sum / count.max(1) as f64) as f32).collect()
+/// Rows of the longest window.
+fn longest(windows: &[Window]) -> usize {
+    windows.iter().map(|window| window.frames.len()).max().unwrap_or(0)
 }
 
-/// Windows over the rows. Only frames (seen, hidden or missing) count for their length: times asked for between frames go
+/// Windows of rows. Only frames (seen, hidden or missing) count for their length: times asked for between frames go
 /// with the frame before them.
-fn cut(rows: &Rows, windows: Windows) -> Vec<Span> {
+fn cut(rows: &Rows, windows: Windows) -> Vec<Window> {
     let frames: Vec<usize> = (0..rows.len()).filter(|&row| rows.kinds[row] != RowKind::Asked).collect();
     let row = |frame: usize| match frame {
         0 => 0,
         frame => frames.get(frame).copied().unwrap_or(rows.len()),
     };
-    let span = |window: &Window| Span {
-        rows: with_a_visible_row(rows, row(window.frames.start)..row(window.frames.end)),
+    let of_rows = |window: &Window| Window {
+        frames: with_a_visible_row(rows, row(window.frames.start)..row(window.frames.end)),
         taken: row(window.taken.start)..row(window.taken.end),
     };
-    windows.cut(frames.len()).iter().map(span).collect()
+    windows.cut(frames.len()).iter().map(of_rows).collect()
 }
 
 /// Widened to the nearest visible rows where a long gap leaves a window without any.
@@ -204,8 +182,8 @@ mod tests {
             let found = cut(&rows, windows);
             let answered: Vec<usize> = found.iter().flat_map(|w| w.taken.clone()).collect();
             assert_eq!(answered, (0..count + 3).collect::<Vec<_>>(), "{count}");
-            assert!(found.iter().all(|w| w.rows.start <= w.taken.start && w.taken.end <= w.rows.end));
-            assert!(found.iter().all(|w| w.rows.len() <= 13));
+            assert!(found.iter().all(|w| w.frames.start <= w.taken.start && w.taken.end <= w.frames.end));
+            assert!(found.iter().all(|w| w.frames.len() <= 13));
         }
     }
 
@@ -216,6 +194,6 @@ mod tests {
         kinds[59] = RowKind::Visible;
         let rows = rows(kinds);
         let found = cut(&rows, Windows { longest_whole: 10, frames: 10, own_clock: true });
-        assert!(found.iter().all(|w| w.rows.clone().any(|row| rows.is_visible(row))));
+        assert!(found.iter().all(|w| w.frames.clone().any(|row| rows.is_visible(row))));
     }
 }

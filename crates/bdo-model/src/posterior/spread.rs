@@ -1,6 +1,6 @@
 //! The spread of the state through the decoder, which is not linear: by drawing states, or by its slope at the mean.
 
-use crate::device::upload;
+use crate::device::{download, upload};
 use crate::noise::fill_normal;
 use crate::posterior::engine::{Engine, Piece};
 use bdo_data::random::stream;
@@ -57,8 +57,7 @@ fn sampled(engine: &Engine<'_>, piece: &Piece, variance: &[f32], draws: usize, s
             }
         });
         let states = upload::<3, Float>(TensorData::new(states, [1, rows, width]), &model.device());
-        let decoded = model.decoder.forward(model.dynamics.rotate(engine.basis(), states), None);
-        let decoded = decoded.into_data().try_to_vec::<f32>().expect("the decoder computes in f32");
+        let decoded = download(model.decoder.forward(model.dynamics.rotate(engine.basis(), states), None));
         if draw == 0 {
             offset.clone_from(&decoded);
         }
@@ -97,7 +96,7 @@ impl Slopes {
         let parameters = model.parameters();
         let values = |name: &str| parameters.0.get(name).map(|array| array.values.clone()).unwrap_or_default();
         let (width, regions) = (model.config().width, model.config().regions);
-        let basis = engine.basis().into_data().try_to_vec::<f32>().expect("the basis is f32");
+        let basis = download(engine.basis());
         let plain = values("decoder.linear1.weight");
         let mut first = vec![0.0f32; width * width];
         first.par_chunks_mut(width).zip(plain.par_chunks(width)).for_each(|(out, row)| {

@@ -43,8 +43,7 @@ impl NetworkWeights {
         names.dedup();
         let weight = |network: &String| {
             let mut weights = vec![0.0f64; width];
-            for (region, row) in regions.iter().zip(slope.chunks_exact(width)).filter(|(r, _)| name(r) == *network) {
-                let _ = region;
+            for (_, row) in regions.iter().zip(slope.chunks_exact(width)).filter(|(r, _)| name(r) == *network) {
                 weights.iter_mut().zip(row).zip(&moved).for_each(|((w, j), v)| *w += f64::from(*j).powi(2) * v);
             }
             let sum = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);

@@ -48,13 +48,9 @@ impl ModelDirectory {
     pub fn read(folder: &Path) -> Result<Self, WeightsError> {
         let path = folder.join(CONFIG_FILE);
         let config: ModelConfig = read_json(&path).map_err(|error| of_another_kind(&path).unwrap_or(error))?;
-        config.check().map_err(|error| Problem::from(error).at(path))?;
-        let path = folder.join(PREPROCESSOR_FILE);
-        let mut preprocessor: PreprocessorConfig = read_json(&path)?;
-        preprocessor.check(&config).map_err(|error| Problem::from(error).at(path))?;
-        let path = folder.join(PEOPLE_FILE);
-        let people: TrainingPeople = read_json(&path)?;
-        people.check().map_err(|error| Problem::from(error).at(path))?;
+        let mut preprocessor: PreprocessorConfig = read_json(&folder.join(PREPROCESSOR_FILE))?;
+        let people: TrainingPeople = read_json(&folder.join(PEOPLE_FILE))?;
+        check(folder, &config, &preprocessor, &people)?;
         preprocessor.trained_scans = Some(people.scans.clone());
         let parameters = read_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&config))?;
         let path = folder.join(TRAINING_FILE);
@@ -64,11 +60,7 @@ impl ModelDirectory {
 
     /// Checks and writes every file and the model card; each file appears whole or not at all.
     pub fn write(&self, folder: &Path, facts: &CardFacts) -> Result<(), WeightsError> {
-        self.config.check().map_err(|error| Problem::from(error).at(folder.join(CONFIG_FILE)))?;
-        self.preprocessor
-            .check(&self.config)
-            .map_err(|error| Problem::from(error).at(folder.join(PREPROCESSOR_FILE)))?;
-        self.people.check().map_err(|error| Problem::from(error).at(folder.join(PEOPLE_FILE)))?;
+        check(folder, &self.config, &self.preprocessor, &self.people)?;
         durable::create_folder(folder)?;
         write_parameters(&folder.join(WEIGHTS_FILE), &parameter_table(&self.config), &self.parameters)?;
         durable::write_json(&folder.join(PREPROCESSOR_FILE), &self.preprocessor)?;
@@ -81,6 +73,18 @@ impl ModelDirectory {
         // Last, because a reader starts with it: a folder whose configuration is there is complete.
         Ok(durable::write_json(&folder.join(CONFIG_FILE), &self.config)?)
     }
+}
+
+/// Accepts what three files of a folder say, or names the one that is wrong.
+fn check(
+    folder: &Path,
+    config: &ModelConfig,
+    preprocessor: &PreprocessorConfig,
+    people: &TrainingPeople,
+) -> Result<(), WeightsError> {
+    config.check().map_err(|error| Problem::from(error).at(folder.join(CONFIG_FILE)))?;
+    preprocessor.check(config).map_err(|error| Problem::from(error).at(folder.join(PREPROCESSOR_FILE)))?;
+    people.check().map_err(|error| Problem::from(error).at(folder.join(PEOPLE_FILE)))
 }
 
 /// A better reason where a configuration is that of a baseline.

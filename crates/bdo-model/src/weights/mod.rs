@@ -4,21 +4,18 @@
 mod card;
 mod contract;
 mod directory;
-mod header;
+mod file;
 mod notes;
 mod people;
-mod read;
-mod write;
 
 pub use card::{CardFacts, input_words, model_card};
 pub use contract::{ContractError, PreprocessorConfig};
 pub use directory::{
     AVERAGE_FILE, CONFIG_FILE, ModelDirectory, PEOPLE_FILE, PREPROCESSOR_FILE, README_FILE, WEIGHTS_FILE,
 };
+pub use file::{read_parameters, write_parameters};
 pub use notes::{TRAINING_FILE, TrainingNotes};
 pub use people::{KnownPeople, PeopleError, TrainingPeople};
-pub use read::read_parameters;
-pub use write::write_parameters;
 
 use crate::config::ConfigError;
 use bdo_data::durable::FileError;
@@ -68,15 +65,6 @@ pub enum Problem {
         if found == "brainjepa" { ", which has no decoder to regions" } else { ", which has no times between frames, noise or posterior" }
     )]
     Kind { found: String },
-    /// A parameter of the model is not in the file.
-    #[error("parameter `{name}` is missing")]
-    Missing { name: String },
-    /// The file holds something the model does not have.
-    #[error("unknown parameter `{name}`")]
-    Unknown { name: String },
-    /// A parameter has another shape.
-    #[error("parameter `{name}`: expected shape {expected:?}, found {found:?}")]
-    Shape { name: String, expected: Vec<usize>, found: Vec<usize> },
     /// A parameter has another number type.
     #[error("parameter `{name}`: expected dtype F32, found {found}")]
     Dtype { name: String, found: String },

@@ -2,7 +2,7 @@
 
 #[allow(unreachable_pub)]
 #[path = "../../../../fuzz/src/model_directory.rs"]
-mod model_directory;
+pub(crate) mod model_directory;
 #[allow(unreachable_pub)]
 #[path = "../../../../fuzz/src/mutate.rs"]
 mod mutate;

@@ -164,7 +164,7 @@ fn the_batch_of_the_default_preset() {
     let device = Device::flex();
     for noise in [by_region, by_scan] {
         let size = |b: usize, r: usize| if noise.unit_regions { of_regions(b, r) } else { of_scan(b, r) };
-        let batch = HostBatch::of_visits(&scans, &visits, noise).into_masked(&device);
+        let batch = HostBatch::of_visits(&scans, &visits, noise, 0).into_masked(&device);
         assert_eq!(batch.frames, golden.batch(&device).frames);
         assert!(values(&batch.latent_noise).iter().all(|x| *x == 0.0), "no latent is drawn");
         for (i, (found, expected)) in values(&batch.series).iter().zip(series).enumerate() {

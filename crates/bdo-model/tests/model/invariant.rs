@@ -220,7 +220,7 @@ fn a_region_of_which_nothing_is_visible_keeps_its_units() {
     // A quarter of the regions is taken out of what is seen.
     let mask = MaskSettings { ratio: 0.5, region_ratio: 0.25, centre: Centre::Visible, ..MaskSettings::default() };
     let (hidden, mean_square) =
-        loss(HostBatch::draw(&[Sample::alone(scan.clone(), key)], &mask, NoiseShape::of(&config)));
+        loss(HostBatch::draw(&[Sample::alone(scan.clone(), key)], &mask, NoiseShape::of(&config), 0));
     assert!(mean_square < 4.0 && hidden < 4.0 * mean_square, "{hidden}, mean square {mean_square}");
 
     // Constant in every visible frame, 5 above that in the others: its values are not divided.
@@ -230,7 +230,7 @@ fn a_region_of_which_nothing_is_visible_keeps_its_units() {
         constant.values[frame * config.regions] = if seen { 7.0 } else { 12.0 };
     }
     let visit = Visit { frames: (0..24).collect(), context, origin_seconds: 0.0, centre: Centre::Visible };
-    let host = HostBatch::of_visits(&[Sample::alone(constant, key)], &[visit], NoiseShape::of(&config));
+    let host = HostBatch::of_visits(&[Sample::alone(constant, key)], &[visit], NoiseShape::of(&config), 0);
     let series = toy::values(&host.clone().into_masked(&device).series);
     let found: Vec<f64> = series.iter().step_by(config.regions).copied().collect();
     assert_eq!(found, [0.0, 5.0].repeat(12));

@@ -68,7 +68,7 @@ fn a_target_frame_never_reaches_the_prediction_or_the_terms_on_the_mean_control_
     for visit in 0..4 {
         let key = VisitKey { seed: 3, epoch: 1, scan: 5, visit };
         let run = |scan: ScaledScan| {
-            let host = HostBatch::draw(&[Sample::alone(scan, key)], &mask, NoiseShape::of(&config));
+            let host = HostBatch::draw(&[Sample::alone(scan, key)], &mask, NoiseShape::of(&config), 0);
             let batch = host.into_masked(&device);
             let pass = model.train_pass(&teacher, &batch, model.loss_weights()).unwrap();
             let reconstructed = model.reconstruct(&batch.series, &batch.frames, &batch.region_valid).unwrap().series;

@@ -1,14 +1,14 @@
 //! The model directory: round trip, and every kind of damage refused by name.
 
+use crate::fuzz::model_directory;
 use crate::toy;
 use bdo_model::config::ModelConfig;
 use bdo_model::init::initial_parameters;
 use bdo_model::model::Bdo;
 use bdo_model::ops::Kernels;
-use bdo_model::parameters::{Parameters, parameter_table};
+use bdo_model::parameters::{ParameterError, Parameters, parameter_table};
 use bdo_model::weights::{
-    CardFacts, ContractError, ModelDirectory, PreprocessorConfig, Problem, TrainingPeople, WEIGHTS_FILE,
-    read_parameters, write_parameters,
+    CardFacts, ContractError, ModelDirectory, Problem, TrainingPeople, WEIGHTS_FILE, read_parameters, write_parameters,
 };
 use burn::tensor::Device;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
@@ -16,30 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn directory() -> ModelDirectory {
-    let config = toy::config();
-    ModelDirectory {
-        notes: None,
-        parameters: initial_parameters(&config, 1),
-        preprocessor: PreprocessorConfig {
-            scaling: bdo_data::scaler::Scaling::Pooled,
-            roi_names: ["a", "b", "c", "d"].map(String::from).to_vec(),
-            atlas_name: "toy".into(),
-            atlas_hash: "00".repeat(32),
-            dropped_volumes: 10,
-            time_scale: config.time_scale,
-            medians: vec![0.1, -0.2, 0.3, 1.0 / 3.0],
-            iqrs: vec![1.0, 2.0, 0.0, 0.7],
-            scan_count: 5,
-            scan_list_hash: "11".repeat(32),
-            trained_scans: None,
-        },
-        people: TrainingPeople {
-            subjects: [TrainingPeople::subject_hash("sub-01")].into(),
-            scans: ["22".repeat(32)].into(),
-            ..TrainingPeople::default()
-        },
-        config,
-    }
+    model_directory::toy(toy::config(), vec![0.1, -0.2, 0.3, 1.0 / 3.0], vec![1.0, 2.0, 0.0, 0.7])
 }
 
 /// A weight file and its table, to be damaged.
@@ -134,12 +111,12 @@ fn wrong_names_shapes_types_and_places_are_named() {
         read(&path).unwrap_err()
     };
     assert!(
-        matches!(refused("\"dynamics.cayley\"", "\"dynamics.kayley\""), Problem::Missing { name } if name == "dynamics.cayley")
+        matches!(refused("\"dynamics.cayley\"", "\"dynamics.kayley\""), Problem::Parameter(ParameterError::Missing { name }) if name == "dynamics.cayley")
     );
     let extra = r#"{"zzz":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"#;
-    assert!(matches!(refused("{", extra), Problem::Unknown { name } if name == "zzz"));
+    assert!(matches!(refused("{", extra), Problem::Parameter(ParameterError::Unknown { name }) if name == "zzz"));
     assert!(
-        matches!(refused("\"shape\":[24,8]", "\"shape\":[8,24]"), Problem::Shape { expected, found, .. } if expected == [24, 8] && found == [8, 24])
+        matches!(refused("\"shape\":[24,8]", "\"shape\":[8,24]"), Problem::Parameter(ParameterError::Shape { expected, found, .. }) if expected == [24, 8] && found == [8, 24])
     );
     assert!(
         matches!(refused("\"dtype\":\"F32\"", "\"dtype\":\"F16\""), Problem::Dtype { found, .. } if found == "F16")

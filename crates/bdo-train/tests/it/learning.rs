@@ -6,7 +6,7 @@ use bdo_data::scan::valid_regions;
 use bdo_data::synth::{Generator, SynthSpec};
 use bdo_model::config::{LossConfig, ModelConfig};
 use bdo_model::fingerprint::{FittedFingerprint, together};
-use bdo_model::intake::{Kin, MaskSettings, MicroBatches, NoiseShape, Part, Sample, VisitKey};
+use bdo_model::intake::{Kin, MaskSettings, MicroBatches, NoiseShape, Part, PlannedVisit, Sample, VisitKey};
 use bdo_model::ops::{Kernels, Precision};
 use bdo_train::bdo::BdoLearner;
 use bdo_train::checkpoint::{CheckpointSets, Progress, StoredState};
@@ -90,11 +90,12 @@ impl Run {
             BdoLearner::starting_from(&config, &settings, kernels, (7, fitted.parameters()), &device).unwrap();
         let twice = |(number, sample): (usize, &Sample)| {
             let kin = Kin { scan: number, person: number, group: number / 4 };
-            [Part::FirstHalf, Part::SecondHalf].map(|part| Sample { part, kin, ..sample.clone() })
+            [Part::FirstHalf, Part::SecondHalf]
+                .map(|part| Sample { visit: PlannedVisit { part, kin, ..sample.visit }, ..sample.clone() })
         };
         run.samples = run.samples.iter().enumerate().flat_map(twice).collect();
         for (i, sample) in run.samples.iter_mut().enumerate() {
-            sample.key.visit = i as u64 % 2;
+            sample.visit.key.visit = i as u64 % 2;
         }
         run
     }
@@ -111,7 +112,7 @@ impl Run {
 
     fn batch(&mut self, epoch: u64) -> MicroBatches {
         for sample in &mut self.samples {
-            sample.key.epoch = epoch;
+            sample.visit.key.epoch = epoch;
         }
         let noise = NoiseShape::of(self.learner.model.config());
         MicroBatches::of_samples(&self.samples, 16, &MaskSettings { frames: 60, ..MaskSettings::default() }, noise)

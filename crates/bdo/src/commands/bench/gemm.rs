@@ -51,9 +51,9 @@ fn speeds(isa: Isa, rows: usize, inputs: usize, outputs: usize) -> [f64; 3] {
     let to_x = Product { rows, depth: outputs, columns: inputs };
     let to_w = Product { rows: outputs, depth: rows, columns: inputs };
     [
-        gflop / best_seconds(|| gemm(isa, forward, 1.0, xm, Matrix::transposed(&w, inputs), &mut y, false)),
-        gflop / best_seconds(|| gemm(isa, to_x, 1.0, dym, wm, &mut dx, false)),
-        gflop / best_seconds(|| gemm(isa, to_w, 1.0, Matrix::transposed(&dy, outputs), xm, &mut dw, false)),
+        gflop / best_seconds(|| gemm(isa, forward, xm, Matrix::transposed(&w, inputs), &mut y)),
+        gflop / best_seconds(|| gemm(isa, to_x, dym, wm, &mut dx)),
+        gflop / best_seconds(|| gemm(isa, to_w, Matrix::transposed(&dy, outputs), xm, &mut dw)),
     ]
 }
 

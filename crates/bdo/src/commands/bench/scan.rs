@@ -39,7 +39,7 @@ fn seconds(isa: Isa, shape: ScanShape) -> f64 {
     let lambda: &Vec<f32> = &workload::noise("bench-scan", &[1], tokens).iter().map(|x| 1.65 + 0.2 * x).collect();
     let driver: &Vec<u32> = &(0..shape.steps).map(|j| (j / 4).min(shape.contexts - 1) as u32).collect();
     let (delta, mean0, variance0) = (&vec![0.22; shape.steps], &vec![0.1; shape.width], &vec![1.0; shape.width]);
-    let input = ScanInput { alphahat, lambda, driver, delta, lens: None, mean0, variance0, diffusion: 1.0 };
+    let input = ScanInput { alphahat, lambda, driver, delta, mean0, variance0, diffusion: 1.0 };
     best_seconds(|| {
         std::hint::black_box(forward(isa, shape, input));
     })

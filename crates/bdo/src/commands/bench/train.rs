@@ -55,7 +55,7 @@ pub(super) fn step_on(
     let flops = workload::train_flops(config, samples.len(), frames - targets, targets);
     let (noise, mut adam) = (NoiseShape::of(config), AdamState::default());
     let work = move || {
-        samples.iter_mut().for_each(|sample| sample.key.epoch += 1);
+        samples.iter_mut().for_each(|sample| sample.visit.key.epoch += 1);
         let taken = learner.take().expect("a step puts the learner back");
         let batch = MicroBatches::of_samples(&samples, micro_batch, &mask, noise);
         let pieces = taken.pieces(batch, &at);

@@ -1,15 +1,5 @@
-//! Kernels as framework ops, each with its own backward pass, and the fused CPU path: our kernels for 32-bit floats on the CPU.
-//! The models never see this module.
-
-mod adam;
-mod attention;
-mod blend;
-mod buffer;
-mod error;
-mod linear;
-mod norm;
-mod scan;
-mod softmax;
+//! Kernels as framework ops, each with its own backward pass, and what lies between framework tensors and the slices that kernels
+//! for the CPU work on. The models never see this module.
 
 use super::Kernels;
 use crate::device::is_cpu;
@@ -18,26 +8,16 @@ use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::flex::FlexTensor;
+use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
     Autodiff, AutodiffBackend, Backend, BackendTensor, DType, DispatchAutodiffContext, DispatchKindConversion,
-    DispatchTensor, Flex,
+    DispatchTensor, Flex, TensorMetadata,
 };
-use burn::tensor::Tensor;
+use burn::tensor::{Bytes, Shape, Tensor};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-pub(super) use adam::{adam_step, squared_norm};
-pub(super) use attention::Attention;
-pub(super) use blend::blend;
-pub use buffer::{tensor, values};
-pub(super) use error::SquaredError;
-pub(super) use linear::{Activation, Linear};
-pub(super) use norm::LayerNorm;
-pub(super) use scan::{Plan, moments};
-pub(super) use softmax::Softmax;
 
 /// A backend that kernels are written for.
 pub trait Home: Backend {
@@ -46,8 +26,9 @@ pub trait Home: Backend {
 }
 
 impl Home for Flex {
+    /// Free if it already is.
     fn contiguous(tensor: FlexTensor) -> FlexTensor {
-        buffer::contiguous(tensor)
+        if tensor.as_slice::<f32>().is_some() { tensor } else { tensor.to_contiguous() }
     }
 }
 
@@ -119,7 +100,7 @@ where
 }
 
 /// The values of a tensor, off the tape.
-fn constant<B: Home>(tensor: DispatchTensor) -> FloatTensor<B>
+pub(super) fn constant<B: Home>(tensor: DispatchTensor) -> FloatTensor<B>
 where
     DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
 {
@@ -156,4 +137,33 @@ pub(super) fn applies<const D: usize>(kernels: Kernels, x: &Tensor<D>) -> Option
         return None;
     };
     (is_cpu(&x.device()) && x.dtype() == DType::F32).then_some(precision)
+}
+
+/// The values of a contiguous tensor.
+pub fn values(tensor: &FlexTensor) -> &[f32] {
+    tensor.as_slice::<f32>().expect("a contiguous f32 tensor: kernels are given no others")
+}
+
+/// A tensor that takes over a kernel's output.
+pub fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), DType::F32)
+}
+
+/// The shape with another last axis.
+pub(super) fn with_last(tensor: &FlexTensor, last: usize) -> Shape {
+    let mut shape = tensor.shape();
+    let axis = shape.num_dims() - 1;
+    shape[axis] = last;
+    shape
+}
+
+/// The length of the last axis.
+pub(super) fn last(tensor: &FlexTensor) -> usize {
+    let shape = tensor.shape();
+    shape[shape.num_dims() - 1]
+}
+
+/// The tensor behind a framework tensor of the plain CPU device.
+pub(super) fn primitive<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
+    Flex::contiguous(tensor.inner().try_into_primitive::<Flex>().expect("a tensor of the plain CPU device"))
 }
