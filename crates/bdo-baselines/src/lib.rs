@@ -7,18 +7,17 @@
 #![allow(missing_docs)]
 
 pub mod connectivity;
+mod select;
 pub mod pairwise;
 pub mod brainnetcnn;
 pub mod braingnn;
 pub mod brainnettf;
-pub mod network_cost;
 pub mod token;
 pub mod brainlm;
 pub mod brainjepa;
+pub mod cost;
 pub mod pretrain;
 pub mod embed;
-pub mod head;
 pub mod tune;
-pub mod connectome_set;
 pub mod method;
 pub mod foundation;

@@ -4,11 +4,11 @@ use crate::braingnn::{BrainGnn, BrainGnnConfig};
 use crate::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use crate::brainnettf::{BrainNetTf, BrainNetTfConfig};
 use crate::connectivity::{ConnectivityKind, Connectome};
-use crate::network_cost::{of_brain_gnn, of_brain_net_cnn, of_brain_net_tf};
+use crate::cost::{of_brain_gnn, of_brain_net_cnn, of_brain_net_tf};
 use bdo_eval::error::EvalError;
 use bdo_eval::fit::Loss;
 use bdo_eval::supervised::learner::{FittedNetwork, Parts, Request, fit_network};
-use bdo_eval::supervised::network::{InMemory, Network, Scans};
+use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::{Score, by_person};
 use bdo_model::ops::Kernels;
@@ -47,35 +47,42 @@ pub struct Outcome {
 
 impl Outcome {
     /// Predicts the test people with a trained network.
-    pub fn of<N: Network, S: Scans<Input = N::Input>>(
-        fitted: &FittedNetwork<N>,
-        loss: Loss,
-        scans: &S,
-        parts: &Parts<S::Handle>,
-    ) -> Result<Self, EvalError> {
-        let test = fitted.predict(scans, &parts.test)?;
+    pub fn of<N: Network>(fitted: &FittedNetwork<N>, parts: &Parts<Arc<N::Input>>) -> Result<Self, EvalError> {
+        let test = fitted.predict(&InMemory::new(), &parts.test)?;
         Ok(Self {
             epoch: fitted.epoch,
             epochs: fitted.train_losses.len(),
             validation: fitted.score,
-            test: Score::of(loss, &parts.test, &test),
+            test: Score::of(fitted.loss, &parts.test, &test),
             said: by_person(&parts.test, &test).into_iter().map(|(person, (_, said))| (person, said)).collect(),
         })
     }
 }
 
-/// Everything besides method and data that decides a result.
-#[derive(Clone, Debug)]
+/// Everything besides method, recipe and data that decides a result.
+#[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    pub recipe: &'a Recipe,
     pub loss: Loss,
     pub seed: u64,
-    pub kernels: Kernels,
-    /// Where they run.
     pub device: &'a Device,
     /// Where the state is kept, if anywhere: a folder, and a name for all that decides the training.
     pub states: Option<(&'a Path, &'a str)>,
     pub ranks: &'a dyn Ranks,
+}
+
+impl Run<'_> {
+    /// Trains a network. Operands of linear layers in full precision: the networks are small, and some of their inputs nearly equal.
+    pub fn fit<N: Network>(
+        &self,
+        config: &N::Config,
+        recipe: &Recipe,
+        parts: &Parts<Arc<N::Input>>,
+        observer: &dyn RunObserver,
+    ) -> Result<FittedNetwork<N>, EvalError> {
+        let Run { loss, seed, device, states, ranks } = *self;
+        let (scans, kernels) = (&InMemory::new(), Kernels::default());
+        fit_network(&Request { config, recipe, loss, scans, parts, seed, kernels, device, states, ranks }, observer)
+    }
 }
 
 impl ConnectivityMethod {
@@ -132,15 +139,15 @@ impl ConnectivityMethod {
     pub fn run(
         self,
         regions: usize,
-        keys: &NetworkKeys,
+        (keys, recipe): (&NetworkKeys, &Recipe),
         parts: &Parts<Arc<Connectome>>,
         run: &Run,
         observer: &dyn RunObserver,
     ) -> Result<Outcome, EvalError> {
         match self.configured(regions, run.loss.outputs(), keys)? {
-            Configured::Cnn(config) => outcome::<BrainNetCnn>(&config, parts, run, observer),
-            Configured::Gnn(config) => outcome::<BrainGnn>(&config, parts, run, observer),
-            Configured::Tf(config) => outcome::<BrainNetTf>(&config, parts, run, observer),
+            Configured::Cnn(config) => Outcome::of(&run.fit::<BrainNetCnn>(&config, recipe, parts, observer)?, parts),
+            Configured::Gnn(config) => Outcome::of(&run.fit::<BrainGnn>(&config, recipe, parts, observer)?, parts),
+            Configured::Tf(config) => Outcome::of(&run.fit::<BrainNetTf>(&config, recipe, parts, observer)?, parts),
         }
     }
 
@@ -176,18 +183,6 @@ fn changed<C: Serialize + DeserializeOwned>(config: &C, outputs: usize, keys: &N
             .map_err(|error| EvalError::named(format!("model.{key}"), error, value))?;
     }
     Ok(serde_json::from_value(table).expect("every key was checked"))
-}
-
-fn outcome<N: Network<Input = Connectome>>(
-    config: &N::Config,
-    parts: &Parts<Arc<Connectome>>,
-    run: &Run,
-    observer: &dyn RunObserver,
-) -> Result<Outcome, EvalError> {
-    let Run { recipe, loss, seed, kernels, device, states, ranks } = *run;
-    let scans = &InMemory::new();
-    let request = Request { config, recipe, loss, scans, parts, seed, kernels, device, states, ranks };
-    Outcome::of(&fit_network::<N, _>(&request, observer)?, loss, scans, parts)
 }
 
 #[cfg(test)]

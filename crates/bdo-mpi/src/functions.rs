@@ -8,27 +8,14 @@ use std::path::Path;
 /// `MPI_SUCCESS` in every implementation.
 const SUCCESS: c_int = 0;
 /// `MPI_THREAD_SERIALIZED` in every implementation: any thread may call, one at a time.
-const SERIALIZED: c_int = 2;
+pub(crate) const SERIALIZED: c_int = 2;
 /// Room for any text that MPI returns; the longest is the version of the library in MPICH.
 const TEXT: usize = 8192;
 /// Room for an `MPI_Status`, which is 20 to 24 bytes.
 type Status = [u64; 16];
 
-/// A handle: `MPI_Comm`, `MPI_Datatype`, `MPI_Request` and `MPI_Errhandler` are of one type in either interface.
-pub(crate) trait Handle: Copy + Send + 'static {
-    /// A request that stands for nothing, to be written over.
-    const NONE: Self;
-}
-
-impl Handle for usize {
-    const NONE: Self = 0;
-}
-
-impl Handle for c_int {
-    const NONE: Self = 0;
-}
-
-/// Handles that are there from the start.
+/// Handles that are there from the start: `MPI_Comm`, `MPI_Datatype`, `MPI_Request` and `MPI_Errhandler` are of one type in either
+/// interface.
 #[derive(Clone, Copy)]
 pub(crate) struct Constants<H> {
     world: H,
@@ -94,7 +81,7 @@ pub(crate) enum Failure {
 
 pub(crate) type Called<T> = Result<T, Failure>;
 
-impl<H: Handle> Functions<H> {
+impl<H: Copy + Default> Functions<H> {
     /// Looks all functions up.
     pub(crate) fn of(library: &Library, path: &Path, constants: Constants<H>) -> Result<Self, MpiError> {
         Ok(Self {
@@ -111,6 +98,16 @@ impl<H: Handle> Functions<H> {
             iallgatherv: function!(library, path, "MPI_Iallgatherv"),
             ialltoallv: function!(library, path, "MPI_Ialltoallv"),
             test: function!(library, path, "MPI_Test"),
+        })
+    }
+
+    /// Polls a request until it is done.
+    fn wait(&self, mut request: H, wait: Wait<'_>) -> Called<()> {
+        wait(&mut || {
+            let (mut done, mut status): (c_int, Status) = (0, [0; 16]);
+            // SAFETY: the request is one that is pending, and both places are ours and large enough.
+            let code = unsafe { (self.test)(&raw mut request, &raw mut done, &raw mut status) };
+            checked("MPI_Test", code, done != 0)
         })
     }
 }
@@ -141,30 +138,28 @@ impl Blocks {
 
 /// What is asked of either kind of library.
 pub(crate) trait Calls: Send {
-    /// Starts MPI in this process; the level of threads it offers.
-    fn start(&self) -> Called<i32>;
-    /// Whether that level is enough.
-    fn is_enough(&self, level: i32) -> bool {
-        level >= SERIALIZED
-    }
-    /// The number of this process.
-    fn rank(&self) -> Called<usize>;
-    /// The number of processes.
-    fn size(&self) -> Called<usize>;
+    /// Starts MPI in this process.
+    fn start(&self) -> Called<Started>;
     /// Ends MPI in this process once all have come here.
     fn finish(&self) -> Called<()>;
     /// Ends all processes.
     fn abort(&self, code: i32);
     /// Words for the code of an error.
     fn error(&self, code: c_int) -> String;
-    /// The version of the library.
-    fn version(&self) -> String;
-    /// The name of this node.
-    fn node(&self) -> String;
     /// Collects the bytes of all ranks, in their order; `wait` polls until the exchange is done.
     fn gather(&self, own: &[u8], all: &mut [u8], blocks: &Blocks, wait: Wait<'_>) -> Called<()>;
     /// Sends a block to every rank and receives one of each.
     fn exchange(&self, own: (&[u8], &Blocks), all: (&mut [u8], &Blocks), wait: Wait<'_>) -> Called<()>;
+}
+
+/// What a library says once it is started.
+pub(crate) struct Started {
+    /// The level of threads it offers.
+    pub(crate) level: c_int,
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) version: String,
+    pub(crate) node: String,
 }
 
 /// Polls a pending exchange until it is done.
@@ -197,42 +192,29 @@ fn text(write: impl Fn(*mut c_char, *mut c_int) -> c_int) -> String {
     String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_owned()
 }
 
-impl<H: Handle> Functions<H> {
-    /// Polls a request until it is done.
-    fn wait(&self, mut request: H, wait: Wait<'_>) -> Called<()> {
-        wait(&mut || {
-            let (mut done, mut status): (c_int, Status) = (0, [0; 16]);
-            // SAFETY: the request is one that is pending, and both places are ours and large enough.
-            let code = unsafe { (self.test)(&raw mut request, &raw mut done, &raw mut status) };
-            checked("MPI_Test", code, done != 0)
-        })
-    }
-}
-
-impl<H: Handle> Calls for Functions<H> {
-    fn start(&self) -> Called<i32> {
-        let mut level: c_int = 0;
+impl<H: Copy + Default + Send> Calls for Functions<H> {
+    fn start(&self) -> Called<Started> {
+        let (mut level, mut rank, mut size): (c_int, c_int, c_int) = (0, 0, 0);
+        let Constants { world, errors_return, .. } = self.constants;
         // SAFETY: null pointers in the place of the arguments of `main` are allowed since MPI 2; `level` is ours.
         let code =
             unsafe { (self.init_thread)(std::ptr::null_mut(), std::ptr::null_mut(), SERIALIZED, &raw mut level) };
         checked("MPI_Init_thread", code, ())?;
         // SAFETY: MPI is started, and both handles are constants of the library.
-        let code = unsafe { (self.comm_set_errhandler)(self.constants.world, self.constants.errors_return) };
-        checked("MPI_Comm_set_errhandler", code, level)
-    }
-
-    fn rank(&self) -> Called<usize> {
-        let mut rank: c_int = 0;
-        // SAFETY: MPI is started, the communicator is a constant of the library, and `rank` is ours.
-        let code = unsafe { (self.comm_rank)(self.constants.world, &raw mut rank) };
-        checked("MPI_Comm_rank", code, usize::try_from(rank).unwrap_or(0))
-    }
-
-    fn size(&self) -> Called<usize> {
-        let mut size: c_int = 0;
-        // SAFETY: as for the rank.
-        let code = unsafe { (self.comm_size)(self.constants.world, &raw mut size) };
-        checked("MPI_Comm_size", code, usize::try_from(size).unwrap_or(0))
+        checked("MPI_Comm_set_errhandler", unsafe { (self.comm_set_errhandler)(world, errors_return) }, ())?;
+        // SAFETY: as above, and `rank` is ours.
+        checked("MPI_Comm_rank", unsafe { (self.comm_rank)(world, &raw mut rank) }, ())?;
+        // SAFETY: as above, and `size` is ours.
+        checked("MPI_Comm_size", unsafe { (self.comm_size)(world, &raw mut size) }, ())?;
+        // SAFETY: the buffer of `text` is longer than the longest text of either library.
+        let version = text(|bytes, length| unsafe { (self.get_library_version)(bytes, length) });
+        // MPICH says how it was compiled, line after line.
+        let version =
+            version.lines().next().unwrap_or_default().split(", package").next().unwrap_or_default().to_owned();
+        // SAFETY: as above.
+        let node = text(|bytes, length| unsafe { (self.get_processor_name)(bytes, length) });
+        let number = |found: c_int| usize::try_from(found).unwrap_or(0);
+        Ok(Started { level, rank: number(rank), size: number(size), version, node })
     }
 
     fn finish(&self) -> Called<()> {
@@ -246,26 +228,14 @@ impl<H: Handle> Calls for Functions<H> {
     }
 
     fn error(&self, code: c_int) -> String {
-        // SAFETY: the buffer of `text` is longer than the longest text of either library.
+        // SAFETY: as for the version.
         text(|bytes, length| unsafe { (self.error_string)(code, bytes, length) })
-    }
-
-    fn version(&self) -> String {
-        // SAFETY: as above; may be called before MPI is started.
-        let whole = text(|bytes, length| unsafe { (self.get_library_version)(bytes, length) });
-        // MPICH says how it was compiled, line after line.
-        whole.lines().next().unwrap_or_default().split(", package").next().unwrap_or_default().to_owned()
-    }
-
-    fn node(&self) -> String {
-        // SAFETY: as above.
-        text(|bytes, length| unsafe { (self.get_processor_name)(bytes, length) })
     }
 
     fn gather(&self, own: &[u8], all: &mut [u8], blocks: &Blocks, wait: Wait<'_>) -> Called<()> {
         assert!(all.len() >= blocks.bytes(), "room for the bytes of all ranks");
         let Constants { world, byte, .. } = self.constants;
-        let (mut request, length) = (H::NONE, c_int::try_from(own.len()).unwrap_or(c_int::MAX));
+        let (mut request, length) = (H::default(), c_int::try_from(own.len()).unwrap_or(c_int::MAX));
         let (counts, places) = (blocks.counts.as_ptr(), blocks.places.as_ptr());
         let (from, to) = (start(own), start_mut(all));
         // SAFETY: the buffers hold what the counts say and stay borrowed until the request is done. After an error MPI is called
@@ -278,7 +248,7 @@ impl<H: Handle> Calls for Functions<H> {
     fn exchange(&self, own: (&[u8], &Blocks), all: (&mut [u8], &Blocks), wait: Wait<'_>) -> Called<()> {
         assert!(own.0.len() >= own.1.bytes() && all.0.len() >= all.1.bytes(), "room for the bytes of all ranks");
         let Constants { world, byte, .. } = self.constants;
-        let mut request = H::NONE;
+        let mut request = H::default();
         let (sent, sent_at) = (own.1.counts.as_ptr(), own.1.places.as_ptr());
         let (received, received_at) = (all.1.counts.as_ptr(), all.1.places.as_ptr());
         let (from, to) = (start(own.0), start_mut(all.0));

@@ -1,7 +1,7 @@
 //! All ranks of a job, as one of them sees them.
 
 use crate::announced::Announced;
-use crate::functions::{Blocks, Called, Calls, Failure, Functions, MPICH, open_mpi};
+use crate::functions::{Blocks, Called, Calls, Failure, Functions, MPICH, SERIALIZED, Started, Wait, open_mpi};
 use crate::library::{MpiError, open};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -52,18 +52,15 @@ impl World {
         };
         // MPI leaves functions behind that run when the process ends.
         std::mem::forget(library);
-        let started = |failure: Failure| said(&*calls, 0, "MPI_Init_thread", Duration::ZERO, failure);
-        let level = calls.start().map_err(started)?;
-        let version = calls.version();
-        if !calls.is_enough(level) {
+        let failed = |failure| said(&*calls, 0, "MPI_Init_thread", Duration::ZERO, failure);
+        let Started { level, rank, size, version, node } = calls.start().map_err(failed)?;
+        if level < SERIALIZED {
             return Err(MpiError::Threads { found: level, version });
         }
-        let (rank, size) = (calls.rank().map_err(started)?, calls.size().map_err(started)?);
         if size != announced.processes {
             let (variable, announced) = (announced.variable, announced.processes);
             return Err(MpiError::OtherSize { variable, announced, found: size, version });
         }
-        let node = calls.node();
         Ok(Self {
             calls: Mutex::new(calls),
             rank,
@@ -165,7 +162,7 @@ impl World {
         &self,
         name: &'static str,
         bytes: usize,
-        work: impl FnOnce(&dyn Calls, &dyn Fn(&mut dyn FnMut() -> Called<bool>) -> Called<()>) -> Called<()>,
+        work: impl FnOnce(&dyn Calls, Wait<'_>) -> Called<()>,
     ) -> Result<(), MpiError> {
         let begun = Instant::now();
         let failed = |message: &str| MpiError::Call { call: name, rank: self.rank, message: message.to_owned() };

@@ -5,11 +5,11 @@ use crate::gradient::NamedGradients;
 use crate::learner::{At, Batches, Contribution, Hand, Learner, Place, Unread, WeightFiles};
 use crate::optimiser::AdamState;
 use crate::publish::Publisher;
-use crate::schedule::ramp_from;
+use crate::schedule::{Warmup, ramp};
 use crate::settings::Settings;
 use crate::source::{Draw, ScanSource};
 use crate::step::number;
-use crate::validate::{ValidationPlan, validate};
+use crate::validate::validate;
 use bdo_data::cohort::CohortError;
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_kernels::adam::{Adam, WeightDecay};
@@ -36,18 +36,16 @@ const COLLAPSED: f64 = 0.01;
 /// Mean controls that move in fewer directions than this have collapsed.
 const FEWEST_DIRECTIONS: f64 = 2.0;
 
-/// BDO in training.
 #[derive(Clone, Debug)]
 pub struct BdoLearner {
-    /// The model that is trained.
     pub model: Bdo,
     /// The moving average of its encoder.
     pub teacher: EmaEncoder,
     /// The networks behind the terms on the mean control.
     pub heads: FeatureHeads,
-    settings: Settings,
+    pub(crate) settings: Settings,
+    pub(crate) seed: u64,
     kernels: Kernels,
-    seed: u64,
     /// Values of the first step that are not drawn.
     start: Parameters,
     device: Device,
@@ -56,9 +54,7 @@ pub struct BdoLearner {
 /// The scans of a run, and what is published of it.
 #[derive(Clone, Debug)]
 pub struct BdoData {
-    /// Training and validation scans.
     pub source: ScanSource,
-    /// Scans per step.
     pub batch_size: usize,
     /// Most visits of a micro-batch.
     pub micro_batch_size: usize,
@@ -66,13 +62,9 @@ pub struct BdoData {
     pub group_size: Option<usize>,
     /// Frames and targets of a visit.
     pub mask: MaskSettings,
-    /// Noise of a visit.
     pub noise: NoiseShape,
-    /// How the model is validated.
-    pub validation: ValidationPlan,
     /// The parts of the model directory that do not change.
     pub publisher: Publisher,
-    /// The model directory.
     pub model: PathBuf,
 }
 
@@ -80,25 +72,28 @@ impl Batches for BdoData {
     type Batch = MicroBatches;
 
     fn steps_per_epoch(&self) -> u64 {
-        match self.group_size {
-            None => self.source.steps_per_epoch(self.batch_size),
-            Some(most) => self.source.groups(most, 0, 0).len().div_ceil(self.groups_per_step(most)) as u64,
-        }
+        let (units, per_step) = match self.group_size {
+            None => (self.source.train_scans().len(), self.batch_size),
+            Some(most) => (self.source.groups(most, 0, 0).len(), self.groups_per_step(most)),
+        };
+        units.div_ceil(per_step) as u64
     }
 
     fn draw(&self, seed: u64, step: u64, hand: Hand) -> Result<Option<MicroBatches>, CohortError> {
         let (epoch, place) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
         let scans = match self.group_size {
-            None => self.source.order(seed, epoch)[self.source.batch_range(place, self.batch_size)].to_vec(),
+            None => {
+                let order = self.source.order(seed, epoch);
+                order.chunks(self.batch_size).nth(place as usize).map(<[usize]>::to_vec)
+            }
             Some(most) => {
                 let groups = self.source.groups(most, seed, epoch);
-                let some = groups.chunks(self.groups_per_step(most)).nth(place as usize);
-                some.map(<[Vec<usize>]>::concat).unwrap_or_default()
+                groups.chunks(self.groups_per_step(most)).nth(place as usize).map(<[Vec<usize>]>::concat)
             }
         };
         let (mask, noise, pairs) = (self.mask, self.noise, self.group_size.is_some());
         let micro_batch_size = self.micro_batch_size;
-        self.source.batch(&scans, &Draw { seed, epoch, mask, noise, pairs, micro_batch_size, hand })
+        self.source.batch(&scans.unwrap_or_default(), &Draw { seed, epoch, mask, noise, pairs, micro_batch_size, hand })
     }
 
     fn scans(batch: &MicroBatches) -> usize {
@@ -118,19 +113,12 @@ pub struct BdoPiece {
     batch: MaskedBatch,
     /// Part of the step's scans that are in it.
     share: f64,
-    /// Mean square of its target values.
     mean_square: f64,
     /// Of the weights of the step, shared by its micro-batches.
     resolvent: Option<Resolvent>,
 }
 
 impl BdoLearner {
-    /// A fresh model for a number of regions.
-    pub fn fresh(config: &ModelConfig, settings: &Settings, seed: u64, device: &Device) -> Result<Self, BuildError> {
-        Self::with_kernels(config, settings, settings.kernels(device), seed, device)
-    }
-
-    /// The same with other kernels than configured.
     pub fn with_kernels(
         config: &ModelConfig,
         settings: &Settings,
@@ -173,7 +161,7 @@ impl BdoLearner {
     fn weights(&self, at: &At) -> LossWeights {
         let train = &self.settings.train;
         LossWeights {
-            tau: self.model.config().tau() * ramp_from(&at.plan, at.step, train.tau_start, train.tau_warmup),
+            tau: self.model.config().tau() * ramp(&at.plan, at.step, train.tau_start, train.tau_warmup),
             ..self.model.loss_weights()
         }
     }
@@ -182,7 +170,6 @@ impl BdoLearner {
 impl Learner for BdoLearner {
     type Data = BdoData;
     type Piece = BdoPiece;
-    type Gradients = NamedGradients;
     type Error = TrainError;
 
     fn device(&self) -> Device {
@@ -238,7 +225,7 @@ impl Learner for BdoLearner {
 
     /// Each scan is normalised by itself and scans are averaged over the whole batch, so the cut into micro-batches changes
     /// nothing but rounding.
-    fn pass(&self, piece: &BdoPiece, at: &At, alone: bool) -> Result<Contribution<NamedGradients>, TrainError> {
+    fn pass(&self, piece: &BdoPiece, at: &At, alone: bool) -> Result<Contribution, TrainError> {
         // Leaves of its own, so that tapes of different threads have nothing in common.
         let (twin, heads) = if alone {
             (self.model.clone(), self.heads.clone())
@@ -260,7 +247,7 @@ impl Learner for BdoLearner {
         };
         // What is not finite here is not finite in the sum.
         if !loss.total.is_finite() {
-            return Ok(Contribution { loss, measures, gradients: NamedGradients::default(), unread });
+            return Ok(Contribution { loss, measures, unread, ..Contribution::default() });
         }
         drop(on_feature);
         // One number is scaled here instead of every gradient later.
@@ -271,11 +258,11 @@ impl Learner for BdoLearner {
         let mut gradients = NamedGradients::default();
         gradients.take(&twin, &mut tape);
         gradients.take(&heads, &mut tape);
-        Ok(Contribution { loss, measures, gradients, unread })
+        Ok(Contribution { loss, measures, gradients, unread, ..Contribution::default() })
     }
 
     fn learning_rate(&self, at: &At) -> f64 {
-        self.settings.rate().at(&at.plan, at.step)
+        self.settings.train.rate(Warmup::TenEpochs).at(&at.plan, at.step)
     }
 
     fn updated(self, gradients: &NamedGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
@@ -286,13 +273,12 @@ impl Learner for BdoLearner {
             beta2: train.beta2,
             eps: train.adam_eps,
             weight_decay: WeightDecay::None,
-            gradient_scale: 1.0,
+            gradient_scale: scale as f32,
         };
         let range = [train.ema_start, train.ema_end];
         let momentum = ema_momentum(at.plan.counted(at.step), at.plan.scheduled_steps(), range);
-        let model = adam.apply(self.model, gradients, &settings, scale);
-        let settings = Adam { gradient_scale: scale as f32, ..settings };
-        let heads = adam.apply_beside(self.heads, gradients, &|_, _| settings);
+        let model = adam.apply(self.model, gradients, &|_, _| settings);
+        let heads = adam.apply(self.heads, gradients, &|_, _| settings);
         let mut teacher = self.teacher;
         teacher.update(&model.encoder, momentum);
         Self { model, teacher, heads, ..self }
@@ -305,7 +291,7 @@ impl Learner for BdoLearner {
     }
 
     fn validate(&self, data: &BdoData, step: u64) -> Result<Option<ValidationEntry>, TrainError> {
-        validate(&self.model, &self.teacher, &data.source, &data.validation, step)
+        validate(self, data, step)
     }
 
     fn warnings(&self, entry: &ValidationEntry) -> Vec<String> {

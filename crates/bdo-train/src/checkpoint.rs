@@ -22,22 +22,16 @@ const SECOND: &str = "second_moments.safetensors";
 /// Where the sets are and what they are of.
 #[derive(Clone, Debug)]
 pub struct CheckpointSets {
-    /// The folder of the sets.
     pub folder: PathBuf,
-    /// Hash of the run they belong to.
     pub run_blake3: String,
-    /// How many are kept.
     pub keep: usize,
-    /// Files of weights and the table of each.
     pub weights: WeightFiles,
 }
 
 /// Where a run stands between two steps, besides weights and optimiser.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The step to take next.
     pub step: u64,
-    /// Guard against losses that are not finite or far too large.
     pub guard: Guard,
     /// Length of the run, once that is known.
     #[serde(default)]
@@ -48,7 +42,6 @@ pub struct Progress {
     /// Sum of the losses since the last validation, weighted by scans, and the sum of the weights.
     #[serde(default)]
     pub train_loss: (f64, f64),
-    /// All validations.
     #[serde(default)]
     pub validations: Vec<ValidationEntry>,
     /// Number of the validation whose weights are kept as the best.
@@ -56,12 +49,9 @@ pub struct Progress {
     pub best: Option<usize>,
 }
 
-/// All that a set holds.
 #[derive(Clone, Debug)]
 pub struct StoredState {
-    /// Where the run stands.
     pub progress: Progress,
-    /// Adam's moments.
     pub adam: AdamState,
     /// One per file of [`CheckpointSets::weights`].
     pub weights: Vec<Parameters>,
@@ -78,7 +68,6 @@ pub struct RestoredSet {
     pub damaged: Vec<String>,
 }
 
-/// Manifest of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Manifest {
     format: String,
@@ -86,7 +75,6 @@ struct Manifest {
     adam_steps: u64,
     #[serde(flatten)]
     progress: Progress,
-    /// BLAKE3 of each file.
     files: BTreeMap<String, String>,
 }
 

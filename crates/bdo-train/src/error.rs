@@ -14,7 +14,6 @@ use std::path::PathBuf;
 
 /// Everything that can stop a training; the sources say it themselves.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum TrainError {
     #[error(transparent)]
     File(#[from] FileError),
@@ -34,43 +33,28 @@ pub enum TrainError {
     Model(#[from] ModelError),
     #[error(transparent)]
     Mpi(#[from] MpiError),
-    /// Nobody to train on.
     #[error("expected at least one scan with a valid region to train on, found none")]
     NoScan,
-    /// There is a run already.
-    #[error("{} holds a run; go on with it by --resume, or give another name", .path.display())]
-    Exists { path: PathBuf },
-    /// The folder holds something else.
-    #[error("{} holds something that is not a run; give another name", .path.display())]
-    NoRun { path: PathBuf },
-    /// Another process is at it.
-    #[error("{} is being trained by another process; wait for it to end", .path.display())]
-    Busy { path: PathBuf },
-    /// Another run was asked for than the one that is there.
+    /// A run folder that cannot be this one's.
+    #[error("{} {why}", .path.display())]
+    Folder { path: PathBuf, why: &'static str },
     #[error("{} is another run and cannot be resumed so: {}", .path.display(), .differences.join("; "))]
     OtherRun { path: PathBuf, differences: Vec<String> },
-    /// Checkpoints of another training.
     #[error(
         "{}: expected the checkpoints of run {expected}, found those of {found}; remove the folder to begin anew",
         .path.display()
     )]
     OtherCheckpoints { path: PathBuf, expected: String, found: String },
-    /// The bytes of a checkpoint are not what was written.
     #[error("{} is damaged: expected {expected}, found {found}", .path.display())]
     Damaged { path: PathBuf, expected: String, found: String },
-    /// Ranks were asked for different things.
     #[error("rank {rank} on {node}: expected what rank 0 has, found other values ({})", .differences.join("; "))]
     OtherRank { rank: usize, node: String, differences: Vec<String> },
-    /// Something other than a report came from a rank.
     #[error("rank {rank}: expected a report of this version, found {found}")]
     Unreadable { rank: usize, found: String },
-    /// A gradient that the exchange has no place for.
     #[error("{name}: expected a gradient of {expected} numbers, found {found}")]
     Shape { name: String, expected: usize, found: usize },
-    /// Stopped by request.
     #[error("interrupted at step {step}; run the same command with --resume to go on")]
     Interrupted { step: u64 },
-    /// The loss cannot be kept finite.
     #[error(
         "training does not settle: {SKIPS_BEFORE_ROLLBACK} steps in a row had a loss that was not finite or far too \
          large, after {MOST_ROLLBACKS} returns to a checkpoint; try a lower train.learning_rate and look at the data"

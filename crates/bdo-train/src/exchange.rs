@@ -3,7 +3,7 @@
 
 use crate::error::TrainError;
 use crate::gradient::{NamedGradients, with_values};
-use crate::learner::{Contribution, Gradients, Unread, WeightFiles};
+use crate::learner::{Contribution, WeightFiles};
 use crate::ranks::Ranks;
 use bdo_data::record::{Loss, Terms};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -12,64 +12,58 @@ use std::ops::Range;
 
 /// Numbers of one exchange: MPI counts bytes in 32 bits.
 const BUCKET: usize = 1 << 24;
+/// What changes no number it is added to: plus zero would change minus zero.
+const NOTHING: f32 = -0.0;
 
 /// What the micro-batches of a step add up to.
-pub(crate) struct StepSum<'a, G> {
-    pub(crate) loss: Loss,
-    pub(crate) measures: Terms,
-    gradients: G,
-    unread: Option<Unread>,
+pub(crate) struct StepSum<'a> {
+    /// Without gradients where other ranks have a part in them.
+    pub(crate) of_pieces: Contribution,
     shared: Option<Shared<'a>>,
 }
 
-impl<'a, G: Gradients> StepSum<'a, G> {
+impl<'a> StepSum<'a> {
     /// Before the first micro-batch. `files` are those of the learner, whose first table lists what is trained.
     pub(crate) fn new(ranks: &'a dyn Ranks, files: impl Fn() -> WeightFiles, pieces: usize) -> Self {
         let shared = (ranks.size() > 1).then(|| Shared::new(ranks, &files(), pieces));
-        Self { loss: Loss::default(), measures: Terms::default(), gradients: G::default(), unread: None, shared }
+        Self { of_pieces: Contribution::default(), shared }
     }
 
     /// With the next of this rank's micro-batches: one of every other rank comes with it.
-    pub(crate) fn plus(mut self, mut found: Contribution<G>) -> Result<Self, TrainError> {
-        if let Some(shared) = &mut self.shared {
-            if let Some(unread) = found.unread.take() {
-                unread.read(None, &mut found.loss, &mut found.measures);
-            }
-            shared.round(Some(found), &mut self.loss, &mut self.measures)?;
-            return Ok(self);
-        }
-        self.loss.add(&found.loss);
-        self.measures.add(&found.measures);
-        self.gradients = self.gradients.plus(found.gradients);
-        self.unread = match (self.unread, found.unread) {
-            (Some(sum), Some(found)) => Some(sum.plus(found)),
-            (sum, found) => sum.or(found),
+    pub(crate) fn plus(mut self, mut found: Contribution) -> Result<Self, TrainError> {
+        let Some(shared) = &mut self.shared else {
+            return Ok(Self { of_pieces: self.of_pieces.plus(found), shared: None });
         };
+        if let Some(unread) = found.unread.take() {
+            unread.read(None, &mut found.loss, &mut found.measures);
+        }
+        shared.round(Some(found), &mut self.of_pieces)?;
         Ok(self)
     }
 
     /// Reads what is still on a device, the norm of the gradient with it.
     pub(crate) fn read(&mut self) -> Option<f64> {
-        let unread = self.unread.take()?;
-        unread.read(self.gradients.squared_norm(), &mut self.loss, &mut self.measures)
+        let sum = &mut self.of_pieces;
+        sum.unread.take()?.read(sum.gradients.squared_norm(), &mut sum.loss, &mut sum.measures)
     }
 
     /// After this rank's last micro-batch, when others may still have one.
     pub(crate) fn complete(mut self) -> Result<Self, TrainError> {
         if let Some(shared) = &mut self.shared {
             while shared.rounds < shared.pieces.div_ceil(shared.ranks.size()) {
-                shared.round::<G>(None, &mut self.loss, &mut self.measures)?;
+                shared.round(None, &mut self.of_pieces)?;
             }
         }
         Ok(self)
     }
 
-    /// The whole gradient, on every rank.
-    pub(crate) fn gradients(self) -> Result<G, TrainError> {
-        match self.shared {
-            None => Ok(self.gradients),
-            Some(shared) => shared.collected(),
-        }
+    /// The whole gradient, on every rank, and the running statistics.
+    pub(crate) fn gradients(self) -> Result<(NamedGradients, Vec<Vec<f32>>), TrainError> {
+        let gradients = match self.shared {
+            None => self.of_pieces.gradients,
+            Some(shared) => shared.collected()?,
+        };
+        Ok((gradients, self.of_pieces.statistics))
     }
 }
 
@@ -81,8 +75,7 @@ struct PieceReport {
     measures: Vec<(String, u64)>,
     /// Whether it has a gradient of each parameter.
     present: Vec<bool>,
-    /// See [`Gradients::apart`].
-    rest: Vec<Vec<u32>>,
+    statistics: Vec<Vec<u32>>,
 }
 
 fn bits(terms: &Terms) -> Vec<(String, u64)> {
@@ -112,9 +105,9 @@ impl Layout {
         self.0.last().map_or(0, |(_, range)| range.end)
     }
 
-    /// Gradients one after another, zero where there is none, and whether there is one.
+    /// Gradients one after another, [`NOTHING`] where there is none, and whether there is one.
     fn flat(&self, mut gradients: NamedGradients) -> Result<(Vec<f32>, Vec<bool>), TrainError> {
-        let mut flat = vec![0.0; self.numbers()];
+        let mut flat = vec![NOTHING; self.numbers()];
         let mut present = vec![false; self.0.len()];
         for ((name, range), present) in self.0.iter().zip(&mut present) {
             let Some(gradient) = gradients.0.remove(name) else { continue };
@@ -138,19 +131,19 @@ struct Shared<'a> {
     layout: Layout,
     pieces: usize,
     rounds: usize,
+    /// Whether any micro-batch so far had a gradient of each parameter.
     present: Vec<bool>,
     /// The sum of this rank's slice of each bucket, one after another.
     own: Vec<f32>,
-    rest: Vec<Vec<f32>>,
 }
 
 impl<'a> Shared<'a> {
     fn new(ranks: &'a dyn Ranks, files: &WeightFiles, pieces: usize) -> Self {
         let layout = Layout::of(files);
-        let (present, own) = (vec![false; layout.0.len()], vec![0.0; layout.numbers()]);
-        let mut shared = Self { ranks, layout, pieces, rounds: 0, present, own, rest: Vec::new() };
-        let slices: usize = shared.buckets().iter().map(|bucket| shared.own_slice(bucket).len()).sum();
-        shared.own.truncate(slices);
+        let present = vec![false; layout.0.len()];
+        let mut shared = Self { ranks, layout, pieces, rounds: 0, present, own: Vec::new() };
+        let slices = shared.buckets().iter().map(|bucket| shared.own_length(bucket)).sum();
+        shared.own = vec![NOTHING; slices];
         shared
     }
 
@@ -165,69 +158,54 @@ impl<'a> Shared<'a> {
         (0..=ranks).map(|rank| bucket.len() * rank / ranks).collect()
     }
 
-    fn own_slice(&self, bucket: &Range<usize>) -> Range<usize> {
+    fn own_length(&self, bucket: &Range<usize>) -> usize {
         let (cuts, rank) = (self.cuts(bucket), self.ranks.rank());
-        bucket.start + cuts[rank]..bucket.start + cuts[rank + 1]
+        cuts[rank + 1] - cuts[rank]
     }
 
     /// Exchanges one micro-batch of every rank that still has one.
-    fn round<G: Gradients>(
-        &mut self,
-        found: Option<Contribution<G>>,
-        loss: &mut Loss,
-        measures: &mut Terms,
-    ) -> Result<(), TrainError> {
+    fn round(&mut self, found: Option<Contribution>, sum: &mut Contribution) -> Result<(), TrainError> {
         self.rounds += 1;
         let (flat, report) = match found {
-            None => (vec![0.0; self.layout.numbers()], None),
-            Some(found) => {
-                let (gradients, rest) = found.gradients.apart();
+            None => (vec![NOTHING; self.layout.numbers()], None),
+            Some(Contribution { loss, measures, gradients, statistics, .. }) => {
                 let (flat, present) = self.layout.flat(gradients)?;
-                let rest = rest.iter().map(|values| values.iter().map(|value| value.to_bits()).collect()).collect();
-                let (terms, measures) = (bits(&found.loss.terms), bits(&found.measures));
-                (flat, Some(PieceReport { loss: found.loss.total.to_bits(), terms, measures, present, rest }))
+                let statistics = statistics.iter().map(|v| v.iter().map(|x| x.to_bits()).collect()).collect();
+                let (terms, measures) = (bits(&loss.terms), bits(&measures));
+                (flat, Some(PieceReport { loss: loss.total.to_bits(), terms, measures, present, statistics }))
             }
         };
-        let reports = self.ranks.each(&report)?;
-        let present: Vec<Vec<bool>> =
-            reports.iter().map(|report| report.as_ref().map_or_else(Vec::new, |r| r.present.clone())).collect();
-        for report in reports.into_iter().flatten() {
-            loss.add(&Loss { total: f64::from_bits(report.loss), terms: terms(report.terms) });
-            measures.add(&terms(report.measures));
-            self.rest = report.rest.iter().map(|v| v.iter().map(|bits| f32::from_bits(*bits)).collect()).collect();
+        let mut any = false;
+        for report in self.ranks.each(&report)?.into_iter().flatten() {
+            sum.loss.add(&Loss { total: f64::from_bits(report.loss), terms: terms(report.terms) });
+            sum.measures.add(&terms(report.measures));
+            let numbers = |bits: &Vec<u32>| bits.iter().map(|x| f32::from_bits(*x)).collect();
+            sum.statistics = report.statistics.iter().map(numbers).collect();
+            any |= report.present.contains(&true);
+            self.present.iter_mut().zip(report.present).for_each(|(present, here)| *present |= here);
         }
-        if present.iter().flatten().any(|present| *present) {
-            self.add(&flat, &present)?;
-        }
-        Ok(())
+        if any { self.add(&flat) } else { Ok(()) }
     }
 
     /// Adds the gradients of all ranks to this rank's slices, in the order of ranks.
-    fn add(&mut self, flat: &[f32], present: &[Vec<bool>]) -> Result<(), TrainError> {
-        let (mut at, mut after) = (0, self.present.clone());
+    fn add(&mut self, flat: &[f32]) -> Result<(), TrainError> {
+        let mut at = 0;
         for bucket in self.buckets() {
-            let slice = self.own_slice(&bucket);
+            let length = self.own_length(&bucket);
             let received = self.ranks.exchange(&flat[bucket.clone()], &self.cuts(&bucket))?;
-            let sum = &mut self.own[at..at + slice.len()];
-            at += slice.len();
-            after.clone_from(&self.present);
-            for (values, present) in received.chunks(slice.len().max(1)).zip(present) {
-                add_present(&self.layout, (sum, &slice), values, (&mut after, present));
+            for values in received.chunks(length.max(1)) {
+                self.own[at..at + length].iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
             }
-            // A rank whose slice is empty receives nothing and must still know what there is a gradient of.
-            for present in present {
-                after.iter_mut().zip(present).for_each(|(after, present)| *after |= present);
-            }
+            at += length;
         }
-        self.present = after;
         Ok(())
     }
 
     /// The slices of all ranks, as gradients.
-    fn collected<G: Gradients>(self) -> Result<G, TrainError> {
+    fn collected(self) -> Result<NamedGradients, TrainError> {
         let (mut flat, mut at) = (Vec::with_capacity(self.layout.numbers()), 0);
         for bucket in self.buckets() {
-            let own = self.own_slice(&bucket).len();
+            let own = self.own_length(&bucket);
             flat.extend(self.ranks.collect(&self.own[at..at + own], &self.cuts(&bucket))?);
             at += own;
         }
@@ -236,30 +214,6 @@ impl<'a> Shared<'a> {
             Tensor::from_data(TensorData::new(flat[range.clone()].to_vec(), [range.len()]), &device)
         };
         let with = self.layout.0.iter().zip(&self.present).filter(|(_, present)| **present);
-        let named = with.map(|((name, range), _)| (name.clone(), tensor(range))).collect();
-        Ok(G::together(NamedGradients(named), self.rest))
-    }
-}
-
-/// Adds the part of each parameter that lies in a slice; the first gradient of a parameter is the sum so far.
-fn add_present(
-    layout: &Layout,
-    (sum, slice): (&mut [f32], &Range<usize>),
-    values: &[f32],
-    (before, present): (&mut [bool], &[bool]),
-) {
-    for (((_, range), before), present) in layout.0.iter().zip(before).zip(present) {
-        let (from, to) = (range.start.max(slice.start), range.end.min(slice.end));
-        if from >= to || !present {
-            continue;
-        }
-        let part = from - slice.start..to - slice.start;
-        let (sum, values) = (&mut sum[part.clone()], &values[part]);
-        if *before {
-            sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-        } else {
-            sum.copy_from_slice(values);
-        }
-        *before = true;
+        Ok(NamedGradients(with.map(|((name, range), _)| (name.clone(), tensor(range))).collect()))
     }
 }

@@ -11,6 +11,7 @@ use crate::prefetch::Prefetch;
 use crate::ranks::Ranks;
 use crate::step::{StepLimits, StepReport, take_step};
 use crate::timer::{Length, Timer, memory_mib};
+use bdo_data::cohort::Observer;
 use bdo_data::random::stream;
 use bdo_data::record::{Exchange, Plan, PlanEntry, RunRecord, StepEntry, ValidationEntry};
 use bdo_model::device::name_of;
@@ -23,9 +24,7 @@ use std::time::Instant;
 /// How a learner is trained, apart from what it decides itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
-    /// Seed of everything random.
     pub seed: u64,
-    /// How long to train.
     pub length: Length,
     /// When the work began: a time limit counts from here.
     pub started: Instant,
@@ -39,9 +38,7 @@ pub struct Course {
     pub checkpoint_steps: u64,
     /// A checkpoint whenever so many minutes have passed since the last.
     pub checkpoint_minutes: f64,
-    /// A checkpoint at the end of every epoch.
     pub checkpoint_epochs: bool,
-    /// Checkpoints kept.
     pub keep_checkpoints: usize,
 }
 
@@ -66,31 +63,25 @@ impl Course {
 /// Files that are kept on disk.
 #[derive(Debug)]
 pub enum Keep<'a> {
-    /// Nothing.
     Nothing,
     /// Checkpoints, from which an interrupted training goes on.
     Checkpoints {
-        /// Their folder.
         folder: PathBuf,
         /// Names all that decides the training.
         identity: String,
     },
     /// Record, journal, events and checkpoints in a run folder.
     Run {
-        /// The folder.
         folder: &'a RunFolder,
         /// Saved again once the length of the run is known.
         record: Box<RunRecord>,
     },
 }
 
-/// Follows a training.
 pub trait RunObserver {
     /// The length of the run is known.
     fn planned(&self, _plan: &Plan, _from_step: u64) {}
-    /// A step was taken or skipped.
     fn stepped(&self, _entry: &StepEntry) {}
-    /// The learner was validated.
     fn validated(&self, _entry: &ValidationEntry) {}
     /// Something worth a sentence.
     fn note(&self, _text: &str) {}
@@ -100,26 +91,23 @@ pub trait RunObserver {
     }
 }
 
-/// An observer for trainings that nobody follows.
+/// An observer for trainings, and work on a cohort, that nobody follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Unobserved;
 
 impl RunObserver for Unobserved {}
 
-/// A trained learner.
+impl Observer for Unobserved {}
+
 #[derive(Clone, Debug)]
 pub struct Fitted<L> {
-    /// With the weights of the last step.
     pub learner: L,
-    /// Where the run ended.
     pub progress: Progress,
     /// Weights of the best validation, for learners that choose by it.
     pub best: Option<Vec<Parameters>>,
-    /// Length of the run.
     pub plan: Plan,
     /// Loss of the last step of this process, if it took one.
     pub loss: Option<f64>,
-    /// Duration of this process's part.
     pub seconds: f64,
 }
 
@@ -264,7 +252,7 @@ impl<'a, L: Learner> Run<'a, L> {
     }
 
     /// Draws the batch of the next step and takes the step.
-    fn step(&mut self, batches: &mut Prefetch<'_, L::Data>) -> Result<(), L::Error> {
+    fn step(&mut self, batches: &mut Prefetch<L::Data>) -> Result<(), L::Error> {
         let begun = Instant::now();
         let batch = batches.next_batch()?;
         let waited = begun.elapsed().as_secs_f64();

@@ -21,19 +21,20 @@ impl RunFolder {
     /// Creates or opens the folder and locks it. Without `resume` an existing run is refused.
     pub fn open(path: &Path, resume: bool) -> Result<Self, TrainError> {
         let holds_run = is_run(path);
+        let refused = |why| TrainError::Folder { path: path.to_path_buf(), why };
         if holds_run && !resume {
-            return Err(TrainError::Exists { path: path.to_path_buf() });
+            return Err(refused("holds a run; go on with it by --resume, or give another name"));
         }
         let only_ours = |entry: std::io::Result<std::fs::DirEntry>| {
             entry.is_ok_and(|e| e.file_name() == "lock" || e.file_name().to_string_lossy().starts_with('.'))
         };
         if path.is_dir() && !holds_run && !std::fs::read_dir(path).in_file("read", path)?.all(only_ours) {
-            return Err(TrainError::NoRun { path: path.to_path_buf() });
+            return Err(refused("holds something that is not a run; give another name"));
         }
         durable::create_folder(path)?;
         let file = path.join("lock");
         let lock = OpenOptions::new().create(true).append(true).open(&file).in_file("write", &file)?;
-        lock.try_lock().map_err(|_| TrainError::Busy { path: path.to_path_buf() })?;
+        lock.try_lock().map_err(|_| refused("is being trained by another process; wait for it to end"))?;
         Ok(Self { path: path.to_path_buf(), _lock: Some(lock) })
     }
 
@@ -59,7 +60,6 @@ impl RunFolder {
         Ok(())
     }
 
-    /// A path below the folder.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

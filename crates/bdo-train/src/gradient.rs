@@ -24,7 +24,6 @@ impl NamedGradients {
         self.0.extend(flat_gradients(module, gradients));
     }
 
-    /// Every gradient times a factor.
     pub fn scaled(self, factor: f64) -> Self {
         if factor == 1.0 {
             return self;
@@ -32,7 +31,6 @@ impl NamedGradients {
         Self(self.0.into_iter().map(|(name, gradient)| (name, gradient * factor)).collect())
     }
 
-    /// The sum of both.
     pub fn plus(mut self, other: Self) -> Self {
         for (name, gradient) in other.0 {
             let sum = match self.0.remove(&name) {

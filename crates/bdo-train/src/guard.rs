@@ -18,13 +18,9 @@ pub const MOST_ROLLBACKS: u32 = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guard {
-    /// Moving average of the loss.
     pub loss_average: f64,
-    /// Steps taken.
     pub taken: u64,
-    /// Steps skipped in all.
     pub skipped: u64,
-    /// Steps skipped since the last one taken.
     pub skipped_in_row: u32,
     /// How often the run went back to a checkpoint; each time the data come in another order.
     pub rollbacks: u32,
@@ -36,7 +32,6 @@ impl Guard {
         if self.taken < SETTLING_STEPS { f64::INFINITY } else { SPIKE_FACTOR * self.loss_average }
     }
 
-    /// Takes note of a step.
     pub fn note(&mut self, report: &StepReport) {
         if report.skipped.is_some() {
             self.skipped += 1;

@@ -13,7 +13,6 @@ use burn::tensor::{Device, Tensor};
 /// Where in a run a step is. Together with the seed, the step decides everything random.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct At {
-    /// Length of the run.
     pub plan: Plan,
     /// The step, counted from 0.
     pub step: u64,
@@ -22,7 +21,6 @@ pub struct At {
 }
 
 impl At {
-    /// Pass over the training scans.
     pub fn epoch(&self) -> u64 {
         self.plan.position(self.step).0
     }
@@ -36,7 +34,6 @@ pub type WeightFiles = Vec<(&'static str, Vec<ParameterSpec>)>;
 pub struct Hand {
     /// Number of the process, from 0.
     pub rank: usize,
-    /// How many there are.
     pub ranks: usize,
 }
 
@@ -55,9 +52,6 @@ pub trait Batches: Sync {
     /// The scans of one step on the host; of other hands only what all must know.
     type Batch: Send;
 
-    /// Whether batches are worth drawing on another thread while a step runs.
-    const AHEAD: bool = true;
-
     /// Steps of one pass over the scans.
     fn steps_per_epoch(&self) -> u64;
 
@@ -69,72 +63,45 @@ pub trait Batches: Sync {
     fn scans(batch: &Self::Batch) -> usize;
 }
 
-/// Gradients that can be summed over micro-batches.
-pub trait Gradients: Default + Send {
-    /// The sum of both.
-    #[must_use]
-    fn plus(self, other: Self) -> Self;
-
-    /// The Euclidean norm over all of them; not finite if any value is not.
-    fn norm(&self) -> f64;
-
-    /// Its square, where the gradients are on a device that is not the CPU and it can be read together with other numbers: [1].
-    fn squared_norm(&self) -> Option<Tensor<1>>;
-
-    /// The gradients by name, and what is kept of the last micro-batch besides: what goes to other ranks.
-    fn apart(self) -> (NamedGradients, Vec<Vec<f32>>);
-
-    /// The reverse.
-    fn together(gradients: NamedGradients, rest: Vec<Vec<f32>>) -> Self;
-}
-
-impl Gradients for NamedGradients {
-    fn plus(self, other: Self) -> Self {
-        Self::plus(self, other)
-    }
-
-    fn norm(&self) -> f64 {
-        Self::norm(self)
-    }
-
-    fn squared_norm(&self) -> Option<Tensor<1>> {
-        Self::squared_norm(self)
-    }
-
-    fn apart(self) -> (NamedGradients, Vec<Vec<f32>>) {
-        (self, Vec::new())
-    }
-
-    fn together(gradients: NamedGradients, _: Vec<Vec<f32>>) -> Self {
-        gradients
-    }
-}
-
 /// Contribution of one micro-batch to a step: its share of every mean, so that contributions are added up.
 #[derive(Clone, Debug, Default)]
-pub struct Contribution<G> {
-    /// Loss and terms.
+pub struct Contribution {
     pub loss: Loss,
-    /// Further measures.
     pub measures: Terms,
     /// Gradient of the loss; none are needed if the loss is not finite.
-    pub gradients: G,
+    pub gradients: NamedGradients,
+    /// Running statistics with this micro-batch in them; not added up, those of the last one hold.
+    pub statistics: Vec<Vec<f32>>,
     /// What else belongs to loss and measures and is still on its device, to be read once for a step.
     pub unread: Option<Unread>,
 }
 
-impl<G: Default> Contribution<G> {
+impl Contribution {
     /// Of a loss that is one number [1], times its share of the step. Where it can be looked at for nothing, gradients are asked for
     /// only if it is finite.
-    pub fn of_loss(loss: &Tensor<1>, share: f64, gradients: impl FnOnce() -> G) -> Self {
+    pub fn of_loss(loss: &Tensor<1>, share: f64, gradients: impl FnOnce() -> NamedGradients) -> Self {
         let value = loss.clone().inner();
         if !is_cpu(&value.device()) {
             let unread = Some(Unread { places: vec![Place::Total], values: value * share });
-            return Self { loss: Loss::plain(0.0), measures: Terms::default(), gradients: gradients(), unread };
+            return Self { gradients: gradients(), unread, ..Self::default() };
         }
         let loss = Loss::plain(share * number(&value));
-        let gradients = if loss.total.is_finite() { gradients() } else { G::default() };
-        Self { loss, measures: Terms::default(), gradients, unread: None }
+        let gradients = if loss.total.is_finite() { gradients() } else { NamedGradients::default() };
+        Self { loss, gradients, ..Self::default() }
+    }
+
+    /// With the contribution of the next micro-batch.
+    #[must_use]
+    pub(crate) fn plus(mut self, next: Self) -> Self {
+        self.loss.add(&next.loss);
+        self.measures.add(&next.measures);
+        self.gradients = self.gradients.plus(next.gradients);
+        self.statistics = next.statistics;
+        self.unread = match (self.unread, next.unread) {
+            (Some(sum), Some(next)) => Some(sum.plus(next)),
+            (sum, next) => sum.or(next),
+        };
+        self
     }
 }
 
@@ -150,11 +117,8 @@ pub struct Unread {
 /// What a number of a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The loss.
     Total,
-    /// A term of it.
     Term(&'static str),
-    /// A further measure.
     Measure(&'static str),
 }
 
@@ -201,9 +165,6 @@ pub trait Learner: Sized + Sync {
     type Data: Batches;
     /// A micro-batch: as many scans as are held in memory at once.
     type Piece: Send + Sync;
-    /// Of one micro-batch, and of a step.
-    type Gradients: Gradients;
-    /// Why training failed.
     type Error: std::error::Error + From<CohortError> + From<TrainError> + Send;
 
     /// Whether micro-batches of a step run side by side, one per thread.
@@ -211,7 +172,6 @@ pub trait Learner: Sized + Sync {
         false
     }
 
-    /// Where the weights live.
     fn device(&self) -> Device;
 
     /// Files of weights of a checkpoint.
@@ -227,13 +187,18 @@ pub trait Learner: Sized + Sync {
     fn pieces(&self, batch: <Self::Data as Batches>::Batch, at: &At) -> Vec<Option<Self::Piece>>;
 
     /// Forward and backward pass of one micro-batch. `alone` is false when others run at the same time.
-    fn pass(&self, piece: &Self::Piece, at: &At, alone: bool) -> Result<Contribution<Self::Gradients>, Self::Error>;
+    fn pass(&self, piece: &Self::Piece, at: &At, alone: bool) -> Result<Contribution, Self::Error>;
 
     /// Learning rate of a step, for the journal.
     fn learning_rate(&self, at: &At) -> f64;
 
     /// One optimiser step with gradients times `scale`; a moving average follows.
-    fn updated(self, gradients: &Self::Gradients, adam: &mut AdamState, scale: f64, at: &At) -> Self;
+    fn updated(self, gradients: &NamedGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self;
+
+    /// Takes over the running statistics of a step that was taken.
+    fn absorbed(self, _statistics: &[Vec<f32>]) -> Self {
+        self
+    }
 
     /// Completes the measures of a step once the contributions are added up.
     fn measured(&self, _loss: &Loss, _measures: &mut Terms, _at: &At) {}

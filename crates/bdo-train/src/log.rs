@@ -6,7 +6,6 @@ use crate::timer::wall_seconds;
 use bdo_data::durable::FileError;
 use bdo_data::record::{DeviceEntry, Entry, Journal, JournalText, PlanEntry, StepEntry, ValidationEntry};
 
-/// The open logs of a run.
 pub(crate) struct Log {
     journal: Journal,
     events: EventFile,

@@ -11,7 +11,6 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use std::collections::BTreeMap;
 
-/// First and second moment of one parameter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moments {
     /// Running mean of the gradient.
@@ -20,10 +19,9 @@ pub struct Moments {
     pub second: Vec<f32>,
 }
 
-/// The memory of the optimiser.
 #[derive(Clone, Debug, Default)]
 pub struct AdamState {
-    /// Steps applied so far; skipped ones do not count.
+    /// Steps so far, the one that is being applied included; skipped ones do not count. The loop counts them.
     pub steps: u64,
     /// By parameter name; a parameter enters with its first gradient.
     pub moments: BTreeMap<String, Moments>,
@@ -66,31 +64,9 @@ impl AdamState {
         }
     }
 
-    /// One step of every parameter that has a gradient, with gradients multiplied by `gradient_scale`. The module is
-    /// taken by value so that its tensors are owned alone and can be changed where they are.
-    pub fn apply<M: Module>(&mut self, module: M, gradients: &NamedGradients, adam: &Adam, gradient_scale: f64) -> M {
-        let adam = Adam { gradient_scale: gradient_scale as f32, ..*adam };
-        self.apply_each(module, gradients, &|_, _| adam)
-    }
-
-    /// The same with settings of their own for each parameter, by name and number of axes: what layer-wise decay needs.
-    pub fn apply_each<M: Module>(
-        &mut self,
-        module: M,
-        gradients: &NamedGradients,
-        adam: &dyn Fn(&str, usize) -> Adam,
-    ) -> M {
-        self.steps += 1;
-        self.apply_beside(module, gradients, adam)
-    }
-
-    /// A further module in the step that was applied last.
-    pub fn apply_beside<M: Module>(
-        &mut self,
-        module: M,
-        gradients: &NamedGradients,
-        adam: &dyn Fn(&str, usize) -> Adam,
-    ) -> M {
+    /// The step that was counted last, for every parameter that has a gradient, with settings by its name and number of axes. The
+    /// module is taken by value so that its tensors are owned alone and can be changed where they are.
+    pub fn apply<M: Module>(&mut self, module: M, gradients: &NamedGradients, adam: &dyn Fn(&str, usize) -> Adam) -> M {
         module.map(&mut Apply { path: Vec::new(), state: self, gradients, adam })
     }
 }

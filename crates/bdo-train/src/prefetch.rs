@@ -9,26 +9,18 @@ use std::thread::Scope;
 const AHEAD: usize = 2;
 
 /// The batches of a run from a step on. The thread ends when this is dropped.
-pub(crate) enum Prefetch<'a, D: Batches> {
-    /// Drawn when asked for.
-    OnDemand { data: &'a D, seed: u64, hand: Hand, next: u64 },
-    /// Drawn by a thread.
-    Ahead(Receiver<Result<Option<D::Batch>, CohortError>>),
-}
+pub(crate) struct Prefetch<D: Batches>(Receiver<Result<Option<D::Batch>, CohortError>>);
 
-impl<'scope, D: Batches> Prefetch<'scope, D> {
-    pub(crate) fn start<'env>(
+impl<D: Batches> Prefetch<D> {
+    pub(crate) fn start<'scope, 'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         data: &'env D,
         (seed, hand): (u64, Hand),
         from: u64,
     ) -> Self
     where
-        'env: 'scope,
+        D::Batch: 'scope,
     {
-        if !D::AHEAD {
-            return Self::OnDemand { data, seed, hand, next: from };
-        }
         let (sender, batches) = sync_channel(AHEAD);
         scope.spawn(move || {
             for step in from.. {
@@ -40,17 +32,11 @@ impl<'scope, D: Batches> Prefetch<'scope, D> {
                 }
             }
         });
-        Self::Ahead(batches)
+        Self(batches)
     }
 
     /// The next batch in order.
     pub(crate) fn next_batch(&mut self) -> Result<Option<D::Batch>, CohortError> {
-        match self {
-            Self::OnDemand { data, seed, hand, next } => {
-                *next += 1;
-                data.draw(*seed, *next - 1, *hand)
-            }
-            Self::Ahead(batches) => batches.recv().expect("the thread ends only after an error it has sent"),
-        }
+        self.0.recv().expect("the thread ends only after an error it has sent")
     }
 }

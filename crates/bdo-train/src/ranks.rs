@@ -7,35 +7,9 @@ use bdo_mpi::world::{Traffic, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// This process among those that train together.
+/// This process among those that train together; unless said otherwise, it is the only one.
 pub trait Ranks: Sync + std::fmt::Debug {
     /// The number of this process, from 0.
-    fn rank(&self) -> usize;
-
-    /// How many there are.
-    fn size(&self) -> usize;
-
-    /// Where this one runs.
-    fn node(&self) -> &str;
-
-    /// The bytes of every rank, in the order of ranks.
-    fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, TrainError>;
-
-    /// The numbers of every rank, one after another: `cuts` says where those of each begin, and where all end.
-    fn collect(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, TrainError>;
-
-    /// Sends `own[cuts[k]..cuts[k + 1]]` to every rank `k`; what all ranks sent to this one, in their order.
-    fn exchange(&self, own: &[f32], cuts: &[usize]) -> Result<Vec<f32>, TrainError>;
-
-    /// What communication has cost so far.
-    fn traffic(&self) -> Traffic;
-}
-
-/// One process.
-#[derive(Clone, Copy, Debug)]
-pub struct Alone;
-
-impl Ranks for Alone {
     fn rank(&self) -> usize {
         0
     }
@@ -44,26 +18,38 @@ impl Ranks for Alone {
         1
     }
 
-    fn node(&self) -> &'static str {
+    /// Where this one runs.
+    #[allow(clippy::unnecessary_literal_bound)] // The name of a world is its own.
+    fn node(&self) -> &str {
         "this machine"
     }
 
+    /// The bytes of every rank, in the order of ranks.
     fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, TrainError> {
         Ok(vec![own.to_vec()])
     }
 
-    fn collect(&self, own: &[f32], _: &[usize]) -> Result<Vec<f32>, TrainError> {
+    /// The numbers of every rank, one after another: `cuts` says where those of each begin, and where all end.
+    fn collect(&self, own: &[f32], _cuts: &[usize]) -> Result<Vec<f32>, TrainError> {
         Ok(own.to_vec())
     }
 
-    fn exchange(&self, own: &[f32], _: &[usize]) -> Result<Vec<f32>, TrainError> {
+    /// Sends `own[cuts[k]..cuts[k + 1]]` to every rank `k`; what all ranks sent to this one, in their order.
+    fn exchange(&self, own: &[f32], _cuts: &[usize]) -> Result<Vec<f32>, TrainError> {
         Ok(own.to_vec())
     }
 
+    /// What communication has cost so far.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 }
+
+/// One process.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone;
+
+impl Ranks for Alone {}
 
 impl Ranks for World {
     fn rank(&self) -> usize {
@@ -108,9 +94,6 @@ impl dyn Ranks + '_ {
 
     /// Whether any rank says so.
     pub fn any(&self, own: bool) -> Result<bool, TrainError> {
-        if self.size() == 1 {
-            return Ok(own);
-        }
         Ok(self.gather(&[u8::from(own)])?.iter().flatten().any(|said| *said != 0))
     }
 
@@ -131,9 +114,6 @@ impl dyn Ranks + '_ {
 
     /// Refuses ranks that see another checkpoint (rollbacks and step): their folders are not the same.
     pub fn agree_on_checkpoint(&self, newest: Option<(u32, u64)>) -> Result<(), TrainError> {
-        if self.size() == 1 {
-            return Ok(());
-        }
         let said = self.each(&(newest, self.node().to_owned()))?;
         let step = |newest: Option<(u32, u64)>| newest.map_or_else(|| "none".to_owned(), |(_, step)| step.to_string());
         let Some((expected, _)) = said.first() else { return Ok(()) };

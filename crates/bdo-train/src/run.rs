@@ -2,15 +2,14 @@
 
 use crate::bdo::{BdoData, BdoLearner};
 use crate::error::TrainError;
-use crate::fit::{Course, Fitted, Keep, RunObserver, fit};
+use crate::fit::{Course, Fitted, Keep, RunObserver, Unobserved, fit};
 use crate::folder::{RunFolder, settings_of};
 use crate::publish::Publisher;
 use crate::ranks::Ranks;
 use crate::settings::{Preset, Settings};
-use crate::source::{ScanSource, Shares};
+use crate::source::ScanSource;
 use crate::timer::Length;
-use crate::validate::ValidationPlan;
-use bdo_data::cohort::{Cohort, Observer};
+use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use bdo_data::record::{Identity, Plan, RunRecord, ValidationEntry};
 use bdo_kernels::Isa;
@@ -26,45 +25,32 @@ use std::time::Instant;
 /// A pre-training: data, run folder, settings and seed.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The cohort.
     pub data: PathBuf,
-    /// The run folder.
     pub out: PathBuf,
     /// The configuration; `None` takes that of the run that is resumed, or the preset `default`.
     pub settings: Option<Settings>,
-    /// Seed of everything random.
     pub seed: u64,
     /// Go on with a run that is there.
     pub resume: bool,
     /// Who is trained on and who validates; `None` divides people as the configuration says. Test people of a split are
     /// never read.
     pub people: Option<Split>,
-    /// Where the model is trained.
     pub device: Device,
 }
 
-/// How a run ended.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Steps in all.
     pub steps: u64,
-    /// Length of the run.
     pub plan: Plan,
-    /// The model directory.
     pub model: PathBuf,
-    /// The last validation.
     pub validation: Option<ValidationEntry>,
-    /// Steps that were skipped.
     pub skipped: u64,
-    /// Scans trained on.
     pub train_scans: usize,
     /// Loss of the last step of this process, if it took one.
     pub loss: Option<f64>,
     /// How well regions can be read out of the control; BDO only, on the first rank.
     pub readout: Option<ReadoutNote>,
-    /// Notes for the reader of the results.
     pub notes: Vec<String>,
-    /// Duration of this process's part.
     pub seconds: f64,
 }
 
@@ -77,22 +63,14 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
     let start = (request.seed, source.fitted_start(&config, request.seed)?);
     let device = request.device.clone().autodiff();
     let learner = BdoLearner::starting_from(&config, settings, settings.kernels(&device), start, &device)?;
-    let (train, noise) = (&settings.train, NoiseShape::of(&config));
+    let train = &settings.train;
     let data = BdoData {
         batch_size: train.batch_size,
         micro_batch_size: visits_at_once(settings, &config, memory_bytes(&request.device)),
         // A group and its second visits are a micro-batch.
         group_size: (config.loss.identity > 0.0).then_some((train.micro_batch_size / 2).max(2)),
         mask: settings.mask,
-        noise,
-        validation: ValidationPlan {
-            seed: request.seed,
-            most_scans: train.validation_scans,
-            batch_size: train.micro_batch_size,
-            mask: settings.mask.at_ratio(settings.mask.ratio),
-            trained_mask: settings.mask,
-            noise,
-        },
+        noise: NoiseShape::of(&config),
         publisher: Publisher::new(&source, &opened.record.identity, settings)?,
         model: opened.folder.join("model"),
         source,
@@ -112,10 +90,10 @@ pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver
     // Steps have no use for what fitting took; with more ranks than one on a node it would be held as often.
     release_freed();
     let fitted = fit(learner, &data, &course, keep, ranks, observer)?;
-    // The readout needs the final weights; a finished run has it beside them.
+    // The readout needs the final weights; a finished run has it beside them. It takes seconds, which nobody follows.
     let readout = ranks
         .is_first()
-        .then(|| ensure_readout(&data.model, &request.device, data.source.cohort(), &Unwatched))
+        .then(|| ensure_readout(&data.model, &request.device, data.source.cohort(), &Unobserved))
         .transpose()?;
     let summary = Summary::of(fitted, data.model, data.source.train_scans().len(), Vec::new());
     Ok(Summary { readout, ..summary })
@@ -147,19 +125,11 @@ fn visit_bytes(config: &ModelConfig, mask: &MaskSettings) -> u64 {
     (4 * (encoder + states).max(1)) as u64
 }
 
-/// Encoding scans for the readout is not followed: it takes seconds at the end of a run.
-struct Unwatched;
-
-impl Observer for Unwatched {}
-
 /// A run folder that was opened or created, with the cohort and the configuration of the run.
 #[derive(Debug)]
 pub struct OpenedRun {
-    /// The folder, locked.
     pub folder: RunFolder,
-    /// The record of the run.
     pub record: RunRecord,
-    /// Its configuration.
     pub settings: Settings,
 }
 
@@ -204,15 +174,9 @@ impl OpenedRun {
 
     /// The scans of the run, divided as asked for.
     pub fn source(&self, cohort: Cohort, request: &Request) -> Result<ScanSource, TrainError> {
-        let train = &self.settings.train;
-        let shares = Shares {
-            held_out_percent: train.held_out_percent,
-            seed: train.split_seed,
-            data_fraction: train.data_fraction,
-        };
         match &request.people {
-            None => ScanSource::new(cohort, shares),
-            Some(split) => ScanSource::of_split(cohort, split.clone(), shares),
+            None => ScanSource::new(cohort, &self.settings.train),
+            Some(split) => ScanSource::of_split(cohort, split.clone(), &self.settings.train),
         }
     }
 }

@@ -3,34 +3,16 @@
 
 use bdo_data::record::Plan;
 
-/// The learning rate over a run.
+/// The learning rate over a run: linear from `start` to `peak` over the warm-up, then half a cosine that is down at `end` with the
+/// last step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LearningRate {
-    /// Linear from `start` to `peak` over the warm-up, then half a cosine down to `end`.
-    Cosine {
-        /// At the first step.
-        start: f64,
-        /// After the warm-up.
-        peak: f64,
-        /// At the end.
-        end: f64,
-        /// Length of the warm-up.
-        warmup: Warmup,
-        /// Where the end is.
-        ends: CosineEnd,
-    },
-    /// Multiplied by a factor every so many epochs.
-    Steps {
-        /// In the first epochs.
-        first: f64,
-        /// The factor.
-        factor: f64,
-        /// Epochs between two changes.
-        every: u64,
-    },
+pub struct LearningRate {
+    pub start: f64,
+    pub peak: f64,
+    pub end: f64,
+    pub warmup: Warmup,
 }
 
-/// Length of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warmup {
     /// Ten epochs or 5 % of all steps, whichever is shorter.
@@ -39,17 +21,7 @@ pub enum Warmup {
     Share(f64),
 }
 
-/// Which step a cosine ends at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CosineEnd {
-    /// The last one.
-    LastStep,
-    /// The one that would follow the last.
-    AfterLastStep,
-}
-
 impl Warmup {
-    /// Steps of the warm-up.
     pub fn steps(self, plan: &Plan) -> u64 {
         match self {
             Self::TenEpochs => (10 * plan.steps_per_epoch).min(plan.scheduled_steps() / 20),
@@ -59,19 +31,13 @@ impl Warmup {
 }
 
 impl LearningRate {
-    /// The rate at a step.
     pub fn at(&self, plan: &Plan, step: u64) -> f64 {
-        match *self {
-            Self::Cosine { start, peak, end, warmup, ends } => {
-                let (step, warmup) = (plan.counted(step), warmup.steps(plan));
-                if step < warmup {
-                    return start + (peak - start) * (step as f64 / warmup as f64);
-                }
-                let left = plan.scheduled_steps().saturating_sub(u64::from(ends == CosineEnd::LastStep));
-                half_cosine(peak, end, step - warmup, left.saturating_sub(warmup))
-            }
-            Self::Steps { first, factor, every } => first * factor.powi((plan.position(step).0 / every.max(1)) as i32),
+        let (step, warmup) = (plan.counted(step), self.warmup.steps(plan));
+        if step < warmup {
+            return self.start + (self.peak - self.start) * (step as f64 / warmup as f64);
         }
+        let left = plan.scheduled_steps().saturating_sub(1);
+        half_cosine(self.peak, self.end, step - warmup, left.saturating_sub(warmup))
     }
 }
 
@@ -87,34 +53,23 @@ pub fn linear(from: f64, to: f64, plan: &Plan, step: u64) -> f64 {
     from + (to - from) * share.min(1.0)
 }
 
-/// Linear up to 1 over a share of all steps; a share of 0 is 1 at once. Never 0, because a weight of zero would switch the
-/// teacher off and the steps timed at the start would not cost what later ones do.
-pub fn ramp(plan: &Plan, step: u64, share: f64) -> f64 {
-    ramp_of(plan, plan.counted(step), share)
-}
-
-fn ramp_of(plan: &Plan, counted: u64, share: f64) -> f64 {
-    let length = share * plan.scheduled_steps() as f64;
-    if length < 1.0 { 1.0 } else { ((counted + 1) as f64 / length).min(1.0) }
-}
-
-/// The same, beginning when `start` of all steps are over; 0 before.
-pub fn ramp_from(plan: &Plan, step: u64, start: f64, share: f64) -> f64 {
-    let first = (start * plan.scheduled_steps() as f64) as u64;
-    if plan.counted(step) < first { 0.0 } else { ramp_of(plan, plan.counted(step) - first, share) }
+/// 0 until `start` of all steps are over, then linear up to 1 over a share of all steps; a share of 0 is 1 at once. Never 0 once it
+/// began, because a weight of zero would switch the teacher off and the steps timed at the start would not cost what later ones do.
+pub fn ramp(plan: &Plan, step: u64, start: f64, share: f64) -> f64 {
+    let steps = plan.scheduled_steps() as f64;
+    let (counted, first, length) = (plan.counted(step), (start * steps) as u64, share * steps);
+    match counted.checked_sub(first) {
+        None => 0.0,
+        Some(_) if length < 1.0 => 1.0,
+        Some(since) => ((since + 1) as f64 / length).min(1.0),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RATE: LearningRate = LearningRate::Cosine {
-        start: 1e-4,
-        peak: 1e-3,
-        end: 1e-4,
-        warmup: Warmup::TenEpochs,
-        ends: CosineEnd::LastStep,
-    };
+    const RATE: LearningRate = LearningRate { start: 1e-4, peak: 1e-3, end: 1e-4, warmup: Warmup::TenEpochs };
 
     #[test]
     fn the_rate_starts_peaks_and_ends_where_it_should() {
@@ -139,14 +94,7 @@ mod tests {
         let plan = Plan { total_steps: 1000, steps_per_epoch: 4, calibration_steps: 20, anchor: None };
         assert_eq!(RATE.at(&plan, 19), RATE.at(&plan, 0));
         assert!(RATE.at(&plan, 20) > RATE.at(&plan, 0));
-        assert_eq!(ramp(&plan, 10, 0.1), 0.01);
-        assert_eq!(ramp(&plan, 49, 0.1), 0.5);
-    }
-
-    #[test]
-    fn a_rate_in_steps_changes_between_epochs() {
-        let rate = LearningRate::Steps { first: 0.01, factor: 0.5, every: 20 };
-        let plan = Plan::of_epochs(100.0, 3);
-        assert_eq!([0, 59, 60, 120].map(|step| rate.at(&plan, step)), [0.01, 0.01, 0.005, 0.0025]);
+        assert_eq!(ramp(&plan, 10, 0.0, 0.1), 0.01);
+        assert_eq!(ramp(&plan, 49, 0.0, 0.1), 0.5);
     }
 }

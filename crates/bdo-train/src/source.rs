@@ -2,6 +2,7 @@
 
 use crate::error::TrainError;
 use crate::learner::Hand;
+use crate::settings::TrainSettings;
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::random::{shuffle, stream};
@@ -35,47 +36,30 @@ pub struct ScanSource {
 /// How visits of a batch are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draw {
-    /// Seed of the run.
     pub seed: u64,
-    /// Pass over the data.
     pub epoch: u64,
-    /// Frames and targets.
     pub mask: MaskSettings,
-    /// Noise.
     pub noise: NoiseShape,
     /// Whether each scan is visited twice, in disjoint halves, beside others scanned in the same way.
     pub pairs: bool,
-    /// Most visits of a micro-batch.
     pub micro_batch_size: usize,
-    /// Micro-batches that are read.
     pub hand: Hand,
-}
-
-/// How many people train and how many are held out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shares {
-    /// Share held out for validation, and again for testing.
-    pub held_out_percent: u32,
-    /// Seed of the division.
-    pub seed: u64,
-    /// Share of the training people that is used.
-    pub data_fraction: f64,
 }
 
 impl ScanSource {
     /// Divides the people and fits the scaler. Test people are never read again.
-    pub fn new(cohort: Cohort, shares: Shares) -> Result<Self, TrainError> {
-        let scheme = Scheme::HoldOut { percent: shares.held_out_percent };
-        let split = Division::of(&cohort)?.split(None, scheme, shares.seed)?;
-        Self::of_split(cohort, split, shares)
+    pub fn new(cohort: Cohort, settings: &TrainSettings) -> Result<Self, TrainError> {
+        let scheme = Scheme::HoldOut { percent: settings.held_out_percent };
+        let split = Division::of(&cohort)?.split(None, scheme, settings.split_seed)?;
+        Self::of_split(cohort, split, settings)
     }
 
-    /// With the people of a split; of the shares only that of the training people counts. Test people are never read.
-    pub fn of_split(cohort: Cohort, split: Split, shares: Shares) -> Result<Self, TrainError> {
+    /// With the people of a split, of whose training people a share may be used. Test people are never read.
+    pub fn of_split(cohort: Cohort, split: Split, settings: &TrainSettings) -> Result<Self, TrainError> {
         let scaler = FittedRobustScaler::fit(&cohort, &split.train)?;
         let mut trained: Vec<String> = split.train.subjects().to_vec();
-        shuffle(&mut trained, &mut stream("data fraction", &[shares.seed]));
-        trained.truncate(((shares.data_fraction * trained.len() as f64).round() as usize).max(1));
+        shuffle(&mut trained, &mut stream("data fraction", &[settings.split_seed]));
+        trained.truncate(((settings.data_fraction * trained.len() as f64).round() as usize).max(1));
         trained.sort();
         let usable = |i: &usize| {
             let entry = &cohort.index()[*i];
@@ -137,17 +121,14 @@ impl ScanSource {
         self.kin[scan]
     }
 
-    /// The cohort.
     pub fn cohort(&self) -> &Cohort {
         &self.cohort
     }
 
-    /// The scaler.
     pub fn scaler(&self) -> &FittedRobustScaler {
         &self.scaler
     }
 
-    /// The division of people.
     pub fn split(&self) -> &Split {
         &self.split
     }
@@ -230,17 +211,6 @@ impl ScanSource {
             return Ok(true);
         }
         Ok(self.scaler.apply(&self.cohort.scan(scan)?).region_valid.contains(&true))
-    }
-
-    /// Which part of an epoch's order belongs to a step; the last batch of an epoch may be smaller.
-    pub fn batch_range(&self, place: u64, batch_size: usize) -> Range<usize> {
-        let from = place as usize * batch_size;
-        from..(from + batch_size).min(self.train.len())
-    }
-
-    /// Steps of one pass.
-    pub fn steps_per_epoch(&self, batch_size: usize) -> u64 {
-        self.train.len().div_ceil(batch_size) as u64
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::exchange::StepSum;
 use crate::gradient::clip_scale;
 use crate::lanes::fold_side_by_side;
-use crate::learner::{At, Contribution, Gradients, Learner};
+use crate::learner::{At, Contribution, Learner};
 use crate::optimiser::AdamState;
 use crate::ranks::Ranks;
 use bdo_data::record::{Loss, Skipped, Terms};
@@ -13,7 +13,6 @@ use burn::tensor::Tensor;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-/// Limits of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepLimits {
     /// Largest gradient norm; larger gradients are scaled down.
@@ -22,12 +21,10 @@ pub struct StepLimits {
     pub loss: f64,
 }
 
-/// Result of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepReport {
     /// Mean over the scans of the batch.
     pub loss: Loss,
-    /// Further measures.
     pub measures: Terms,
     /// Before clipping.
     pub gradient_norm: f64,
@@ -37,8 +34,8 @@ pub struct StepReport {
     pub waited_seconds: f64,
 }
 
-type Passed<L> = Result<Contribution<<L as Learner>::Gradients>, <L as Learner>::Error>;
-type Summed<'a, L> = Result<StepSum<'a, <L as Learner>::Gradients>, <L as Learner>::Error>;
+type Passed<L> = Result<Contribution, <L as Learner>::Error>;
+type Summed<'a, L> = Result<StepSum<'a>, <L as Learner>::Error>;
 
 /// One step on the micro-batches of a batch, whose contributions are added up in their order. Each rank passes over its own;
 /// all of them come out with the same learner and report.
@@ -52,15 +49,18 @@ pub fn take_step<L: Learner>(
 ) -> Result<(L, StepReport), L::Error> {
     let (mut sum, passed) = sum_of_passes(&learner, pieces, at, ranks)?;
     let norm = sum.read();
-    let (loss, mut measures) = (sum.loss.clone(), sum.measures.clone());
+    let (loss, mut measures) = (sum.of_pieces.loss.clone(), sum.of_pieces.measures.clone());
     learner.measured(&loss, &mut measures, at);
     let waited = || if ranks.size() > 1 { passed.elapsed().as_secs_f64() } else { 0.0 };
     let mut report = StepReport { loss, measures, waited_seconds: waited(), ..StepReport::default() };
-    report.skipped = refused(report.loss.total, limits.loss);
+    report.skipped = match report.loss.total {
+        loss if !loss.is_finite() => Some(Skipped::LossNotFinite),
+        loss => (loss > limits.loss).then_some(Skipped::LossSpike),
+    };
     if report.skipped.is_some() {
         return Ok((learner, report));
     }
-    let gradients = sum.gradients()?;
+    let (gradients, statistics) = sum.gradients()?;
     report.waited_seconds = waited();
     report.gradient_norm = norm.unwrap_or_else(|| gradients.norm());
     if !report.gradient_norm.is_finite() {
@@ -68,7 +68,8 @@ pub fn take_step<L: Learner>(
         return Ok((learner, report));
     }
     let scale = clip_scale(report.gradient_norm, limits.clip_norm);
-    Ok((learner.updated(&gradients, adam, scale, at), report))
+    adam.steps += 1;
+    Ok((learner.updated(&gradients, adam, scale, at).absorbed(&statistics), report))
 }
 
 /// What all micro-batches of a step add up to, and when this rank had passed over its own. With other ranks, what a pass has
@@ -78,7 +79,7 @@ fn sum_of_passes<'a, L: Learner>(
     pieces: &[Option<L::Piece>],
     at: &At,
     ranks: &'a dyn Ranks,
-) -> Result<(StepSum<'a, L::Gradients>, Instant), L::Error> {
+) -> Result<(StepSum<'a>, Instant), L::Error> {
     let own: Vec<&L::Piece> = pieces.iter().flatten().collect();
     let alone = !learner.side_by_side() || own.len() < 2;
     let pass = |piece: &&L::Piece| learner.pass(piece, at, alone);
@@ -94,7 +95,7 @@ fn sum_of_passes<'a, L: Learner>(
     }
     std::thread::scope(|scope| {
         let (sender, found) = sync_channel::<Passed<L>>(1);
-        let complete = |sum: StepSum<'a, L::Gradients>| sum.complete().map_err(L::Error::from);
+        let complete = |sum: StepSum<'a>| sum.complete().map_err(L::Error::from);
         let adding = scope.spawn(move || found.into_iter().fold(start, add).and_then(complete));
         // After an error nobody listens; it is what comes out.
         let send = |(), found: Passed<L>| drop(sender.send(found));
@@ -108,13 +109,6 @@ fn sum_of_passes<'a, L: Learner>(
         let sum = adding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok((sum?, passed))
     })
-}
-
-fn refused(loss: f64, limit: f64) -> Option<Skipped> {
-    if !loss.is_finite() {
-        return Some(Skipped::LossNotFinite);
-    }
-    (loss > limit).then_some(Skipped::LossSpike)
 }
 
 /// The one number of a tensor, on or off a tape.

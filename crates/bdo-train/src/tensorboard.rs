@@ -5,7 +5,6 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// An open event file.
 #[derive(Debug)]
 pub struct EventFile {
     file: File,
@@ -25,7 +24,6 @@ impl EventFile {
         Ok(events)
     }
 
-    /// Adds numbers to a step.
     pub fn scalars(&mut self, wall_seconds: f64, step: u64, values: &[(String, f64)]) -> Result<(), FileError> {
         let mut summary = Vec::new();
         for (tag, value) in values {

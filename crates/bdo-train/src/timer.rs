@@ -64,14 +64,11 @@ pub struct Timer {
     pub before: f64,
     /// Seconds of training when the length was last looked at.
     pub looked: f64,
-    /// Seconds of each step.
     pub steps: Vec<f64>,
-    /// Seconds of the last validation.
     pub validation: f64,
 }
 
 impl Timer {
-    /// Nothing timed yet.
     pub fn new(started: Instant) -> Self {
         Self { started, before: 0.0, looked: 0.0, steps: Vec::new(), validation: 0.0 }
     }
@@ -161,18 +158,12 @@ pub fn memory_mib() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{CosineEnd, LearningRate, Warmup};
+    use crate::schedule::{LearningRate, Warmup};
 
     /// Trains for ten minutes with steps of so many seconds at each share of the time: when it ends, as a share of its
     /// minutes, and the learning rate of its last step.
     fn trained(cost: impl Fn(f64) -> f64, afterwards: f64) -> (f64, f64) {
-        let rate = LearningRate::Cosine {
-            start: 0.0,
-            peak: 1.0,
-            end: 0.0,
-            warmup: Warmup::TenEpochs,
-            ends: CosineEnd::LastStep,
-        };
+        let rate = LearningRate { start: 0.0, peak: 1.0, end: 0.0, warmup: Warmup::TenEpochs };
         let length = Length { epochs: None, minutes: 10.0, whole_epochs: false, later_cost: 1.0, afterwards };
         let mut timer = Timer::new(Instant::now());
         let (mut now, mut step, mut last) = (0.0, 0, 0.0);

@@ -1,85 +1,66 @@
 //! How well the model reconstructs masked frames of people it is not trained on: the same visits every time.
 
-use crate::bdo::{LatentSpread, latent_spread, loss_of};
+use crate::bdo::{BdoData, BdoLearner, latent_spread, loss_of};
 use crate::error::TrainError;
 use crate::feature_measures::feature_measures;
 use crate::learner::Hand;
-use crate::source::{Draw, ScanSource};
+use crate::source::Draw;
 use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Loss, Terms, ValidationEntry};
 use bdo_kernels::allocator::release_freed;
 use bdo_model::batch::{BatchError, MaskedBatch};
-use bdo_model::ema::EmaEncoder;
-use bdo_model::intake::{MaskSettings, NoiseShape, Windows};
+use bdo_model::intake::Windows;
 use bdo_model::model::Bdo;
 use burn::module::Module;
 
 /// The epoch that validation visits are keyed by: no training epoch ever has this number.
 const VALIDATION_EPOCH: u64 = u64::MAX;
 
-/// Settings of a validation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ValidationPlan {
-    /// Seed of the run.
-    pub seed: u64,
-    /// Most scans looked at.
-    pub most_scans: usize,
-    /// Scans at once.
-    pub batch_size: usize,
-    /// Frames and targets.
-    pub mask: MaskSettings,
-    /// Those of training, which say how whole scans are encoded.
-    pub trained_mask: MaskSettings,
-    /// Noise.
-    pub noise: NoiseShape,
-}
-
 /// Validates; `None` where nobody is held out.
-pub fn validate(
-    model: &Bdo,
-    teacher: &EmaEncoder,
-    source: &ScanSource,
-    plan: &ValidationPlan,
-    step: u64,
-) -> Result<Option<ValidationEntry>, TrainError> {
-    let mut scans = source.validation_scans().to_vec();
-    shuffle(&mut scans, &mut stream("validation", &[plan.seed]));
-    scans.truncate(plan.most_scans);
-    let model = model.valid();
+pub(crate) fn validate(learner: &BdoLearner, data: &BdoData, step: u64) -> Result<Option<ValidationEntry>, TrainError> {
+    let (seed, train, source) = (learner.seed, &learner.settings.train, &data.source);
+    let mut chosen = source.validation_scans().to_vec();
+    shuffle(&mut chosen, &mut stream("validation", &[seed]));
+    chosen.truncate(train.validation_scans);
+    let model = learner.model.valid();
     let device = model.device();
-    let mut sums = Sums::default();
-    for chunk in scans.chunks(plan.batch_size) {
-        let draw = Draw {
-            seed: plan.seed,
-            epoch: VALIDATION_EPOCH,
-            mask: plan.mask,
-            noise: plan.noise,
-            pairs: false,
-            micro_batch_size: plan.batch_size,
-            hand: Hand::ALL,
-        };
+    let draw = Draw {
+        seed,
+        epoch: VALIDATION_EPOCH,
+        mask: data.mask.at_ratio(data.mask.ratio),
+        noise: data.noise,
+        pairs: false,
+        micro_batch_size: train.micro_batch_size,
+        hand: Hand::ALL,
+    };
+    let (mut scans, mut loss, mut measures) = (0, Loss::default(), Terms::default());
+    for chunk in chosen.chunks(train.micro_batch_size) {
         let pieces = source.batch(chunk, &draw)?.map_or_else(Vec::new, |batch| batch.pieces);
         let Some(host) = pieces.into_iter().flatten().next() else { continue };
         let (count, mean_square) = (host.scans(), host.target_mean_square());
         let batch = host.into_masked(&device);
-        let pass = model.train_pass(teacher, &batch, model.loss_weights())?;
-        let weight = count as f64;
-        sums.scans += count;
-        sums.loss.add(&loss_of(&pass).scaled(weight));
+        let pass = model.train_pass(&learner.teacher, &batch, model.loss_weights())?;
         let spread = latent_spread(&pass.encoded, &pass.grid.context.count);
-        sums.spread.over_time += weight * spread.over_time;
-        sums.spread.over_scans += weight * spread.over_scans;
-        sums.mean_square += weight * mean_square;
-        sums.mse += weight * masked_mse(&model, &batch)?;
+        let found = Terms::of([
+            ("mse", masked_mse(&model, &batch)?),
+            ("mean_square", mean_square),
+            ("spread_over_time", spread.over_time),
+            ("spread_over_scans", spread.over_scans),
+        ]);
+        scans += count;
+        loss.add(&loss_of(&pass).scaled(count as f64));
+        measures.add(&found.scaled(count as f64));
     }
-    if sums.scans == 0 {
+    if scans == 0 {
         return Ok(None);
     }
-    let mut entry = sums.entry(step);
-    entry.measures.0.extend(feature_measures(&model, source, Windows::of_training(&plan.trained_mask), &scans)?.0);
+    let explained = 1.0 - measures.get("mse") / measures.get("mean_square");
+    measures.0.values_mut().for_each(|sum| *sum /= scans as f64);
+    measures.0.insert("explained_variance".to_owned(), explained);
+    measures.0.extend(feature_measures(&model, source, Windows::of_training(&data.mask), &chosen)?.0);
     // Whole scans take more than the visits of a step.
     release_freed();
-    Ok(Some(entry))
+    Ok(Some(ValidationEntry { step, loss: loss.scaled(1.0 / scans as f64), measures, scans }))
 }
 
 /// Mean squared error at targets of the noise-free reconstruction, averaged over scans.
@@ -105,31 +86,4 @@ fn masked_mse(model: &Bdo, batch: &MaskedBatch) -> Result<f64, BatchError> {
         mean += sum / count.max(1) as f64 / scans as f64;
     }
     Ok(mean)
-}
-
-#[derive(Default)]
-struct Sums {
-    scans: usize,
-    loss: Loss,
-    spread: LatentSpread,
-    mse: f64,
-    mean_square: f64,
-}
-
-impl Sums {
-    fn entry(self, step: u64) -> ValidationEntry {
-        let n = self.scans as f64;
-        ValidationEntry {
-            step,
-            loss: self.loss.scaled(1.0 / n),
-            measures: Terms::of([
-                ("mse", self.mse / n),
-                ("mean_square", self.mean_square / n),
-                ("explained_variance", 1.0 - self.mse / self.mean_square),
-                ("spread_over_time", self.spread.over_time / n),
-                ("spread_over_scans", self.spread.over_scans / n),
-            ]),
-            scans: self.scans,
-        }
-    }
 }

@@ -12,7 +12,6 @@ pub struct Words {
     pub input: String,
     /// Which frames are drawn and hidden.
     pub visits: String,
-    /// The loss.
     pub objective: String,
     /// How it is minimised, and on whom.
     pub optimiser: String,

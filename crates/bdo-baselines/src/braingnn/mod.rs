@@ -1,29 +1,25 @@
 //! BrainGNN: graph convolutions whose kernels depend on the region, with pooling that keeps the best half of the nodes.
 
-mod batch_norm;
-mod conv;
-mod graph;
-mod penalty;
-mod pool;
+mod layer;
 
-pub use batch_norm::BatchNorm;
-pub use conv::RegionConv;
-pub use penalty::{group_consistency, top_k_separation};
-pub use pool::TopK;
+pub use layer::{BatchNorm, RegionConv, TopK};
 
 use crate::connectivity::{Batch, Connectome};
+use crate::select::{indices, rows};
 use bdo_eval::supervised::network::{Network, Pass, Training};
 use bdo_model::layer::{Linear, Source};
 use bdo_model::ops::Epilogue;
 use bdo_model::parameters::{ParameterError, Start};
 use burn::module::Module;
 use burn::tensor::{Tensor, activation};
-use graph::Graphs;
+use layer::{Graphs, Pooled};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const WIDTH: usize = 32;
 pub(crate) const COMMUNITIES: usize = 8;
 pub(crate) const HIDDEN: usize = 512;
+/// Keeps logarithms finite.
+const FLOOR: f64 = 1e-10;
 
 /// Sizes, weights of the penalties, and the oddities of the public code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,7 +134,7 @@ impl Network for BrainGnn {
 
 impl BrainGnn {
     /// Weighted sum of both penalties; the one that compares people of a class needs classes.
-    fn penalty(&self, pools: [&pool::Pooled; 2], classes: Option<&[usize]>) -> Tensor<1> {
+    fn penalty(&self, pools: [&Pooled; 2], classes: Option<&[usize]>) -> Tensor<1> {
         let scores = pools.map(|pool| {
             let chosen = if self.config.penalise_kept_only { &pool.kept_scores } else { &pool.scores };
             if self.config.repeat_sigmoid { activation::sigmoid(chosen.clone()) } else { chosen.clone() }
@@ -157,4 +153,47 @@ impl BrainGnn {
 /// Largest and mean value over nodes: [B, n, 32] -> [B, 1, 64].
 fn readout(nodes: Tensor<3>) -> Tensor<3> {
     Tensor::cat(vec![nodes.clone().max_dim(1), nodes.mean_dim(1)], 2)
+}
+
+/// Scores [B, n] in (0, 1): minus the mean log of the upper half and of one minus the lower half.
+fn top_k_separation(scores: Tensor<2>) -> Tensor<1> {
+    let nodes = scores.dims()[1];
+    let half = nodes / 2;
+    if half == 0 {
+        return scores.sum() * 0.0;
+    }
+    let sorted = sorted_rows(scores);
+    let high = sorted.clone().narrow(1, nodes - half, half);
+    let low = sorted.narrow(1, 0, half);
+    ((high + FLOOR).log().mean() + (low.neg() + (1.0 + FLOOR)).log().mean()).neg()
+}
+
+/// Half the mean squared distance between the scores [B, n] of two people of one class, summed over classes.
+fn group_consistency(scores: Tensor<2>, classes: &[usize]) -> Tensor<1> {
+    let mut present: Vec<usize> = classes.to_vec();
+    present.sort_unstable();
+    present.dedup();
+    let mut total = scores.clone().sum() * 0.0;
+    for class in present {
+        let of_class = (0..classes.len()).filter(|i| classes[*i] == class);
+        let members = scores.clone().select(0, indices(of_class, &scores.device()));
+        let count = members.dims()[0] as f64;
+        // 0.5 sum_ij |s_i - s_j|^2 = n_c sum_i |s_i - mean|^2: the form that does not cancel.
+        let spread = (members.clone() - members.mean_dim(0)).square().sum();
+        total = total + spread * (1.0 / count);
+    }
+    total
+}
+
+/// Each row in ascending order, by an order worked out on the host: sorting as such has no gradient in the framework.
+fn sorted_rows(scores: Tensor<2>) -> Tensor<2> {
+    let [samples, nodes] = scores.dims();
+    let values = scores.to_data().try_to_vec::<f32>().expect("scores are f32");
+    let order = |row: &[f32]| {
+        let mut order: Vec<usize> = (0..nodes).collect();
+        order.sort_by(|i, j| row[*i].total_cmp(&row[*j]));
+        order
+    };
+    let order: Vec<Vec<usize>> = values.chunks_exact(nodes).map(order).collect();
+    rows(scores.reshape([samples, nodes, 1]), &order).reshape([samples, nodes])
 }

@@ -20,16 +20,6 @@ pub struct PairShape {
     pub outputs: usize,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct PairGradients {
-    /// [B, C, I].
-    pub row: Vec<f32>,
-    /// [B, C, J].
-    pub column: Vec<f32>,
-    /// [O, C, J].
-    pub weight: Vec<f32>,
-}
-
 /// row [B, C, I], column [B, C, J], weight [O, C, J] -> [B, I, O].
 pub fn forward(shape: PairShape, row: &[f32], column: &[f32], weight: &[f32], slope: f32) -> Vec<f32> {
     let PairShape { channels, rows, columns, outputs, .. } = shape;
@@ -54,7 +44,7 @@ pub fn forward(shape: PairShape, row: &[f32], column: &[f32], weight: &[f32], sl
     y
 }
 
-/// Gradients for an upstream gradient [B, I, O].
+/// Gradients of row [B, C, I], column [B, C, J] and weight [O, C, J] for an upstream gradient [B, I, O].
 pub fn backward(
     shape: PairShape,
     row: &[f32],
@@ -62,7 +52,7 @@ pub fn backward(
     weight: &[f32],
     slope: f32,
     upstream: &[f32],
-) -> PairGradients {
+) -> [Vec<f32>; 3] {
     let PairShape { batch, channels, rows, columns, outputs } = shape;
     let weight = outputs_last(shape, weight);
     // One task a channel: each owns its rows of all three gradients, and sums over samples in order.
@@ -79,24 +69,22 @@ pub fn backward(
             part
         })
         .collect();
-    let mut found = PairGradients {
-        row: vec![0.0; batch * channels * rows],
-        column: vec![0.0; batch * channels * columns],
-        weight: vec![0.0; outputs * channels * columns],
-    };
+    let mut of_row = vec![0.0; batch * channels * rows];
+    let mut of_column = vec![0.0; batch * channels * columns];
+    let mut of_weight = vec![0.0; outputs * channels * columns];
     for (c, part) in parts.iter().enumerate() {
         for b in 0..batch {
-            found.row[(b * channels + c) * rows..][..rows].copy_from_slice(&part.row[b * rows..][..rows]);
-            found.column[(b * channels + c) * columns..][..columns]
+            of_row[(b * channels + c) * rows..][..rows].copy_from_slice(&part.row[b * rows..][..rows]);
+            of_column[(b * channels + c) * columns..][..columns]
                 .copy_from_slice(&part.column[b * columns..][..columns]);
         }
-        for (j, of_column) in part.weight.chunks_exact(outputs).enumerate() {
-            for (o, value) in of_column.iter().enumerate() {
-                found.weight[(o * channels + c) * columns + j] = *value as f32;
+        for (j, by_output) in part.weight.chunks_exact(outputs).enumerate() {
+            for (o, value) in by_output.iter().enumerate() {
+                of_weight[(o * channels + c) * columns + j] = *value as f32;
             }
         }
     }
-    found
+    [of_row, of_column, of_weight]
 }
 
 /// The gradients of one channel.
@@ -169,10 +157,10 @@ impl<'a> Sweep<'a> {
 
     fn add(&mut self, point: usize, share: f64) {
         let outputs = self.gain.len();
-        let (scaled, at) = (share, f64::from(self.points[point]));
+        let at = f64::from(self.points[point]);
         let weights = &self.weights[point * outputs..][..outputs];
         for ((gain, offset), w) in self.gain.iter_mut().zip(&mut self.offset).zip(weights) {
-            let w = f64::from(*w) * scaled;
+            let w = f64::from(*w) * share;
             *gain += w;
             *offset += w * at;
         }

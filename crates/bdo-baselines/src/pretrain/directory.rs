@@ -1,18 +1,20 @@
 //! The model directory of a token model: weights, what scans must look like, and who was trained on.
 
-use super::model::{TokenModel, TrainedJepa, TrainedLm};
+use super::model::{TokenModel, TrainedJepa};
 use crate::brainjepa::BrainJepaConfig;
-use crate::brainlm::BrainLmConfig;
+use crate::brainlm::{BrainLm, BrainLmConfig};
+use crate::cost::TokenCost;
 use crate::token::grid::Grid;
 use crate::token::place::Places;
 use bdo_data::durable;
 use bdo_eval::error::EvalError;
-use bdo_model::parameters::{ParameterSpec, Parameters};
+use bdo_model::parameters::{Parameters, trainable_count};
 use bdo_model::weights::{
     CONFIG_FILE, PEOPLE_FILE, PREPROCESSOR_FILE, PreprocessorConfig, README_FILE, TrainingPeople, read_parameters,
     write_parameters,
 };
-use bdo_train::settings::Kind;
+use bdo_train::learner::WeightFiles;
+use bdo_train::settings::{Kind, Settings};
 use bdo_train::words::token_input;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -29,7 +31,6 @@ pub enum TokenConfig {
 #[derive(Clone, Debug)]
 pub struct TokenDirectory {
     pub config: TokenConfig,
-    pub places: Option<Places>,
     /// One set a file.
     pub weights: Vec<Parameters>,
     /// How scans are brought into the form that was trained on.
@@ -47,6 +48,21 @@ struct ConfigFile {
 }
 
 impl TokenConfig {
+    /// What settings make of a method on a grid, for regions with known centres or without; `None` for BDO.
+    pub fn of(kind: Kind, settings: &Settings, grid: Grid, centres: bool) -> Option<Self> {
+        let width = settings.method.size.width();
+        match kind {
+            Kind::BrainLm => Some(Self::BrainLm(BrainLmConfig {
+                dropout: settings.model.dropout,
+                attention_dropout: settings.method.attention_dropout,
+                mask_ratio: settings.mask.ratio,
+                ..BrainLmConfig::of_width(grid, width, centres)
+            })),
+            Kind::BrainJepa => Some(Self::BrainJepa(BrainJepaConfig::of_width(grid, width))),
+            Kind::Bdo => None,
+        }
+    }
+
     pub fn kind(&self) -> Kind {
         match self {
             Self::BrainLm(_) => Kind::BrainLm,
@@ -61,10 +77,30 @@ impl TokenConfig {
         }
     }
 
-    /// Files of weights, and what each of them holds.
-    pub fn files(&self) -> Vec<(&'static str, Vec<ParameterSpec>)> {
+    pub fn places(&mut self) -> &mut Option<Places> {
         match self {
-            Self::BrainLm(config) => TrainedLm::files(config),
+            Self::BrainLm(config) => &mut config.places,
+            Self::BrainJepa(config) => &mut config.places,
+        }
+    }
+
+    /// Trained numbers under names that begin so.
+    pub fn trained(&self, prefix: &str) -> usize {
+        let table = self.files().swap_remove(0).1.into_iter();
+        trainable_count(&table.filter(|spec| spec.name.starts_with(prefix)).collect::<Vec<_>>())
+    }
+
+    pub fn cost(&self) -> TokenCost {
+        match self {
+            Self::BrainLm(config) => TokenCost::of_brain_lm(config),
+            Self::BrainJepa(config) => TokenCost::of_brain_jepa(config),
+        }
+    }
+
+    /// Files of weights, and what each of them holds.
+    pub fn files(&self) -> WeightFiles {
+        match self {
+            Self::BrainLm(config) => BrainLm::files(config),
             Self::BrainJepa(config) => TrainedJepa::files(config),
         }
     }
@@ -72,7 +108,9 @@ impl TokenConfig {
 
 impl TokenDirectory {
     pub fn read(folder: &Path) -> Result<Self, EvalError> {
-        let ConfigFile { model, places } = read_json(&folder.join(CONFIG_FILE), "the configuration of a token model")?;
+        let file: ConfigFile = read_json(&folder.join(CONFIG_FILE), "the configuration of a token model")?;
+        let mut model = file.model;
+        *model.places() = file.places;
         let path = folder.join(PREPROCESSOR_FILE);
         let mut preprocessor: PreprocessorConfig = read_json(&path, "a preprocessing contract")?;
         let regions = model.grid().regions;
@@ -90,7 +128,7 @@ impl TokenDirectory {
             .iter()
             .map(|(name, table)| Ok(read_parameters(&folder.join(name), table)?))
             .collect::<Result<_, EvalError>>()?;
-        Ok(Self { config: model, places, weights, preprocessor, people })
+        Ok(Self { config: model, weights, preprocessor, people })
     }
 
     /// Writes every file, each whole or not at all; the configuration last, since a reader starts with it.
@@ -112,8 +150,9 @@ impl TokenDirectory {
             self.people.scans.len(),
         );
         durable::write(&folder.join(README_FILE), card.as_bytes())?;
-        let config = ConfigFile { model: self.config.clone(), places: self.places.clone() };
-        Ok(durable::write_json(&folder.join(CONFIG_FILE), &config)?)
+        let mut model = self.config.clone();
+        let places = model.places().take();
+        Ok(durable::write_json(&folder.join(CONFIG_FILE), &ConfigFile { model, places })?)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Pre-training of a token model, from a cohort to a model directory.
 
-use super::directory::TokenConfig;
+use super::directory::{TokenConfig, TokenDirectory};
 use super::learner::{TokenData, TokenLearner};
-use super::model::{TokenModel, TrainedJepa, TrainedLm};
+use super::model::{TokenModel, TrainedJepa};
 use super::scans::{grid_of, group_gradients};
-use crate::brainjepa::BrainJepaConfig;
-use crate::brainlm::BrainLmConfig;
+use crate::brainlm::BrainLm;
+use crate::token::TokenShape;
 use crate::token::grid::Grid;
 use crate::token::place::Places;
 use bdo_data::scaler::{FittedRobustScaler, MeansError};
@@ -29,56 +29,50 @@ const MOST_SCANS: usize = 2000;
 pub fn pretrain(request: &Request, ranks: &dyn Ranks, observer: &dyn RunObserver) -> Result<Summary, EvalError> {
     let started = Instant::now();
     let (opened, cohort) = OpenedRun::open(request, ranks)?;
-    let (settings, source) = (opened.settings.clone(), opened.source(cohort, request)?);
+    let source = opened.source(cohort, request)?;
     let (grid, mut notes) = grid_of(source.cohort())?;
-    let (config, places) = shape(&settings, &source, grid, &mut notes)?;
-    let scaler = scaler_of(&settings, &source, &mut notes)?;
-    notes.iter().for_each(|text| observer.note(text));
-    let with_validation = request.people.is_some();
-    let scans = scans_of(&source, with_validation, grid);
-    if scans.is_empty() {
-        return Err(TrainError::NoScan.into());
-    }
-    let split = source.split();
-    let data = TokenData {
-        people: people_of(&source, |subject| {
-            split.train.contains(subject) || (with_validation && split.validation.contains(subject))
-        }),
-        preprocessor: contract(&source, &scaler, 1.0)?,
-        scaler,
-        batch_size: settings.train.batch_size.clamp(1, scans.len()),
-        micro_batch_size: settings.train.micro_batch_size,
-        model: opened.folder.join("model"),
-        seed: request.seed,
-        device: request.device.clone(),
-        config,
-        places,
-        scans,
-        source,
-    };
-    match data.config.clone() {
-        TokenConfig::BrainLm(config) => train::<TrainedLm>(config, data, opened, (started, notes), ranks, observer),
-        TokenConfig::BrainJepa(config) => train::<TrainedJepa>(config, data, opened, (started, notes), ranks, observer),
+    let whole = shape(&opened.settings, &source, grid, &mut notes)?;
+    let (begun, of_run) = ((started, notes), (opened, source));
+    match whole.clone() {
+        TokenConfig::BrainLm(config) => train::<BrainLm>(config, whole, of_run, begun, request, ranks, observer),
+        TokenConfig::BrainJepa(config) => train::<TrainedJepa>(config, whole, of_run, begun, request, ranks, observer),
     }
 }
 
 fn train<M: TokenModel>(
     config: M::Config,
-    data: TokenData,
-    opened: OpenedRun,
-    (started, notes): (Instant, Vec<String>),
+    whole: TokenConfig,
+    (opened, source): (OpenedRun, ScanSource),
+    (started, mut notes): (Instant, Vec<String>),
+    request: &Request,
     ranks: &dyn Ranks,
     observer: &dyn RunObserver,
 ) -> Result<Summary, EvalError> {
-    let (settings, seed) = (&opened.settings, data.seed);
-    let (places, kernels) = (data.places.clone(), settings.kernels(&data.device));
-    let learner = TokenLearner::<M> {
-        model: M::fresh(&config, places.clone(), seed, kernels, &data.device)?,
-        train: settings.train.clone(),
+    let (settings, seed) = (&opened.settings, request.seed);
+    let scaler = scaler_of(settings, &source, &mut notes)?;
+    notes.iter().for_each(|text| observer.note(text));
+    let with_validation = request.people.is_some();
+    let scans = scans_of(&source, with_validation, config.grid());
+    if scans.is_empty() {
+        return Err(TrainError::NoScan.into());
+    }
+    let split = source.split();
+    let people = people_of(&source, |subject| {
+        split.train.contains(subject) || (with_validation && split.validation.contains(subject))
+    });
+    let preprocessor = contract(&source, &scaler, 1.0)?;
+    let kernels = settings.kernels(&request.device);
+    let model = M::fresh(&config, seed, kernels, &request.device)?;
+    let learner = TokenLearner { seed, kernels, ..TokenLearner::of(model, &settings.train) };
+    let data = TokenData::<M> {
+        batch_size: settings.train.batch_size.clamp(1, scans.len()),
+        micro_batch_size: settings.train.micro_batch_size,
+        model: opened.folder.join("model"),
+        directory: TokenDirectory { config: whole, weights: Vec::new(), preprocessor, people },
         config,
-        places,
-        seed,
-        kernels,
+        scaler,
+        scans,
+        source,
     };
     // A time is a limit here: never more epochs than configured.
     let length =
@@ -89,29 +83,27 @@ fn train<M: TokenModel>(
     Ok(Summary::of(fitted, data.model, data.scans.len(), notes))
 }
 
-/// The configuration of the model and the places of its regions.
+/// The configuration of the model with the places of its regions.
 fn shape(
     settings: &Settings,
     source: &ScanSource,
     grid: Grid,
     notes: &mut Vec<String>,
-) -> Result<(TokenConfig, Option<Places>), EvalError> {
-    match settings.method.kind {
-        Kind::BrainLm => {
-            let places = Places::of_centres(source.cohort().regions());
-            if places.is_none() {
-                notes.push("not every region has a centre, so each has a learned code".into());
-            }
-            Ok((TokenConfig::BrainLm(brain_lm(settings, grid, places.is_some())), places))
-        }
-        Kind::BrainJepa => {
-            notes.push("regions are placed by gradients of the training people's mean connectivity".into());
-            let places = group_gradients(source.cohort(), &spread(source.train_scans(), MOST_SCANS))?;
-            let config = BrainJepaConfig::of_width(grid, settings.method.size.width());
-            Ok((TokenConfig::BrainJepa(config), Some(places)))
-        }
-        Kind::Bdo => Err(EvalError::named("model.kind", "brainlm or brainjepa", Kind::Bdo.name())),
+) -> Result<TokenConfig, EvalError> {
+    let places = match settings.method.kind {
+        Kind::BrainLm => Places::of_centres(source.cohort().regions()),
+        Kind::BrainJepa => Some(group_gradients(source.cohort(), &spread(source.train_scans(), MOST_SCANS))?),
+        Kind::Bdo => None,
+    };
+    let bdo = || EvalError::named("model.kind", "brainlm or brainjepa", Kind::Bdo.name());
+    let mut config = TokenConfig::of(settings.method.kind, settings, grid, places.is_some()).ok_or_else(bdo)?;
+    if settings.method.kind == Kind::BrainJepa {
+        notes.push("regions are placed by gradients of the training people's mean connectivity".into());
+    } else if places.is_none() {
+        notes.push("not every region has a centre, so each has a learned code".into());
     }
+    *config.places() = places;
+    Ok(config)
 }
 
 /// The scaler of the run: BDO's, or for Brain-JEPA that of its authors where the data allow it.
@@ -137,16 +129,6 @@ fn scaler_of(
     }
 }
 
-/// BrainLM as configured.
-fn brain_lm(settings: &Settings, grid: Grid, centres: bool) -> BrainLmConfig {
-    BrainLmConfig {
-        dropout: settings.model.dropout,
-        attention_dropout: settings.method.attention_dropout,
-        mask_ratio: settings.mask.ratio,
-        ..BrainLmConfig::of_width(grid, settings.method.size.width(), centres)
-    }
-}
-
 /// Scans that are long enough, of the people who are trained on.
 fn scans_of(source: &ScanSource, with_validation: bool, grid: Grid) -> Vec<usize> {
     let validation = if with_validation { source.validation_scans() } else { &[] };
@@ -166,7 +148,8 @@ mod tests {
     fn oddities_reach_the_model() {
         let sets = ["model.kind=brainlm", "model.attention_dropout=0.1", "mask.ratio=0.5"].map(String::from);
         let asked = Settings::resolve(None, "", &sets).unwrap().settings;
-        let config = brain_lm(&asked, Grid { regions: 10, windows: 4 }, true);
+        let config = TokenConfig::of(Kind::BrainLm, &asked, Grid { regions: 10, windows: 4 }, true);
+        let Some(TokenConfig::BrainLm(config)) = config else { panic!("{config:?}") };
         assert_eq!((config.attention_dropout, config.mask_ratio, config.dropout), (0.1, 0.5, 0.1));
     }
 }

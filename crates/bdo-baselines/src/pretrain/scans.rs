@@ -1,18 +1,29 @@
-//! Scans of a cohort that a grid fits on.
+//! Scans of a cohort that a grid fits on, as a token model sees them, and features of them.
 
-use super::features::TokenScan;
+use super::model::TokenModel;
 use crate::brainjepa::{GRADIENTS, LEAST_WINDOWS};
 use crate::token::diffusion_map::DiffusionMap;
 use crate::token::grid::{Grid, PATCH, WINDOWS};
 use crate::token::place::Places;
+use crate::token::{TokenEncoder, TokenShape};
 use bdo_data::cohort::{Cohort, CohortError};
+use bdo_data::scaler::ScaledScan;
 use bdo_eval::connectivity::pearson;
 use bdo_eval::error::EvalError;
+use bdo_model::device::of_module;
 use bdo_model::intake::Intake;
+use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 /// Scans whose connectivity is held at once while a group's is summed.
 const SUMMED_AT_ONCE: usize = 64;
+
+/// A scan ready for a token model.
+#[derive(Clone, Debug)]
+pub struct TokenScan {
+    pub scan: ScaledScan,
+    pub tr_seconds: f64,
+}
 
 /// The largest grid that fits all scans of sixty-four frames or more, and what a reader must know about it. Only lengths are
 /// looked at, so that people who are tested later may count.
@@ -75,4 +86,28 @@ pub fn group_gradients(cohort: &Cohort, scans: &[usize]) -> Result<Places, Cohor
     }
     sums.iter_mut().for_each(|sum| *sum /= f64::max(scans.len() as f64, 1.0));
     Ok(Places::of_gradients(&DiffusionMap::of_connectivity(&sums, n, GRADIENTS)))
+}
+
+/// The patches that a feature of a scan is made from, row-major [tokens, 16].
+pub fn feature_patches(config: &impl TokenShape, TokenScan { scan, tr_seconds }: &TokenScan) -> Vec<f32> {
+    let (grid, frames) = (config.grid(), scan.times_seconds.len());
+    grid.patches(scan, grid.middle_cut(frames, config.stride(frames, *tr_seconds)))
+}
+
+/// Features of scans, `batch_size` at a time: one row each.
+pub fn features<M: TokenModel>(model: &M, scans: &[&TokenScan], batch_size: usize) -> Vec<Vec<f32>> {
+    let (mut found, config, encoder) = (Vec::with_capacity(scans.len()), model.config(), model.encoder());
+    let device = of_module(&encoder);
+    for chunk in scans.chunks(batch_size.max(1)) {
+        let values = chunk.iter().flat_map(|scan| feature_patches(config, scan)).collect();
+        let feature = encoder.feature(patches(values, chunk.len(), config.grid(), &device));
+        let width = feature.dims()[1];
+        let values = feature.into_data().try_to_vec::<f32>().expect("features are f32");
+        found.extend(values.chunks_exact(width).map(<[f32]>::to_vec));
+    }
+    found
+}
+
+pub(super) fn patches(values: Vec<f32>, samples: usize, grid: Grid, device: &Device) -> Tensor<3> {
+    Tensor::from_data(TensorData::new(values, [samples, grid.tokens(), PATCH]), device)
 }

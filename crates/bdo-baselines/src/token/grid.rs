@@ -2,7 +2,6 @@
 
 use bdo_data::random::below;
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -47,19 +46,13 @@ impl Grid {
         self.windows * PATCH
     }
 
-    /// A stretch of neighbouring frames at a random place, as BrainLM takes it.
-    pub fn random_cut(&self, frames: usize, rng: &mut impl Rng) -> Cut {
-        Cut { start: below(rng, (frames - self.frames()) as u64 + 1) as usize, stride: 1 }
-    }
-
-    /// Frames about 2.2 s apart at a random place, as Brain-JEPA takes them; nearer where the scan is too short for that.
-    pub fn strided_cut(&self, frames: usize, tr_seconds: f64, rng: &mut impl Rng) -> Cut {
-        let stride = self.stride(frames, tr_seconds);
+    /// Frames at a random place.
+    pub fn random_cut(&self, frames: usize, stride: usize, rng: &mut impl Rng) -> Cut {
         let span = (self.frames() - 1) * stride + 1;
         Cut { start: below(rng, (frames - span) as u64 + 1) as usize, stride }
     }
 
-    /// Frames from one to the next that are about 2.2 s apart, or as far as the scan allows.
+    /// From one frame to the next about 2.2 s, as Brain-JEPA takes them, or as far as the scan allows.
     pub fn stride(&self, frames: usize, tr_seconds: f64) -> usize {
         let wanted = (JEPA_SPACING_SECONDS / tr_seconds).round().max(1.0) as usize;
         let longest = ((frames - 1) / (self.frames() - 1)).max(1);
@@ -84,29 +77,6 @@ impl Grid {
     }
 }
 
-/// Rows `chosen[b]` of every sample: [B, T, d] -> [B, K, d]; all samples choose as many.
-pub fn rows(x: Tensor<3>, chosen: &[Vec<usize>]) -> Tensor<3> {
-    let [samples, tokens, width] = x.dims();
-    let each = chosen.first().map_or(0, Vec::len);
-    let index: Vec<i64> =
-        chosen.iter().enumerate().flat_map(|(b, rows)| rows.iter().map(move |r| (b * tokens + r) as i64)).collect();
-    let index = indices(index, &x.device());
-    x.reshape([samples * tokens, width]).select(0, index).reshape([samples, each, width])
-}
-
-/// Rows of a table shared by all samples: [T, d] -> [B, K, d].
-pub fn shared_rows(table: Tensor<2>, chosen: &[Vec<usize>]) -> Tensor<3> {
-    let width = table.dims()[1];
-    let each = chosen.first().map_or(0, Vec::len);
-    let index = indices(chosen.iter().flatten().map(|r| *r as i64).collect(), &table.device());
-    table.select(0, index).reshape([chosen.len(), each, width])
-}
-
-fn indices(index: Vec<i64>, device: &Device) -> Tensor<1, Int> {
-    let count = index.len();
-    Tensor::from_data(TensorData::new(index, [count]), device)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -120,18 +90,17 @@ mod tests {
             assert_eq!(grid.windows, (frames / 16).min(10));
             for seed in 0..50 {
                 let mut rng = stream("cut", &[seed]);
-                let near = grid.random_cut(frames, &mut rng);
+                let near = grid.random_cut(frames, 1, &mut rng);
                 assert!(near.start + grid.frames() <= frames && near.stride == 1);
                 for tr_seconds in [0.5, 0.735, 2.0, 3.0] {
-                    let far = grid.strided_cut(frames, tr_seconds, &mut rng);
+                    let far = grid.random_cut(frames, grid.stride(frames, tr_seconds), &mut rng);
                     assert!(far.start + (grid.frames() - 1) * far.stride < frames, "{frames} {tr_seconds} {far:?}");
                 }
             }
         }
         assert!(Grid::for_frames(3, 15).is_none());
         // UK Biobank: 480 kept frames, every third.
-        let cut = Grid::for_frames(450, 480).unwrap().strided_cut(480, 0.735, &mut stream("cut", &[0]));
-        assert_eq!(cut.stride, 3);
+        assert_eq!(Grid::for_frames(450, 480).unwrap().stride(480, 0.735), 3);
     }
 
     #[test]

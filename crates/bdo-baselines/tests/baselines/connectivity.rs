@@ -1,7 +1,7 @@
 //! Shrunk covariances against scikit-learn, and regions without signal.
 
 use crate::reference::{Golden, relative};
-use bdo_baselines::connectivity::{StandardSeries, partial_correlation};
+use bdo_baselines::connectivity::{partial_correlation, shrunk_fisher};
 use bdo_eval::connectivity::pearson;
 use bdo_eval::covariance::ledoit_wolf;
 
@@ -27,9 +27,8 @@ fn ledoit_wolf_is_that_of_scikit_learn() {
         let partial = partial_correlation(&fit.covariance, n);
         assert!(relative(&narrow(&partial), golden.values(&format!("{case}.partial"))) < tolerance, "{case}");
 
-        let series = StandardSeries::new(&array.values, frames, &vec![true; n]);
         assert!(relative(&pearson(&array.values, n), golden.values(&format!("{case}.pearson"))) < tolerance, "{case}");
-        let (nodes, edges) = series.shrunk_fisher();
+        let (nodes, edges) = shrunk_fisher(&array.values, frames, &vec![true; n]);
         let fisher = |name: &str, sign: fn(f64) -> f64| -> Vec<f32> {
             let values = golden.values(&format!("{case}.{name}"));
             let z = |(k, r): (usize, &f32)| if k / n == k % n { 0.0 } else { sign(f64::from(*r).atanh()) as f32 };
@@ -59,9 +58,8 @@ fn regions_without_signal_are_zero_and_change_nothing_else() {
             assert_eq!(part[i * n + j], expected, "{i} {j}");
         }
     }
-    let (nodes, edges) = StandardSeries::new(&broken, frames, &valid).shrunk_fisher();
+    let (nodes, edges) = shrunk_fisher(&broken, frames, &valid);
     assert!(nodes.iter().chain(&edges).all(|x| x.is_finite()));
     assert!((0..n).all(|j| nodes[n + j] == 0.0 && edges[j * n + 3] == 0.0));
-    let nobody = StandardSeries::new(&broken, frames, &[false; 5]);
-    assert!(nobody.shrunk_fisher().0.iter().all(|x| *x == 0.0));
+    assert!(shrunk_fisher(&broken, frames, &[false; 5]).0.iter().all(|x| *x == 0.0));
 }

@@ -2,18 +2,18 @@
 
 use bdo_baselines::braingnn::{BrainGnn, BrainGnnConfig};
 use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS};
-use bdo_baselines::brainlm::BrainLmConfig;
+use bdo_baselines::brainlm::{BrainLm, BrainLmConfig};
 use bdo_baselines::brainnetcnn::{BrainNetCnn, BrainNetCnnConfig};
 use bdo_baselines::brainnettf::{BrainNetTf, BrainNetTfConfig};
-use bdo_baselines::connectivity::{Connectome, StandardSeries};
-use bdo_baselines::head::{Feature, HeadShape, LinearHead, probe_recipes};
-use bdo_baselines::pretrain::features::{TokenScan, features};
-use bdo_baselines::pretrain::learner::TokenLearner;
-use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
-use bdo_baselines::pretrain::recipe::of_preset;
+use bdo_baselines::connectivity::{Connectome, shrunk_fisher};
+use bdo_baselines::method::Run;
+use bdo_baselines::pretrain::learner::{TokenLearner, of_preset};
+use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa};
+use bdo_baselines::pretrain::scans::{TokenScan, features};
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
+use bdo_baselines::tune::{Feature, HeadShape, LinearHead, probe_recipes};
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::connectivity::pearson;
@@ -48,7 +48,7 @@ fn example(person: usize, coupling: f64, label: f32, edges: bool) -> Example<Arc
         })
         .collect();
     let (nodes, edges) = if edges {
-        let (nodes, edges) = StandardSeries::new(&series, FRAMES, &[true; REGIONS]).shrunk_fisher();
+        let (nodes, edges) = shrunk_fisher(&series, FRAMES, &[true; REGIONS]);
         (nodes, Some(edges))
     } else {
         (pearson(&series, REGIONS), None)
@@ -78,20 +78,8 @@ fn quick(recipe: Recipe, epochs: usize, rate: f64) -> Recipe {
 }
 
 fn run<N: Network>(config: &N::Config, recipe: &Recipe, loss: Loss, parts: &Parts<Arc<N::Input>>) -> FittedNetwork<N> {
-    let (scans, kernels) = (&InMemory::new(), Kernels::default());
-    let request = Request {
-        config,
-        recipe,
-        loss,
-        scans,
-        parts,
-        seed: 3,
-        kernels,
-        device: &Device::flex(),
-        states: None,
-        ranks: &Alone,
-    };
-    fit_network::<N, _>(&request, &Unobserved).unwrap()
+    let run = Run { loss, seed: 3, device: &Device::flex(), states: None, ranks: &Alone };
+    run.fit::<N>(config, recipe, parts, &Unobserved).unwrap()
 }
 
 fn predict<N: Network>(fitted: &FittedNetwork<N>, examples: &[Example<Arc<N::Input>>]) -> Vec<Vec<f64>> {
@@ -277,10 +265,11 @@ fn standardised(mut rows: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
 }
 
 /// Trains, checks that the loss falls to a share of what it was, then learns random labels from the features by heart.
-fn token_model_learns<M: TokenModel>(model: M, config: &M::Config, recipe: &TrainSettings, share: f64) {
+fn token_model_learns<M: TokenModel>(config: &M::Config, recipe: &TrainSettings, share: f64) {
+    let model = M::fresh(config, 1, Kernels::default(), &Device::flex()).unwrap();
     let scans = rhythms();
     let mut losses = Vec::new();
-    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe), AdamState::default());
+    let (mut learner, mut adam) = (TokenLearner::of(model, recipe), AdamState::default());
     for step in 0..recipe.epochs as u64 {
         // All eight scans are one batch.
         let at = At { plan: Plan::of_epochs(recipe.epochs, 1), step, seed: 5 };
@@ -315,6 +304,7 @@ fn brainlm_overfits_eight_scans() {
         dropout: 0.0,
         attention_dropout: 0.0,
         mask_ratio: 0.5,
+        places: None,
     };
     let recipe = TrainSettings {
         epochs: 700.0,
@@ -324,20 +314,15 @@ fn brainlm_overfits_eight_scans() {
         ..of_preset(Preset::BrainLm, 8)
     };
     // The rhythms have mean square one half; predicting the mean costs that.
-    token_model_learns(
-        TrainedLm::fresh(&config, None, 1, Kernels::default(), &Device::flex()).unwrap(),
-        &config,
-        &recipe,
-        0.3,
-    );
+    token_model_learns::<BrainLm>(&config, &recipe, 0.3);
 }
 
 #[test]
 fn brain_jepa_overfits_eight_scans() {
     let trunk = TrunkShape { width: 32, blocks: 2, heads: 2 };
-    let config = BrainJepaConfig { grid: SMALL_GRID, encoder: trunk, predictor: trunk };
     let places =
         Places { width: GRADIENTS, values: (0..8 * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect() };
+    let config = BrainJepaConfig { grid: SMALL_GRID, encoder: trunk, predictor: trunk, places: Some(places) };
     let recipe = TrainSettings {
         epochs: 250.0,
         learning_rate_start: 1e-4,
@@ -345,10 +330,5 @@ fn brain_jepa_overfits_eight_scans() {
         learning_rate_end: 1e-5,
         ..of_preset(Preset::BrainJepa, 8)
     };
-    token_model_learns(
-        TrainedJepa::fresh(&config, Some(places), 1, Kernels::default(), &Device::flex()).unwrap(),
-        &config,
-        &recipe,
-        0.5,
-    );
+    token_model_learns::<TrainedJepa>(&config, &recipe, 0.5);
 }

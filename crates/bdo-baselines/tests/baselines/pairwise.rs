@@ -74,7 +74,7 @@ fn gradients_agree_with_finite_differences() {
     // The function is piecewise linear in each input: a central difference has no error but rounding, unless a kink lies
     // within the step. 1e-7 is far below the gaps between 40 numbers of size one.
     let step = 1e-7;
-    for (which, gradient) in [&found.row, &found.column, &found.weight].into_iter().enumerate() {
+    for (which, gradient) in found.iter().enumerate() {
         for k in 0..gradient.len() {
             let at = |offset: f64| {
                 let mut moved = [wide(&inputs[0]), wide(&inputs[1]), wide(&inputs[2])];

@@ -7,9 +7,9 @@ use bdo_baselines::token::diffusion_map::DiffusionMap;
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
+use bdo_baselines::token::{TokenEncoder, TokenNet};
 use bdo_data::random::stream;
 use bdo_model::init::{Stream, draw_parameters};
-use bdo_model::layer::Source;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::{ParameterSpec, Parameters, trainable_count};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -116,13 +116,14 @@ fn small_lm_config(centres: bool) -> BrainLmConfig {
         dropout: 0.0,
         attention_dropout: 0.0,
         mask_ratio: 0.75,
+        places: centres.then(|| places(5, 3)),
     }
 }
 
 fn small_lm(centres: bool, kernels: Kernels, device: &Device) -> (BrainLmConfig, BrainLm) {
     let config = small_lm_config(centres);
     let values = draw_parameters(&BrainLm::table(&config), 1);
-    let model = Source::build(values, device, kernels, |source| BrainLm::build(&config, source)).unwrap();
+    let model = BrainLm::of_parameters(&config, values, kernels, device).unwrap();
     (config, model)
 }
 
@@ -134,8 +135,7 @@ fn every_parameter_of_brainlm_has_a_gradient_and_kernels_agree() {
             let (config, model) = small_lm(centres, kernels, &device);
             let masks: Vec<UniformMask> =
                 (0..3).map(|b| UniformMask::draw(config.grid.tokens(), 0.75, &mut stream("m", &[b]))).collect();
-            let places = centres.then(|| places(5, 3));
-            let loss = model.loss(patches(config.grid, 3, &device), &masks, places.as_ref(), None);
+            let loss = model.loss(patches(config.grid, 3, &device), &masks, None);
             let found = gradients(&model, &loss);
             let expected: BTreeSet<String> = BrainLm::table(&config).into_iter().map(|r| r.name).collect();
             assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), expected);
@@ -151,10 +151,9 @@ fn every_parameter_of_brainlm_has_a_gradient_and_kernels_agree() {
 fn brainlm_does_not_see_what_is_hidden() {
     let device = Device::flex();
     let (config, model) = small_lm(true, Kernels::default(), &device);
-    let places = places(5, 3);
     let mask = UniformMask::draw(config.grid.tokens(), 0.75, &mut stream("m", &[0]));
     let x = patches(config.grid, 1, &device);
-    let loss = |x: Tensor<3>| numbers(&model.loss(x, std::slice::from_ref(&mask), Some(&places), None))[0];
+    let loss = |x: Tensor<3>| numbers(&model.loss(x, std::slice::from_ref(&mask), None))[0];
     // The error is quadratic in what is hidden, with the predictions fixed: three shifts lie on a parabola of curvature one.
     let shift: Vec<f32> =
         (0..config.grid.tokens()).flat_map(|t| vec![if mask.masked.contains(&t) { 1.0 } else { 0.0 }; 16]).collect();
@@ -167,21 +166,21 @@ fn brainlm_does_not_see_what_is_hidden() {
 fn every_parameter_of_brain_jepa_has_a_gradient_and_the_teacher_follows() {
     let device = Device::flex().autodiff();
     let grid = Grid { regions: 12, windows: 5 };
-    let config = BrainJepaConfig { grid, encoder: SMALL, predictor: TrunkShape { width: 8, blocks: 1, heads: 2 } };
+    let predictor = TrunkShape { width: 8, blocks: 1, heads: 2 };
+    let config = BrainJepaConfig { grid, encoder: SMALL, predictor, places: Some(places(12, GRADIENTS)) };
     let run = |kernels| {
         let values = draw_parameters(&BrainJepa::table(&config), 1);
-        let model = Source::build(values, &device, kernels, |source| BrainJepa::build(&config, source)).unwrap();
+        let model = BrainJepa::of_parameters(&config, values, kernels, &device).unwrap();
         let mut teacher = JepaTeacher::new(&model.encoder);
         let masks = JepaMasks::draw(grid, 2, &mut stream("m", &[3]));
-        let places = places(12, GRADIENTS);
         let x = patches(grid, 2, &device);
-        let loss = model.loss(&teacher, x.clone(), &masks, &places);
+        let loss = model.loss(&teacher, x.clone(), &masks);
         let found = gradients(&model, &loss);
         let expected: BTreeSet<String> = BrainJepa::table(&config).into_iter().map(|r| r.name).collect();
         assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), expected);
-        let before = numbers(&teacher.encoder().feature(x.clone().inner(), &places));
+        let before = numbers(&teacher.feature(x.clone().inner()));
         teacher.update(&model.encoder, 1.0);
-        assert_eq!(numbers(&teacher.encoder().feature(x.clone().inner(), &places)), before);
+        assert_eq!(numbers(&teacher.feature(x.clone().inner())), before);
         numbers(&loss)[0]
     };
     let (fused, composed) = (run(Kernels::default()), run(Kernels::Composed));
@@ -215,19 +214,19 @@ fn close(what: &str, found: &[f32], expected: &[f32], tolerance: f64) {
 #[test]
 fn brainlm_is_its_pytorch_twin() {
     let golden = Golden::read("brainlm");
-    let config = small_lm_config(true);
+    let places = Places { width: 3, values: golden.values("input.places").to_vec() };
+    let config = BrainLmConfig { places: Some(places), ..small_lm_config(true) };
     let device = Device::flex().autodiff();
     for kernels in [Kernels::default(), Kernels::Composed] {
         let values = golden.under("param.");
-        let model = Source::build(values, &device, kernels, |source| BrainLm::build(&config, source)).unwrap();
+        let model = BrainLm::of_parameters(&config, values, kernels, &device).unwrap();
         let (visible, masked) = (chosen(&golden, "input.visible"), chosen(&golden, "input.masked"));
         let masks: Vec<UniformMask> =
             visible.into_iter().zip(masked).map(|(visible, masked)| UniformMask { visible, masked }).collect();
-        let places = Places { width: 3, values: golden.values("input.places").to_vec() };
         let patches = golden.tensor("input.patches", &device);
-        let loss = model.loss(patches.clone(), &masks, Some(&places), None);
+        let loss = model.loss(patches.clone(), &masks, None);
         close("loss", &numbers(&loss), golden.values("out.loss"), 1e-5);
-        close("feature", &numbers(&model.feature(patches, Some(&places))), golden.values("out.feature"), 1e-5);
+        close("feature", &numbers(&model.feature(patches)), golden.values("out.feature"), 1e-5);
         for (name, gradient) in gradients(&model, &loss) {
             close(&name, &gradient, golden.values(&format!("grad.{name}")), 1e-4);
         }
@@ -238,22 +237,21 @@ fn brainlm_is_its_pytorch_twin() {
 fn brain_jepa_is_its_pytorch_twin() {
     let golden = Golden::read("brainjepa");
     let grid = Grid { regions: 6, windows: 4 };
-    let config = BrainJepaConfig { grid, encoder: SMALL, predictor: TrunkShape { width: 8, blocks: 1, heads: 2 } };
+    let predictor = TrunkShape { width: 8, blocks: 1, heads: 2 };
+    let places = Some(Places { width: GRADIENTS, values: golden.values("input.places").to_vec() });
+    let config = BrainJepaConfig { grid, encoder: SMALL, predictor, places };
     let device = Device::flex().autodiff();
     for kernels in [Kernels::default(), Kernels::Composed] {
-        let build = |values: Parameters| {
-            Source::build(values, &device, kernels, |source| BrainJepa::build(&config, source)).unwrap()
-        };
+        let build = |values: Parameters| BrainJepa::of_parameters(&config, values, kernels, &device).unwrap();
         let model = build(golden.under("param."));
         let mut slow = golden.under("param.");
         slow.0.extend(golden.under("teacher.").0);
         let teacher = JepaTeacher::new(&build(slow).encoder);
         let masks = JepaMasks { context: chosen(&golden, "input.context"), target: chosen(&golden, "input.target") };
-        let places = Places { width: GRADIENTS, values: golden.values("input.places").to_vec() };
         let patches = golden.tensor("input.patches", &device);
-        let loss = model.loss(&teacher, patches.clone(), &masks, &places);
+        let loss = model.loss(&teacher, patches.clone(), &masks);
         close("loss", &numbers(&loss), golden.values("out.loss"), 1e-5);
-        let feature = numbers(&teacher.encoder().feature(patches.inner(), &places));
+        let feature = numbers(&teacher.feature(patches.inner()));
         close("feature", &feature, golden.values("out.feature"), 1e-5);
         for (name, gradient) in gradients(&model, &loss) {
             close(&name, &gradient, golden.values(&format!("grad.{name}")), 1e-4);

@@ -1,22 +1,21 @@
 //! The token models find a planted effect in people they were not fitted on, and nothing in shuffled labels: with a probe and
 //! fine-tuned.
 
-use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS};
+use bdo_baselines::brainjepa::{BrainJepaConfig, GRADIENTS, JepaTeacher};
 use bdo_baselines::brainlm::{BrainLm, BrainLmConfig};
-use bdo_baselines::head::{Feature, HeadShape, LinearHead, probe_recipes};
-use bdo_baselines::pretrain::features::{TokenScan, feature_patches, features};
-use bdo_baselines::pretrain::learner::TokenLearner;
-use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
-use bdo_baselines::pretrain::recipe::of_preset;
+use bdo_baselines::method::Run;
+use bdo_baselines::pretrain::learner::{TokenLearner, of_preset};
+use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa};
+use bdo_baselines::pretrain::scans::{TokenScan, feature_patches, features};
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_baselines::token::trunk::TrunkShape;
-use bdo_baselines::tune::{Patches, SlowJepa, TuneStart, Tuned};
+use bdo_baselines::tune::{Feature, HeadShape, LinearHead, Patches, TuneStart, Tuned, probe_recipes};
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::fit::Loss;
-use bdo_eval::supervised::learner::{Example, Parts, Request, fit_network};
+use bdo_eval::supervised::learner::{Example, Parts};
 use bdo_eval::supervised::network::{InMemory, Network};
 use bdo_eval::supervised::recipe::{Rate, Recipe};
 use bdo_eval::supervised::select::Score;
@@ -58,6 +57,7 @@ fn brain_lm() -> (BrainLmConfig, TrainSettings) {
         dropout: 0.0,
         attention_dropout: 0.0,
         mask_ratio: 0.5,
+        places: None,
     };
     let train = TrainSettings {
         learning_rate_start: 0.0,
@@ -68,12 +68,12 @@ fn brain_lm() -> (BrainLmConfig, TrainSettings) {
     (config, train)
 }
 
-fn brain_jepa() -> (BrainJepaConfig, Places, TrainSettings) {
+fn brain_jepa() -> (BrainJepaConfig, TrainSettings) {
     let values = (0..GRID.regions * GRADIENTS).map(|k| ((k * 37 % 101) as f32) / 50.0 - 1.0).collect();
-    let config = BrainJepaConfig { grid: GRID, encoder: TRUNK, predictor: TRUNK };
+    let places = Some(Places { width: GRADIENTS, values });
+    let config = BrainJepaConfig { grid: GRID, encoder: TRUNK, predictor: TRUNK, places };
     (
         config,
-        Places { width: GRADIENTS, values },
         TrainSettings {
             learning_rate_start: 1e-4,
             learning_rate: 3e-3,
@@ -87,9 +87,10 @@ fn brain_jepa() -> (BrainJepaConfig, Places, TrainSettings) {
 }
 
 /// Trained without labels on everybody who is not tested.
-fn pretrained<M: TokenModel>(model: M, config: &M::Config, recipe: &TrainSettings, scans: &[TokenScan]) -> M {
+fn pretrained<M: TokenModel>(config: &M::Config, recipe: &TrainSettings, scans: &[TokenScan]) -> M {
+    let model = M::fresh(config, 1, Kernels::default(), &Device::flex()).unwrap();
     let seen = &scans[..PEOPLE[0] + PEOPLE[1]];
-    let (mut learner, mut adam) = (TokenLearner::of(model, config, recipe), AdamState::default());
+    let (mut learner, mut adam) = (TokenLearner::of(model, recipe), AdamState::default());
     for step in 0..STEPS {
         let from = (16 * step as usize) % seen.len();
         let at = At { plan: Plan::of_epochs(STEPS as f64, 1), step, seed: 3 };
@@ -109,21 +110,10 @@ fn parts<I>(input: impl Fn(usize) -> I, label: fn(usize) -> f32) -> Parts<Arc<I>
 }
 
 fn accuracy<N: Network>(config: &N::Config, recipe: &Recipe, parts: &Parts<Arc<N::Input>>) -> f64 {
-    let (loss, kernels, scans) = (Loss::CrossEntropy, Kernels::default(), &InMemory::new());
-    let request = Request {
-        config,
-        recipe,
-        loss,
-        scans,
-        parts,
-        seed: 3,
-        kernels,
-        device: &Device::flex(),
-        states: None,
-        ranks: &Alone,
-    };
-    let fitted = fit_network::<N, _>(&request, &Unobserved).unwrap();
-    Score::of(loss, &parts.test, &fitted.predict(scans, &parts.test).unwrap()).accuracy.unwrap()
+    let (loss, device) = (Loss::CrossEntropy, &Device::flex());
+    let run = Run { loss, seed: 3, device, states: None, ranks: &Alone };
+    let fitted = run.fit::<N>(config, recipe, parts, &Unobserved).unwrap();
+    Score::of(loss, &parts.test, &fitted.predict(&InMemory::new(), &parts.test).unwrap()).accuracy.unwrap()
 }
 
 fn planted(person: usize) -> f32 {
@@ -176,32 +166,22 @@ fn tuned<N: Network<Input = Patches>>(what: &str, start: &N::Config, patches: &[
 fn brainlm_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
     let (config, recipe) = brain_lm();
-    let learner = pretrained(
-        TrainedLm::fresh(&config, None, 1, Kernels::default(), &Device::flex()).unwrap(),
-        &config,
-        &recipe,
-        &scans,
-    );
+    let learner = pretrained::<BrainLm>(&config, &recipe, &scans);
     probed("probe", &learner, &scans);
-    let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
+    let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&config, scan)).collect();
     let values = Arc::new(learner.parameters().remove(0));
-    tuned::<Tuned<BrainLm>>("fine-tuned", &TuneStart { config, outputs: 1, places: None, values }, &patches);
+    tuned::<Tuned<BrainLm>>("fine-tuned", &TuneStart { config, outputs: 1, values }, &patches);
 }
 
 #[test]
 fn brain_jepa_finds_a_planted_effect_only() {
     let scans: Vec<TokenScan> = (0..PEOPLE.iter().sum()).map(scan).collect();
-    let (config, places, recipe) = brain_jepa();
-    let learner = pretrained(
-        TrainedJepa::fresh(&config, Some(places.clone()), 1, Kernels::default(), &Device::flex()).unwrap(),
-        &config,
-        &recipe,
-        &scans,
-    );
+    let (config, recipe) = brain_jepa();
+    let learner = pretrained::<TrainedJepa>(&config, &recipe, &scans);
     probed("probe", &learner, &scans);
-    let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&learner, scan)).collect();
+    let patches: Vec<Vec<f32>> = scans.iter().map(|scan| feature_patches(&config, scan)).collect();
     let values = Arc::new(learner.parameters().remove(1));
-    tuned::<Tuned<SlowJepa>>("fine-tuned", &TuneStart { config, outputs: 1, places: Some(places), values }, &patches);
+    tuned::<Tuned<JepaTeacher>>("fine-tuned", &TuneStart { config, outputs: 1, values }, &patches);
 }
 
 /// The loss of a batch does not depend on how many scans are held at once, also where the last piece is smaller: pieces count
@@ -219,9 +199,9 @@ fn a_step_in_pieces_is_a_step() {
         tr_seconds: 2.0,
     };
     let step = |scans: &[TokenScan], at_once: usize, seed: u64| {
-        let model = TrainedLm::fresh(&config, None, 1, Kernels::default(), &Device::flex()).unwrap();
+        let model = BrainLm::fresh(&config, 1, Kernels::default(), &Device::flex()).unwrap();
         let at = At { plan: Plan::of_epochs(60.0, 1), step: 30, seed };
-        let learner = TokenLearner::of(model, &config, &recipe);
+        let learner = TokenLearner::of(model, &recipe);
         learner.step(scans, at_once, &mut AdamState::default(), &at).unwrap()
     };
     // The last two scans cost about nine times as much. Pieces of three, three and two that all counted the same would

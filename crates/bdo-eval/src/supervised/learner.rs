@@ -16,10 +16,10 @@ use bdo_model::ops::Kernels;
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::{Course, Keep, RunObserver, fit};
 use bdo_train::gradient::NamedGradients;
-use bdo_train::learner::{At, Batches, Contribution, Gradients, Hand, Learner, WeightFiles};
+use bdo_train::learner::{At, Batches, Contribution, Hand, Learner, WeightFiles};
 use bdo_train::optimiser::AdamState;
 use bdo_train::ranks::Ranks;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use rand_chacha::rand_core::Rng;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -100,7 +100,7 @@ pub struct FittedNetwork<N> {
     pub score: Score,
     /// Mean training loss of every epoch.
     pub train_losses: Vec<f64>,
-    loss: Loss,
+    pub loss: Loss,
     batch_size: usize,
 }
 
@@ -258,39 +258,9 @@ struct Piece<I> {
     share: f64,
 }
 
-/// Gradients, and the running statistics of the last piece.
-#[derive(Default)]
-struct NetworkGradients {
-    gradients: NamedGradients,
-    statistics: Vec<Vec<f32>>,
-}
-
-impl Gradients for NetworkGradients {
-    fn plus(self, other: Self) -> Self {
-        Self { gradients: self.gradients.plus(other.gradients), statistics: other.statistics }
-    }
-
-    fn norm(&self) -> f64 {
-        self.gradients.norm()
-    }
-
-    fn squared_norm(&self) -> Option<Tensor<1>> {
-        self.gradients.squared_norm()
-    }
-
-    fn apart(self) -> (NamedGradients, Vec<Vec<f32>>) {
-        (self.gradients, self.statistics)
-    }
-
-    fn together(gradients: NamedGradients, statistics: Vec<Vec<f32>>) -> Self {
-        Self { gradients, statistics }
-    }
-}
-
 impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a, N, S> {
     type Data = SupervisedData<'a, S>;
     type Piece = Piece<N::Input>;
-    type Gradients = NetworkGradients;
     type Error = EvalError;
 
     fn device(&self) -> Device {
@@ -330,7 +300,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         batch.pieces.into_iter().enumerate().map(|(number, found)| Some(piece(number, found?))).collect()
     }
 
-    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution<NetworkGradients>, EvalError> {
+    fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution, EvalError> {
         let batch = N::Input::on(&piece.inputs, piece.mix.as_ref(), &self.device);
         let pass = self.network.pass(&batch, Some(&piece.training));
         let mut loss = cost(self.loss, pass.output, &piece.labels, self.recipe.reduction);
@@ -341,20 +311,21 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
         let found = Contribution::of_loss(&value, piece.share, || {
             NamedGradients::of_module(&self.network, loss.backward()).scaled(piece.share)
         });
-        let Contribution { loss, measures, gradients, unread } = found;
-        let gradients = NetworkGradients { gradients, statistics: pass.statistics };
-        Ok(Contribution { loss, measures, gradients, unread })
+        Ok(Contribution { statistics: pass.statistics, ..found })
     }
 
     fn learning_rate(&self, at: &At) -> f64 {
-        self.recipe.rate.schedule().at(&at.plan, at.step)
+        self.recipe.rate.at(&at.plan, at.step)
     }
 
-    fn updated(self, found: &NetworkGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
+    fn updated(self, gradients: &NamedGradients, adam: &mut AdamState, scale: f64, at: &At) -> Self {
         let rate = self.learning_rate(at);
         let of_parameter = |name: &str, axes: usize| self.recipe.adam(rate, N::depth(&self.config, name), axes, scale);
-        let network = adam.apply_each(self.network, &found.gradients, &of_parameter);
-        Self { network: network.absorb(&found.statistics), ..self }
+        Self { network: adam.apply(self.network, gradients, &of_parameter), ..self }
+    }
+
+    fn absorbed(self, statistics: &[Vec<f32>]) -> Self {
+        Self { network: self.network.absorb(statistics), ..self }
     }
 
     fn validate(&self, data: &Self::Data, step: u64) -> Result<Option<ValidationEntry>, EvalError> {

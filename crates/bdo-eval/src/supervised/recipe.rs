@@ -1,8 +1,9 @@
 //! How a network is trained: the settings of its public code, all of them fields.
 
 use super::objective::Reduction;
+use bdo_data::record::Plan;
 use bdo_kernels::adam::{Adam, WeightDecay};
-use bdo_train::schedule::{CosineEnd, LearningRate, Warmup};
+use bdo_train::schedule::half_cosine;
 use bdo_train::timer::Length;
 use serde::{Deserialize, Serialize};
 
@@ -38,19 +39,15 @@ fn baseline_order() -> &'static str {
 pub const BASELINE_ORDER: &str = "baseline order";
 
 impl Rate {
-    /// As the training loop has it.
-    pub fn schedule(self) -> LearningRate {
-        let cosine = |from, to, ends| LearningRate::Cosine {
-            start: from,
-            peak: from,
-            end: to,
-            warmup: Warmup::Share(0.0),
-            ends,
-        };
+    /// At a step.
+    pub fn at(self, plan: &Plan, step: u64) -> f64 {
+        let (steps, counted) = (plan.scheduled_steps(), plan.counted(step));
         match self {
-            Self::Cosine { from, to } => cosine(from, to, CosineEnd::LastStep),
-            Self::OpenCosine { from, to } => cosine(from, to, CosineEnd::AfterLastStep),
-            Self::Steps { from, factor, every } => LearningRate::Steps { first: from, factor, every: every as u64 },
+            Self::Cosine { from, to } => half_cosine(from, to, counted, steps.saturating_sub(1)),
+            Self::OpenCosine { from, to } => half_cosine(from, to, counted, steps),
+            Self::Steps { from, factor, every } => {
+                from * factor.powi((plan.position(step).0 / (every as u64).max(1)) as i32)
+            }
         }
     }
 }
@@ -140,18 +137,20 @@ impl Recipe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bdo_data::record::Plan;
 
     #[test]
     fn rates_and_batches_are_those_of_the_public_code() {
         let cosine = Recipe::brain_network_transformer();
         let plan = Plan::of_epochs(101.0, 1);
-        let rate = |step| cosine.rate.schedule().at(&plan, step);
+        let rate = |step| cosine.rate.at(&plan, step);
         assert_eq!(rate(0), 1e-4);
         assert!((rate(50) - 5.5e-5).abs() < 1e-12);
         assert!((rate(100) - 1e-5).abs() < 1e-12);
         let steps = Recipe::brain_gnn();
-        assert_eq!([0, 19, 20, 40].map(|e| steps.rate.schedule().at(&plan, e)), [0.01, 0.01, 0.005, 0.0025]);
+        assert_eq!([0, 19, 20, 40].map(|e| steps.rate.at(&plan, e)), [0.01, 0.01, 0.005, 0.0025]);
+        // A rate in steps changes between epochs.
+        let plan = Plan::of_epochs(100.0, 3);
+        assert_eq!([0, 59, 60, 120].map(|step| steps.rate.at(&plan, step)), [0.01, 0.01, 0.005, 0.0025]);
         assert_eq!(cosine.batches(35), [0..16, 16..32]);
         assert_eq!(cosine.batches(9).len(), 1);
         assert_eq!(cosine.batches(9)[0], 0..9);

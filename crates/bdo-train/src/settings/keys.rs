@@ -1,6 +1,6 @@
 //! Keys that are not part of a stored model: the method, and how it is trained.
 
-use bdo_model::key::{BDO, BELOW_ONE, EVERY, NOT_NEGATIVE, POSITIVE, SHARE, SOME_OF, between};
+use bdo_model::key::{BDO, BELOW_ONE, EVERY, KeyValue, NOT_NEGATIVE, POSITIVE, SHARE, SOME_OF, between};
 use bdo_model::{keys, words};
 use serde::{Deserialize, Serialize};
 
@@ -47,13 +47,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As typed and printed.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Bdo => "bdo",
-            Self::BrainLm => "brainlm",
-            Self::BrainJepa => "brainjepa",
-        }
+        Self::WORDS[self as usize]
     }
 }
 

@@ -8,7 +8,7 @@ pub mod reference;
 pub use keys::{Kind, MethodSettings, PrecisionName, ScalingName, Size, TrainSettings};
 pub use preset::Preset;
 
-use crate::schedule::{CosineEnd, LearningRate, Warmup};
+use crate::schedule::{LearningRate, Warmup};
 use bdo_model::config::{ConfigError, DynamicsConfig, LossConfig, ModelConfig};
 use bdo_model::intake::MaskSettings;
 use bdo_model::key::{self, Key, RangeError};
@@ -39,24 +39,19 @@ pub struct Settings {
     pub method: MethodSettings,
     /// `[model]`, `[dynamics]` and `[loss]`. The number of regions is that of the cohort: see [`Self::model_config`].
     pub model: ModelConfig,
-    /// Frames and targets.
     pub mask: MaskSettings,
-    /// The run.
     pub train: TrainSettings,
 }
 
 /// A configuration, and the keys that were given but have no effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
-    /// Every key.
     pub settings: Settings,
     /// Given keys that this method does not use.
     pub unused: Vec<String>,
 }
 
-/// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
 pub enum SettingsError {
     /// Not TOML, or a value of the wrong type.
     #[error("configuration: {0}")]
@@ -66,15 +61,11 @@ pub enum SettingsError {
         "--set: expected TABLE.KEY=VALUE with one of the tables {}, found {found:?}{near}", TABLES.join(", ")
     )]
     Set { found: String, near: String },
-    /// A key that does not exist.
     #[error("`{key}`: expected {expected}")]
-    Unknown { key: String, expected: String },
+    Key { key: String, expected: String },
     /// A key that existed once.
     #[error("`{key}` was removed: {instead}")]
     Retired { key: String, instead: &'static str },
-    /// A word that is not among the accepted ones, or a word for a number.
-    #[error("`{key}`: expected {expected}, found {found}")]
-    Value { key: String, expected: String, found: String },
     /// A preset of another method.
     #[error("preset {preset} is one of {}: expected no other model.kind, found {}", .preset.kind().name(), .kind.name())]
     Preset { preset: Preset, kind: Kind },
@@ -98,7 +89,6 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
 }
 
 impl Settings {
-    /// A preset as it is.
     pub fn preset(preset: Preset) -> Self {
         Self::resolve(Some(preset), "", &[]).expect("the tests resolve every preset").settings
     }
@@ -197,18 +187,6 @@ impl Settings {
         ModelConfig { regions, ..self.model.clone() }
     }
 
-    /// The shape of the learning rate.
-    pub fn rate(&self) -> LearningRate {
-        let train = &self.train;
-        LearningRate::Cosine {
-            start: train.learning_rate_start,
-            peak: train.learning_rate,
-            end: train.learning_rate_end,
-            warmup: Warmup::TenEpochs,
-            ends: CosineEnd::LastStep,
-        }
-    }
-
     /// Which kernels run on a device.
     pub fn kernels(&self, device: &Device) -> Kernels {
         self.train.precision.kernels(device)
@@ -222,6 +200,14 @@ impl Settings {
     /// BLAKE3 of the values that are used.
     pub fn blake3(&self) -> String {
         blake3::hash(self.table(false).to_string().as_bytes()).to_hex().to_string()
+    }
+}
+
+impl TrainSettings {
+    /// The learning rate after a warm-up.
+    pub fn rate(&self, warmup: Warmup) -> LearningRate {
+        let (start, peak, end) = (self.learning_rate_start, self.learning_rate, self.learning_rate_end);
+        LearningRate { start, peak, end, warmup }
     }
 }
 
@@ -319,7 +305,7 @@ fn overlay(table: &mut Table, layer: &Table) -> Result<Vec<String>, SettingsErro
             let number = key.words.is_empty() && (value.is_integer() || value.is_float());
             if !follows && !number && !key.words.contains(&word.as_str()) {
                 let expected = if key.words.is_empty() { "a number".to_owned() } else { key.words.join(", ") };
-                return Err(SettingsError::Value { key: path(), expected, found: value.to_string() });
+                return Err(SettingsError::Key { key: path(), expected: format!("{expected}, found {value}") });
             }
             section_of(table, section).insert(name.clone(), value.clone());
         }
@@ -335,12 +321,12 @@ fn unknown(section: &str, name: &str) -> SettingsError {
     let names: Vec<&str> = keys().filter(|key| key.table == section).map(|key| key.name).collect();
     if names.is_empty() {
         let expected = format!("one of the tables {}", TABLES.join(", "));
-        return SettingsError::Unknown { key: section.to_owned(), expected };
+        return SettingsError::Key { key: section.to_owned(), expected };
     }
     let meant = nearest(name, keys().filter(|key| key.table == section));
     let meant = meant.map_or_else(String::new, |key| format!("`{}`, or another ", key.path()));
     let expected = format!("{meant}key of [{section}]: {}", names.join(", "));
-    SettingsError::Unknown { key: format!("{section}.{name}"), expected }
+    SettingsError::Key { key: format!("{section}.{name}"), expected }
 }
 
 /// The key whose name differs by the fewest letters, if they are few.

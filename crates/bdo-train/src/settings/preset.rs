@@ -19,7 +19,6 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Default, Self::Paper, Self::BrainLm, Self::BrainJepa];
 
     /// The preset of a method, where none is named.
@@ -31,33 +30,26 @@ impl Preset {
         }
     }
 
-    /// The method it trains.
-    pub fn kind(self) -> Kind {
+    /// Its name as typed, the method it trains, and the keys it changes from their defaults, as TOML with a reason above each.
+    fn facts(self) -> (&'static str, Kind, &'static str) {
         match self {
-            Self::Default | Self::Paper => Kind::Bdo,
-            Self::BrainLm => Kind::BrainLm,
-            Self::BrainJepa => Kind::BrainJepa,
+            Self::Default => ("default", Kind::Bdo, include_str!("../../../../configs/default.toml")),
+            Self::Paper => ("paper", Kind::Bdo, include_str!("../../../../configs/paper.toml")),
+            Self::BrainLm => ("brainlm", Kind::BrainLm, include_str!("../../../../configs/brainlm.toml")),
+            Self::BrainJepa => ("brainjepa", Kind::BrainJepa, include_str!("../../../../configs/brainjepa.toml")),
         }
     }
 
-    /// As typed.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Paper => "paper",
-            Self::BrainLm => "brainlm",
-            Self::BrainJepa => "brainjepa",
-        }
+        self.facts().0
     }
 
-    /// The keys it changes from their defaults, as TOML with a reason above each.
+    pub fn kind(self) -> Kind {
+        self.facts().1
+    }
+
     pub fn text(self) -> &'static str {
-        match self {
-            Self::Default => include_str!("../../../../configs/default.toml"),
-            Self::Paper => include_str!("../../../../configs/paper.toml"),
-            Self::BrainLm => include_str!("../../../../configs/brainlm.toml"),
-            Self::BrainJepa => include_str!("../../../../configs/brainjepa.toml"),
-        }
+        self.facts().2
     }
 
     /// Of every key it changes, the path and the comment above it.

@@ -17,7 +17,8 @@ fn config() -> ModelConfig {
 }
 
 fn fresh(seed: u64) -> BdoLearner {
-    BdoLearner::fresh(&config(), &Settings::preset(Preset::Paper), seed, &Device::flex().autodiff()).unwrap()
+    let (settings, device) = (Settings::preset(Preset::Paper), Device::flex().autodiff());
+    BdoLearner::with_kernels(&config(), &settings, settings.kernels(&device), seed, &device).unwrap()
 }
 
 fn state(step: u64) -> StoredState {

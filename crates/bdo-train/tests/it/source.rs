@@ -1,20 +1,17 @@
 //! Groups of scans that were made in the same way, and the scans that one of several processes reads.
 
-use bdo_data::cohort::Observer;
 use bdo_data::synth::{Generator, SynthSpec, simulate};
 use bdo_model::intake::{MaskSettings, NoiseShape};
+use bdo_train::fit::Unobserved;
 use bdo_train::learner::Hand;
-use bdo_train::source::{Draw, ScanSource, Shares};
+use bdo_train::settings::TrainSettings;
+use bdo_train::source::{Draw, ScanSource};
 use std::collections::BTreeSet;
-
-struct Unwatched;
-
-impl Observer for Unwatched {}
 
 fn source(folder: &std::path::Path) -> ScanSource {
     let spec = SynthSpec { subjects: 30, sessions: 2, regions: 4, frames: 12, sites: 3, ..SynthSpec::default() };
-    let cohort = simulate(&Generator::new(spec).unwrap(), folder, 32, &Unwatched).unwrap();
-    ScanSource::new(cohort, Shares { held_out_percent: 10, seed: 1, data_fraction: 1.0 }).unwrap()
+    let cohort = simulate(&Generator::new(spec).unwrap(), folder, 32, &Unobserved).unwrap();
+    ScanSource::new(cohort, &TrainSettings { split_seed: 1, ..TrainSettings::default() }).unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use bdo_baselines::connectome_set::ConnectomeSet;
+use bdo_baselines::connectivity::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
 use bdo_baselines::pretrain::run::pretrain;
@@ -21,7 +21,6 @@ use bdo_eval::outcome::predictions_tsv;
 use bdo_eval::select::loss_of;
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_eval::supervised::select::Score;
-use bdo_model::ops::Kernels;
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
 use bdo_train::run::{Request, Summary};
@@ -259,16 +258,11 @@ impl Work<'_> {
                 pretrained_on = seen;
                 let folder = self.checkpoints(seed);
                 let run = FoundationRun {
+                    run: self.run(run_seed, Some((&folder, &split.blake3))),
                     model: &model,
                     trusting: self.args.training.same.trusting(),
-                    loss: loss_of(&self.labels.kind),
-                    seed: run_seed,
-                    kernels: kernels(),
-                    device: &self.device,
                     tuning: tuning.as_ref(),
-                    states: Some((&folder, &split.blake3)),
                     features: None,
-                    ranks: self.ranks,
                 };
                 let epochs = Epochs { progress: self.progress, seed };
                 let found = method.run(self.cohort, split, &run, &label, &epochs)?;
@@ -343,11 +337,14 @@ impl Work<'_> {
         let parts = set.parts(split, label);
         let seed = split.seed();
         let states = self.checkpoints(seed);
-        let (loss, kernels) = (loss_of(&self.labels.kind), kernels());
-        let (states, ranks) = (Some((states.as_path(), split.blake3.as_str())), self.ranks);
-        let run = Run { recipe, loss, seed: run_seed, kernels, device: &self.device, states, ranks };
-        let outcome = method.run(set.regions, keys, &parts, &run, &Epochs { progress: self.progress, seed })?;
+        let run = self.run(run_seed, Some((states.as_path(), split.blake3.as_str())));
+        let observer = Epochs { progress: self.progress, seed };
+        let outcome = method.run(set.regions, (keys, recipe), &parts, &run, &observer)?;
         Ok((outcome, set.people.clone()))
+    }
+
+    fn run<'a>(&'a self, seed: u64, states: Option<(&'a Path, &'a str)>) -> Run<'a> {
+        Run { loss: loss_of(&self.labels.kind), seed, device: &self.device, states, ranks: self.ranks }
     }
 }
 
@@ -394,11 +391,6 @@ pub(crate) fn pretrain_tokens(
         }
         None => error.into(),
     })
-}
-
-/// Operands of linear layers in full precision: the networks are small, and some of their inputs nearly equal.
-fn kernels() -> Kernels {
-    Kernels::default()
 }
 
 fn without_predictions(result: &SeedResult) -> serde_json::Value {

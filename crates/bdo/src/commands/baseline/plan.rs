@@ -9,7 +9,6 @@ use bdo_baselines::pretrain::directory::TokenDirectory;
 use bdo_eval::finetune::TunePoint;
 use bdo_eval::supervised::recipe::Recipe;
 use bdo_model::frozen::model_blake3;
-use bdo_model::parameters::trainable_count;
 use bdo_model::weights::TrainingPeople;
 use bdo_train::settings::Settings;
 use serde::Serialize;
@@ -106,11 +105,10 @@ impl Plan {
         Ok(match self {
             Self::Connectivity { method, model, .. } => method.parameter_count(regions, outputs, model)?,
             Self::Foundation { method, pretraining: Pretraining::Own(settings), .. } => {
-                method.parameter_count(regions, settings.method.size.width())
+                method.parameter_count(regions, settings)
             }
             Self::Foundation { pretraining: Pretraining::Given { folder, .. }, .. } => {
-                let files = TokenDirectory::read(folder)?.config.files();
-                files.first().map_or(0, |(_, table)| trainable_count(table))
+                TokenDirectory::read(folder)?.config.trained("")
             }
         })
     }

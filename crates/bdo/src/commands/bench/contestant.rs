@@ -4,13 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use bdo_baselines::brainjepa::BrainJepaConfig;
-use bdo_baselines::brainlm::BrainLmConfig;
-use bdo_baselines::pretrain::features::{TokenScan, features};
-use bdo_baselines::pretrain::learner::TokenLearner;
-use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa, TrainedLm};
-use bdo_baselines::pretrain::recipe::of_preset;
-use bdo_baselines::pretrain::scans::{grid_of, group_gradients};
-use bdo_baselines::token::cost::TokenCost;
+use bdo_baselines::brainlm::{BrainLm, BrainLmConfig};
+use bdo_baselines::cost::TokenCost;
+use bdo_baselines::pretrain::learner::{TokenLearner, of_preset};
+use bdo_baselines::pretrain::model::{TokenModel, TrainedJepa};
+use bdo_baselines::pretrain::scans::{TokenScan, features, grid_of, group_gradients};
 use bdo_baselines::token::grid::Grid;
 use bdo_baselines::token::place::Places;
 use bdo_data::cohort::Cohort;
@@ -23,7 +21,7 @@ use bdo_model::parameters::{parameter_table, trainable_count};
 use bdo_train::learner::At;
 use bdo_train::optimiser::AdamState;
 use bdo_train::settings::{Preset, TrainSettings};
-use bdo_train::source::{ScanSource, Shares};
+use bdo_train::source::ScanSource;
 use burn::tensor::Device;
 
 use super::train::{MICRO_BATCH, step_on};
@@ -51,8 +49,8 @@ impl Contestant {
     pub(super) fn new(args: &Workload, data: &Path, model: &str, phase: Phase, seed: u64) -> anyhow::Result<Self> {
         let cohort = Cohort::open(data)?;
         let (grid, _) = grid_of(&cohort)?;
-        let shares = Shares { held_out_percent: 0, seed: 0, data_fraction: 1.0 };
-        let source = ScanSource::new(cohort, shares)?;
+        let everybody = TrainSettings { held_out_percent: 0, split_seed: 0, ..TrainSettings::default() };
+        let source = ScanSource::new(cohort, &everybody)?;
         let scans = same_scans(&source, grid, args.batch)?;
         let kernels = workload::kernels(args, &Device::flex()).0;
         match model {
@@ -60,18 +58,19 @@ impl Contestant {
             "brainlm" => {
                 let places = Places::of_centres(source.cohort().regions());
                 let config = BrainLmConfig::of_width(grid, args.size.width(), places.is_some());
-                let learner = TrainedLm::fresh(&config, places, seed, kernels, &Device::flex())?;
+                let config = BrainLmConfig { places, ..config };
+                let learner = BrainLm::fresh(&config, seed, kernels, &Device::flex())?;
                 let cost = TokenCost::of_brain_lm(&config);
                 let train = of_preset(Preset::BrainLm, args.batch);
-                Ok(Self::tokens(learner, &config, cost, &train, scans, phase, grid))
+                Ok(Self::tokens(learner, cost, &train, scans, phase, grid))
             }
             "brainjepa" => {
-                let places = group_gradients(source.cohort(), source.train_scans())?;
-                let config = BrainJepaConfig::of_width(grid, args.size.width());
-                let learner = TrainedJepa::fresh(&config, Some(places), seed, kernels, &Device::flex())?;
+                let places = Some(group_gradients(source.cohort(), source.train_scans())?);
+                let config = BrainJepaConfig { places, ..BrainJepaConfig::of_width(grid, args.size.width()) };
+                let learner = TrainedJepa::fresh(&config, seed, kernels, &Device::flex())?;
                 let cost = TokenCost::of_brain_jepa(&config);
                 let train = of_preset(Preset::BrainJepa, args.batch);
-                Ok(Self::tokens(learner, &config, cost, &train, scans, phase, grid))
+                Ok(Self::tokens(learner, cost, &train, scans, phase, grid))
             }
             other => bail!("--only: expected bdo, brainlm or brainjepa, found {other:?}"),
         }
@@ -115,7 +114,6 @@ impl Contestant {
 
     fn tokens<M: TokenModel + 'static>(
         model: M,
-        config: &M::Config,
         cost: TokenCost,
         train: &TrainSettings,
         scans: Vec<TokenScan>,
@@ -123,7 +121,7 @@ impl Contestant {
         grid: Grid,
     ) -> Self {
         let facts = Facts {
-            parameters: M::files(config).first().map_or(0, |(_, table)| trainable_count(table)),
+            parameters: M::files(model.config()).first().map_or(0, |(_, table)| trainable_count(table)),
             tokens: cost.tokens,
             visible_tokens: cost.visible,
             flops_per_scan: if phase == Phase::Train { cost.train_flops } else { cost.embed_flops },
@@ -138,7 +136,7 @@ impl Contestant {
             };
             return Self { facts, work: Box::new(work) };
         }
-        let mut learner = Some(TokenLearner::of(model, config, train));
+        let mut learner = Some(TokenLearner::of(model, train));
         // In the middle of a long run: a rate above zero, the moving average still moving.
         let at = At { plan: Plan::of_epochs(1000.0, 1), step: 500, seed: 0 };
         let mut adam = AdamState::default();

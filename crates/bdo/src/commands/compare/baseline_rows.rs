@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bdo_baselines::connectivity::ConnectivityKind;
-use bdo_baselines::connectome_set::ConnectomeSet;
+use bdo_baselines::connectivity::{ConnectivityKind, ConnectomeSet};
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun, Tuning};
 use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as Trained, Run};
 use bdo_baselines::pretrain::scans::grid_of;
@@ -19,7 +18,6 @@ use bdo_eval::method::{Method, Outcome, Prediction, Task};
 use bdo_eval::predict::Trusting;
 use bdo_eval::select::loss_of;
 use bdo_eval::supervised::recipe::Recipe;
-use bdo_model::ops::Kernels;
 use bdo_train::fit::Unobserved;
 use bdo_train::ranks::Alone;
 use bdo_train::settings::Settings;
@@ -65,7 +63,7 @@ impl Baselines<'_> {
             row,
             method,
             tuning: tuned.then_some(tuning),
-            encoder_parameters: method.encoder_count(self.cohort.regions().len(), settings.method.size.width()),
+            encoder_parameters: method.encoder_count(self.cohort.regions().len(), &settings),
             settings,
             data: args.cohort.data.clone(),
             out: args.out.join("pretraining"),
@@ -147,16 +145,11 @@ impl Tokens {
             .map_err(|error| EvalError::Other(error.into()))?;
         let features = out.join("features");
         let run = FoundationRun {
+            run: Run { loss, seed, device: &self.device, states: None, ranks: &Alone },
             model: &pretrained.model,
             trusting: Trusting::default(),
-            loss,
-            seed,
-            kernels: Kernels::default(),
-            device: &self.device,
             tuning: self.tuning.as_ref(),
-            states: None,
             features: Some(&features),
-            ranks: &Alone,
         };
         let found = self.method.run(task.cohort, split, &run, label, &Unobserved)?;
         let mut flags = pretrained.notes;
@@ -212,7 +205,7 @@ impl Method for BaselineRow {
         let scale = task.target.scale(&task.split.train);
         let label = |subject: &str| task.target.value(subject).map(|y| scale.to_loss(y) as f32);
         let seed = stream("baseline run", &[0, task.seed]).next_u64();
-        let (kernels, loss) = (Kernels::default(), loss_of(&task.target.kind));
+        let loss = loss_of(&task.target.kind);
         let found = match &self.kind {
             Kind::Connectivity(method, recipe, set, device) => {
                 let keys = NetworkKeys::new();
@@ -221,8 +214,8 @@ impl Method for BaselineRow {
                 let scans = parts.train.len() as f64;
                 let paid = |gflops: f64| (epochs(gflops, per_scan, scans) as usize).max(1);
                 let recipe = &Recipe { epochs: self.gflops.map_or(recipe.epochs, paid), ..recipe.clone() };
-                let run = Run { recipe, loss, seed, kernels, device, states: None, ranks: &Alone };
-                let outcome = method.run(set.regions, &keys, &parts, &run, &Unobserved)?;
+                let run = Run { loss, seed, device, states: None, ranks: &Alone };
+                let outcome = method.run(set.regions, (&keys, recipe), &parts, &run, &Unobserved)?;
                 let own = method.recipe().epochs as f64;
                 let flags = shorter("trained for", outcome.epochs as f64, own).into_iter().collect();
                 let parameters = method.parameter_count(set.regions, loss.outputs(), &keys)?;

@@ -1,18 +1,18 @@
 //! BrainLM: masked autoencoding of regions by windows.
 
-mod mask;
-
-pub use mask::UniformMask;
-
-use crate::token::grid::{Grid, PATCH, rows, shared_rows};
+use crate::select::{rows, shared_rows};
+use crate::token::grid::{Grid, PATCH};
 use crate::token::place::{Places, alternating_code, for_all_regions, for_all_windows};
 use crate::token::trunk::{Trunk, TrunkShape};
+use crate::token::{TokenEncoder, TokenNet, TokenShape};
+use bdo_data::random::shuffle;
 use bdo_model::dropout::Dropout;
 use bdo_model::layer::{Linear, LinearStart, Source};
-use bdo_model::parameters::{ParameterError, ParameterSpec, Start};
+use bdo_model::parameters::{ParameterError, Start};
 use bdo_train::settings::{Preset, Settings};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, activation};
+use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
 const SLOPE: f64 = 0.1;
@@ -38,6 +38,9 @@ pub struct BrainLmConfig {
     pub attention_dropout: f64,
     /// Share of tokens that are hidden.
     pub mask_ratio: f64,
+    /// Centres of the regions; a model directory keeps them beside the configuration.
+    #[serde(skip)]
+    pub places: Option<Places>,
 }
 
 impl BrainLmConfig {
@@ -51,7 +54,22 @@ impl BrainLmConfig {
         let encoder = TrunkShape { width, blocks: 12, heads: (width / 64).max(1) };
         let Settings { method, model, mask, .. } = Settings::preset(Preset::BrainLm);
         let (dropout, attention_dropout) = (model.dropout, method.attention_dropout);
-        Self { grid, encoder, decoder, centres, dropout, attention_dropout, mask_ratio: mask.ratio }
+        Self { grid, encoder, decoder, centres, dropout, attention_dropout, mask_ratio: mask.ratio, places: None }
+    }
+}
+
+impl TokenShape for BrainLmConfig {
+    fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    fn encoder(&self) -> TrunkShape {
+        self.encoder
+    }
+
+    /// Neighbouring frames.
+    fn stride(&self, _frames: usize, _tr_seconds: f64) -> usize {
+        1
     }
 }
 
@@ -62,7 +80,7 @@ pub struct BrainLm {
     /// Codes to the frames of hidden tokens.
     pub decoder: LmDecoder,
     #[module(skip)]
-    config: BrainLmConfig,
+    pub(crate) config: BrainLmConfig,
 }
 
 /// Where a region is.
@@ -109,10 +127,11 @@ impl LmPlace {
     }
 
     /// Codes of all tokens: place of the region plus sinusoid of the window, [N * W, width].
-    fn codes(&self, grid: Grid, width: usize, places: Option<&Places>, device: &Device) -> Tensor<2> {
+    fn codes(&self, config: &BrainLmConfig, width: usize, device: &Device) -> Tensor<2> {
+        let grid = config.grid;
         let table = match (&self.centre, &self.learned) {
             (Some(centre), _) => {
-                let places = places.expect("a model with centres is given them").on(device);
+                let places = config.places.as_ref().expect("a model with centres is given them").on(device);
                 let [regions, three] = places.dims();
                 centre.forward(places.reshape([1, regions, three])).reshape([regions, width])
             }
@@ -124,12 +143,10 @@ impl LmPlace {
     }
 }
 
-impl BrainLm {
-    pub fn table(config: &BrainLmConfig) -> Vec<ParameterSpec> {
-        Source::list(|source| Self::build(config, source))
-    }
+impl TokenNet for BrainLm {
+    type Config = BrainLmConfig;
 
-    pub fn build(config: &BrainLmConfig, source: &mut Source) -> Result<Self, ParameterError> {
+    fn build(config: &BrainLmConfig, source: &mut Source) -> Result<Self, ParameterError> {
         let (e, d) = (config.encoder, config.decoder);
         Ok(Self {
             encoder: LmEncoder {
@@ -149,38 +166,35 @@ impl BrainLm {
             config: config.clone(),
         })
     }
+}
 
-    pub fn config(&self) -> &BrainLmConfig {
-        &self.config
+/// The decoder is carried along untouched.
+impl TokenEncoder for BrainLm {
+    /// The code of the CLS token.
+    fn feature(&self, patches: Tensor<3>) -> Tensor<2> {
+        let [samples, tokens, _] = patches.dims();
+        let all: Vec<Vec<usize>> = vec![(0..tokens).collect(); samples];
+        let width = self.config.encoder.width;
+        self.encode(patches, &all, None).narrow(1, 0, 1).reshape([samples, width])
     }
+}
 
+impl BrainLm {
     /// Mean squared error of hidden tokens; patches [B, N * W, 16].
-    pub fn loss(
-        &self,
-        patches: Tensor<3>,
-        masks: &[UniformMask],
-        places: Option<&Places>,
-        dropout: Option<Dropout>,
-    ) -> Tensor<1> {
+    pub fn loss(&self, patches: Tensor<3>, masks: &[UniformMask], dropout: Option<Dropout>) -> Tensor<1> {
         let visible: Vec<Vec<usize>> = masks.iter().map(|mask| mask.visible.clone()).collect();
         let masked: Vec<Vec<usize>> = masks.iter().map(|mask| mask.masked.clone()).collect();
-        let codes = self.encode(rows(patches.clone(), &visible), &visible, places, dropout);
-        let predicted = self.decode(codes, &visible, &masked, places, dropout);
+        let codes = self.encode(rows(patches.clone(), &visible), &visible, dropout);
+        let predicted = self.decode(codes, &visible, &masked, dropout);
         (predicted - rows(patches, &masked)).square().mean()
     }
 
     /// Codes of the CLS token and the given tokens: [B, K, 16] -> [B, 1 + K, d].
-    fn encode(
-        &self,
-        patches: Tensor<3>,
-        tokens: &[Vec<usize>],
-        places: Option<&Places>,
-        dropout: Option<Dropout>,
-    ) -> Tensor<3> {
+    fn encode(&self, patches: Tensor<3>, tokens: &[Vec<usize>], dropout: Option<Dropout>) -> Tensor<3> {
         let [samples, _, _] = patches.dims();
         let width = self.config.encoder.width;
         let device = patches.device();
-        let codes = self.encoder.place.codes(self.config.grid, width, places, &device);
+        let codes = self.encoder.place.codes(&self.config, width, &device);
         let mut x = self.encoder.patch.forward(patches) + shared_rows(codes, tokens);
         if let Some(dropout) = dropout.filter(|dropout| dropout.rate > 0.0) {
             x = dropout.apply(TOKEN_SITE, x);
@@ -201,7 +215,6 @@ impl BrainLm {
         codes: Tensor<3>,
         visible: &[Vec<usize>],
         masked: &[Vec<usize>],
-        places: Option<&Places>,
         dropout: Option<Dropout>,
     ) -> Tensor<3> {
         let decoder = &self.decoder;
@@ -210,7 +223,7 @@ impl BrainLm {
         let x = decoder.embed.forward(codes); // [B, 1 + K, width]
         let seen = x.dims()[1];
         let device = x.device();
-        let table = decoder.place.codes(self.config.grid, width, places, &device);
+        let table = decoder.place.codes(&self.config, width, &device);
         let token = decoder.mask_token.val().reshape([1, 1, width]).expand([samples, hidden, width]);
         // Attention does not care about the order of tokens, so hidden ones simply follow the visible ones.
         let cls = x.clone().narrow(1, 0, 1);
@@ -222,12 +235,27 @@ impl BrainLm {
         let x = x.narrow(1, seen, hidden);
         decoder.head2.forward(activation::leaky_relu(decoder.head1.forward(x), SLOPE))
     }
+}
 
-    /// Code of the CLS token with every token visible: patches [B, N * W, 16] -> [B, d].
-    pub fn feature(&self, patches: Tensor<3>, places: Option<&Places>) -> Tensor<2> {
-        let [samples, tokens, _] = patches.dims();
-        let all: Vec<Vec<usize>> = vec![(0..tokens).collect(); samples];
-        let width = self.config.encoder.width;
-        self.encode(patches, &all, places, None).narrow(1, 0, 1).reshape([samples, width])
+/// Visible and masked tokens of one scan, each ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniformMask {
+    /// Encoded.
+    pub visible: Vec<usize>,
+    /// To be predicted.
+    pub masked: Vec<usize>,
+}
+
+impl UniformMask {
+    /// Hides a share of the tokens: what is left is rounded down, but at least one on either side.
+    pub fn draw(tokens: usize, ratio: f64, rng: &mut impl Rng) -> Self {
+        // The share is given in decimals: 4500 (1 - 0.75) must not become 1124 for want of a last bit.
+        let keep = ((tokens as f64 * (1.0 - ratio) + 1e-9) as usize).clamp(1, tokens.saturating_sub(1).max(1));
+        let mut order: Vec<usize> = (0..tokens).collect();
+        shuffle(&mut order, rng);
+        let mut masked = order.split_off(keep);
+        order.sort_unstable();
+        masked.sort_unstable();
+        Self { visible: order, masked }
     }
 }
