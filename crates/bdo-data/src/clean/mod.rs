@@ -15,6 +15,9 @@ mod spline;
 
 pub use butterworth::Band;
 
+use butterworth::Filter;
+use spline::bridged;
+
 use crate::confound::Confounds;
 use crate::problem::{Problem, ensure};
 
@@ -53,26 +56,18 @@ pub fn clean(
     let mut columns = columns_of(series, regions, frames);
     let mut nuisance = confounds.map(confound_columns).unwrap_or_default();
     let everything = columns.iter_mut().flatten().chain(nuisance.iter_mut());
-    match cleaning.band_pass {
-        None => {
-            for column in everything {
-                *column = kept.iter().map(|t| column[*t]).collect();
-                if cleaning.detrend {
-                    linear(column);
-                }
-            }
+    let filter = cleaning.band_pass.map(|band| Filter::design(band, tr_seconds)).transpose()?;
+    for column in everything {
+        *column = match filter {
+            Some(_) => bridged(column, &kept),
+            None => kept.iter().map(|t| column[*t]).collect(),
+        };
+        if cleaning.detrend {
+            linear(column);
         }
-        Some(band) => {
-            let filter = butterworth::Filter::design(band, tr_seconds)?;
-            let bridge = spline::Bridge::over(&kept);
-            for column in everything {
-                let mut whole = bridge.span(column);
-                if cleaning.detrend {
-                    linear(&mut whole);
-                }
-                let filtered = filter.forwards_and_backwards(&whole)?;
-                *column = kept.iter().map(|t| filtered[t - kept[0]]).collect();
-            }
+        if let Some(filter) = &filter {
+            let filtered = filter.forwards_and_backwards(column)?;
+            *column = kept.iter().map(|t| filtered[t - kept[0]]).collect();
         }
     }
     let regressed = nuisance.len();

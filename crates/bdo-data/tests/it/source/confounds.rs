@@ -1,8 +1,6 @@
 //! Confounds equal those of nilearn.
 
-use bdo_data::confound::{
-    Additions, AromaKind, CompCorKind, ConfoundTable, Confounds, Expansion, Preset, Scrub, Strategy, load,
-};
+use bdo_data::confound::{AromaKind, CompCorKind, ConfoundTable, Confounds, Expansion, Preset, Scrub, Strategy, load};
 
 use super::golden::{golden, indices, numbers, real_data, texts};
 
@@ -21,24 +19,18 @@ fn strategy(case: &str) -> Strategy {
         "temporal_anat_combined_three" => {
             Strategy { compcor: Some(CompCorKind::TemporalAnatCombined), n_compcor: Some(3), ..cosines }
         }
-        "compcor_two" => {
-            let two = Additions { n_compcor: Some(2), ..Additions::default() };
-            Strategy::of(Some(Preset::Compcor), &two).unwrap()
-        }
-        "simple_with_global_signal" => {
-            let global = Additions { global_signal: Some(Expansion::Basic), ..Additions::default() };
-            Strategy::of(Some(Preset::Simple), &global).unwrap()
-        }
+        "compcor_two" => Strategy { n_compcor: Some(2), ..Preset::Compcor.strategy() },
+        "simple_with_global_signal" => Strategy { global_signal: Some(Expansion::Basic), ..Preset::Simple.strategy() },
         "own_columns" => {
             let columns = ["cosine*", "rot_y", "csf_power2", "global_signal_derivative1"].map(str::to_owned).to_vec();
-            Strategy::of(None, &Additions { columns, ..Additions::default() }).unwrap()
+            Strategy { columns, ..nothing }
         }
         "aroma_basic" => Strategy { ica_aroma: Some(AromaKind::Basic), ..cosines },
         "scrub_without_segments" => {
             let scrub = Scrub { fd_threshold_mm: 0.3, std_dvars_threshold: 2.0, shortest_segment: 0 };
             Strategy { scrub: Some(scrub), global_signal: Some(Expansion::Basic), ..nothing }
         }
-        preset => Preset::ALL.iter().find(|p| p.name() == preset).unwrap().strategy(),
+        preset => serde_json::from_value::<Preset>(preset.into()).unwrap().strategy(),
     }
 }
 
