@@ -54,7 +54,7 @@ pub fn clean(
     let kept: Vec<usize> = confounds.and_then(|c| c.kept.clone()).unwrap_or_else(|| (0..frames).collect());
     ensure(kept.len() >= 2, "frames left after censoring", "at least 2", format_args!("{} of {frames}", kept.len()))?;
     let mut columns = columns_of(series, regions, frames);
-    let mut nuisance = confounds.map(confound_columns).unwrap_or_default();
+    let mut nuisance = confounds.map(|c| c.columns.clone()).unwrap_or_default();
     let everything = columns.iter_mut().flatten().chain(nuisance.iter_mut());
     let filter = cleaning.band_pass.map(|band| Filter::design(band, tr_seconds)).transpose()?;
     for column in everything {
@@ -98,11 +98,6 @@ fn columns_of(series: &[f32], regions: usize, frames: usize) -> Vec<Option<Vec<f
         values.iter().all(|x| x.is_finite()).then_some(values)
     };
     (0..regions).map(column).collect()
-}
-
-fn confound_columns(confounds: &Confounds) -> Vec<Vec<f64>> {
-    let n = confounds.names.len();
-    (0..n).map(|c| (0..confounds.frames).map(|t| confounds.values[t * n + c]).collect()).collect()
 }
 
 /// Takes out the mean and the linear trend over the order of the frames.

@@ -27,8 +27,8 @@ pub struct Confounds {
     pub names: Vec<String>,
     /// Number of frames of the run, censored ones included.
     pub frames: usize,
-    /// Row-major `[frames, regressors]`.
-    pub values: Vec<f64>,
+    /// All frames of each regressor.
+    pub columns: Vec<Vec<f64>>,
     /// The frames to keep, when some are censored (nilearn: `sample_mask`); `None` keeps all.
     pub kept: Option<Vec<usize>>,
 }
@@ -37,9 +37,8 @@ impl Confounds {
     /// Without the first `volumes` frames, which are dropped from the scan too. Numbers of kept frames count from the new start.
     #[must_use]
     pub fn without_first(mut self, volumes: usize) -> Self {
-        let columns = self.names.len();
         let dropped = volumes.min(self.frames);
-        self.values.drain(..dropped * columns);
+        self.columns.iter_mut().for_each(|column| drop(column.drain(..dropped)));
         self.frames -= dropped;
         self.kept = self.kept.map(|kept| kept.into_iter().filter_map(|f| f.checked_sub(volumes)).collect());
         self
@@ -54,15 +53,14 @@ fn selected(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, Pro
     let names = regressors(table, strategy)?;
     let frames = table.frames();
     let kept = censored(table, strategy)?;
-    let mut values = vec![0.0; frames * names.len()];
-    for (c, name) in names.iter().enumerate() {
-        let column = table.filled(name)?;
+    let column = |name: &String| {
+        let mut column = table.filled(name)?;
         let mean = if strategy.demean { mean_over(&column, kept.as_deref()) } else { 0.0 };
-        for (t, x) in column.iter().enumerate() {
-            values[t * names.len() + c] = x - mean;
-        }
-    }
-    Ok(Confounds { names, frames, values, kept })
+        column.iter_mut().for_each(|x| *x -= mean);
+        Ok(column)
+    };
+    let columns = names.iter().map(column).collect::<Result<_, Problem>>()?;
+    Ok(Confounds { names, frames, columns, kept })
 }
 
 /// The frames that stay: neither unsteady nor, where scrubbing is asked for, of high motion.
