@@ -45,9 +45,10 @@ pub(crate) fn at_most(what: impl ToString, bytes: u64, most: u64) -> Result<(), 
     ensure(bytes <= most, what, format_args!("at most {most} bytes"), bytes)
 }
 
-/// Bytes of a file as text.
+/// Bytes of a file as text, without the mark that Windows puts in front.
 pub(crate) fn utf8<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, Problem> {
     std::str::from_utf8(bytes)
+        .map(|text| text.trim_start_matches('\u{feff}'))
         .map_err(|e| Problem::new(what, "UTF-8", format_args!("other bytes at offset {}", e.valid_up_to())))
 }
 

@@ -86,7 +86,7 @@ fn columns(lines: &[&str]) -> Option<Vec<(u32, Region)>> {
 }
 
 pub(crate) fn lines_of(text: &str) -> Vec<&str> {
-    text.trim_start_matches('\u{feff}').lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect()
+    text.lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect()
 }
 
 /// The label of a line `id r g b a`.

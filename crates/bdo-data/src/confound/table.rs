@@ -68,8 +68,7 @@ pub(super) fn lacking(what: &str) -> Problem {
 
 /// Names, and at least two rows of values.
 fn columns(tsv: &[u8]) -> Result<(Vec<String>, Vec<Vec<f64>>), Problem> {
-    let text = utf8("text", tsv)?.trim_start_matches('\u{feff}');
-    let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
+    let mut lines = utf8("text", tsv)?.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
     let header = lines.next().map_or("", |(_, l)| l);
     let names: Vec<String> = header.split('\t').map(|n| n.trim().to_owned()).collect();
     if let Some(name) = names.iter().find(|n| n.is_empty() || n.parse::<f64>().is_ok()) {

@@ -67,7 +67,6 @@ fn text_of(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
     }
     let text = utf8("text", bytes)?;
     ensure(!text.contains('\0'), "text", "UTF-8", "zero bytes, which UTF-16 and binary files have")?;
-    let text = text.trim_start_matches('\u{feff}');
     Ok(if text.contains('\n') { text.into() } else { text.replace('\r', "\n").into() })
 }
 

@@ -125,7 +125,6 @@ impl Listing {
     fn read(manifest: &Path, source: &Path) -> Result<Self, IngestError> {
         let bytes = durable::read(manifest)?;
         let text = utf8("text", &bytes).in_content(manifest)?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let header = text.lines().next().unwrap_or_default();
         let delimiter = if header.contains('\t') || !header.contains(',') { b'\t' } else { b',' };
         let mut reader =
