@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use bdo_data::bids::{self, Kind, SpaceWish, Tree, Wanted};
 use bdo_data::clean::{Cleaning, clean};
-use bdo_data::confound::{Additions, AromaKind, ConfoundTable, Expansion, Preset, Strategy, load};
+use bdo_data::confound::{AromaKind, ConfoundTable, Expansion, Preset, Strategy, load};
 use bdo_data::ingest::{read_region_names, read_series};
-use bdo_data::nifti::{Limits, NiftiReader};
+use bdo_data::nifti::NiftiReader;
 use bdo_data::participants::Participants;
 
 /// A target by its name, which is that of its corpus.
@@ -41,8 +41,11 @@ fn with_file(ending: &str, bytes: &[u8], read: impl FnOnce(&Path)) {
 /// An image: header, extensions, every volume, the checksum at the end.
 pub fn nifti(bytes: &[u8]) {
     with_file(".nii", bytes, |path| {
-        let limits = Limits { scan_bytes: 64 << 20, volume_bytes: 16 << 20, ..Limits::default() };
-        let Ok(mut reader) = NiftiReader::open(path, &limits) else { return };
+        let Ok(mut reader) = NiftiReader::open(path) else { return };
+        // A claim that is believed costs time, and finds nothing.
+        if reader.header.voxels() > 4 << 20 || reader.header.data_bytes() > 64 << 20 {
+            return;
+        }
         let mut volume = vec![0.0; reader.header.voxels()];
         while matches!(reader.next_volume(&mut volume), Ok(true)) {}
         let _ = reader.finish();
@@ -84,15 +87,17 @@ pub fn confounds(bytes: &[u8]) {
     let (tsv, json) = (parts.next().unwrap_or_default(), parts.next());
     let Ok(table) = ConfoundTable::parse("confounds.tsv", tsv, json) else { return };
     let _ = table.framewise_displacement_mm();
-    let additions = Additions {
+    let columns: Vec<String> = table.names.iter().take(2).cloned().chain(["c*".to_owned()]).collect();
+    let with_own = |strategy: Strategy| Strategy {
         global_signal: Some(Expansion::Full),
         n_compcor: Some(2),
-        columns: table.names.iter().take(2).cloned().chain(["c*".to_owned()]).collect(),
+        columns: columns.clone(),
+        ..strategy
     };
     let aroma = Strategy { ica_aroma: Some(AromaKind::Basic), ..Strategy::nothing() };
-    let presets = Preset::ALL.into_iter().map(Preset::strategy);
-    let own = Preset::ALL.into_iter().filter_map(|p| Strategy::of(Some(p), &additions));
-    for strategy in presets.chain(own).chain([aroma]).chain(Strategy::of(None, &additions)) {
+    let presets = || Preset::ALL.into_iter().map(Preset::strategy);
+    let own = presets().chain([Strategy::nothing()]).map(with_own);
+    for strategy in presets().chain(own).chain([aroma]) {
         let Ok(confounds) = load(&table, &strategy) else { continue };
         if confounds.frames > 200 {
             continue;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::problem::Problem;
+
 /// One column of a series. Only the name is required; it is what regions are matched by, never their position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +31,11 @@ impl Region {
 pub fn repeated_name<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = std::collections::HashSet::new();
     names.into_iter().find(|n| !seen.insert(*n))
+}
+
+/// A problem where a name occurs twice.
+pub(crate) fn ensure_different<'a>(what: &str, names: impl IntoIterator<Item = &'a str>) -> Result<(), Problem> {
+    repeated_name(names).map_or(Ok(()), |twice| Err(Problem::new(what, "different names", format!("{twice:?} twice"))))
 }
 
 impl From<&crate::atlas::Region> for Region {

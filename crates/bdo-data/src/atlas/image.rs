@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::label_table::{LabelRow, find_table, read_table};
+use super::label_table::{find_table, read_table};
 use super::schaefer400_tian3;
 use super::side::{check_sides, side_of_name, space_of_name};
-use crate::nifti::{AffineSource, Grid, Limits, NiftiReader, Volume};
-use crate::problem::{InContent, Problem, ReadError, ensure};
+use crate::nifti::{AffineSource, Grid, NiftiReader, Volume};
+use crate::problem::{InContent, Problem, ReadError, ensure, listed};
 use crate::region::Region;
 
 /// Largest label that survives being read as a 32-bit float.
@@ -58,32 +58,30 @@ pub struct AtlasImage {
 impl AtlasImage {
     /// Reads a label image and its table; without one given, a table beside the image is used, and without that the labels
     /// are numbered. Sides in names are checked against world x.
-    pub fn read(image: &Path, table: Option<&Path>, limits: &Limits) -> Result<Self, ReadError> {
-        let volume = NiftiReader::read_single(image, limits)?;
+    pub fn read(image: &Path, table: Option<&Path>) -> Result<Self, ReadError> {
+        let volume = NiftiReader::read_single(image)?;
         let table = table.map(Path::to_path_buf).or_else(|| find_table(image));
         let rows = table.map(|t| read_table(&t)).transpose()?;
-        Self::new(image, volume, rows)
+        Self::new(volume, rows)
     }
 
-    fn new(path: &Path, volume: Volume, rows: Option<Vec<LabelRow>>) -> Result<Self, ReadError> {
-        let problem = |p: Problem| ReadError::content(path, p);
-        let mut warnings = volume.warnings;
-        let mut labels: Vec<u32> = Vec::with_capacity(volume.values.len());
-        for value in &volume.values {
+    fn new(volume: Volume, rows: Option<Vec<(u32, Region)>>) -> Result<Self, ReadError> {
+        let Volume { path, grid, affine_source, values, blake3, mut warnings } = volume;
+        let mut labels: Vec<u32> = Vec::with_capacity(values.len());
+        for value in values {
             // A voxel without a number has no region, as in nilearn.
-            let value = if value.is_finite() { *value } else { 0.0 };
-            if value < 0.0 || value.fract() != 0.0 || value > LARGEST_LABEL {
-                return Err(problem(Problem::new("label", "whole numbers from 0", value)));
-            }
+            let value = if value.is_finite() { value } else { 0.0 };
+            let is_label = value >= 0.0 && value.fract() == 0.0 && value <= LARGEST_LABEL;
+            ensure(is_label, "label", "whole numbers from 0", value).in_content(&path)?;
             labels.push(value as u32);
         }
         let rows = rows.unwrap_or_else(|| {
             warnings.push("there is no table of names beside the atlas image: regions are named by their label".into());
             numbered(&labels)
         });
-        check_count(rows.len()).in_content(path)?;
+        check_count(rows.len()).in_content(&path)?;
         let column_of: std::collections::HashMap<u32, u16> =
-            rows.iter().enumerate().map(|(i, row)| (row.id, i as u16 + 1)).collect();
+            rows.iter().enumerate().map(|(i, (id, _))| (*id, i as u16 + 1)).collect();
         let mut unnamed = std::collections::BTreeSet::new();
         let mut column = |label: u32| {
             let found = column_of.get(&label).copied().unwrap_or(0);
@@ -94,27 +92,27 @@ impl AtlasImage {
         };
         let columns: Vec<u16> = labels.into_iter().map(&mut column).collect();
         if !unnamed.is_empty() {
-            let shown: Vec<String> = unnamed.iter().take(5).map(ToString::to_string).collect();
-            warnings.push(format!("{} labels have no name and no column: {}", unnamed.len(), shown.join(", ")));
+            let shown = listed(unnamed.iter());
+            warnings.push(format!("{} labels have no name and no column: {shown}", unnamed.len()));
         }
-        let grid = Grid { shape: volume.shape, affine: volume.affine };
         let points = points_of(&columns, rows.len());
         let centres = centres(&columns, &grid, &points);
-        let empty: Vec<&str> =
-            rows.iter().zip(&points).filter(|(_, n)| **n == 0).map(|(r, _)| r.name.as_str()).collect();
+        let names = || rows.iter().map(|(_, region)| region.name.as_str());
+        let empty: Vec<&str> = names().zip(&points).filter(|(_, n)| **n == 0).map(|(name, _)| name).collect();
         if !empty.is_empty() {
-            let shown = empty[..empty.len().min(5)].join(", ");
+            let shown = listed(empty.iter());
             warnings.push(format!("{} regions of the table have no voxel: {shown}", empty.len()));
         }
-        if volume.affine_source != AffineSource::Assumed {
-            check_sides(path, &volume.affine, rows.iter().map(|r| r.name.as_str()).zip(centres.iter().copied()))?;
+        if affine_source != AffineSource::Assumed {
+            check_sides(&path, &grid.affine, names().zip(centres.iter().copied()))?;
         }
-        let regions = rows.iter().zip(&centres).map(|(row, centre)| region(row, centre.map(|c| grid.affine.apply(c))));
-        let (path, regions) = (path.to_path_buf(), regions.collect());
-        let ids = rows.iter().map(|r| r.id).collect();
+        let ids = rows.iter().map(|(id, _)| *id).collect();
+        let place =
+            |(row, centre): ((u32, Region), Option<[f64; 3]>)| placed(row.1, centre.map(|c| grid.affine.apply(c)));
+        let regions = rows.into_iter().zip(centres).map(place).collect();
         let space = space_of_name(&path);
-        let map = RegionMap { path, blake3: volume.blake3, regions, ids, columns, points, warnings };
-        Ok(Self { map, space, grid, affine_source: volume.affine_source })
+        let map = RegionMap { path, blake3, regions, ids, columns, points, warnings };
+        Ok(Self { map, space, grid, affine_source })
     }
 }
 
@@ -138,16 +136,16 @@ pub(crate) fn known_region(name: &str) -> Option<Region> {
     schaefer400_tian3().iter().find(|r| r.name == name).map(Into::into)
 }
 
-fn region(row: &LabelRow, centroid_mm: Option<[f64; 3]>) -> Region {
+/// A region of a table with what its name and its voxels say.
+fn placed(row: Region, centroid_mm: Option<[f64; 3]>) -> Region {
     known_region(&row.name).unwrap_or_else(|| Region {
-        name: row.name.clone(),
-        network: row.network.clone(),
-        hemisphere: row.hemisphere.or_else(|| side_of_name(&row.name)).map(|h| h.to_string()),
+        hemisphere: row.hemisphere.or_else(|| side_of_name(&row.name).map(|h| h.to_string())),
         centroid_mm: centroid_mm.map(|c| c.map(|x| (x * 10.0).round() / 10.0)),
+        ..row
     })
 }
 
-fn numbered(labels: &[u32]) -> Vec<LabelRow> {
+fn numbered(labels: &[u32]) -> Vec<(u32, Region)> {
     let ids: std::collections::BTreeSet<u32> = labels.iter().copied().filter(|l| *l != 0).collect();
-    ids.into_iter().map(|id| LabelRow { id, name: format!("label-{id}"), network: None, hemisphere: None }).collect()
+    ids.into_iter().map(|id| (id, Region::named(format!("label-{id}")))).collect()
 }

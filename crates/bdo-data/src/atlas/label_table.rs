@@ -2,46 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Hemisphere;
-use crate::durable::InFile;
-use crate::problem::{Problem, ReadError};
-use crate::region::repeated_name;
+use crate::problem::{InContent, Problem, ReadError, read_at_most, utf8};
+use crate::region::{Region, ensure_different};
 use crate::row;
 
 /// Largest table read; real ones have some tens of KiB.
 const MOST_BYTES: u64 = 16 << 20;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LabelRow {
-    pub(super) id: u32,
-    pub(super) name: String,
-    pub(super) network: Option<String>,
-    pub(super) hemisphere: Option<Hemisphere>,
-}
-
 /// Reads a BIDS table (`index` and `name` columns), FSL-style pairs of a name line and an `id r g b a` line, or lines of
-/// `id name r g b a`. Label 0 is the background and no region.
-pub(super) fn read_table(path: &Path) -> Result<Vec<LabelRow>, ReadError> {
+/// `id name r g b a`, into labels and their regions. Label 0 is the background and no region.
+pub(super) fn read_table(path: &Path) -> Result<Vec<(u32, Region)>, ReadError> {
     let problem =
         |expected: &str, found: String| ReadError::content(path, Problem::new("label table", expected, found));
-    let size = std::fs::metadata(path).in_file("read", path)?.len();
-    if size > MOST_BYTES {
-        return Err(problem("at most 16 MiB", format!("{size} bytes")));
-    }
-    let bytes = std::fs::read(path).in_file("read", path)?;
-    let text = String::from_utf8(bytes).map_err(|_| problem("UTF-8 text", "other bytes".into()))?;
-    let lines = lines_of(&text);
+    let bytes = read_at_most(path, MOST_BYTES)?;
+    let lines = lines_of(utf8("label table", &bytes).in_content(path)?);
     let rows = columns(&lines).or_else(|| colour_pairs(&lines)).or_else(|| colour_lines(&lines));
     let mut rows =
         rows.ok_or_else(|| problem("columns index and name, or pairs of a name and `id r g b a`", "others".into()))?;
-    rows.retain(|row| row.id != 0);
-    if let Some(row) = rows.iter().find(|r| r.name.is_empty() || r.name.chars().any(char::is_control)) {
-        return Err(problem("a name for every label", format!("{:?} for {}", row.name, row.id)));
+    rows.retain(|(id, _)| *id != 0);
+    if let Some((id, region)) = rows.iter().find(|(_, r)| r.name.is_empty() || r.name.chars().any(char::is_control)) {
+        return Err(problem("a name for every label", format!("{:?} for {id}", region.name)));
     }
-    if let Some(twice) = repeated_name(rows.iter().map(|r| r.name.as_str())) {
-        return Err(problem("different names", format!("{twice:?} twice")));
-    }
-    let mut ids: Vec<u32> = rows.iter().map(|r| r.id).collect();
+    ensure_different("label table", rows.iter().map(|(_, r)| r.name.as_str())).in_content(path)?;
+    let mut ids: Vec<u32> = rows.iter().map(|(id, _)| *id).collect();
     ids.sort_unstable();
     if let Some([twice, _]) = ids.array_windows().find(|[a, b]| a == b) {
         return Err(problem("different labels", format!("{twice} twice")));
@@ -75,7 +58,7 @@ pub(super) fn find_table(image: &Path) -> Option<PathBuf> {
     found.into_iter().next()
 }
 
-fn columns(lines: &[&str]) -> Option<Vec<LabelRow>> {
+fn columns(lines: &[&str]) -> Option<Vec<(u32, Region)>> {
     let (header, rows) = lines.split_first()?;
     let delimiter = Some(row::delimiter_of(header)?);
     let cells = |line: &str| -> Vec<String> { row::cells(line, delimiter).map(str::to_owned).collect() };
@@ -84,52 +67,50 @@ fn columns(lines: &[&str]) -> Option<Vec<LabelRow>> {
     let (id, name) = (position(&["index", "id", "label_id"])?, position(&["name", "label", "region"])?);
     let network = position(&["network_label", "network", "network_7"]);
     let hemisphere = position(&["hemisphere", "hemi"]);
-    let known = |cell: &String| (!cell.is_empty() && cell != "n/a").then(|| cell.clone());
-    rows.iter()
-        .map(|line| {
-            let row = cells(line);
-            let side = hemisphere.and_then(|i| row.get(i)).map(|c| c.to_lowercase());
-            Some(LabelRow {
-                id: row.get(id)?.parse().ok()?,
-                name: row.get(name)?.clone(),
-                network: network.and_then(|i| row.get(i)).and_then(known),
-                hemisphere: match side.as_deref() {
-                    Some("l" | "lh" | "left") => Some(Hemisphere::Left),
-                    Some("r" | "rh" | "right") => Some(Hemisphere::Right),
-                    _ => None,
-                },
-            })
-        })
-        .collect()
-}
-
-fn bare(id: u32, name: &str) -> LabelRow {
-    LabelRow { id, name: name.trim().to_owned(), network: None, hemisphere: None }
+    let known = |cell: &&String| !cell.is_empty() && *cell != "n/a";
+    let side = |cell: &String| match cell.to_lowercase().as_str() {
+        "l" | "lh" | "left" => Some("L".to_owned()),
+        "r" | "rh" | "right" => Some("R".to_owned()),
+        _ => None,
+    };
+    let row = |line: &&str| {
+        let row = cells(line);
+        let region = Region {
+            network: network.and_then(|i| row.get(i)).filter(known).cloned(),
+            hemisphere: hemisphere.and_then(|i| row.get(i)).and_then(side),
+            ..Region::named(row.get(name)?)
+        };
+        Some((row.get(id)?.parse().ok()?, region))
+    };
+    rows.iter().map(row).collect()
 }
 
 pub(crate) fn lines_of(text: &str) -> Vec<&str> {
-    text.trim_start_matches('\u{feff}').lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect()
+    text.lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect()
 }
 
 /// The label of a line `id r g b a`.
-pub(crate) fn coloured(line: &str) -> Option<u32> {
+fn coloured(line: &str) -> Option<u32> {
     let numbers: Option<Vec<u32>> = line.split_whitespace().map(|f| f.parse().ok()).collect();
     numbers.filter(|n| n.len() == 5).map(|n| n[0])
 }
 
-fn colour_pairs(lines: &[&str]) -> Option<Vec<LabelRow>> {
-    let pair = |pair: &[&str]| if let [name, colour] = pair { Some(bare(coloured(colour)?, name)) } else { None };
+pub(crate) fn colour_pairs(lines: &[&str]) -> Option<Vec<(u32, Region)>> {
+    let pair = |pair: &[&str]| match pair {
+        [name, colour] if coloured(name).is_none() => Some((coloured(colour)?, Region::named(name.trim()))),
+        _ => None,
+    };
     lines.chunks(2).map(pair).collect()
 }
 
-fn colour_lines(lines: &[&str]) -> Option<Vec<LabelRow>> {
+fn colour_lines(lines: &[&str]) -> Option<Vec<(u32, Region)>> {
     let line = |line: &&str| {
         let mut fields = line.split_whitespace();
         let id = fields.next()?.parse().ok()?;
         let name = fields.next()?;
         let rest: Vec<&str> = fields.collect();
         let is_colour = rest.is_empty() || (rest.len() >= 3 && rest.iter().all(|f| f.parse::<u32>().is_ok()));
-        is_colour.then(|| bare(id, name))
+        is_colour.then(|| (id, Region::named(name)))
     };
     lines.iter().filter(|l| !l.starts_with('#')).map(line).collect()
 }
@@ -149,11 +130,11 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let rows = read_table(&path).unwrap();
-            let found: Vec<(u32, &str)> = rows.iter().map(|r| (r.id, r.name.as_str())).collect();
+            let found: Vec<(u32, &str)> = rows.iter().map(|(id, r)| (*id, r.name.as_str())).collect();
             assert_eq!(found, [(7, "a"), (2, "b c")], "{text:?}");
         }
         std::fs::write(&path, "#No. Label\n1 a 1 2 3 0\n4 b 1 2 3 0\n").unwrap();
-        assert_eq!(read_table(&path).unwrap()[1], bare(4, "b"));
+        assert_eq!(read_table(&path).unwrap()[1], (4, Region::named("b")));
         for (text, message) in [
             ("index\tname\n1\ta\n1\tb\n", "expected different labels, found 1 twice"),
             ("index\tname\n1\ta\n2\ta\n", "expected different names, found \"a\" twice"),

@@ -7,7 +7,7 @@ pub mod image;
 mod label_table;
 mod side;
 
-pub(crate) use label_table::{coloured, lines_of};
+pub(crate) use label_table::{colour_pairs, lines_of};
 pub use side::{check_space, side_of_name, space_of_name};
 
 use std::fmt;
@@ -20,11 +20,12 @@ const TABLE: &str = include_str!("schaefer400_tian3.tsv");
 /// The 450 regions in atlas order.
 pub fn schaefer400_tian3() -> &'static [Region] {
     static REGIONS: LazyLock<Vec<Region>> = LazyLock::new(|| {
-        TABLE
-            .lines()
-            .skip(1)
-            .map(|line| parse_row(line).expect("the table is part of the build and has been tested"))
-            .collect()
+        type Row = (u32, String, Network, Hemisphere, f64, f64, f64);
+        let region = |row: csv::Result<Row>| {
+            let (_, name, network, hemisphere, x, y, z) = row.expect("the table is part of the build and was tested");
+            Region { name, network, hemisphere, centroid_mm: Some([x, y, z]) }
+        };
+        csv::ReaderBuilder::new().delimiter(b'\t').from_reader(TABLE.as_bytes()).deserialize().map(region).collect()
     });
     &REGIONS
 }
@@ -65,14 +66,6 @@ impl Network {
         Network::Subcortical,
     ];
 
-    pub fn name(self) -> &'static str {
-        ["Vis", "SomMot", "DorsAttn", "SalVentAttn", "Limbic", "Cont", "Default", "Subcortical"][self.index()]
-    }
-
-    pub fn from_name(name: &str) -> Option<Network> {
-        Network::ALL.into_iter().find(|network| network.name() == name)
-    }
-
     pub fn index(self) -> usize {
         self as usize
     }
@@ -80,7 +73,7 @@ impl Network {
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        fmt::Debug::fmt(self, f)
     }
 }
 
@@ -102,21 +95,6 @@ impl fmt::Display for Hemisphere {
             Hemisphere::Right => "R",
         })
     }
-}
-
-/// `id name network hemisphere x y z`, separated by tabs.
-fn parse_row(line: &str) -> Option<Region> {
-    let mut fields = line.split('\t').skip(1);
-    let name = fields.next()?.to_owned();
-    let network = Network::from_name(fields.next()?)?;
-    let hemisphere = match fields.next()? {
-        "L" => Hemisphere::Left,
-        "R" => Hemisphere::Right,
-        _ => return None,
-    };
-    let mut millimetres = || fields.next()?.parse::<f64>().ok();
-    let centroid_mm = Some([millimetres()?, millimetres()?, millimetres()?]);
-    Some(Region { name, network, hemisphere, centroid_mm })
 }
 
 #[cfg(test)]
@@ -148,7 +126,7 @@ mod tests {
             assert_eq!(x < 0.0, region.hemisphere == Hemisphere::Left, "{}", region.name);
             assert!(x.abs() < 75.0 && (-110.0..75.0).contains(&y) && (-60.0..85.0).contains(&z));
             if region.network != Network::Subcortical {
-                assert!(region.name.contains(region.network.name()), "{}", region.name);
+                assert!(region.name.contains(&region.network.to_string()), "{}", region.name);
                 assert!(region.name.contains(&format!("_{}H_", region.hemisphere)));
             }
         }

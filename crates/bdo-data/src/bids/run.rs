@@ -46,6 +46,36 @@ pub struct Selection {
     pub pattern: Option<Pattern>,
 }
 
+/// A part of a scan's name that can be asked for, and the labels that are.
+pub(crate) struct Asked<'a> {
+    pub(crate) flag: &'static str,
+    prefix: &'static str,
+    pub(crate) labels: &'a [String],
+    part: fn(&ScanId) -> Option<&str>,
+}
+
+impl Selection {
+    pub(crate) fn asked(&self) -> [Asked<'_>; 3] {
+        let (people, sessions, tasks) = (&self.participants, &self.sessions, &self.tasks);
+        [
+            Asked { flag: "--participant-label", prefix: "sub-", labels: people, part: |id| Some(&id.subject) },
+            Asked { flag: "--session-label", prefix: "ses-", labels: sessions, part: |id| id.session.as_deref() },
+            Asked { flag: "--task-id", prefix: "task-", labels: tasks, part: |id| id.task.as_deref() },
+        ]
+    }
+}
+
+impl Asked<'_> {
+    pub(crate) fn is(&self, id: &ScanId, label: &str) -> bool {
+        let bare = |label: &str| label.strip_prefix(self.prefix).unwrap_or(label).to_owned();
+        (self.part)(id).is_some_and(|part| bare(part) == bare(label))
+    }
+
+    pub(crate) fn takes(&self, id: &ScanId) -> bool {
+        self.labels.is_empty() || self.labels.iter().any(|label| self.is(id, label))
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub kind: Kind,
@@ -79,8 +109,8 @@ pub struct Run {
     pub space: Option<String>,
     pub beside: Companions,
     pub problem: Option<Problem>,
-    /// Other versions of the scan that were passed over: the `desc-` that was taken, and the others.
-    pub passed_over: Option<(String, Vec<String>)>,
+    /// Where other versions of the scan were passed over: the `desc-` that was taken, and the others.
+    pub passed_over: Option<(String, String)>,
 }
 
 /// Images that can be read without being asked for by `desc-`: fMRIPrep's, and those XCP-D has denoised.
@@ -100,15 +130,16 @@ pub fn atlases(tree: &Tree, kind: Kind) -> BTreeSet<&str> {
 pub fn runs(tree: &Tree, wanted: &Wanted) -> Vec<Run> {
     let mut candidates: BTreeMap<ScanId, Vec<&BidsFile>> = BTreeMap::new();
     for file in tree.files.iter().filter(|f| is_wanted(tree, f, wanted)) {
-        if let Some(id) = scan_id(&|key| file.name.get(key).map(str::to_owned)) {
+        let id = scan_id(&|key| file.name.get(key).map(str::to_owned));
+        if let Some(id) = id.filter(|id| wanted.selection.asked().iter().all(|asked| asked.takes(id))) {
             candidates.entry(id).or_default().push(file);
         }
     }
     if tree.joins_runs {
         // XCP-D leaves the runs of a task, joined and standardised, beside them under a name without run and direction.
-        let runs: Vec<ScanId> = candidates.keys().filter(|id| id.run.is_some()).cloned().collect();
-        let same = |a: &ScanId, b: &ScanId| (&a.subject, &a.session, &a.task) == (&b.subject, &b.session, &b.task);
-        candidates.retain(|id, _| id.run.is_some() || !runs.iter().any(|run| same(id, run)));
+        let runs = candidates.keys().filter(|id| id.run.is_some());
+        let joined: BTreeSet<ScanId> = runs.map(|id| ScanId { run: None, ..id.clone() }).collect();
+        candidates.retain(|id, _| !joined.contains(id));
     }
     candidates.into_iter().map(|(id, files)| run(tree, id, &files, wanted)).collect()
 }
@@ -150,7 +181,7 @@ fn run(tree: &Tree, id: ScanId, files: &[&BidsFile], wanted: &Wanted) -> Run {
         id,
         file: file.clone(),
         problem,
-        passed_over: preferred.map(|(left, others)| (description(left[0]), others)),
+        passed_over: preferred.map(|(left, others)| (description(left[0]), others.join(", "))),
     }
 }
 
@@ -218,10 +249,6 @@ fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
     let is_meant = wanted.selection.pattern.as_ref().is_none_or(|p| p.means(&below))
         && wanted.selection.desc.as_deref().is_none_or(|d| name.get("desc") == Some(d));
     let of_atlas = || wanted.atlas.as_deref().is_none_or(|a| name.atlas() == Some(a));
-    let listed = |list: &[String], prefix: &str, value: Option<&str>| {
-        let bare = |label: &String| label.strip_prefix(prefix).unwrap_or(label).to_owned();
-        list.is_empty() || value.is_some_and(|v| list.iter().any(|label| bare(label) == v))
-    };
     let kind = match wanted.kind {
         Kind::Images => {
             let known: &[&str] = if wanted.aroma { &["smoothAROMAnonaggr"] } else { &PREPARED };
@@ -235,11 +262,7 @@ fn is_wanted(tree: &Tree, file: &BidsFile, wanted: &Wanted) -> bool {
         Kind::Surfaces => is_surface(file, wanted.dense) && of_atlas(),
         Kind::Tables => is_table(file) && of_atlas(),
     };
-    is_meant
-        && kind
-        && listed(&wanted.selection.participants, "sub-", name.get("sub"))
-        && listed(&wanted.selection.sessions, "ses-", name.get("ses"))
-        && listed(&wanted.selection.tasks, "task-", name.get("task"))
+    is_meant && kind
 }
 
 fn is_surface(file: &BidsFile, dense: bool) -> bool {

@@ -32,12 +32,8 @@ impl BidsName {
         self.entities.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.entities.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.entities.is_empty()
     }
 
     /// The parcellation, in either spelling.

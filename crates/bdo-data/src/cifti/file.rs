@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use super::xml::Axis;
-use super::xml::{Axes, axes};
-use crate::nifti::{ByteStream, Header, Limits, for_each_value, open_header};
-use crate::problem::{InContent, Problem, ReadError, ensure};
+use super::xml::{Axes, Axis, parse_axes};
+use crate::nifti::{ByteStream, Header, MOST_VOLUME_BYTES, for_each_value, open_header};
+use crate::problem::{InContent, Problem, ReadError, at_most, ensure};
 
 const CIFTI_CODE: i32 = 32;
 
 /// A CIFTI-2 file whose XML and header agree. The data is read row by row, a row being one index of the second axis.
 pub struct CiftiFile {
-    axes: Axes,
+    pub(super) axes: Axes,
     header: Header,
     stream: ByteStream,
     rows_read: u64,
@@ -19,47 +18,39 @@ pub struct CiftiFile {
 }
 
 impl CiftiFile {
-    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
-        let (header, extensions, stream, _) = open_header(path, limits)?;
-        let problem = |p| ReadError::content(path, p);
+    pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
+        let (header, extensions, stream, _) = open_header(path)?;
         let xml = extensions.iter().find(|e| e.code == CIFTI_CODE);
-        let xml = xml.ok_or_else(|| problem(Problem::new("extension", "the XML of CIFTI-2", "none")))?;
-        let axes = axes(&xml.bytes).map_err(problem)?;
+        let xml = xml.ok_or_else(|| Problem::new("extension", "the XML of CIFTI-2", "none")).in_content(path)?;
+        let axes = parse_axes(&xml.bytes).in_content(path)?;
         let lengths = [axes[0].len(), axes[1].len()];
         let expected = [1, 1, 1, 1, lengths[0], lengths[1]];
         let found = format_args!("{:?} in the header", header.dims);
         ensure(header.dims == expected, "dimensions", format_args!("{expected:?} as in the XML"), found)
             .in_content(path)?;
-        let row_bytes = lengths[0].saturating_mul(8);
-        ensure(
-            row_bytes <= limits.volume_bytes,
-            "size of a row",
-            format_args!("at most {}", limits.volume_bytes),
-            row_bytes,
-        )
-        .in_content(path)?;
+        at_most("size of a row", lengths[0].saturating_mul(8), MOST_VOLUME_BYTES).in_content(path)?;
         Ok(Self { axes, header, stream, rows_read: 0, raw: vec![] })
     }
 
-    pub fn axes(&self) -> &[Axis; 2] {
-        &self.axes
+    /// The step between frames, where one of the axes is over time.
+    pub(crate) fn step_seconds(&self) -> Option<f64> {
+        self.axes
+            .iter()
+            .find_map(|axis| if let Axis::Series { step_seconds, .. } = axis { *step_seconds } else { None })
     }
 
-    pub fn path(&self) -> &Path {
-        self.stream.path()
-    }
-
-    pub fn row_len(&self) -> usize {
-        self.axes[0].len() as usize
+    /// What messages call the axes.
+    pub(super) fn kinds(&self) -> String {
+        format!("{} and {}", self.axes[0].kind(), self.axes[1].kind())
     }
 
     /// The next row, scaled; false when there is none left.
-    pub fn next_row(&mut self, out: &mut Vec<f64>) -> Result<bool, ReadError> {
+    pub(super) fn next_row(&mut self, out: &mut Vec<f64>) -> Result<bool, ReadError> {
         if self.rows_read == self.axes[1].len() {
             return Ok(false);
         }
         let mut raw = std::mem::take(&mut self.raw);
-        raw.resize(self.row_len() * self.header.datatype.bytes(), 0);
+        raw.resize(self.axes[0].len() as usize * self.header.datatype.bytes(), 0);
         self.stream.read_exact("matrix", &mut raw)?;
         out.clear();
         for_each_value!(self.header.datatype, self.header.byte_order, raw, |values| {
@@ -74,7 +65,7 @@ impl CiftiFile {
     }
 
     /// Reads the file to its end; returns its BLAKE3.
-    pub fn finish(self) -> Result<String, ReadError> {
+    pub(super) fn finish(self) -> Result<String, ReadError> {
         Ok(self.stream.finish()?.0)
     }
 

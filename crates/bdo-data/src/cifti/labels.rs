@@ -7,9 +7,8 @@ use super::file::CiftiFile;
 use super::xml::{Axis, BrainModel, Places, VolumeGrid};
 use crate::atlas::image::{RegionMap, check_count, known_region, points_of};
 use crate::atlas::{Hemisphere, side_of_name};
-use crate::nifti::Limits;
 use crate::problem::{InContent, Problem, ReadError, ensure};
-use crate::region::{Region, repeated_name};
+use crate::region::{Region, ensure_different};
 
 /// A `.dlabel.nii` atlas: labels of points of grey matter.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,10 +20,10 @@ pub struct CiftiLabels {
 
 impl CiftiLabels {
     /// Reads the first map of a label file. Sides in names are checked against the structures the points are in.
-    pub fn read(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
-        let mut file = CiftiFile::open(path, limits)?;
-        let [Axis::Labels(maps), Axis::BrainModels { models, volume }] = file.axes().clone() else {
-            let found = format!("{} and {}", file.axes()[0].kind(), file.axes()[1].kind());
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let mut file = CiftiFile::open(path)?;
+        let [Axis::Labels(maps), Axis::BrainModels { models, volume }] = file.axes.clone() else {
+            let found = file.kinds();
             return Err(file.problem(Problem::new("axes", "labels and brain models (.dlabel.nii)", found)));
         };
         let mut warnings = vec![];
@@ -53,9 +52,7 @@ impl CiftiLabels {
             return Err(file.problem(Problem::new("label table", format!("a label of key {key}"), "none")));
         }
         let names: Vec<&str> = present.iter().map(|(_, name)| name.as_str()).collect();
-        if let Some(twice) = repeated_name(names.iter().copied()) {
-            return Err(file.problem(Problem::new("label table", "different names", format!("{twice:?} twice"))));
-        }
+        ensure_different("label table", names.iter().copied()).in_content(path)?;
         check_count(present.len()).in_content(path)?;
         let column_of: HashMap<i64, u16> =
             present.iter().enumerate().map(|(i, (key, _))| (*key, i as u16 + 1)).collect();

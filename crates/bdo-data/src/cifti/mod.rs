@@ -10,5 +10,5 @@ mod xml;
 
 pub use file::CiftiFile;
 pub use labels::CiftiLabels;
-pub use series::{CiftiSeries, read_series};
+pub use series::read_series;
 pub use xml::{Axes, Axis, BrainModel, LabelMap, Places, VolumeGrid, parse_axes};

@@ -5,60 +5,48 @@ use std::path::Path;
 use super::file::CiftiFile;
 use super::labels::CiftiLabels;
 use super::xml::Axis;
-use crate::nifti::Limits;
+use crate::nifti::MOST_VOLUME_BYTES;
 use crate::parcellate::{MaskerOptions, NonFinite, RoiSeries};
-use crate::problem::{InContent, Problem, ReadError, ensure};
-use crate::region::{Region, repeated_name};
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct CiftiSeries {
-    pub regions: Vec<Region>,
-    pub series: RoiSeries,
-}
+use crate::problem::{InContent, Problem, ReadError, ensure, listed};
+use crate::region::{Region, ensure_different};
 
 /// Reads a parcellated series as it is, or a dense one as parcel means of `atlas`. The axes may be in either order.
 pub fn read_series(
     path: &Path,
     atlas: Option<&CiftiLabels>,
     options: &MaskerOptions,
-    limits: &Limits,
-) -> Result<CiftiSeries, ReadError> {
-    let file = CiftiFile::open(path, limits)?;
-    let axes = file.axes().clone();
-    let kinds = format!("{} and {}", axes[0].kind(), axes[1].kind());
-    let (frames, step, start, across, time_first) = match axes {
-        [Axis::Series { points, step_seconds, start }, other] => (points as usize, step_seconds, start, other, true),
-        [other, Axis::Series { points, step_seconds, start }] => (points as usize, step_seconds, start, other, false),
-        _ => return Err(file.problem(Problem::new("axes", "a series and brain models or parcels", kinds))),
+) -> Result<(Vec<Region>, RoiSeries), ReadError> {
+    let file = CiftiFile::open(path)?;
+    let kinds = file.kinds();
+    let refuse = |expected: &str| Err(ReadError::content(path, Problem::new("axes", expected, &kinds)));
+    let time_first = matches!(file.axes[0], Axis::Series { .. });
+    let (time, across) = if time_first { (0, 1) } else { (1, 0) };
+    let Axis::Series { points: frames, step_seconds, start } = file.axes[time] else {
+        return refuse("a series and brain models or parcels");
     };
-    let (columns, regions, total): (Vec<u32>, Vec<Region>, Option<Vec<u32>>) = match (&across, atlas) {
+    let (columns, regions, total): (Vec<u32>, Vec<Region>, Option<&[u32]>) = match (&file.axes[across], atlas) {
         (Axis::Parcels(names), _) => {
-            if let Some(twice) = repeated_name(names.iter().map(String::as_str)) {
-                return Err(file.problem(Problem::new("parcels", "different names", format!("{twice:?} twice"))));
-            }
-            let columns = (1..=names.len()).map(|i| i as u32).collect();
-            (columns, names.iter().map(Region::named).collect(), None)
+            ensure_different("parcels", names.iter().map(String::as_str)).in_content(path)?;
+            ((1..=names.len() as u32).collect(), names.iter().map(Region::named).collect(), None)
         }
         (Axis::BrainModels { models, volume }, Some(atlas)) => {
-            let columns = atlas.columns_of(models, volume.as_ref()).map_err(|p| file.problem(p))?;
-            (columns.into_iter().map(u32::from).collect(), atlas.map.regions.clone(), Some(atlas.map.points.clone()))
+            let columns = atlas.columns_of(models, volume.as_ref()).in_content(path)?;
+            (columns.into_iter().map(u32::from).collect(), atlas.map.regions.clone(), Some(&atlas.map.points))
         }
         (Axis::BrainModels { .. }, None) => {
-            let expected = "parcels (.ptseries.nii), or a .dlabel.nii atlas to make them";
-            return Err(file.problem(Problem::new("axes", expected, kinds)));
+            return refuse("parcels (.ptseries.nii), or a .dlabel.nii atlas to make them");
         }
-        _ => return Err(file.problem(Problem::new("axes", "a series and brain models or parcels", kinds))),
+        _ => return refuse("a series and brain models or parcels"),
     };
-    let wanted = (frames as u64).saturating_mul(regions.len() as u64).saturating_mul(8);
-    let expected = format_args!("at most {} bytes of region series", limits.volume_bytes);
-    ensure(wanted <= limits.volume_bytes, "size", expected, wanted).in_content(path)?;
-    let mut sums = Sums::new(frames, regions.len());
-    let blake3 = sums.read(file, &columns, time_first)?;
-    let mut series = sums.means(blake3, step, total.as_deref(), &regions, options);
+    let wanted = frames.saturating_mul(regions.len() as u64).saturating_mul(8);
+    let expected = format_args!("at most {MOST_VOLUME_BYTES} bytes of region series");
+    ensure(wanted <= MOST_VOLUME_BYTES, "size", expected, wanted).in_content(path)?;
+    let (sums, blake3) = Sums::read(file, frames as usize, regions.len(), &columns, time_first)?;
+    let mut series = sums.means(blake3, step_seconds, total, &regions, options);
     if start != 0.0 {
         series.warnings.push(format!("the series starts at {start} s; times are counted from its first frame"));
     }
-    Ok(CiftiSeries { regions, series })
+    Ok((regions, series))
 }
 
 /// Sums over the points of every region, frame by frame.
@@ -73,13 +61,17 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(frames: usize, regions: usize) -> Self {
-        let size = frames * regions;
-        Self { frames, values: vec![0.0; size], bad: vec![0; size], points: vec![0; regions], dead: vec![0; regions] }
-    }
-
-    /// Adds up the whole file; `columns` are those of the axis across time, counted from 1. Returns the file's BLAKE3.
-    fn read(&mut self, mut file: CiftiFile, columns: &[u32], time_first: bool) -> Result<String, ReadError> {
+    /// Adds up the whole file; `columns` are those of the axis across time, counted from 1. Also returns the file's BLAKE3.
+    fn read(
+        mut file: CiftiFile,
+        frames: usize,
+        regions: usize,
+        columns: &[u32],
+        time_first: bool,
+    ) -> Result<(Self, String), ReadError> {
+        let (values, bad) = (vec![0.0; frames * regions], vec![0; frames * regions]);
+        let mut sums = Self { frames, values, bad, points: vec![0; regions], dead: vec![0; regions] };
+        let region_of = |column: u32| column.checked_sub(1).map(|region| region as usize);
         let mut row = vec![];
         let mut index = 0;
         let mut zero = vec![true; columns.len()];
@@ -87,30 +79,29 @@ impl Sums {
             if time_first {
                 // One point of the brain over all frames.
                 zero[index] = row.iter().all(|x| *x == 0.0);
-                if let Some(region) = columns[index].checked_sub(1) {
-                    let start = region as usize * self.frames;
+                if let Some(region) = region_of(columns[index]) {
                     for (frame, x) in row.iter().enumerate() {
-                        self.add(start + frame, *x);
+                        sums.add(region * frames + frame, *x);
                     }
                 }
             } else {
                 // One frame over all points.
                 for ((column, x), zero) in columns.iter().zip(&row).zip(&mut zero) {
                     *zero &= *x == 0.0;
-                    if let Some(region) = column.checked_sub(1) {
-                        self.add(region as usize * self.frames + index, *x);
+                    if let Some(region) = region_of(*column) {
+                        sums.add(region * frames + index, *x);
                     }
                 }
             }
             index += 1;
         }
         for (column, zero) in columns.iter().zip(zero) {
-            if let Some(region) = column.checked_sub(1) {
-                self.points[region as usize] += 1;
-                self.dead[region as usize] += u32::from(zero);
+            if let Some(region) = region_of(*column) {
+                sums.points[region] += 1;
+                sums.dead[region] += u32::from(zero);
             }
         }
-        file.finish()
+        Ok((sums, file.finish()?))
     }
 
     /// Points of a region that are finite in every frame and not always zero.
@@ -128,6 +119,7 @@ impl Sums {
         }
     }
 
+    /// The mean of every region; `total` is how many points each has in the atlas, where the file did not come parcellated.
     fn means(
         self,
         blake3: String,
@@ -136,18 +128,21 @@ impl Sums {
         regions: &[Region],
         options: &MaskerOptions,
     ) -> RoiSeries {
-        let coverage: Option<Vec<f32>> = total.map(|total| {
-            (0..regions.len()).map(|r| self.points_with_signal(r) as f32 / total[r].max(1) as f32).collect()
-        });
-        let kept = |region: usize| match &coverage {
-            Some(coverage) => self.points[region] > 0 && f64::from(coverage[region]) >= options.least_coverage,
-            // A parcel that is NaN throughout is one its writer could not fill.
-            None => (0..self.frames).any(|t| self.bad[region * self.frames + t] == 0),
-        };
-        let kept: Vec<bool> = (0..regions.len()).map(kept).collect();
+        let share = |(r, total): (usize, &u32)| self.points_with_signal(r) as f32 / (*total).max(1) as f32;
+        let coverage: Option<Vec<f32>> = total.map(|total| total.iter().enumerate().map(share).collect());
         let mut series = vec![f32::NAN; self.values.len()];
-        for (region, _) in kept.iter().enumerate().filter(|(_, kept)| **kept) {
+        let mut missing: Vec<&str> = vec![];
+        for (region, Region { name, .. }) in regions.iter().enumerate() {
             let points = self.points[region];
+            let is_kept = match &coverage {
+                Some(coverage) => points > 0 && f64::from(coverage[region]) >= options.least_coverage,
+                // A parcel that is NaN throughout is one its writer could not fill.
+                None => (0..self.frames).any(|t| self.bad[region * self.frames + t] == 0),
+            };
+            if !is_kept {
+                missing.push(name);
+                continue;
+            }
             for frame in 0..self.frames {
                 let at = region * self.frames + frame;
                 let counted = match options.non_finite {
@@ -159,26 +154,15 @@ impl Sums {
             }
         }
         let mut warnings = vec![];
-        let missing: Vec<&str> =
-            regions.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(r, _)| r.name.as_str()).collect();
         if !missing.is_empty() {
-            let shown = missing[..missing.len().min(5)].join(", ");
-            warnings.push(format!("{} of {} regions are missing: {shown}", missing.len(), regions.len()));
+            let (n, all) = (missing.len(), regions.len());
+            warnings.push(format!("{n} of {all} regions are missing: {}", listed(missing.into_iter())));
         }
         let non_finite: u64 = self.bad.iter().map(|n| u64::from(*n)).sum();
         if non_finite > 0 {
             warnings.push(format!("{non_finite} values are NaN or infinite"));
         }
-        RoiSeries {
-            frames: self.frames,
-            regions: regions.len(),
-            series,
-            coverage,
-            tr_seconds,
-            tr_has_unit: true,
-            blake3,
-            non_finite,
-            warnings,
-        }
+        let (frames, regions, tr_has_unit) = (self.frames, regions.len(), true);
+        RoiSeries { frames, regions, series, coverage, tr_seconds, tr_has_unit, blake3, non_finite, warnings }
     }
 }

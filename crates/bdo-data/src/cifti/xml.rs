@@ -1,10 +1,11 @@
 //! The XML extension of a CIFTI-2 file: what the rows and columns of its matrix stand for.
 
 use std::collections::HashSet;
+use std::str::FromStr;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::problem::{Problem, ensure};
+use crate::problem::{Problem, ensure, utf8};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
@@ -28,7 +29,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         match self {
             Self::Series { points, .. } => *points,
             Self::BrainModels { models, .. } => models.iter().map(|m| m.places.len() as u64).sum(),
@@ -38,12 +39,8 @@ impl Axis {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// What messages call it.
-    pub fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Series { .. } => "a series",
             Self::BrainModels { .. } => "brain models",
@@ -71,15 +68,11 @@ pub enum Places {
 }
 
 impl Places {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::Vertices(v) => v.len(),
             Self::Voxels(v) => v.len(),
         }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -105,36 +98,25 @@ const MOST_NODES: u32 = 500_000;
 
 pub type Axes = [Axis; 2];
 
-/// Parses the XML of a two-dimensional matrix. The error names what was wrong, what was expected and what was found.
-pub fn parse_axes(xml: &[u8]) -> Result<Axes, String> {
-    axes(xml).map_err(|p| format!("{}: expected {}, found {}", p.what, p.expected, p.found))
-}
-
-pub(super) fn axes(xml: &[u8]) -> Result<Axes, Problem> {
+/// Parses the XML of a two-dimensional matrix.
+pub fn parse_axes(xml: &[u8]) -> Result<Axes, Problem> {
     let end = xml.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
-    let text = std::str::from_utf8(&xml[..end])
-        .map_err(|e| Problem::new("CIFTI XML", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
+    let text = utf8("CIFTI XML", &xml[..end])?;
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|e| Problem::new("CIFTI XML", "XML", e))?;
     let root = document.root_element();
     if root.tag_name().name() != "CIFTI" || !matches!(attribute(root, "Version")?, "2" | "2.0") {
         return Err(Problem::new("CIFTI XML", "a CIFTI element of version 2", root.tag_name().name()));
     }
-    let matrix = child(root, "Matrix")?;
     let mut found: [Option<Axis>; 2] = [None, None];
-    for map in children(matrix, "MatrixIndicesMap") {
-        let dimensions = attribute(map, "AppliesToMatrixDimension")?;
-        let slot = match dimensions.trim() {
+    for map in children(child(root, "Matrix")?, "MatrixIndicesMap") {
+        let slot = match attribute(map, "AppliesToMatrixDimension")?.trim() {
             "0" => 0,
             "1" => 1,
             other => return Err(Problem::new("matrix dimension", "0 or 1", format!("{other:?}"))),
         };
-        ensure(
-            found[slot].replace(axis(map)?).is_none(),
-            "matrix dimension",
-            "one map each",
-            format_args!("{slot} twice"),
-        )?;
+        let is_first = found[slot].replace(axis(map)?).is_none();
+        ensure(is_first, "matrix dimension", "one map each", format_args!("{slot} twice"))?;
     }
     match found {
         [Some(first), Some(second)] => Ok([first, second]),
@@ -147,9 +129,8 @@ fn axis(map: Node) -> Result<Axis, Problem> {
         "CIFTI_INDEX_TYPE_SERIES" => series(map),
         "CIFTI_INDEX_TYPE_BRAIN_MODELS" => brain_models(map),
         "CIFTI_INDEX_TYPE_PARCELS" => {
-            let names: Result<Vec<_>, _> =
-                children(map, "Parcel").map(|p| attribute(p, "Name").map(str::to_owned)).collect();
-            Ok(Axis::Parcels(names?))
+            let names = children(map, "Parcel").map(|p| attribute(p, "Name").map(str::to_owned));
+            Ok(Axis::Parcels(names.collect::<Result<_, _>>()?))
         }
         "CIFTI_INDEX_TYPE_LABELS" => {
             Ok(Axis::Labels(children(map, "NamedMap").map(label_map).collect::<Result<_, _>>()?))
@@ -162,12 +143,8 @@ fn axis(map: Node) -> Result<Axis, Problem> {
 fn series(map: Node) -> Result<Axis, Problem> {
     let exponent: i32 = number(map, "SeriesExponent")?;
     let step: f64 = number(map, "SeriesStep")?;
-    ensure(
-        (-30..=30).contains(&exponent) && step.is_finite(),
-        "series step",
-        "a finite number",
-        format_args!("{step} x 10^{exponent}"),
-    )?;
+    let is_sound = (-30..=30).contains(&exponent) && step.is_finite();
+    ensure(is_sound, "series step", "a finite number", format_args!("{step} x 10^{exponent}"))?;
     let step = step * 10_f64.powi(exponent);
     let over_time = attribute(map, "SeriesUnit")? == "SECOND";
     let step_seconds = (over_time && step > 0.0).then_some(step);
@@ -212,15 +189,14 @@ fn brain_models(map: Node) -> Result<Axis, Problem> {
 fn check_places<'a>(models: impl Iterator<Item = &'a BrainModel>, volume: Option<&VolumeGrid>) -> Result<(), Problem> {
     let mut surfaces = HashSet::new();
     let mut seen_voxels = HashSet::new();
-    for model in models {
-        let problem = |expected: String, found: String| Err(Problem::new(&model.structure, expected, found));
-        match &model.places {
+    let shape = volume.map_or([0; 3], |v| v.shape);
+    for BrainModel { structure, surface_vertices, places } in models {
+        let problem = |expected: String, found: String| Err(Problem::new(structure, expected, found));
+        match places {
             Places::Vertices(vertices) => {
-                let all = model.surface_vertices.unwrap_or(0);
+                let all = surface_vertices.unwrap_or(0);
                 let mut seen = HashSet::new();
-                if !surfaces.insert(&model.structure) {
-                    return problem("one surface of a structure".into(), "a second".into());
-                }
+                ensure(surfaces.insert(structure), structure, "one surface of a structure", "a second")?;
                 if let Some(v) = vertices.iter().find(|v| u64::from(**v) >= all) {
                     return problem(format!("vertices below {all}, as the surface has so many"), v.to_string());
                 }
@@ -229,7 +205,6 @@ fn check_places<'a>(models: impl Iterator<Item = &'a BrainModel>, volume: Option
                 }
             }
             Places::Voxels(voxels) => {
-                let shape = volume.map_or([0; 3], |v| v.shape);
                 if let Some(v) = voxels.iter().find(|v| v.iter().zip(shape).any(|(i, n)| u64::from(*i) >= n)) {
                     return problem(format!("voxels of a grid of sizes {shape:?}"), format!("{v:?}"));
                 }
@@ -243,23 +218,12 @@ fn check_places<'a>(models: impl Iterator<Item = &'a BrainModel>, volume: Option
 }
 
 fn volume(node: Node) -> Result<VolumeGrid, Problem> {
-    let sizes: Vec<u64> = attribute(node, "VolumeDimensions")?
-        .split(',')
-        .map(|s| s.trim().parse())
-        .collect::<Result<_, _>>()
-        .map_err(|_| Problem::new("VolumeDimensions", "three sizes", "others"))?;
-    let shape = sizes.try_into().map_err(|_| Problem::new("VolumeDimensions", "three sizes", "others"))?;
     let transform = child(node, "TransformationMatrixVoxelIndicesIJKtoXYZ")?;
-    let numbers: Vec<f64> = transform
-        .text()
-        .unwrap_or_default()
-        .split_whitespace()
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .map_err(|_| Problem::new("volume matrix", "sixteen numbers", "others"))?;
-    let found = numbers.len();
-    let matrix = numbers.try_into().map_err(|_| Problem::new("volume matrix", "sixteen numbers", found))?;
-    Ok(VolumeGrid { shape, matrix, meter_exponent: number(transform, "MeterExponent")? })
+    Ok(VolumeGrid {
+        shape: exactly("VolumeDimensions", "three sizes", attribute(node, "VolumeDimensions")?)?,
+        matrix: exactly("volume matrix", "sixteen numbers", transform.text().unwrap_or_default())?,
+        meter_exponent: number(transform, "MeterExponent")?,
+    })
 }
 
 fn label_map(node: Node) -> Result<LabelMap, Problem> {
@@ -282,17 +246,24 @@ fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str, Problem> {
     node.attribute(name).ok_or_else(|| Problem::new(node.tag_name().name(), format!("an attribute {name}"), "none"))
 }
 
-fn number<T: std::str::FromStr>(node: Node, name: &str) -> Result<T, Problem> {
+fn number<T: FromStr>(node: Node, name: &str) -> Result<T, Problem> {
     let text = attribute(node, name)?;
-    text.trim()
-        .parse()
-        .map_err(|_| Problem::new(name, "a number", format!("{:?}", text.chars().take(40).collect::<String>())))
+    let shown = || format!("{:?}", text.chars().take(40).collect::<String>());
+    text.trim().parse().map_err(|_| Problem::new(name, "a number", shown()))
 }
 
 fn indices(node: Node) -> Result<Vec<u32>, Problem> {
-    let text = node.text().unwrap_or_default();
-    let parsed: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
-    parsed.map_err(|_| Problem::new(node.tag_name().name(), "whole numbers", "others"))
+    list(node.tag_name().name(), "whole numbers", node.text().unwrap_or_default())
+}
+
+/// Numbers separated by commas or blanks.
+fn list<T: FromStr>(what: &str, expected: &str, text: &str) -> Result<Vec<T>, Problem> {
+    let cells = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|cell| !cell.is_empty());
+    cells.map(str::parse).collect::<Result<_, _>>().map_err(|_| Problem::new(what, expected, "others"))
+}
+
+fn exactly<T: FromStr, const N: usize>(what: &str, expected: &str, text: &str) -> Result<[T; N], Problem> {
+    list(what, expected, text)?.try_into().map_err(|all: Vec<T>| Problem::new(what, expected, all.len()))
 }
 
 #[cfg(test)]
@@ -305,7 +276,7 @@ mod tests {
         let across = format!(
             r#"<MatrixIndicesMap AppliesToMatrixDimension="1" IndicesMapToDataType="CIFTI_INDEX_TYPE_BRAIN_MODELS">{volume}{models}</MatrixIndicesMap>"#
         );
-        axes(format!(r#"<CIFTI Version="2"><Matrix>{series}{across}</Matrix></CIFTI>"#).as_bytes())
+        parse_axes(format!(r#"<CIFTI Version="2"><Matrix>{series}{across}</Matrix></CIFTI>"#).as_bytes())
     }
 
     fn surface(offset: usize, side: &str, vertices: &str) -> String {

@@ -47,7 +47,7 @@ impl Filter {
         }
         // Analogue limits that the bilinear transform maps onto the wanted ones.
         let warped = |hz: f64| 4.0 * (std::f64::consts::PI * below(hz) / nyquist_hz / 2.0).tan();
-        let design = match limits {
+        Ok(match limits {
             [None, None] => return Err(Problem::new("band-pass", "a limit", "none")),
             [Some(high), Some(low)] if below(high) >= below(low) => {
                 let expected = format!("a lower limit below the upper one (and below {nyquist_hz} Hz)");
@@ -56,8 +56,7 @@ impl Filter {
             [None, Some(low)] => lowpass(warped(low)),
             [Some(high), None] => highpass(warped(high)),
             [Some(high), Some(low)] => bandpass(warped(high), warped(low)),
-        };
-        Ok(design)
+        })
     }
 
     /// Filters both ways over an odd extension of the ends, starting in the steady state of the first value.
@@ -137,35 +136,40 @@ fn bilinear(p: Complex) -> Complex {
     four.plus(p).over(four.plus(p.times(-1.0)))
 }
 
-/// A section with a pair of conjugate poles and the given zeros' polynomial, scaled to gain 1 at `z = at`.
-fn pair(pole: Complex, b: [f64; 3], at: f64) -> Section {
-    section(b, [1.0, -2.0 * pole.re, pole.re * pole.re + pole.im * pole.im], at)
+/// The polynomial of a pair of conjugate poles.
+fn pair(pole: Complex) -> [f64; 3] {
+    [1.0, -2.0 * pole.re, pole.re * pole.re + pole.im * pole.im]
 }
 
-fn section(b: [f64; 3], a: [f64; 3], at: f64) -> Section {
-    let value = |c: [f64; 3]| c[0] * at * at + c[1] * at + c[2];
-    let scale = value(a) / value(b);
+/// A section with these polynomials of zeros and poles, scaled to gain 1 at `z = at`.
+fn section(b: [f64; 3], a: [f64; 3], at: Complex) -> Section {
+    let magnitude = |c: [f64; 3]| {
+        let v = at.product(at).times(c[0]).plus(at.times(c[1])).plus(Complex { re: c[2], im: 0.0 });
+        v.re.hypot(v.im)
+    };
+    let scale = magnitude(a) / magnitude(b);
     Section { b: b.map(|x| x * scale), a }
 }
 
-/// Sections of a filter whose zeros all lie at `-at`, where it lets nothing through; at `z = at` the gain is one.
-fn one_sided(real: f64, complex: Vec<Complex>, at: f64) -> Filter {
+/// Sections of a filter whose zeros all lie at `-side`, where it lets nothing through; at `z = side` the gain is one.
+fn one_sided(real: f64, complex: impl IntoIterator<Item = Complex>, side: f64) -> Filter {
+    let at = Complex { re: side, im: 0.0 };
     let real = bilinear(Complex { re: real, im: 0.0 }).re;
-    let mut sections = vec![section([1.0, at, 0.0], [1.0, -real, 0.0], at)];
-    sections.extend(complex.into_iter().map(|p| pair(bilinear(p), [1.0, 2.0 * at, 1.0], at)));
+    let mut sections = vec![section([1.0, side, 0.0], [1.0, -real, 0.0], at)];
+    sections.extend(complex.into_iter().map(|p| section([1.0, 2.0 * side, 1.0], pair(bilinear(p)), at)));
     // Three coefficients for every order, less the empty ones of the first-order section.
     Filter { edge: 3 * (2 * sections.len()), sections }
 }
 
 fn lowpass(cutoff: f64) -> Filter {
     let (real, complex) = prototype();
-    one_sided(real * cutoff, complex.into_iter().map(|p| p.times(cutoff)).collect(), 1.0)
+    one_sided(real * cutoff, complex.into_iter().map(|p| p.times(cutoff)), 1.0)
 }
 
 fn highpass(cutoff: f64) -> Filter {
     let (real, complex) = prototype();
     let inverse = |p: Complex| Complex { re: cutoff, im: 0.0 }.over(p);
-    one_sided(cutoff / real, complex.into_iter().map(inverse).collect(), -1.0)
+    one_sided(cutoff / real, complex.into_iter().map(inverse), -1.0)
 }
 
 fn bandpass(from: f64, to: f64) -> Filter {
@@ -176,25 +180,17 @@ fn bandpass(from: f64, to: f64) -> Filter {
         let root = half.product(half).plus(Complex { re: -centre_squared, im: 0.0 }).sqrt();
         [half.plus(root), half.plus(root.times(-1.0))]
     };
-    let zeros = [1.0, 0.0, -1.0];
-    let polynomial = |p: Complex| [1.0, -2.0 * p.re, p.re * p.re + p.im * p.im];
     let [p, q] = split(Complex { re: real, im: 0.0 });
     let mut denominators = vec![if p.im == 0.0 {
         let (p, q) = (bilinear(p).re, bilinear(q).re);
         [1.0, -(p + q), p * q]
     } else {
-        polynomial(bilinear(p))
+        pair(bilinear(p))
     }];
     // Each pole of the prototype splits in two; their conjugates come from the prototype's conjugate.
-    denominators.extend(complex.into_iter().flat_map(split).map(|p| polynomial(bilinear(p))));
+    denominators.extend(complex.into_iter().flat_map(split).map(|p| pair(bilinear(p))));
     // At the digital centre of the band the analogue gain is one; each section is scaled to it.
-    let turn = Complex { re: 0.0, im: centre_squared.sqrt() };
-    let at = bilinear(turn);
-    let magnitude = |c: [f64; 3]| {
-        let v = at.product(at).times(c[0]).plus(at.times(c[1])).plus(Complex { re: c[2], im: 0.0 });
-        v.re.hypot(v.im)
-    };
-    let scaled = |a: [f64; 3]| Section { b: zeros.map(|z| z * magnitude(a) / magnitude(zeros)), a };
-    let sections: Vec<Section> = denominators.into_iter().map(scaled).collect();
+    let at = bilinear(Complex { re: 0.0, im: centre_squared.sqrt() });
+    let sections: Vec<Section> = denominators.into_iter().map(|a| section([1.0, 0.0, -1.0], a, at)).collect();
     Filter { edge: 3 * (2 * sections.len() + 1), sections }
 }

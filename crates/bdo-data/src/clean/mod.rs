@@ -15,6 +15,9 @@ mod spline;
 
 pub use butterworth::Band;
 
+use butterworth::Filter;
+use spline::bridged;
+
 use crate::confound::Confounds;
 use crate::problem::{Problem, ensure};
 
@@ -51,28 +54,20 @@ pub fn clean(
     let kept: Vec<usize> = confounds.and_then(|c| c.kept.clone()).unwrap_or_else(|| (0..frames).collect());
     ensure(kept.len() >= 2, "frames left after censoring", "at least 2", format_args!("{} of {frames}", kept.len()))?;
     let mut columns = columns_of(series, regions, frames);
-    let mut nuisance = confounds.map(confound_columns).unwrap_or_default();
+    let mut nuisance = confounds.map(|c| c.columns.clone()).unwrap_or_default();
     let everything = columns.iter_mut().flatten().chain(nuisance.iter_mut());
-    match cleaning.band_pass {
-        None => {
-            for column in everything {
-                *column = kept.iter().map(|t| column[*t]).collect();
-                if cleaning.detrend {
-                    linear(column);
-                }
-            }
+    let filter = cleaning.band_pass.map(|band| Filter::design(band, tr_seconds)).transpose()?;
+    for column in everything {
+        *column = match filter {
+            Some(_) => bridged(column, &kept),
+            None => kept.iter().map(|t| column[*t]).collect(),
+        };
+        if cleaning.detrend {
+            linear(column);
         }
-        Some(band) => {
-            let filter = butterworth::Filter::design(band, tr_seconds)?;
-            let bridge = spline::Bridge::over(&kept);
-            for column in everything {
-                let mut whole = bridge.span(column);
-                if cleaning.detrend {
-                    linear(&mut whole);
-                }
-                let filtered = filter.forwards_and_backwards(&whole)?;
-                *column = kept.iter().map(|t| filtered[t - kept[0]]).collect();
-            }
+        if let Some(filter) = &filter {
+            let filtered = filter.forwards_and_backwards(column)?;
+            *column = kept.iter().map(|t| filtered[t - kept[0]]).collect();
         }
     }
     let regressed = nuisance.len();
@@ -103,11 +98,6 @@ fn columns_of(series: &[f32], regions: usize, frames: usize) -> Vec<Option<Vec<f
         values.iter().all(|x| x.is_finite()).then_some(values)
     };
     (0..regions).map(column).collect()
-}
-
-fn confound_columns(confounds: &Confounds) -> Vec<Vec<f64>> {
-    let n = confounds.names.len();
-    (0..n).map(|c| (0..confounds.frames).map(|t| confounds.values[t * n + c]).collect()).collect()
 }
 
 /// Takes out the mean and the linear trend over the order of the frames.

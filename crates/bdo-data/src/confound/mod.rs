@@ -11,14 +11,15 @@
 mod strategy;
 mod table;
 
-pub use strategy::{Additions, AromaKind, CompCorKind, Expansion, Preset, Strategy};
+pub use strategy::{AromaKind, CompCorKind, Expansion, Preset, Strategy};
 pub use table::ConfoundTable;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::problem::ReadError;
+use crate::problem::{InContent, Problem, ReadError, listed};
+use table::lacking;
 
 /// What is to be regressed out of a scan and which of its frames stay.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +27,8 @@ pub struct Confounds {
     pub names: Vec<String>,
     /// Number of frames of the run, censored ones included.
     pub frames: usize,
-    /// Row-major `[frames, regressors]`.
-    pub values: Vec<f64>,
+    /// All frames of each regressor.
+    pub columns: Vec<Vec<f64>>,
     /// The frames to keep, when some are censored (nilearn: `sample_mask`); `None` keeps all.
     pub kept: Option<Vec<usize>>,
 }
@@ -36,9 +37,8 @@ impl Confounds {
     /// Without the first `volumes` frames, which are dropped from the scan too. Numbers of kept frames count from the new start.
     #[must_use]
     pub fn without_first(mut self, volumes: usize) -> Self {
-        let columns = self.names.len();
         let dropped = volumes.min(self.frames);
-        self.values.drain(..dropped * columns);
+        self.columns.iter_mut().for_each(|column| drop(column.drain(..dropped)));
         self.frames -= dropped;
         self.kept = self.kept.map(|kept| kept.into_iter().filter_map(|f| f.checked_sub(volumes)).collect());
         self
@@ -46,22 +46,25 @@ impl Confounds {
 }
 
 pub fn load(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, ReadError> {
+    selected(table, strategy).in_content(&table.path)
+}
+
+fn selected(table: &ConfoundTable, strategy: &Strategy) -> Result<Confounds, Problem> {
     let names = regressors(table, strategy)?;
     let frames = table.frames();
     let kept = censored(table, strategy)?;
-    let mut values = vec![0.0; frames * names.len()];
-    for (c, name) in names.iter().enumerate() {
-        let column = table.filled(name)?;
+    let column = |name: &String| {
+        let mut column = table.filled(name)?;
         let mean = if strategy.demean { mean_over(&column, kept.as_deref()) } else { 0.0 };
-        for (t, x) in column.iter().enumerate() {
-            values[t * names.len() + c] = x - mean;
-        }
-    }
-    Ok(Confounds { names, frames, values, kept })
+        column.iter_mut().for_each(|x| *x -= mean);
+        Ok(column)
+    };
+    let columns = names.iter().map(column).collect::<Result<_, Problem>>()?;
+    Ok(Confounds { names, frames, columns, kept })
 }
 
 /// The frames that stay: neither unsteady nor, where scrubbing is asked for, of high motion.
-fn censored(table: &ConfoundTable, strategy: &Strategy) -> Result<Option<Vec<usize>>, ReadError> {
+fn censored(table: &ConfoundTable, strategy: &Strategy) -> Result<Option<Vec<usize>>, Problem> {
     let frames = table.frames();
     let mut out = vec![false; frames];
     let mut any_column = false;
@@ -106,8 +109,8 @@ impl Default for Scrub {
 }
 
 impl Scrub {
-    fn outliers(&self, table: &ConfoundTable) -> Result<Vec<usize>, ReadError> {
-        let measure = |name: &str| table.column(name).ok_or_else(|| table.lacks(&format!("{name} (for scrubbing)")));
+    fn outliers(&self, table: &ConfoundTable) -> Result<Vec<usize>, Problem> {
+        let measure = |name: &str| table.column(name).ok_or_else(|| lacking(&format!("{name} (for scrubbing)")));
         let (fd, dvars) = (measure("framewise_displacement")?, measure("std_dvars")?);
         let high = |t: &usize| fd[*t] > self.fd_threshold_mm || dvars[*t] > self.std_dvars_threshold;
         let outliers: Vec<usize> = (0..table.frames()).filter(high).collect();
@@ -125,14 +128,11 @@ fn without_short_segments(outliers: &[usize], frames: usize, shortest: usize) ->
         out[*t] = true;
     }
     let mut start = 0;
-    for end in (0..=frames).filter(|t| *t == frames || outliers.binary_search(t).is_ok()) {
+    for end in outliers.iter().copied().chain([frames]) {
         if end - start < shortest {
             out[start..end].fill(true);
         }
         start = end + 1;
-        if start > frames {
-            break;
-        }
     }
     (0..frames).filter(|t| out[*t]).collect()
 }
@@ -140,7 +140,7 @@ fn without_short_segments(outliers: &[usize], frames: usize, shortest: usize) ->
 const MOTION: [&str; 6] = ["trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z"];
 
 /// Names of the regressors, sorted and without repetition. Everything the strategy needs must be there.
-fn regressors(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>, ReadError> {
+fn regressors(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>, Problem> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let families = [
         (&MOTION[..], strategy.motion),
@@ -159,17 +159,16 @@ fn regressors(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>,
     if strategy.ica_aroma == Some(AromaKind::Basic) {
         let aroma: Vec<String> = containing(table, "aroma").collect();
         if aroma.is_empty() {
-            return Err(table.lacks("aroma_motion_* (for ica_aroma)"));
+            return Err(lacking("aroma_motion_* (for ica_aroma)"));
         }
         names.extend(aroma);
     }
     for wish in &strategy.columns {
         names.extend(own(table, wish)?);
     }
-    let missing: Vec<&str> = names.iter().map(String::as_str).filter(|n| table.column(n).is_none()).collect();
+    let missing: Vec<&String> = names.iter().filter(|n| table.column(n).is_none()).collect();
     if !missing.is_empty() {
-        let more = if missing.len() > 5 { format!(" and {} more", missing.len() - 5) } else { String::new() };
-        return Err(table.lacks(&format!("{}{more}", missing[..missing.len().min(5)].join(", "))));
+        return Err(lacking(&listed(missing.iter())));
     }
     // Frames that are censored are no regressors, whatever their column is called.
     names.retain(|n| !n.contains("motion_outlier") && !n.contains("non_steady_state"));
@@ -177,10 +176,10 @@ fn regressors(table: &ConfoundTable, strategy: &Strategy) -> Result<Vec<String>,
 }
 
 /// The columns a wish stands for: one, or all whose names begin with what comes before `*`.
-fn own(table: &ConfoundTable, wish: &str) -> Result<Vec<String>, ReadError> {
+fn own(table: &ConfoundTable, wish: &str) -> Result<Vec<String>, Problem> {
     let Some(start) = wish.strip_suffix('*') else { return Ok(vec![wish.to_owned()]) };
     let found: Vec<String> = table.names.iter().filter(|n| n.starts_with(start)).cloned().collect();
-    if found.is_empty() { Err(table.lacks(wish)) } else { Ok(found) }
+    if found.is_empty() { Err(lacking(wish)) } else { Ok(found) }
 }
 
 fn expanded(basic: &[&str], expansion: Expansion) -> Vec<String> {
@@ -192,7 +191,7 @@ fn containing<'a>(table: &'a ConfoundTable, keyword: &'a str) -> impl Iterator<I
 }
 
 /// Components are numbered within their kind; the JSON says how many there are and which mask each one is of.
-fn components(table: &ConfoundTable, kind: CompCorKind, most: Option<usize>) -> Result<Vec<String>, ReadError> {
+fn components(table: &ConfoundTable, kind: CompCorKind, most: Option<usize>) -> Result<Vec<String>, Problem> {
     let (prefixes, masks): (&[char], &[&str]) = match kind {
         CompCorKind::AnatCombined => (&['a'], &["combined"]),
         CompCorKind::AnatSeparated => (&['a', 'w', 'c'], &["WM", "CSF"]),
@@ -200,35 +199,30 @@ fn components(table: &ConfoundTable, kind: CompCorKind, most: Option<usize>) -> 
         CompCorKind::TemporalAnatCombined => (&['t', 'a'], &["combined"]),
         CompCorKind::TemporalAnatSeparated => (&['t', 'a', 'w', 'c'], &["WM", "CSF"]),
     };
+    let absent = |expected: String| Problem::new("JSON beside the table", expected, "none");
     if table.components.is_empty() {
-        return Err(table.content("JSON beside the table", "descriptions of the CompCor components", "none"));
+        return Err(absent("descriptions of the CompCor components".into()));
     }
     let most = most.unwrap_or(usize::MAX);
     let mut chosen = vec![];
     for prefix in prefixes {
         let described = table.components.iter().filter(|(n, _)| n.contains(&format!("{prefix}_comp_cor"))).count();
         let numbered = (0..described).map(|i| format!("{prefix}_comp_cor_{i:02}"));
-        if *prefix == 'a' {
-            let numbered: Vec<String> = numbered.collect();
-            let mask_of = |name: &String| {
-                let of = table.components.iter().find(|(n, _)| n == name).and_then(|(_, m)| m.as_deref());
-                of.ok_or_else(|| table.content("JSON beside the table", format!("the mask of {name}"), "none"))
-            };
-            for mask in masks {
-                let mut of_mask = vec![];
-                for name in &numbered {
-                    if mask_of(name)? == *mask {
-                        of_mask.push(name.clone());
-                    }
-                }
-                chosen.extend(of_mask.into_iter().take(most));
-            }
-        } else {
+        if *prefix != 'a' {
             chosen.extend(numbered.take(most));
+            continue;
+        }
+        let with_mask = |name: String| {
+            let mask = table.components.iter().find(|(n, _)| *n == name).and_then(|(_, mask)| mask.as_deref());
+            mask.map(|mask| (name.clone(), mask)).ok_or_else(|| absent(format!("the mask of {name}")))
+        };
+        let of_masks: Vec<(String, &str)> = numbered.map(with_mask).collect::<Result<_, _>>()?;
+        for wanted in masks {
+            chosen.extend(of_masks.iter().filter(|(_, mask)| mask == wanted).map(|(n, _)| n.clone()).take(most));
         }
     }
     if chosen.is_empty() {
-        return Err(table.lacks("CompCor components of the chosen kind"));
+        return Err(lacking("CompCor components of the chosen kind"));
     }
     Ok(chosen)
 }

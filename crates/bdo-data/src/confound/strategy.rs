@@ -68,30 +68,10 @@ pub struct Strategy {
     pub columns: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Additions {
-    pub global_signal: Option<Expansion>,
-    /// At most so many `CompCor` components per mask.
-    pub n_compcor: Option<usize>,
-    pub columns: Vec<String>,
-}
-
 impl Strategy {
     /// Nothing but the censoring of unsteady frames.
     pub fn nothing() -> Self {
         Self { demean: true, ..Self::default() }
-    }
-
-    /// A preset and what is added to it; `None` where neither asks for anything.
-    pub fn of(preset: Option<Preset>, additions: &Additions) -> Option<Self> {
-        if preset.is_none() && *additions == Additions::default() {
-            return None;
-        }
-        let mut strategy = preset.map_or_else(Self::nothing, Preset::strategy);
-        strategy.global_signal = additions.global_signal.or(strategy.global_signal);
-        strategy.n_compcor = additions.n_compcor.or(strategy.n_compcor);
-        strategy.columns.clone_from(&additions.columns);
-        Some(strategy)
     }
 
     /// True when the image must be the one ICA-AROMA has cleaned.
@@ -120,16 +100,6 @@ pub enum Preset {
 
 impl Preset {
     pub const ALL: [Self; 5] = [Self::Simple, Self::Scrubbing, Self::Compcor, Self::IcaAroma, Self::ThirtySix];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Simple => "simple",
-            Self::Scrubbing => "scrubbing",
-            Self::Compcor => "compcor",
-            Self::IcaAroma => "ica_aroma",
-            Self::ThirtySix => "36p",
-        }
-    }
 
     pub fn strategy(self) -> Strategy {
         let with_cosines = Strategy { high_pass: true, ..Strategy::nothing() };

@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::plan::Reading;
-use super::recipe::Recipe;
 use super::repetition::RepetitionTime;
 use super::sources::Sources;
 use super::{IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, columns, files};
+use crate::bids::Kind;
 use crate::cohort::Rejection;
 use crate::participants::{ColumnNote, Participants};
 use crate::problem::Problem;
@@ -73,29 +72,25 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
     }
     let mut people = people(sources, options, first.athena)?;
     add_plain_labels(&mut people);
-    let dropped = options.drop_volumes.unwrap_or(if first.athena { 0 } else { UNSTEADY_VOLUMES });
-    let mut plan = IngestPlan {
-        regions: regions(source, &scans, &first.atlas, options)?,
-        atlas_name: first.atlas,
-        recipe: Recipe::of(dropped, &options.wishes),
-        ..IngestPlan::default()
-    };
+    let usual_drop = if first.athena { 0 } else { UNSTEADY_VOLUMES };
+    let mut plan = IngestPlan::new(Participants::default(), usual_drop, options);
+    plan.regions = regions(source, &scans, &first.atlas, options)?;
+    plan.atlas_name = first.atlas;
     let own = |path: &Path| {
         let Some(named) = Named::of(path) else { return ScanId::of_subject(files::stem(path)) };
         let subject = row_of_file(&people, &named.file_id).and_then(|r| people.subjects().nth(r));
         let subject = subject.map_or_else(|| bare_number(&named.file_id), str::to_owned);
         ScanId { subject, session: named.session, task: None, run: named.run }
     };
-    plan.files = sources.planned(&scans, Reading::Table, own, options, &mut plan.warnings);
+    plan.files = sources.planned(&scans, Kind::Tables, own, options, &mut plan.warnings);
     for file in &mut plan.files {
         let file_id = Named::of(&file.path).map(|n| n.file_id).unwrap_or_default();
         let row = row_of_file(&people, &file_id);
         let of_name = || file_id.rsplit_once('_').map(|(site, _)| site.to_uppercase());
         file.site = row.and_then(|r| people.get(r, "site")).map(str::to_owned).or_else(of_name);
         let stated = row.and_then(|r| people.get(r, "TR"));
-        let beside = file.tr_seconds.clone();
-        file.tr_seconds =
-            beside.and_then(|beside| repetition_time(stated, beside).map_err(|p| Rejection::of(&file.name, p)));
+        let time = |beside| repetition_time(stated, beside).map_err(|problem| Rejection::of(&file.name, problem));
+        file.tr_seconds = file.tr_seconds.clone().and_then(time);
     }
     let nobody = plan.files.iter().filter(|f| people.row_of(&f.id.subject).is_none()).count();
     if nobody > 0 {
@@ -114,7 +109,7 @@ fn people(sources: &Sources, options: &IngestOptions, athena: bool) -> Result<Pa
         let is_one = |f: &&PathBuf| {
             files::name(f).to_lowercase().contains("phenotypic") && ["csv", "tsv"].contains(&files::ending(f).as_str())
         };
-        tables.extend(sources.files.iter().filter(is_one).cloned());
+        tables.extend(sources.found.files.iter().filter(is_one).cloned());
     }
     if tables.is_empty() && !athena {
         let expected = format!("the phenotypic table ({}), or --participants", TABLES[0]);

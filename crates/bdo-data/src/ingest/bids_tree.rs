@@ -1,58 +1,55 @@
 //! A tree of BIDS derivatives into a plan.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::plan::{Reading, SourceFile};
-use super::recipe::Recipe;
-use super::repetition::RepetitionTime;
-use super::series_folder::as_number;
+use super::plan::SourceFile;
+use super::preference::said_once;
+use super::repetition::{self, RepetitionTime, as_number};
 use super::sources::Sources;
 use super::{
-    IngestError, IngestOptions, IngestPlan, UNSTEADY_VOLUMES, cifti_folder, files, nifti_folder, series_folder,
+    IngestError, IngestOptions, IngestPlan, Parcellation, UNSTEADY_VOLUMES, files, image_folder, series_folder,
 };
 use crate::bids::{self, BidsFile, Companions, Kind, Run, SpaceWish, Tree, Wanted};
+use crate::cifti::CiftiLabels;
 use crate::cohort::Rejection;
+use crate::confound::Strategy;
 use crate::participants::Participants;
 use crate::problem::Problem;
 
 pub(super) fn is_one(source: &Path, found: &[PathBuf]) -> bool {
     let tree = Tree::of(source, found);
     let described = found.iter().any(|f| files::name(f) == "dataset_description.json");
-    [Kind::Images, Kind::Surfaces, Kind::Tables].into_iter().any(|kind| {
-        let described = described || kind != Kind::Tables;
-        let found = |dense: bool| {
-            let wanted = Wanted { dense, ..wanted(kind, &IngestOptions::default()) };
-            !bids::runs(&tree, &wanted).is_empty()
-        };
-        described && (found(false) || found(true))
+    let kinds = [(Kind::Images, false), (Kind::Surfaces, false), (Kind::Surfaces, true), (Kind::Tables, false)];
+    kinds.into_iter().filter(|(kind, _)| described || *kind != Kind::Tables).any(|(kind, dense)| {
+        let wanted = Wanted { kind, dense, ..Wanted::default() };
+        !bids::runs(&tree, &wanted).is_empty()
     })
 }
 
-fn wanted(kind: Kind, options: &IngestOptions) -> Wanted {
-    Wanted {
+pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
+    let (source, found) = (&sources.root, &sources.found.files);
+    let tree = Tree::of(source, found);
+    let kind = kind(&tree, options)?;
+    let mut wanted = Wanted {
         kind,
         selection: options.selection.clone(),
         space: options.space.as_deref().map(SpaceWish::parse),
         atlas: None,
-        aroma: options.wishes.denoise.is_some_and(|p| p.strategy().needs_aroma_image()),
+        aroma: options.recipe.denoise.as_ref().is_some_and(Strategy::needs_aroma_image),
         dense: options.atlas.as_deref().is_some_and(Path::is_file),
-    }
-}
-
-pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
-    let (source, found) = (&sources.root, &sources.files);
-    let tree = Tree::of(source, found);
-    let kind = kind(&tree, options)?;
-    let mut wanted = wanted(kind, options);
-    let mut plan = IngestPlan::default();
+    };
+    let mut plan = IngestPlan::new(people(source, options)?, 0, options);
     match (kind, &options.atlas) {
         (Kind::Images, _) => {
-            let atlas = nifti_folder::atlas(source, options)?;
+            let atlas = image_folder::atlas(source, options)?;
             wanted.space = wanted.space.or_else(|| atlas.space.as_deref().map(SpaceWish::parse));
-            plan.take_image(atlas);
+            plan.take(Parcellation::Volume(Arc::new(atlas), Arc::default()));
         }
-        (Kind::Surfaces, Some(atlas)) if wanted.dense => plan.take_surface(atlas)?,
+        (Kind::Surfaces, Some(atlas)) if wanted.dense => {
+            plan.take(Parcellation::Surface(Arc::new(CiftiLabels::read(atlas)?)));
+        }
         _ => take_columns(&mut plan, &tree, &mut wanted, options)?,
     }
     let runs = bids::runs(&tree, &wanted);
@@ -60,9 +57,9 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
         let found = format!("none among {} files{}", found.len(), asked_for(options));
         return Err(IngestError::source(source, expected_files(&wanted), found));
     }
-    plan.warnings.extend(versions(&runs));
-    plan.recipe = recipe(source, &runs, &wanted, options)?;
-    plan.participants = people(source, options)?;
+    let passed_over = runs.iter().filter_map(|r| r.passed_over.clone()).collect();
+    plan.warnings.extend(said_once(passed_over, "--desc"));
+    plan.recipe.drop_volumes = drop_volumes(source, &runs, &wanted, options)?;
     let without = runs.iter().filter(|r| r.beside.confounds.is_none()).count();
     if kind != Kind::Tables && plan.recipe.denoise.is_none() && without < runs.len() {
         plan.warnings.push("confounds are there but nothing is regressed out of the images; see --denoise".into());
@@ -85,15 +82,14 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
         if atlas.is_file() {
             return Ok(Kind::Images);
         }
-        let mut known = bids::atlases(tree, Kind::Tables);
-        if known.contains(atlas.to_string_lossy().as_ref()) {
-            return Ok(Kind::Tables);
+        let mut known = BTreeSet::new();
+        for kind in [Kind::Tables, Kind::Surfaces] {
+            let names = bids::atlases(tree, kind);
+            if names.contains(atlas.to_string_lossy().as_ref()) {
+                return Ok(kind);
+            }
+            known.extend(names);
         }
-        let parcels = bids::atlases(tree, Kind::Surfaces);
-        if parcels.contains(atlas.to_string_lossy().as_ref()) {
-            return Ok(Kind::Surfaces);
-        }
-        known.extend(parcels);
         let names = known.into_iter().collect::<Vec<_>>().join(", ");
         let found = if names.is_empty() { "neither".into() } else { format!("tables of {names}") };
         return Err(IngestError::source(atlas, "an atlas file, or the name of a parcellation of the tables", found));
@@ -107,22 +103,20 @@ fn kind(tree: &Tree, options: &IngestOptions) -> Result<Kind, IngestError> {
     Err(IngestError::source(&tree.root, "--atlas FILE to make region series of the images with", "none"))
 }
 
-/// What is done to the series. Who has denoised images has also left out the unsteady volumes, so that nothing is dropped by
-/// default, and regressing out confounds once more would be wrong.
-fn recipe(source: &Path, runs: &[Run], wanted: &Wanted, options: &IngestOptions) -> Result<Recipe, IngestError> {
+/// Volumes to drop. Who has denoised images has also left out the unsteady volumes, so that nothing is dropped by default, and
+/// regressing out confounds once more would be wrong.
+fn drop_volumes(source: &Path, runs: &[Run], wanted: &Wanted, options: &IngestOptions) -> Result<usize, IngestError> {
     let denoised = wanted.kind != Kind::Tables && runs.iter().any(Run::is_denoised);
-    let default_dropped = match wanted.kind {
-        Kind::Tables => 0,
-        _ if denoised => 0,
-        Kind::Images => UNSTEADY_VOLUMES,
-        Kind::Surfaces => cifti_folder::default_dropped(wanted.dense),
-    };
-    let recipe = Recipe::of(options.drop_volumes.unwrap_or(default_dropped), &options.wishes);
-    if denoised && recipe.denoise.is_some() {
+    if denoised && options.recipe.denoise.is_some() {
         let found = "images named desc-denoised, of which confounds are regressed out already";
         return Err(IngestError::source(source, "images to denoise or scrub (--denoise, --scrub)", found));
     }
-    Ok(recipe)
+    let usual = match wanted.kind {
+        Kind::Images if !denoised => UNSTEADY_VOLUMES,
+        Kind::Surfaces if !denoised => image_folder::usual_drop_of_surfaces(wanted.dense),
+        _ => 0,
+    };
+    Ok(options.drop_volumes.unwrap_or(usual))
 }
 
 fn expected_files(wanted: &Wanted) -> &'static str {
@@ -155,10 +149,10 @@ fn take_columns(
     let paths: Vec<&PathBuf> = runs.iter().map(|r| &r.file.path).collect();
     plan.atlas_name = wanted.atlas.clone().unwrap_or_default();
     if wanted.kind == Kind::Tables {
-        let labels_only = IngestOptions { labels: options.labels.clone(), ..IngestOptions::default() };
-        plan.regions = series_folder::regions(&tree.root, &paths, &labels_only, &mut plan.warnings)?.1;
+        let labels = options.labels.as_deref();
+        plan.regions = series_folder::regions(&tree.root, &paths, labels, &mut plan.warnings)?.1;
     } else {
-        plan.regions = cifti_folder::regions_of_parcels(&tree.root, &paths)?;
+        plan.regions = image_folder::regions_of_parcels(&tree.root, &paths)?;
         if wanted.atlas.is_none() {
             plan.atlas_name = "parcels".into();
         }
@@ -176,7 +170,7 @@ fn people(source: &Path, options: &IngestOptions) -> Result<Participants, Ingest
 
 fn planned(tree: &Tree, run: Run, kind: Kind, options: &IngestOptions) -> SourceFile {
     let path = run.file.path.clone();
-    let name = path.strip_prefix(&tree.root).unwrap_or(&path).to_string_lossy().into_owned();
+    let name = files::relative(&tree.root, &path);
     let unmasked = run.beside.mask.is_none() && options.mask.is_some();
     let stated = match run.problem.filter(|p| !(unmasked && p.what == "brain mask")) {
         Some(problem) => Err(problem),
@@ -185,15 +179,15 @@ fn planned(tree: &Tree, run: Run, kind: Kind, options: &IngestOptions) -> Source
     let dropped_before = stated.as_ref().map_or(0, |(_, dropped)| *dropped);
     let tr_seconds = stated.map(|(tr, _)| tr).map_err(|problem| Rejection::of(&name, problem));
     // What lies beside files of another kind decides nothing.
-    let (reading, beside) = match kind {
-        Kind::Tables => (Reading::Table, Companions { mask: None, confounds: None, ..run.beside }),
+    let beside = match kind {
+        Kind::Tables => Companions { mask: None, confounds: None, ..run.beside },
         Kind::Images => {
             let mask = run.beside.mask.or_else(|| options.mask.clone());
-            (Reading::Volume, Companions { mask, coverage: None, ..run.beside })
+            Companions { mask, coverage: None, ..run.beside }
         }
-        Kind::Surfaces => (Reading::Surface, Companions { mask: None, coverage: None, ..run.beside }),
+        Kind::Surfaces => Companions { mask: None, coverage: None, ..run.beside },
     };
-    SourceFile { path, name, id: run.id, site: None, tr_seconds, reading, beside, space: run.space, dropped_before }
+    SourceFile { path, name, id: run.id, site: None, tr_seconds, kind, beside, space: run.space, dropped_before }
 }
 
 /// Entities that tell the derivatives of one run apart.
@@ -217,14 +211,8 @@ fn stated(
     }
     let dropped = number("NumberOfVolumesDiscardedByNonsteadyStatesDetector").unwrap_or(0.0);
     let dropped = if (0.0..1e6).contains(&dropped) { dropped as usize } else { 0 };
-    let odd = metadata.get("RepetitionTime").filter(|v| as_number(v).is_none() && given.is_none());
-    if let Some(value) = odd {
-        return Err(Problem::new("repetition time", "a number as RepetitionTime", value));
-    }
     // XCP-D writes the word TR as sampling frequency: the run's other sidecars, or headers, know the number.
-    let frequency = number("SamplingFrequency").map(|hz| 1.0 / hz);
-    let stated = number("RepetitionTime").or(frequency);
-    let stated = match stated {
+    let stated = match repetition::in_sidecar(&metadata, given)? {
         None if file.name.suffix != "bold" => {
             let of_image = tree.metadata_as(file, "bold", &OF_DERIVATIVES).map_err(unreadable)?;
             of_image.get("RepetitionTime").and_then(as_number).or_else(|| time_in_headers(tree, file))
@@ -241,25 +229,11 @@ fn time_in_headers(tree: &Tree, file: &BidsFile) -> Option<f64> {
             && f.name.applies_to(&file.name, &OF_DERIVATIVES)
             && file.name.applies_to(&f.name, &OF_DERIVATIVES)
     };
-    tree.beside(file).filter(same).find_map(|f| cifti_folder::header_time(&f.path))
-}
-
-/// The versions that were passed over, each said once.
-fn versions(runs: &[Run]) -> Vec<String> {
-    let mut said: BTreeMap<String, usize> = BTreeMap::new();
-    for (taken, others) in runs.iter().filter_map(|r| r.passed_over.as_ref()) {
-        *said.entry(format!("{taken} is taken, not {}; --desc chooses another", others.join(", "))).or_default() += 1;
-    }
-    said.into_iter().map(|(what, n)| format!("{n} scans are there in several versions: {what}")).collect()
+    tree.beside(file).filter(same).find_map(|f| image_folder::header_time(&f.path))
 }
 
 fn asked_for(options: &IngestOptions) -> String {
-    let lists = [
-        ("--participant-label", &options.selection.participants),
-        ("--session-label", &options.selection.sessions),
-        ("--task-id", &options.selection.tasks),
-    ];
-    let asked = lists.iter().filter(|(_, l)| !l.is_empty()).map(|(flag, l)| format!("{flag} {}", l.join(" ")));
-    let asked = asked.collect::<Vec<_>>().join(", ");
+    let asked = options.selection.asked().into_iter().filter(|asked| !asked.labels.is_empty());
+    let asked = asked.map(|asked| format!("{} {}", asked.flag, asked.labels.join(" "))).collect::<Vec<_>>().join(", ");
     if asked.is_empty() { asked } else { format!(" for {asked}") }
 }

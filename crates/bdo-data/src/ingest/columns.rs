@@ -4,41 +4,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{IngestError, SeriesTable, files, read_series};
-use crate::atlas::{coloured, lines_of};
+use crate::atlas::{colour_pairs, lines_of};
 use crate::durable;
-use crate::problem::ReadError;
+use crate::problem::{InContent, ReadError, utf8};
 use crate::region::repeated_name;
 use crate::row::{cells, delimiter_of};
 
 /// Files that are looked at; the others are compared with the outcome when they are read.
 const LOOKED_AT: usize = 33;
 
-/// The names, or without names the number, of columns.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Columns {
-    pub(super) count: usize,
-    pub(super) names: Option<Vec<String>>,
-}
-
-impl Columns {
-    fn of(table: &SeriesTable) -> Self {
-        match &table.names {
-            Some(names) => Self::named(names.iter().cloned()),
-            None => Self { count: table.columns, names: None },
-        }
-    }
-
-    /// Columns of these names. Their order may differ from file to file.
-    pub(super) fn named(names: impl Iterator<Item = String>) -> Self {
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        Self { count: names.len(), names: Some(names) }
-    }
-}
+/// How many columns there are, and their names where they have some.
+type Columns = (usize, Vec<String>);
 
 /// The file and table of [`most_common`] columns among tables.
 pub(super) fn most_common_table(source: &Path, scans: &[&PathBuf]) -> Result<(PathBuf, SeriesTable), IngestError> {
-    most_common(source, scans, |path| read_series(path).map(|table| (Columns::of(&table), table)))
+    most_common(source, scans, |path| {
+        let table = read_series(path)?;
+        Ok(((table.columns, table.names.clone().unwrap_or_default()), table))
+    })
 }
 
 /// A file with the columns that most files have, and what `read` makes of it. A stray file that sorts first does not decide.
@@ -52,7 +35,11 @@ pub(super) fn most_common<T>(
     let mut kinds: BTreeMap<Columns, (usize, PathBuf, T)> = BTreeMap::new();
     for path in (0..count).map(|i| scans[i * scans.len() / count]) {
         match read(path) {
-            Ok((columns, content)) => kinds.entry(columns).or_insert_with(|| (0, path.clone(), content)).0 += 1,
+            Ok(((count, mut names), content)) => {
+                // Their order may differ from file to file.
+                names.sort();
+                kinds.entry((count, names)).or_insert_with(|| (0, path.clone(), content)).0 += 1;
+            }
             Err(e) => {
                 first_error.get_or_insert(e);
             }
@@ -66,7 +53,7 @@ pub(super) fn most_common<T>(
         return Err(first_error.map_or_else(nothing, IngestError::from));
     };
     if let Some((its, (_, other, _))) = ordered.next().filter(|(_, (n, ..))| *n == most) {
-        let shown = |path: &Path, columns: &Columns| format!("{} in {}", columns.count, files::relative(source, path));
+        let shown = |path: &Path, columns: &Columns| format!("{} in {}", columns.0, files::relative(source, path));
         let found = format!("columns {} and {}", shown(&path, &columns), shown(&other, &its));
         return Err(IngestError::source(source, "files that agree in their columns, or --pattern to choose", found));
     }
@@ -77,10 +64,9 @@ pub(super) fn most_common<T>(
 /// `id r g b a` line.
 pub fn read_region_names(path: &Path) -> Result<Vec<String>, IngestError> {
     let bytes = durable::read(path)?;
-    let text = String::from_utf8(bytes).map_err(|_| IngestError::source(path, "UTF-8 text", "other bytes"))?;
-    let lines = lines_of(&text);
+    let lines = lines_of(utf8("text", &bytes).in_content(path)?);
     let names = table_column(&lines)
-        .or_else(|| colour_pairs(&lines))
+        .or_else(|| Some(colour_pairs(&lines)?.into_iter().map(|(_, region)| region.name).collect()))
         .unwrap_or_else(|| lines.iter().map(|l| l.trim().to_owned()).collect());
     if names.is_empty() {
         return Err(IngestError::source(path, "region names", "an empty file"));
@@ -98,12 +84,6 @@ fn table_column(lines: &[&str]) -> Option<Vec<String>> {
     let is_name = |h: &str| ["name", "label", "region", "roi_name"].contains(&h.to_lowercase().as_str());
     let column = cells(header, delimiter).position(is_name)?;
     rows.iter().map(|row| cell(row, column)).collect()
-}
-
-fn colour_pairs(lines: &[&str]) -> Option<Vec<String>> {
-    let pairs =
-        lines.chunks(2).all(|pair| pair.len() == 2 && coloured(pair[0]).is_none() && coloured(pair[1]).is_some());
-    (pairs && !lines.is_empty()).then(|| lines.chunks(2).map(|pair| pair[0].trim().to_owned()).collect())
 }
 
 #[cfg(test)]

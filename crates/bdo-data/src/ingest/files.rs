@@ -58,8 +58,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn reject(&mut self, path: &Path, problem: Problem) {
-        let name = path.strip_prefix(self.source).unwrap_or(path).to_string_lossy().into_owned();
-        self.found.rejected.push(Rejection::of(&name, problem));
+        self.found.rejected.push(Rejection::of(&relative(self.source, path), problem));
     }
 
     fn unreadable(&mut self, path: &Path, e: &std::io::Error) {
@@ -115,7 +114,7 @@ impl Walk<'_> {
             return self.folder(link, depth);
         }
         let target = std::fs::read_link(link).unwrap_or_default();
-        let shown = link.strip_prefix(self.source).unwrap_or(link).display();
+        let shown = relative(self.source, link);
         self.found.notes.push(format!("{shown} is a link to {}, which is read already", target.display()));
         Ok(())
     }
@@ -155,10 +154,9 @@ pub(super) fn name(path: &Path) -> String {
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The part of the file name before its first ending.
+/// The file name without its last ending.
 pub(super) fn stem(path: &Path) -> String {
-    let name = name(path);
-    name.rsplit_once('.').map_or(name.clone(), |(stem, _)| stem.to_owned())
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The lower-case ending of the file name.
@@ -191,5 +189,5 @@ pub(super) fn stem_of_table(path: &Path) -> String {
         return image;
     }
     // `.gz` is gone already; what is left to take off is the ending of the table.
-    image.rsplit_once('.').map_or(image.as_str(), |(stem, _)| stem).to_owned()
+    stem(Path::new(&image))
 }

@@ -10,12 +10,6 @@ use crate::scan::ScanId;
 const PLAIN_FOLDERS: &str =
     "func fmri bold rest resting nifti nii preproc preprocessed derivatives results images rfmri stats reg data";
 
-/// Person, session, task and run as BIDS entities say them; `None` without a person.
-pub(super) fn of_entities(stem: &str) -> Option<ScanId> {
-    let entity = |key: &str| stem.split('_').find_map(|e| e.strip_prefix(key)?.strip_prefix('-')).map(str::to_owned);
-    bids::scan_id(&entity)
-}
-
 /// UK Biobank names files or folders after person, field, instance and array: `1000011_20227_2_0`.
 pub(super) fn of_biobank(path: &Path) -> Option<ScanId> {
     let stem = files::stem_of_table(path);
@@ -82,10 +76,11 @@ pub(super) fn of_image(path: &Path) -> ScanId {
         .unwrap_or_else(|| ScanId::of_subject(files::stem_of_image(path)))
 }
 
-/// Whose table it is by its own name; else by the whole name.
+/// Whose table it is by its own name, in which only some parts need be entities; else by the whole name.
 pub(super) fn of_table(path: &Path) -> ScanId {
     let stem = files::stem_of_table(path);
-    of_biobank(path).or_else(|| of_entities(&stem)).unwrap_or_else(|| ScanId::of_subject(stem))
+    let entity = |key: &str| stem.split('_').find_map(|e| e.strip_prefix(key)?.strip_prefix('-')).map(str::to_owned);
+    of_biobank(path).or_else(|| bids::scan_id(&entity)).unwrap_or_else(|| ScanId::of_subject(stem.as_str()))
 }
 
 /// Whose scan it is by the folders below the source, for names that every scan shares (`filtered_func_data`).

@@ -1,20 +1,19 @@
 //! Reading one image, or one surface file, into region series.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::raw::RawSeries;
 use super::repetition::HeaderTime;
-use super::{IngestPlan, SourceFile};
+use super::table_run::order_by_name;
+use super::{IngestPlan, SourceFile, files};
 use crate::atlas::check_space;
-use crate::atlas::image::AtlasImage;
+use crate::atlas::image::{AtlasImage, RegionMap};
 use crate::cifti::{self, CiftiLabels};
-use crate::confound::{self, ConfoundTable, Confounds};
-use crate::nifti::{Limits, NiftiReader};
+use crate::confound::{self, ConfoundTable, Confounds, Strategy};
+use crate::nifti::NiftiReader;
 use crate::parcellate::{LabelsMasker, MaskerOptions, NonFinite, RoiSeries};
 use crate::problem::{Problem, ReadError, ensure};
-use crate::region::Region;
 
 /// How images become region series.
 #[derive(Debug, Clone, Default)]
@@ -27,88 +26,70 @@ pub enum Parcellation {
 }
 
 impl Parcellation {
-    pub(super) fn blake3(&self) -> Option<&str> {
+    pub(super) fn map(&self) -> Option<&RegionMap> {
         match self {
             Self::Done => None,
-            Self::Volume(atlas, _) => Some(&atlas.map.blake3),
-            Self::Surface(atlas) => Some(&atlas.map.blake3),
+            Self::Volume(atlas, _) => Some(&atlas.map),
+            Self::Surface(atlas) => Some(&atlas.map),
         }
     }
 }
 
-pub(super) fn read_volume(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, Problem> {
+pub(super) fn read_volume(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, ReadError> {
     let Parcellation::Volume(atlas, maskers) = &plan.parcellation else {
-        return Err(Problem::new("atlas", "a label image (--atlas)", "none"));
+        return Err(Problem::new("atlas", "a label image (--atlas)", "none").into());
     };
     check_space(file.space.as_deref(), atlas.space.as_deref())?;
-    let limits = Limits::default();
-    let image = NiftiReader::open(&file.path, &limits).map_err(ReadError::into_problem)?;
+    let image = NiftiReader::open(&file.path)?;
     let found = format_args!("sizes {:?}", image.header.dims);
     ensure(image.header.volumes() >= 2, "dimensions", "three of space and one of time", found)?;
     let options = masker_options(plan);
     let masker = if let Some(mask) = &file.beside.mask {
-        let volume = NiftiReader::read_single(mask, &limits).map_err(|e| {
-            let problem = e.into_problem();
-            Problem { what: format!("brain mask: {}", problem.what), ..problem }
-        })?;
-        Arc::new(LabelsMasker::new(atlas, &image, Some((mask, &volume)), &options).map_err(ReadError::into_problem)?)
+        let volume = NiftiReader::read_single(mask).map_err(|e| e.into_problem().of("brain mask"))?;
+        Arc::new(LabelsMasker::new(atlas, &image, Some(&volume), &options)?)
     } else {
         let mut known = maskers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(masker) = known.iter().find(|m| m.fits(&image)) {
             masker.clone()
         } else {
-            known.push(Arc::new(LabelsMasker::new(atlas, &image, None, &options).map_err(ReadError::into_problem)?));
+            known.push(Arc::new(LabelsMasker::new(atlas, &image, None, &options)?));
             known[known.len() - 1].clone()
         }
     };
-    plan.finish_image(file, masker.extract(image).map_err(ReadError::into_problem)?)
+    plan.finish_image(file, masker.extract(image)?)
 }
 
-pub(super) fn read_surface(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, Problem> {
-    let atlas = match &plan.parcellation {
-        Parcellation::Surface(atlas) => Some(atlas.as_ref()),
-        _ => None,
-    };
-    let read = cifti::read_series(&file.path, atlas, &masker_options(plan), &Limits::default());
-    let read = read.map_err(ReadError::into_problem)?;
-    let order = parcel_order(plan, &read.regions)?;
-    let mut series = read.series;
-    series.reorder(&order);
+pub(super) fn read_surface(plan: &IngestPlan, file: &SourceFile) -> Result<RawSeries, ReadError> {
+    let atlas = if let Parcellation::Surface(atlas) = &plan.parcellation { Some(atlas.as_ref()) } else { None };
+    let (regions, mut series) = cifti::read_series(&file.path, atlas, &masker_options(plan))?;
+    let names: Vec<&str> = regions.iter().map(|r| r.name.as_str()).collect();
+    series.reorder(&order_by_name(&plan.regions, |r| &r.name, &names, "parcels")?);
     plan.finish_image(file, series)
 }
 
-/// Which column of a file holds each region of the cohort, by name.
-fn parcel_order(plan: &IngestPlan, found: &[Region]) -> Result<Vec<usize>, Problem> {
-    let position: HashMap<&str, usize> = found.iter().enumerate().map(|(i, r)| (r.name.as_str(), i)).collect();
-    let order: Vec<usize> = plan.regions.iter().filter_map(|r| position.get(r.name.as_str()).copied()).collect();
-    if order.len() == plan.regions.len() && order.len() == found.len() {
-        return Ok(order);
-    }
-    let missing = plan.regions.iter().find(|r| !position.contains_key(r.name.as_str()));
-    let missing = missing.map_or_else(String::new, |r| format!(" without {}", r.name));
-    let expected = format!("the {} regions of the cohort", plan.regions.len());
-    Err(Problem::new("regions", expected, format!("{} parcels{missing}", found.len())))
-}
-
-/// The confounds the recipe asks for, and the motion of every frame where the table has it.
-pub(super) fn read_confounds(
-    plan: &IngestPlan,
+/// The confounds that are to be regressed out; the series takes the motion of every frame where the table has it.
+pub(super) fn take_confounds(
+    strategy: Option<&Strategy>,
     path: Option<&Path>,
-) -> Result<(Option<Confounds>, Option<Vec<f32>>), Problem> {
+    raw: &mut RawSeries,
+) -> Result<Option<Confounds>, Problem> {
     let Some(path) = path else {
         let expected = "a desc-confounds_timeseries.tsv beside the image";
-        return ensure(plan.recipe.denoise.is_none(), "confounds", expected, "none").map(|()| (None, None));
+        return ensure(strategy.is_none(), "confounds", expected, "none").map(|()| None);
     };
     let of_confounds = |e: ReadError| match e {
         ReadError::File(e) => Problem::new("confounds", "to be readable", e.system),
-        ReadError::Content { problem, .. } | ReadError::Misfit(problem) => {
-            Problem { what: format!("confounds: {}", problem.what), ..problem }
-        }
+        other => other.into_problem().of("confounds"),
     };
     let table = ConfoundTable::read(path).map_err(of_confounds)?;
-    let strategy = plan.recipe.denoise.as_ref();
     let confounds = strategy.map(|s| confound::load(&table, s)).transpose().map_err(of_confounds)?;
-    Ok((confounds, table.framewise_displacement_mm()))
+    if let Some(motion) = table.framewise_displacement_mm() {
+        let frames = raw.frame_numbers.len();
+        let expected = format_args!("{frames} rows as the image has volumes");
+        ensure(motion.len() == frames, "confounds", expected, motion.len())?;
+        raw.framewise_displacement_mm = Some(motion);
+    }
+    Ok(confounds)
 }
 
 fn masker_options(plan: &IngestPlan) -> MaskerOptions {
@@ -122,11 +103,11 @@ fn masker_options(plan: &IngestPlan) -> MaskerOptions {
 
 impl IngestPlan {
     /// Remarks on what was odd, and the true numbers of the frames.
-    fn finish_image(&self, file: &SourceFile, read: RoiSeries) -> Result<RawSeries, Problem> {
+    fn finish_image(&self, file: &SourceFile, read: RoiSeries) -> Result<RawSeries, ReadError> {
         for warning in &read.warnings {
-            self.remark(warning.clone(), &super::files::name(&file.path));
+            self.remarks.add(warning.clone(), &files::name(&file.path));
         }
-        RawSeries {
+        let raw = RawSeries {
             regions: read.regions,
             values: read.series,
             frame_numbers: (0..read.frames).collect(),
@@ -134,7 +115,7 @@ impl IngestPlan {
             coverage: read.coverage,
             header_time: read.tr_seconds.map(|value| HeaderTime { value, has_unit: read.tr_has_unit }),
             blake3: read.blake3,
-        }
-        .without_censored(&file.beside)
+        };
+        Ok(raw.without_censored(&file.beside)?)
     }
 }

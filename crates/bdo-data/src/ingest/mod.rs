@@ -2,24 +2,22 @@
 
 mod abide_pcp;
 mod bids_tree;
-mod cifti_folder;
 mod columns;
 mod files;
 mod identity;
+mod image_folder;
 mod image_run;
-mod nifti_folder;
 mod plan;
 mod preference;
 mod raw;
 mod recipe;
-mod region_rows;
 mod remarks;
 mod repetition;
 mod series_file;
 mod series_folder;
 mod series_hdf5;
 mod series_mat;
-mod series_npz;
+mod series_npy;
 mod series_text;
 mod sources;
 mod store;
@@ -28,8 +26,8 @@ mod table_run;
 
 pub use columns::read_region_names;
 pub use image_run::Parcellation;
-pub use plan::{IngestPlan, Reading, SourceFile};
-pub use recipe::{Recipe, Wishes};
+pub use plan::{IngestPlan, SourceFile};
+pub use recipe::Recipe;
 pub use remarks::{FreedomLeft, Remarks};
 pub use repetition::{HeaderTime, PLAUSIBLE_TR_SECONDS, RepetitionTime};
 pub use series_file::{SeriesTable, read_series};
@@ -38,7 +36,7 @@ pub use store::{IngestReport, ingest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::bids::Selection;
+use crate::bids::{Kind, Selection};
 use crate::cohort::{CohortError, Rejection};
 use crate::durable::FileError;
 use crate::participants::ParticipantsError;
@@ -97,8 +95,8 @@ pub struct IngestOptions {
     pub shard: Option<Shard>,
     /// Space, and perhaps resolution, of the images: `NAME` or `NAME:res-R`.
     pub space: Option<String>,
-    /// Confounds, scrubbing, filtering, coverage.
-    pub wishes: Wishes,
+    /// What else is done to the series; the volumes it drops are those above.
+    pub recipe: Recipe,
     /// Take an image without an affine as centred on the origin.
     pub assume_affine: bool,
 }
@@ -122,13 +120,16 @@ impl IngestError {
     fn source(path: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Source { path: path.to_path_buf(), expected: expected.into(), found: found.into() }
     }
+
+    fn of(path: &Path, problem: Problem) -> Self {
+        Self::source(path, problem.expected, problem.found)
+    }
 }
 
 /// Works out what a source folder holds and how each scan is to be read.
 pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
-    if let Some(problem) = options.tr_seconds.and_then(|tr| repetition::implausible("--tr", tr)) {
-        return Err(IngestError::source(source, problem.expected, problem.found));
-    }
+    let given = options.tr_seconds.map(|tr| repetition::plausible("--tr", tr));
+    given.transpose().map_err(|problem| IngestError::of(source, problem))?;
     let sources = Sources::of(source, options)?;
     let format = match options.format {
         Some(format @ (Format::Bids | Format::AbidePcp)) if sources.is_listed() => {
@@ -141,16 +142,16 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
     let mut plan = match format {
         Format::AbidePcp => abide_pcp::plan(&sources, options)?,
         Format::Bids => bids_tree::plan(&sources, options)?,
-        Format::Cifti => cifti_folder::plan(&sources, options)?,
-        Format::Nifti => nifti_folder::plan(&sources, options)?,
+        Format::Cifti => image_folder::plan_surfaces(&sources, options)?,
+        Format::Nifti => image_folder::plan_volumes(&sources, options)?,
         Format::Series => series_folder::plan(&sources, options)?,
     };
-    (plan.format, plan.tr_seconds, plan.assume_affine) = (format, options.tr_seconds, options.assume_affine);
+    plan.format = format;
     check_settings(&plan, source, options)?;
     check_people(&mut plan, source, options)?;
     note_padded_labels(&mut plan);
-    plan.rejected.extend(sources.rejected.iter().cloned());
-    plan.warnings.extend(sources.notes.iter().cloned());
+    plan.rejected.extend(sources.found.rejected.iter().cloned());
+    plan.warnings.extend(sources.found.notes.iter().cloned());
     for file in &mut plan.files {
         let in_table = || plan.participants.site_of(&file.id.subject).map(str::to_owned);
         file.site = file.site.take().or_else(in_table);
@@ -160,8 +161,9 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
                 tr.given = Some(seconds);
             }
         }
-        let problem = file.missing();
-        file.tr_seconds = problem.map_or(file.tr_seconds.clone(), |p| Err(Rejection::of(&file.name, p)));
+        if let Some(problem) = file.missing() {
+            file.tr_seconds = Err(Rejection::of(&file.name, problem));
+        }
     }
     keep_wanted(&mut plan, source, options)?;
     plan.files.sort_by(|a, b| (&a.id, &a.name).cmp(&(&b.id, &b.name)));
@@ -171,8 +173,8 @@ pub fn plan(source: &Path, options: &IngestOptions) -> Result<IngestPlan, Ingest
 
 /// A setting that does nothing, or cannot be meant, is a mistake that would go unnoticed.
 fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
-    let reads = |reading: Reading| plan.files.iter().any(|f| f.reading == reading);
-    let (volumes, tables) = (reads(Reading::Volume), reads(Reading::Table));
+    let reads = |kind: Kind| plan.files.iter().any(|f| f.kind == kind);
+    let (volumes, tables) = (reads(Kind::Images), reads(Kind::Tables));
     if plan.recipe.denoise.is_some() && tables {
         let expected = "images to denoise or scrub (--denoise, --scrub)";
         return Err(IngestError::source(source, expected, "tables of series, which come without confounds"));
@@ -193,7 +195,8 @@ fn check_settings(plan: &IngestPlan, source: &Path, options: &IngestOptions) -> 
         return Err(IngestError::source(source, format!("{of} for {flag}"), found));
     }
     let band = options.tr_seconds.map(|tr| recipe::check_band(&plan.recipe.cleaning, tr));
-    band.unwrap_or(Ok(())).map_err(|p| IngestError::source(source, format!("--band-pass with {}", p.expected), p.found))
+    let with_flag = |p: Problem| Problem { expected: format!("--band-pass with {}", p.expected), ..p };
+    band.unwrap_or(Ok(())).map_err(|p| IngestError::of(source, with_flag(p)))
 }
 
 /// A table of people that knows nobody is a table of other people, or spells them otherwise; where it does not know some, a note
@@ -240,22 +243,12 @@ fn note_padded_labels(plan: &mut IngestPlan) {
 
 /// Keeps the people, sessions and tasks asked for. A label that names nothing is a rejection, or an error if none does.
 fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) -> Result<(), IngestError> {
-    fn bare<'a>(label: &'a str, prefix: &str) -> &'a str {
-        label.strip_prefix(prefix).unwrap_or(label)
-    }
-    type Part = fn(&crate::scan::ScanId) -> Option<&str>;
-    let asked: [(&str, &str, &[String], Part); 3] = [
-        ("--participant-label", "sub-", &options.selection.participants, |id| Some(&id.subject)),
-        ("--session-label", "ses-", &options.selection.sessions, |id| id.session.as_deref()),
-        ("--task-id", "task-", &options.selection.tasks, |id| id.task.as_deref()),
-    ];
     let mut unmatched = vec![];
-    for (flag, prefix, labels, part) in asked {
-        let is = |f: &SourceFile, label: &String| part(&f.id).is_some_and(|l| bare(l, prefix) == bare(label, prefix));
-        for label in labels.iter().filter(|label| !plan.files.iter().any(|f| is(f, label))) {
-            unmatched.push(format!("{flag} {label}"));
-        }
-        plan.files.retain(|f| labels.is_empty() || labels.iter().any(|label| is(f, label)));
+    for asked in options.selection.asked() {
+        let is_there = |label: &&String| plan.files.iter().any(|f| asked.is(&f.id, label));
+        let absent = asked.labels.iter().filter(|label| !is_there(label));
+        unmatched.extend(absent.map(|label| format!("{} {label}", asked.flag)));
+        plan.files.retain(|f| asked.takes(&f.id));
     }
     if plan.files.is_empty() {
         let expected = "scans of the people, sessions and tasks asked for";
@@ -269,10 +262,10 @@ fn keep_wanted(plan: &mut IngestPlan, source: &Path, options: &IngestOptions) ->
 
 fn recognise(sources: &Sources) -> Result<Format, IngestError> {
     type IsScan = fn(&Path) -> bool;
-    let (source, found) = (&sources.root, &sources.files);
+    let (source, found) = (&sources.root, &sources.found.files);
     let of_names: [(IsScan, Format); 3] = [
-        (cifti_folder::is_scan, Format::Cifti),
-        (nifti_folder::is_scan, Format::Nifti),
+        (image_folder::is_surface, Format::Cifti),
+        (image_folder::is_volume, Format::Nifti),
         (series_folder::is_scan, Format::Series),
     ];
     if !sources.is_listed() && found.iter().any(|f| abide_pcp::is_scan(f)) {
@@ -285,8 +278,9 @@ fn recognise(sources: &Sources) -> Result<Format, IngestError> {
         return Ok(format);
     }
     let mut seen = format!("{} files of other kinds", found.len());
-    if let Some(first) = sources.rejected.first() {
-        seen += &format!(", and {} that cannot be used ({}: {})", sources.rejected.len(), first.file, first.found);
+    if let Some(first) = sources.found.rejected.first() {
+        let more = sources.found.rejected.len();
+        seen += &format!(", and {more} that cannot be used ({}: {})", first.file, first.found);
     }
     let expected = "BIDS derivatives, images (.nii, .nii.gz), CIFTI series, or region series (.1D, .tsv, .csv, .txt, .npy, .npz, .mat or .h5), one file a scan";
     Err(IngestError::source(source, expected, seen))

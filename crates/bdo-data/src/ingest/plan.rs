@@ -2,23 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use std::sync::Arc;
-
 use serde_json::json;
 
 use super::image_run::{self, Parcellation};
 use super::recipe::Recipe;
 use super::remarks::Remarks;
 use super::repetition::RepetitionTime;
-use super::{Format, IngestError, files, table_run};
-use crate::atlas::image::{AtlasImage, RegionMap};
-use crate::bids::Companions;
-use crate::cifti::CiftiLabels;
+use super::{Format, IngestError, IngestOptions, files, table_run};
+use crate::bids::{Companions, Kind};
 use crate::cohort::{self, Item, Rejection};
 use crate::durable::InFile;
-use crate::nifti::Limits;
 use crate::participants::Participants;
-use crate::problem::{Problem, ensure};
+use crate::problem::{Problem, ReadError};
 use crate::region::Region;
 use crate::scan::{Scan, ScanId, Source};
 use crate::shard::Shard;
@@ -32,20 +27,13 @@ pub struct SourceFile {
     pub site: Option<String>,
     /// What is known of the repetition time, or why the scan cannot be read at all.
     pub tr_seconds: Result<RepetitionTime, Rejection>,
-    pub reading: Reading,
+    /// Which decides how it is read.
+    pub kind: Kind,
     pub beside: Companions,
     /// The space the name of an image states.
     pub space: Option<String>,
     /// Frames that the maker of a table has dropped from the start.
     pub dropped_before: usize,
-}
-
-/// How a file is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
-    Table,
-    Volume,
-    Surface,
 }
 
 /// All that is known before the first series is read.
@@ -106,78 +94,63 @@ impl SourceFile {
 }
 
 impl IngestPlan {
-    fn take_atlas(&mut self, map: &RegionMap) {
-        self.atlas_name = files::stem_of_image(&map.path);
-        self.regions.clone_from(&map.regions);
-        self.warnings.extend(map.warnings.iter().cloned());
+    /// A plan without scans yet, that drops the usual number of volumes unless the user says otherwise.
+    pub(super) fn new(participants: Participants, usual_drop: usize, options: &IngestOptions) -> Self {
+        Self {
+            participants,
+            recipe: Recipe { drop_volumes: options.drop_volumes.unwrap_or(usual_drop), ..options.recipe.clone() },
+            tr_seconds: options.tr_seconds,
+            assume_affine: options.assume_affine,
+            ..Self::default()
+        }
     }
 
-    pub(super) fn take_image(&mut self, atlas: AtlasImage) {
-        self.take_atlas(&atlas.map);
-        self.parcellation = Parcellation::Volume(Arc::new(atlas), Arc::default());
-    }
-
-    pub(super) fn take_surface(&mut self, atlas: &Path) -> Result<(), IngestError> {
-        let atlas = CiftiLabels::read(atlas, &Limits::default())?;
-        self.take_atlas(&atlas.map);
-        self.parcellation = Parcellation::Surface(Arc::new(atlas));
-        Ok(())
+    /// Regions and their names are those of the atlas.
+    pub(super) fn take(&mut self, parcellation: Parcellation) {
+        if let Some(map) = parcellation.map() {
+            self.atlas_name = files::stem_of_image(&map.path);
+            self.regions.clone_from(&map.regions);
+            self.warnings.extend(map.warnings.iter().cloned());
+        }
+        self.parcellation = parcellation;
     }
 
     pub(super) fn keep_shard(&mut self, shard: Option<Shard>) {
         if let Some(Shard { part, of }) = shard {
-            let mut number = 0;
-            self.files.retain(|_| {
-                number += 1;
-                (number - 1) % of.max(1) == part.saturating_sub(1)
-            });
+            let files = std::mem::take(&mut self.files);
+            self.files = files.into_iter().skip(part.saturating_sub(1)).step_by(of.max(1)).collect();
         }
     }
 
     /// What decides every scan's content, whatever the list of files.
     pub(super) fn settings(&self) -> serde_json::Value {
-        json!({
-            "format": self.format.name(),
-            "atlas": self.atlas_name,
-            "atlas_blake3": self.parcellation.blake3(),
-            "regions_blake3": cohort::Atlas::of_names("", self.regions.iter().map(|r| r.name.as_str())).names_blake3,
-            "drop_volumes": self.recipe.drop_volumes,
-            "denoise": self.recipe.denoise,
-            "cleaning": self.recipe.cleaning,
-            "coverage_threshold": self.recipe.coverage_threshold,
-            "least_regions": self.recipe.least_regions,
-            "tr_seconds": self.tr_seconds,
-            "assume_affine": self.assume_affine,
-        })
-    }
-
-    pub(super) fn remark(&self, remark: String, scan: &str) {
-        self.remarks.add(remark, scan);
+        let mut settings = json!(self.recipe);
+        settings["format"] = self.format.name().into();
+        settings["atlas"] = self.atlas_name.as_str().into();
+        settings["atlas_blake3"] = self.parcellation.map().map(|map| map.blake3.as_str()).into();
+        let names = self.regions.iter().map(|r| r.name.as_str());
+        settings["regions_blake3"] = cohort::Atlas::of_names("", names).names_blake3.into();
+        settings["tr_seconds"] = self.tr_seconds.into();
+        settings["assume_affine"] = self.assume_affine.into();
+        settings
     }
 
     /// Reads one scan; everything wrong with it becomes a rejection.
     pub(super) fn read(&self, file: &SourceFile) -> Item {
         let rejected = |problem| Rejection::of(&file.name, problem);
         let repetition = file.tr_seconds.clone()?;
-        let raw = match file.reading {
-            Reading::Table => table_run::read(self, file),
-            Reading::Volume => image_run::read_volume(self, file),
-            Reading::Surface => image_run::read_surface(self, file),
+        let raw = match file.kind {
+            Kind::Tables => table_run::read(self, file).map_err(ReadError::from),
+            Kind::Images => image_run::read_volume(self, file),
+            Kind::Surfaces => image_run::read_surface(self, file),
         };
-        let mut raw = raw.map_err(rejected)?;
+        let mut raw = raw.map_err(|e| rejected(e.into_problem()))?;
         let (tr_seconds, remarks) = repetition.resolve(raw.header_time).map_err(rejected)?;
-        remarks.into_iter().for_each(|remark| self.remark(remark, &file.name));
+        remarks.into_iter().for_each(|remark| self.remarks.add(remark, &file.name));
         let mut confounds = None;
-        if file.reading != Reading::Table {
-            let (found, motion) =
-                image_run::read_confounds(self, file.beside.confounds.as_deref()).map_err(rejected)?;
-            confounds = found;
-            if let Some(motion) = motion {
-                let frames = raw.frame_numbers.len();
-                let expected = format_args!("{frames} rows as the image has volumes");
-                ensure(motion.len() == frames, "confounds", expected, motion.len()).map_err(rejected)?;
-                raw.framewise_displacement_mm = Some(motion);
-            }
+        if file.kind != Kind::Tables {
+            let table = file.beside.confounds.as_deref();
+            confounds = image_run::take_confounds(self.recipe.denoise.as_ref(), table, &mut raw).map_err(rejected)?;
         }
         let blake3 =
             file.blake3_with(raw.blake3.clone()).map_err(|e| rejected(Problem::new("file", "to be readable", e)))?;

@@ -96,7 +96,7 @@ pub(super) fn one_per_scan(
         of_scan.entry(id(path)).or_default().push(path);
     }
     leave_out_concatenations(&mut of_scan, notes);
-    let mut passed_over: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut passed_over = vec![];
     let mut choose = |(id, files): (ScanId, Vec<&PathBuf>)| {
         let best = files.iter().map(|f| rank(f)).min().unwrap_or((0, 0));
         let (left, others): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().copied().partition(|f| rank(f) == best);
@@ -104,16 +104,21 @@ pub(super) fn one_per_scan(
             let found = left.iter().take(3).map(|f| files::relative(source, f)).collect::<Vec<_>>().join(" and ");
             Problem::new("duplicate scan", "one file a scan, or --pattern to choose", format!("{found}, all {id}"))
         });
-        for other in &others {
-            *passed_over.entry((variant(left[0]), variant(other))).or_default() += 1;
-        }
+        passed_over.extend(others.iter().map(|other| (variant(left[0]), variant(other))));
         Chosen { path: left[0].clone(), id, problem }
     };
     let chosen = of_scan.into_iter().map(&mut choose).collect();
-    notes.extend(passed_over.into_iter().map(|((taken, other), n)| {
-        format!("{n} scans are there in several versions: {taken} is taken, not {other}; --pattern chooses another")
-    }));
+    notes.extend(said_once(passed_over, "--pattern"));
     chosen
+}
+
+/// The versions of scans that were taken and passed over, each said once.
+pub(super) fn said_once(versions: Vec<(String, String)>, flag: &str) -> impl Iterator<Item = String> {
+    let mut scans: BTreeMap<(String, String), usize> = BTreeMap::new();
+    versions.into_iter().for_each(|version| *scans.entry(version).or_default() += 1);
+    scans.into_iter().map(move |((taken, other), n)| {
+        format!("{n} scans are there in several versions: {taken} is taken, not {other}; {flag} chooses another")
+    })
 }
 
 /// What tells the versions of a scan apart: the name without what names the scan.

@@ -1,12 +1,11 @@
 //! A series as read: rows with their frame numbers, without the frames that its maker has censored.
 
-use std::path::Path;
-
 use super::SeriesTable;
+use super::files;
 use super::repetition::HeaderTime;
 use super::table_run::{column, read_table};
 use crate::bids::Companions;
-use crate::problem::Problem;
+use crate::problem::{Problem, ensure};
 
 /// Columns of an outliers table that say which frames were taken out of, or interpolated in, the series, surest first.
 const CENSORED: [&str; 3] = ["interpolation", "framewise_displacement", "denoising"];
@@ -37,12 +36,13 @@ impl RawSeries {
             self.framewise_displacement_mm = motion.map(|fd| fd.into_iter().map(filled).collect());
             return Ok(self);
         };
-        let Kept { frames, frames_of_run, series_is_whole } = kept_frames(outliers, &read_table(outliers)?, rows)?;
-        if series_is_whole {
+        let outlier_table = read_table(outliers)?;
+        let frames = kept_frames(&files::name(outliers), &outlier_table, rows)?;
+        if rows == outlier_table.frames {
             // Frames the producer has interpolated are no measurements: they are left out like censored ones.
             self.keep(&frames);
         }
-        let motion = motion.filter(|fd| fd.len() == frames_of_run);
+        let motion = motion.filter(|fd| fd.len() == outlier_table.frames);
         self.framewise_displacement_mm = motion.map(|fd| frames.iter().map(|t| filled(fd[*t])).collect());
         self.frame_numbers = frames;
         Ok(self)
@@ -60,7 +60,8 @@ impl RawSeries {
     }
 
     pub(super) fn keep(&mut self, rows: &[usize]) {
-        self.values = rows.iter().flat_map(|r| self.row(*r).to_vec()).collect();
+        let row = |r: &usize| &self.values[r * self.regions..(r + 1) * self.regions];
+        self.values = rows.iter().flat_map(row).copied().collect();
         self.keep_rows(rows);
     }
 
@@ -80,47 +81,32 @@ impl RawSeries {
     pub(super) fn is_contiguous(&self) -> bool {
         self.frame_numbers.windows(2).all(|w| w[1] == w[0] + 1)
     }
-
-    fn row(&self, r: usize) -> &[f32] {
-        &self.values[r * self.regions..(r + 1) * self.regions]
-    }
 }
 
-struct Kept {
-    frames: Vec<usize>,
-    frames_of_run: usize,
-    series_is_whole: bool,
-}
-
-/// The frames of the run that are neither censored nor interpolated, and whether the series still has the others.
-fn kept_frames(path: &Path, outliers: &SeriesTable, rows: usize) -> Result<Kept, Problem> {
-    let name = super::files::name(path);
-    let frames_of_run = outliers.frames;
+/// The frames of the run that are neither censored nor interpolated; the series has these, or all.
+fn kept_frames(name: &str, outliers: &SeriesTable, rows: usize) -> Result<Vec<usize>, Problem> {
+    let problem = |expected: String, found: String| Problem::new("outliers table", expected, found);
     let mut candidates: Vec<Vec<usize>> = vec![];
     for flags in CENSORED.iter().filter_map(|column_name| column(outliers, column_name)) {
         if let Some(other) = flags.iter().find(|x| **x != 0.0 && **x != 1.0) {
-            return Err(Problem::new("outliers table", format_args!("0 and 1 in {name}"), other));
+            return Err(problem(format!("0 and 1 in {name}"), other.to_string()));
         }
         candidates.push((0..flags.len()).filter(|t| flags[*t] == 0.0).collect());
     }
-    let Some(first) = candidates.first() else {
+    let Some(surest) = candidates.first() else {
         let found = outliers.names.as_ref().map_or_else(|| "no header".into(), |n| n.join(", "));
-        return Err(Problem::new("outliers table", format!("a column {} in {name}", CENSORED.join(" or ")), found));
+        return Err(problem(format!("a column {} in {name}", CENSORED.join(" or ")), found));
     };
-    if rows == frames_of_run {
-        return Ok(Kept { frames: first.clone(), frames_of_run, series_is_whole: true });
+    let all = outliers.frames;
+    if rows == all {
+        return Ok(surest.clone());
     }
-    let fitting: Vec<&Vec<usize>> = candidates.iter().filter(|kept| kept.len() == rows).collect();
-    match fitting.as_slice() {
-        [] => {
-            let expected = format_args!("{frames_of_run} frames of the run or {} that are not censored", first.len());
-            Err(Problem::new("length", expected, rows))
-        }
-        [one, rest @ ..] if rest.iter().all(|other| other == one) => {
-            Ok(Kept { frames: (*one).clone(), frames_of_run, series_is_whole: false })
-        }
-        _ => {
-            Err(Problem::new("outliers table", "one column that tells which frames are left", "several that disagree"))
-        }
-    }
+    let mut fitting = candidates.iter().filter(|kept| kept.len() == rows);
+    let Some(one) = fitting.next() else {
+        let expected = format!("{all} frames of the run or {} that are not censored", surest.len());
+        return Err(Problem::new("length", expected, rows));
+    };
+    let expected = "one column that tells which frames are left";
+    ensure(fitting.all(|other| other == one), "outliers table", expected, "several that disagree")?;
+    Ok(one.clone())
 }

@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use super::raw::RawSeries;
-use crate::clean::{Band, Cleaning, clean};
-use crate::confound::{Additions, Confounds, Preset, Scrub, Strategy};
+use crate::clean::{Cleaning, clean};
+use crate::confound::{Confounds, Strategy};
 use crate::problem::{Problem, ensure};
 use crate::scan::valid_regions;
 
 /// The steps, in order: drop the first volumes, censor, detrend, band-pass, regress confounds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recipe {
     /// Volumes dropped from the start; the others keep their true times.
     pub drop_volumes: usize,
@@ -22,41 +22,17 @@ pub struct Recipe {
     pub least_regions: f64,
 }
 
-/// Degrees of freedom that regression and filter must leave: with fewer, what is stored is mostly rounding.
-const LEAST_FREEDOM: usize = 10;
-const LEAST_REGIONS: f64 = 0.5;
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wishes {
-    pub denoise: Option<Preset>,
-    pub additions: Additions,
-    pub scrub: Option<Scrub>,
-    pub band_pass: Option<Band>,
-    /// Detrending; by default together with any of the others.
-    pub detrend: Option<bool>,
-    /// Least coverage of a region; 0.5 by default.
-    pub coverage_threshold: Option<f64>,
-    /// Least share of regions with a signal; 0.5 by default.
-    pub least_regions: Option<f64>,
+impl Default for Recipe {
+    fn default() -> Self {
+        let cleaning = Cleaning::default();
+        Self { drop_volumes: 0, denoise: None, cleaning, coverage_threshold: 0.5, least_regions: 0.5 }
+    }
 }
 
-impl Recipe {
-    pub(super) fn of(drop_volumes: usize, wishes: &Wishes) -> Self {
-        let mut denoise = Strategy::of(wishes.denoise, &wishes.additions);
-        if let Some(scrub) = wishes.scrub {
-            denoise = Some(Strategy { scrub: Some(scrub), ..denoise.unwrap_or_else(Strategy::nothing) });
-        }
-        let regresses = Strategy::of(wishes.denoise, &wishes.additions).is_some() || wishes.band_pass.is_some();
-        let cleaning = Cleaning { detrend: wishes.detrend.unwrap_or(regresses), band_pass: wishes.band_pass };
-        Self {
-            drop_volumes,
-            denoise,
-            cleaning,
-            coverage_threshold: wishes.coverage_threshold.unwrap_or(0.5),
-            least_regions: wishes.least_regions.unwrap_or(LEAST_REGIONS),
-        }
-    }
+/// Degrees of freedom that regression and filter must leave: with fewer, what is stored is mostly rounding.
+const LEAST_FREEDOM: usize = 10;
 
+impl Recipe {
     /// Applies the steps to a series; also says how many degrees of freedom are left, where something takes them.
     pub(super) fn apply(
         &self,
@@ -66,12 +42,10 @@ impl Recipe {
     ) -> Result<(RawSeries, Option<usize>), Problem> {
         raw.hide_poorly_covered(self.coverage_threshold);
         let total = raw.frame_numbers.len();
-        let confounds = match confounds {
-            Some(c) if c.frames != total => {
-                return Err(Problem::new("confounds", format!("{total} frames as in the series"), c.frames));
-            }
-            other => other.map(|c| c.without_first(self.drop_volumes)),
-        };
+        if let Some(c) = confounds.as_ref().filter(|c| c.frames != total) {
+            return Err(Problem::new("confounds", format!("{total} frames as in the series"), c.frames));
+        }
+        let confounds = confounds.map(|c| c.without_first(self.drop_volumes));
         raw.drop_before(self.drop_volumes);
         let expected = format_args!("at least {} volumes ({} are dropped)", self.drop_volumes + 2, self.drop_volumes);
         ensure(raw.frame_numbers.len() >= 2, "length", expected, total)?;
@@ -110,11 +84,7 @@ impl Recipe {
 pub(super) fn check_band(cleaning: &Cleaning, tr_seconds: f64) -> Result<(), Problem> {
     let nyquist_hz = 0.5 / tr_seconds;
     let limits = cleaning.band_pass.map_or([None, None], |b| [b.high_pass_hz, b.low_pass_hz]);
-    match limits.into_iter().flatten().find(|hz| *hz >= nyquist_hz) {
-        Some(hz) => {
-            let expected = format!("limits below {nyquist_hz} Hz, half of one frame per {tr_seconds} s");
-            Err(Problem::new("band-pass", expected, format!("{hz} Hz")))
-        }
-        None => Ok(()),
-    }
+    let Some(hz) = limits.into_iter().flatten().find(|hz| *hz >= nyquist_hz) else { return Ok(()) };
+    let expected = format!("limits below {nyquist_hz} Hz, half of one frame per {tr_seconds} s");
+    Err(Problem::new("band-pass", expected, format!("{hz} Hz")))
 }

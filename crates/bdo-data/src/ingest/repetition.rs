@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::problem::Problem;
+use crate::bids::Metadata;
+use crate::problem::{Problem, ensure};
 
 /// Repetition times that are believed: below or above, a unit is wrong or the field was never filled.
 pub const PLAUSIBLE_TR_SECONDS: RangeInclusive<f64> = 0.05..=20.0;
@@ -29,20 +30,35 @@ pub struct HeaderTime {
     pub has_unit: bool,
 }
 
+/// What a sidecar says. Something that is no number is wrong, unless the time is given: that has the last word.
+pub(super) fn in_sidecar(sidecar: &Metadata, given: Option<f64>) -> Result<Option<f64>, Problem> {
+    let Some(value) = sidecar.get("RepetitionTime") else {
+        return Ok(sidecar.get("SamplingFrequency").and_then(as_number).map(|hz| 1.0 / hz));
+    };
+    let stated = as_number(value);
+    let expected = "a number of seconds in the sidecar";
+    ensure(stated.is_some() || given.is_some(), "repetition time", expected, value)?;
+    Ok(stated)
+}
+
+pub(super) fn as_number(value: &serde_json::Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
 pub(super) fn agree(a: f64, b: f64) -> bool {
     (a - b).abs() <= TOLERANCE * a.abs()
 }
 
-/// A number that cannot be a repetition time in seconds, with the unit it was probably meant in.
-pub(super) fn implausible(who: &str, seconds: f64) -> Option<Problem> {
+/// Refuses a number that cannot be a repetition time in seconds, with the unit it was probably meant in.
+pub(super) fn plausible(who: &str, seconds: f64) -> Result<f64, Problem> {
     if PLAUSIBLE_TR_SECONDS.contains(&seconds) {
-        return None;
+        return Ok(seconds);
     }
     let (least, most) = (PLAUSIBLE_TR_SECONDS.start(), PLAUSIBLE_TR_SECONDS.end());
     let meant = in_another_unit(seconds).map_or_else(String::new, |(seconds, unit)| {
         format!(" ({seconds} s if {unit} are meant; --tr {seconds} says so)")
     });
-    Some(Problem::new("repetition time", format!("{least} to {most} s in {who}"), format!("{seconds} s{meant}")))
+    Err(Problem::new("repetition time", format!("{least} to {most} s in {who}"), format!("{seconds} s{meant}")))
 }
 
 /// A number that is plausible in milliseconds or microseconds; the two ranges do not meet.
@@ -74,10 +90,6 @@ impl HeaderTime {
 }
 
 impl RepetitionTime {
-    pub fn of(seconds: f64) -> Self {
-        Self { stated: Some(seconds), ..Self::default() }
-    }
-
     /// The time in seconds, with remarks on how it was found: `--tr`, else sidecar, else header; a problem where the last two disagree or none says it.
     pub fn resolve(&self, header: Option<HeaderTime>) -> Result<(f64, Vec<String>), Problem> {
         let problem = |expected: String, found: String| Problem::new("repetition time", expected, found);
@@ -86,14 +98,12 @@ impl RepetitionTime {
             let said = [("the sidecar", self.stated), ("the header", in_header)];
             let overruled = said.into_iter().find_map(|(who, s)| Some((who, s.filter(|s| !agree(seconds, *s))?)));
             let remarks = overruled.map(|(who, s)| format!("--tr {seconds} is taken instead of {s} s in {who}"));
-            return implausible("--tr", seconds).map_or(Ok((seconds, remarks.into_iter().collect())), Err);
+            return Ok((plausible("--tr", seconds)?, remarks.into_iter().collect()));
         }
         let (who, seconds) = match (self.stated, in_header) {
             (Some(stated), Some(in_header)) if !agree(stated, in_header) => {
                 // The sidecar must be sound before the header can contradict it.
-                if let Some(problem) = implausible("the sidecar", stated) {
-                    return Err(problem);
-                }
+                plausible("the sidecar", stated)?;
                 let expected = format!("{stated} s as in the sidecar");
                 return Err(problem(expected, format!("{in_header} s in the header (--tr decides)")));
             }
@@ -104,7 +114,7 @@ impl RepetitionTime {
             (None, Some(in_header)) => ("the header", in_header),
             (None, None) => return self.nobody_says(header),
         };
-        implausible(who, seconds).map_or(Ok((seconds, remark.into_iter().collect())), Err)
+        Ok((plausible(who, seconds)?, remark.into_iter().collect()))
     }
 
     fn nobody_says(&self, header: Option<HeaderTime>) -> Result<(f64, Vec<String>), Problem> {

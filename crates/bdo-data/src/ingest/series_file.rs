@@ -3,15 +3,13 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::{files, series_hdf5, series_mat, series_npz, series_text};
-use crate::durable::InFile;
-use crate::nifti::{ByteOrder, Datatype};
-use crate::problem::{InContent, Problem, ReadError, ensure};
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::{files, series_hdf5, series_mat, series_npy, series_text};
+use crate::problem::{InContent, Problem, ReadError, ensure, read_at_most};
 
 /// Largest file read: a day of scanning at a thousand regions as text is still far below.
-const MOST_BYTES: u64 = 1 << 30;
-/// Longest header of a .npy file; real ones have about 100 bytes.
-const MOST_NPY_HEADER: usize = 4096;
+pub(super) const MOST_BYTES: u64 = 1 << 30;
 
 /// A table as read: perhaps with names, row-major `[frames, columns]`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,25 +24,65 @@ pub struct SeriesTable {
     pub blake3: String,
 }
 
+impl SeriesTable {
+    /// Columns without names, whose numbers lie column by column or frame by frame.
+    pub(super) fn of_numbers(frames: usize, columns: usize, mut values: Vec<f32>, by_column: bool) -> Self {
+        if by_column {
+            values = (0..frames * columns).map(|i| values[i % columns * frames + i / columns]).collect();
+        }
+        Self { frames, columns, values, ..Self::default() }
+    }
+}
+
 /// Reads a .npy, .npz, .mat, .h5 or .hdf5 file by its ending, anything else as text, gzipped or not.
 pub fn read_series(path: &Path) -> Result<SeriesTable, ReadError> {
-    let size = std::fs::metadata(path).in_file("read", path)?.len();
-    let content = |problem: Problem| ReadError::content(path, problem);
-    ensure(size <= MOST_BYTES, "size", format_args!("at most {MOST_BYTES} bytes"), size).in_content(path)?;
-    let bytes = std::fs::read(path).in_file("read", path)?;
+    let bytes = read_at_most(path, MOST_BYTES)?;
     let parsed = match files::ending(path).as_str() {
         "gz" => inflated(&bytes).and_then(|text| series_text::parse(&text)),
-        "npy" => parse_npy(&bytes),
-        "npz" => series_npz::parse(&bytes, MOST_BYTES),
-        "mat" => series_mat::parse(&bytes, MOST_BYTES),
-        "h5" | "hdf5" => series_hdf5::parse(&bytes, MOST_BYTES),
+        "npy" => series_npy::parse(&bytes),
+        "npz" => series_npy::parse_archive(&bytes),
+        "mat" => series_mat::parse(&bytes),
+        "h5" | "hdf5" => series_hdf5::parse(&bytes),
         _ => series_text::parse(&bytes),
     };
-    let mut table = parsed.map_err(content)?;
+    let mut table = parsed.in_content(path)?;
     table.blake3 = blake3::hash(&bytes).to_hex().to_string();
     let found = format_args!("{} rows of {} columns", table.frames, table.columns);
     ensure(table.frames > 0 && table.columns > 0, "table", "rows of numbers", found).in_content(path)?;
     Ok(table)
+}
+
+/// A name in a file as messages show it: short, without control characters.
+pub(super) fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+/// The only one of the arrays of a file, by their names.
+pub(super) fn only<T>(what: &str, found: Vec<(String, T)>) -> Result<(String, T), Problem> {
+    if let [(first, _), (second, _), ..] = found.as_slice() {
+        return Err(Problem::new(what, "one matrix", format!("{first} and {second}")));
+    }
+    found.into_iter().next().ok_or_else(|| Problem::new(what, "one matrix of real numbers", "none"))
+}
+
+/// Inflates to the verified end of a stream, with or without zlib's frame, growing with what really comes out; `None` where it is
+/// damaged. More than `most` bytes are not gone on with.
+pub(super) fn inflate(bytes: &[u8], zlib: bool, most: u64) -> Option<Vec<u8>> {
+    let mut inflate = Decompress::new(zlib);
+    let mut out: Vec<u8> = vec![];
+    while out.len() as u64 <= most {
+        let before = (inflate.total_in(), out.len());
+        out.reserve(64 << 10);
+        let input = &bytes[before.0 as usize..];
+        let status = inflate.decompress_vec(input, &mut out, FlushDecompress::None).ok()?;
+        if status == Status::StreamEnd {
+            break;
+        }
+        if before == (inflate.total_in(), out.len()) {
+            return None;
+        }
+    }
+    Some(out)
 }
 
 /// The content of a gzipped table, its checksum verified; a bomb ends at the limit.
@@ -54,60 +92,6 @@ fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Problem> {
     reader.read_to_end(&mut text).map_err(|e| Problem::new("gzip", "a whole, undamaged file", e))?;
     ensure(text.len() as u64 <= MOST_BYTES, "size", format_args!("at most {MOST_BYTES} bytes"), "more")?;
     Ok(text)
-}
-
-/// Reads a two-dimensional .npy array of floats. The header is checked for its few fixed keys and never evaluated.
-pub(super) fn parse_npy(bytes: &[u8]) -> Result<SeriesTable, Problem> {
-    let truncated = || Problem::new("header", "a .npy file", "too few bytes");
-    ensure(bytes.starts_with(b"\x93NUMPY"), "first bytes", "a .npy file", "others")?;
-    let (length, start) = match bytes.get(6).ok_or_else(truncated)? {
-        1 => (u16::from_le_bytes(bytes.get(8..10).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 10),
-        2 | 3 => {
-            (u32::from_le_bytes(bytes.get(8..12).and_then(|b| b.try_into().ok()).ok_or_else(truncated)?) as usize, 12)
-        }
-        other => return Err(Problem::new("version", "1, 2 or 3", other)),
-    };
-    ensure(length <= MOST_NPY_HEADER, "header", "at most 4096 bytes", length)?;
-    let header = bytes.get(start..start + length).ok_or_else(truncated)?;
-    let header = std::str::from_utf8(header).map_err(|_| Problem::new("header", "text", "other bytes"))?;
-    let value_of = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
-    let kind = value_of("descr").and_then(|v| v.split('\'').nth(1)).unwrap_or("none");
-    let columns_first = value_of("fortran_order").is_some_and(|v| v.starts_with("True"));
-    let shape = value_of("shape").and_then(|v| v.strip_prefix('(')?.split_once(')')).map_or("none", |(s, _)| s);
-    let sizes: Option<Vec<usize>> =
-        shape.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| s.parse().ok()).collect();
-    let [frames, columns] = sizes.as_deref().unwrap_or_default() else {
-        return Err(Problem::new("shape", "two sizes, frames and regions", format!("({shape})")));
-    };
-    let unknown = || Problem::new("type of number", "f4, f8 or whole numbers of either byte order", kind);
-    let (order, number) = kind.split_at_checked(1).unwrap_or((kind, ""));
-    let datatype = match number {
-        "f4" => Datatype::F32,
-        "f8" => Datatype::F64,
-        "i1" => Datatype::I8,
-        "u1" => Datatype::U8,
-        "i2" => Datatype::I16,
-        "u2" => Datatype::U16,
-        "i4" => Datatype::I32,
-        "u4" => Datatype::U32,
-        "i8" => Datatype::I64,
-        "u8" => Datatype::U64,
-        _ => return Err(unknown()),
-    };
-    let byte_order = match order {
-        "<" | "|" => ByteOrder::Little,
-        ">" => ByteOrder::Big,
-        _ => return Err(unknown()),
-    };
-    let (data, width) = (&bytes[start + length..], datatype.bytes());
-    let whole = frames.checked_mul(*columns).and_then(|n| n.checked_mul(width)) == Some(data.len());
-    let expected = format_args!("{frames} x {columns} numbers of {width} bytes");
-    ensure(whole, "size", expected, format_args!("{} bytes", data.len()))?;
-    let mut values = datatype.values(byte_order, data);
-    if columns_first {
-        values = (0..frames * columns).map(|i| values[i % columns * frames + i / columns]).collect();
-    }
-    Ok(SeriesTable { frames: *frames, columns: *columns, values, ..SeriesTable::default() })
 }
 
 #[cfg(test)]

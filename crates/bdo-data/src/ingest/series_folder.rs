@@ -2,16 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::plan::Reading;
-use super::recipe::Recipe;
-use super::repetition::RepetitionTime;
 use super::sources::Sources;
 use super::{IngestError, IngestOptions, IngestPlan, columns, files, identity, read_region_names};
-use crate::bids;
-use crate::cohort::Rejection;
-use crate::durable;
+use crate::bids::Kind;
 use crate::participants::Participants;
-use crate::problem::Problem;
 use crate::region::{Region, repeated_name};
 
 const ENDINGS: [&str; 9] = ["tsv", "csv", "1d", "txt", "npy", "npz", "mat", "h5", "hdf5"];
@@ -35,19 +29,14 @@ pub(super) fn is_scan(path: &Path) -> bool {
 
 pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestPlan, IngestError> {
     let source = &sources.root;
-    let given = [options.labels.as_ref(), options.participants.as_ref(), options.manifest.as_ref()];
-    let scans = sources.scans_but(is_scan, given);
+    let scans = sources.scans_but(is_scan, &[&options.labels, &options.participants, &options.manifest]);
     if scans.is_empty() {
         let expected = "region series (.tsv, .csv, .1D, .txt, .npy, .npz, .mat or .h5), one file a scan";
         return Err(IngestError::source(source, expected, "none"));
     }
-    let mut plan = IngestPlan {
-        recipe: Recipe::of(options.drop_volumes.unwrap_or(0), &options.wishes),
-        participants: people(source, options)?,
-        ..IngestPlan::default()
-    };
-    (plan.atlas_name, plan.regions) = regions(source, &scans, options, &mut plan.warnings)?;
-    plan.files = sources.planned(&scans, Reading::Table, identity::of_table, options, &mut plan.warnings);
+    let mut plan = IngestPlan::new(people(source, options)?, 0, options);
+    (plan.atlas_name, plan.regions) = regions(source, &scans, options.labels.as_deref(), &mut plan.warnings)?;
+    plan.files = sources.planned(&scans, Kind::Tables, identity::of_table, options, &mut plan.warnings);
     for tr in plan.files.iter_mut().filter_map(|file| file.tr_seconds.as_mut().ok()) {
         tr.assumed = Some(ASSUMED_TR_SECONDS);
     }
@@ -56,8 +45,8 @@ pub(super) fn plan(sources: &Sources, options: &IngestOptions) -> Result<IngestP
 
 /// The people's table, given or beside the scans; empty where there is none.
 pub(super) fn people(source: &Path, options: &IngestOptions) -> Result<Participants, IngestError> {
-    let table =
-        options.participants.clone().or_else(|| files::beside(source, &["participants.tsv", "participants.csv"]));
+    let beside = || files::beside(source, &["participants.tsv", "participants.csv"]);
+    let table = options.participants.clone().or_else(beside);
     Ok(table.map(|t| Participants::read(&t, &[])).transpose()?.unwrap_or_default())
 }
 
@@ -65,73 +54,41 @@ pub(super) fn people(source: &Path, options: &IngestOptions) -> Result<Participa
 pub(super) fn regions(
     source: &Path,
     scans: &[&PathBuf],
-    options: &IngestOptions,
+    labels: Option<&Path>,
     warnings: &mut Vec<String>,
 ) -> Result<(String, Vec<Region>), IngestError> {
     let named = |names: Vec<String>| names.into_iter().map(Region::named).collect();
-    if let Some(labels) = options.labels.clone().or_else(|| files::beside(source, &NAME_FILES)) {
+    if let Some(labels) = labels.map(Path::to_path_buf).or_else(|| files::beside(source, &NAME_FILES)) {
         return Ok((files::stem(&labels), named(read_region_names(&labels)?)));
     }
     let (path, table) = columns::most_common_table(source, scans)?;
-    let atlas = atlas_entity(&path);
-    match table.names {
-        Some(names) if names.iter().all(|n| n.parse::<u64>().is_ok()) && atlas.is_some() => {
-            let atlas = atlas.unwrap_or_default();
-            warnings.push(format!(
-                "the columns of {} are only numbered: regions are {atlas}-N; --labels names them",
-                files::name(&path)
-            ));
+    let Some(names) = table.names else {
+        warnings.push(format!("{} has no header and there is no --labels: regions are numbered", path.display()));
+        return Ok(("numbered".into(), named((1..=table.columns).map(|i| format!("region-{i:04}")).collect())));
+    };
+    let numbered = names.iter().all(|n| n.parse::<u64>().is_ok());
+    let atlas = match atlas_entity(&path) {
+        Some(atlas) if numbered => {
+            let file = files::name(&path);
+            warnings
+                .push(format!("the columns of {file} are only numbered: regions are {atlas}-N; --labels names them"));
             // Numbers alone would be those of any atlas.
-            Ok((atlas.clone(), names.iter().map(|n| Region::named(format!("{atlas}-{n}"))).collect()))
+            let names = names.iter().map(|n| format!("{atlas}-{n}")).collect();
+            return Ok((atlas, named(names)));
         }
-        Some(names)
-            if repeated_name(names.iter().map(String::as_str)).is_none() && !names.iter().any(String::is_empty) =>
-        {
-            Ok((atlas.unwrap_or_else(|| "header".into()), named(names)))
-        }
-        Some(names) => {
-            let twice = repeated_name(names.iter().map(String::as_str)).unwrap_or_default();
-            Err(IngestError::source(&path, "a header of different region names", format!("{twice:?} twice")))
-        }
-        None => {
-            warnings.push(format!("{} has no header and there is no --labels: regions are numbered", path.display()));
-            Ok(("numbered".into(), (1..=table.columns).map(|i| Region::named(format!("region-{i:04}"))).collect()))
-        }
+        atlas => atlas.unwrap_or_else(|| "header".into()),
+    };
+    let empty = names.iter().find(|n| n.is_empty()).map(String::as_str);
+    if let Some(twice) = repeated_name(names.iter().map(String::as_str)).or(empty) {
+        return Err(IngestError::source(&path, "a header of different region names", format!("{twice:?} twice")));
     }
+    Ok((atlas, named(names)))
 }
 
 /// The parcellation as BIDS derivatives name it in the file name.
 fn atlas_entity(path: &Path) -> Option<String> {
     let stem = files::stem(path);
     stem.split('_').find_map(|e| e.strip_prefix("atlas-").or_else(|| e.strip_prefix("seg-"))).map(str::to_owned)
-}
-
-/// What the JSON beside the file and `--tr` say.
-pub(super) fn stated_time(path: &Path, name: &str, given: Option<f64>) -> Result<RepetitionTime, Rejection> {
-    let sidecar = path.with_file_name(files::stem_of_table(path) + ".json");
-    let reject = |expected: &str, found: String| Rejection::of(name, Problem::new("repetition time", expected, found));
-    let json = match durable::read(&sidecar) {
-        Ok(bytes) => bids::parse_sidecar(&bytes)
-            .map(Some)
-            .or_else(|e| if given.is_some() { Ok(None) } else { Err(reject("a sidecar of JSON", e.to_string())) })?,
-        Err(e) if e.system.kind() == std::io::ErrorKind::NotFound => None,
-        Err(e) => return Err(reject("a sidecar that can be read", e.to_string())),
-    };
-    let value = |key: &str| json.as_ref()?.get(key);
-    let frequency = value("SamplingFrequency").and_then(as_number).map(|hz| 1.0 / hz);
-    let stated = match value("RepetitionTime") {
-        // What is given has the last word, whatever the sidecar holds.
-        Some(value) => as_number(value)
-            .map(Some)
-            .or_else(|| given.map(|_| None))
-            .ok_or_else(|| reject("a number of seconds in the sidecar", value.to_string()))?,
-        None => frequency,
-    };
-    Ok(RepetitionTime { stated, given, assumed: None })
-}
-
-pub(super) fn as_number(value: &serde_json::Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
 #[cfg(test)]

@@ -3,16 +3,17 @@
 
 use std::borrow::Cow;
 
-use super::region_rows;
 use super::series_file::SeriesTable;
-use super::table_header::{self, Above};
-use crate::problem::{Problem, ensure};
+use super::table_header;
+use crate::problem::{Problem, ensure, utf8};
 use crate::row::{cells, delimiter_of};
 
 /// Names of a column that counts rows; it is left out if that is what it does.
 const INDEX_NAMES: &str = ",unnamed: 0,index,idx,row,frame,frames,volume,vol,timepoint,timepoints,tr,scan,sample";
 const TIME_NAMES: [&str; 10] =
     ["time", "times", "t", "time_s", "time_sec", "time_seconds", "time (s)", "seconds", "time_ms", "time (ms)"];
+/// Headers of the column of names in a table with one row a region, as the UK Biobank connectome resource gives them.
+const REGION_HEADERS: [&str; 4] = ["label_name", "region_name", "roi_name", "parcel_name"];
 /// A column without a name that counts at least this many rows is no region.
 const COUNTED_ROWS: usize = 10;
 
@@ -23,27 +24,49 @@ type Parts<'a> = (Option<Vec<String>>, &'a [Line<'a>], Option<char>);
 /// Reads a table, frames down.
 pub(super) fn parse(bytes: &[u8]) -> Result<SeriesTable, Problem> {
     let text = text_of(bytes)?;
-    if let Some(table) = region_rows::parse(&text) {
+    let mut lines: Vec<Line> = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).collect();
+    if let Some(table) = region_rows(&lines) {
         return table;
     }
-    let mut lines: Vec<Line> = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()).collect();
     strip_ends(&mut lines);
     let (names, body, delimiter) = above_and_body(&lines)?;
-    let mut grid = Grid::read(names, body, delimiter)?;
-    let times_seconds = grid.take_times(body, delimiter)?;
-    grid.drop_counters()?;
-    let Grid { names, columns, frames, values } = grid;
-    Ok(SeriesTable { names, frames, columns, values, times_seconds, blake3: String::new() })
+    let mut table = SeriesTable::of_lines(names, body, delimiter)?;
+    table.take_times(body, delimiter)?;
+    table.drop_counters()?;
+    Ok(table)
+}
+
+/// A table with one row a region, a column of names and then one column a frame; `None` for tables of another form.
+fn region_rows(lines: &[Line]) -> Option<Result<SeriesTable, Problem>> {
+    let ((_, header), rows) = lines.split_first()?;
+    let delimiter = [',', '\t'].into_iter().find(|d| header.contains(*d))?;
+    let header: Vec<&str> = cells(header, Some(delimiter)).collect();
+    let is_one = REGION_HEADERS.contains(&header.first()?.to_lowercase().as_str());
+    is_one.then(|| transposed(rows, delimiter, header.len() - 1))
+}
+
+fn transposed(lines: &[Line], delimiter: char, frames: usize) -> Result<SeriesTable, Problem> {
+    let (mut names, mut values) = (vec![], vec![]);
+    for (line_number, line) in lines {
+        let mut cells = cells(line, Some(delimiter));
+        names.push(cells.next().unwrap_or_default().to_owned());
+        let before = values.len();
+        for cell in cells {
+            values.push(number(cell, *line_number)?);
+        }
+        let (expected, found) = (format_args!("a name and {frames} frames"), values.len() - before);
+        ensure(found == frames, format_args!("line {}", line_number + 1), expected, found)?;
+    }
+    let table = SeriesTable::of_numbers(frames, names.len(), values, true);
+    Ok(SeriesTable { names: Some(names), ..table })
 }
 
 fn text_of(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(Problem::new("text", "UTF-8", "UTF-16"));
     }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|e| Problem::new("text", "UTF-8", format!("other bytes at offset {}", e.valid_up_to())))?;
+    let text = utf8("text", bytes)?;
     ensure(!text.contains('\0'), "text", "UTF-8", "zero bytes, which UTF-16 and binary files have")?;
-    let text = text.trim_start_matches('\u{feff}');
     Ok(if text.contains('\n') { text.into() } else { text.replace('\r', "\n").into() })
 }
 
@@ -90,10 +113,7 @@ fn above_and_body<'a>(lines: &'a [Line<'a>]) -> Result<Parts<'a>, Problem> {
     }
     let first = lines.first().map_or("", |(_, l)| *l);
     let delimiter = delimiter_of(first);
-    let names = match table_header::above(lines, delimiter)? {
-        Above::Names(names) => Some(names),
-        Above::Nothing => None,
-    };
+    let names = table_header::above(lines, delimiter)?;
     let body = if names.is_some() { &lines[1..] } else { lines };
     Ok((names, body, delimiter))
 }
@@ -117,22 +137,14 @@ pub(super) fn number(cell: &str, line: usize) -> Result<f32, Problem> {
     }
 }
 
-struct Grid {
-    names: Option<Vec<String>>,
-    columns: usize,
-    frames: usize,
-    values: Vec<f32>,
-}
-
-impl Grid {
-    fn read(names: Option<Vec<String>>, body: &[Line], delimiter: Option<char>) -> Result<Self, Problem> {
-        let mut names = names;
+impl SeriesTable {
+    fn of_lines(mut names: Option<Vec<String>>, body: &[Line], delimiter: Option<char>) -> Result<Self, Problem> {
         // AFNI's 3dROIstats puts a file name and a volume such as `0[?]` before the numbers.
         let of_afni = |n: &[String]| n.len() > 2 && n[0] == "File" && n[1] == "Sub-brick";
         let skipped = if names.as_deref().is_some_and(of_afni) { 2 } else { 0 };
         if skipped > 0 {
-            let mean = |n: String| n.strip_prefix("Mean_").map_or(n.clone(), str::to_owned);
-            names = names.map(|n| n.into_iter().skip(skipped).map(mean).collect());
+            let mean = |n: &String| n.strip_prefix("Mean_").unwrap_or(n).to_owned();
+            names = names.map(|n| n[skipped..].iter().map(mean).collect());
         }
         // R leaves the column of row names without a header.
         let first = body.first().map_or(0, |(_, line)| cells(line, delimiter).count().saturating_sub(skipped));
@@ -148,17 +160,13 @@ impl Grid {
             }
             let found = values.len() - before;
             let expected = *columns.get_or_insert(found);
-            ensure(
-                found == expected,
-                format_args!("line {}", number_of_line + 1),
-                format_args!("{expected} columns"),
-                found,
-            )?;
+            let line = format_args!("line {}", number_of_line + 1);
+            ensure(found == expected, line, format_args!("{expected} columns"), found)?;
         }
-        Ok(Self { names, columns: columns.unwrap_or(0), frames: body.len(), values })
+        Ok(Self { names, columns: columns.unwrap_or(0), frames: body.len(), values, ..Self::default() })
     }
 
-    fn column(&self, c: usize) -> impl Iterator<Item = f32> + '_ {
+    pub(super) fn column(&self, c: usize) -> impl Iterator<Item = f32> + '_ {
         self.values.iter().skip(c).step_by(self.columns.max(1)).copied()
     }
 
@@ -181,16 +189,14 @@ impl Grid {
         }
     }
 
-    /// Takes out a column of times, in seconds. One that only counts is left for [`Grid::drop_counters`].
-    fn take_times(&mut self, body: &[Line], delimiter: Option<char>) -> Result<Option<Vec<f64>>, Problem> {
+    /// Takes out a column of times, in seconds. One that only counts is left for [`SeriesTable::drop_counters`].
+    fn take_times(&mut self, body: &[Line], delimiter: Option<char>) -> Result<(), Problem> {
         let is_time = |n: &String| TIME_NAMES.contains(&n.to_lowercase().as_str());
-        let Some(c) = self.names.as_ref().and_then(|n| n.iter().position(is_time)) else { return Ok(None) };
-        if self.columns < 2 {
-            return Ok(None);
-        }
+        let time = self.names.as_ref().and_then(|n| n.iter().position(is_time));
+        let Some(c) = time.filter(|_| self.columns > 1) else { return Ok(()) };
         if self.counts_rows(c) {
             self.remove(c);
-            return Ok(None);
+            return Ok(());
         }
         let name = self.names.as_ref().map(|n| n[c].clone()).unwrap_or_default();
         // Once more from the text: single precision is too coarse for long scans.
@@ -203,7 +209,8 @@ impl Grid {
         })?;
         self.remove(c);
         let scale = if name.to_lowercase().contains("ms") { 1e-3 } else { 1.0 };
-        Ok(Some(times.into_iter().map(|t| t * scale).collect()))
+        self.times_seconds = Some(times.into_iter().map(|t| t * scale).collect());
+        Ok(())
     }
 
     /// Takes out a column that counts rows under a name of such columns. Without a name it is refused: it may be meant.
@@ -211,22 +218,17 @@ impl Grid {
         if self.columns < 2 {
             return Ok(());
         }
-        match &self.names {
-            Some(names) => {
-                let named = |n: &String| INDEX_NAMES.split(',').any(|name| name == n.to_lowercase());
-                let nameless = names[0].is_empty();
-                if named(&names[0]) && self.counts_rows(0) {
-                    self.remove(0);
-                } else if nameless {
-                    let expected = "a name above every column, or row numbers where there is none";
-                    return Err(Problem::new("column 1", expected, "other values without a name"));
-                }
+        match self.names.as_ref().map(|names| names[0].to_lowercase()) {
+            Some(name) if INDEX_NAMES.split(',').any(|known| known == name) && self.counts_rows(0) => self.remove(0),
+            Some(name) if name.is_empty() => {
+                let expected = "a name above every column, or row numbers where there is none";
+                return Err(Problem::new("column 1", expected, "other values without a name"));
             }
             None if self.frames >= COUNTED_ROWS && self.counts_rows(0) => {
                 let found = "the numbers of the rows; take the column out, or name it index in a header line";
                 return Err(Problem::new("column 1", "values of a region", found));
             }
-            None => {}
+            _ => {}
         }
         Ok(())
     }
@@ -313,5 +315,17 @@ mod tests {
         assert_eq!((named.names.unwrap(), named.frames), (vec!["a".to_owned(), "b".to_owned()], 2));
         let bare = parse(b"# made by somebody yesterday\n1.5 2.5\n3.5 4.5\n").unwrap();
         assert_eq!((bare.names, bare.frames), (None, 2));
+    }
+
+    #[test]
+    fn rows_of_regions_become_columns() {
+        let table = parse(b"label_name,t0,t1,t2\n\"LH, a\",1,2,3\nRH_a,4,,6\n").unwrap();
+        assert_eq!(table.names.unwrap(), ["LH, a", "RH_a"]);
+        assert_eq!((table.frames, table.columns), (3, 2));
+        assert_eq!(table.values[..3], [1.0, 4.0, 2.0]);
+        assert!(table.values[3].is_nan());
+        assert_eq!(parse(b"a,b\n1.5,2.5\n").unwrap().names.unwrap(), ["a", "b"]);
+        let short = parse(b"label_name,t0,t1\nLH,1\n").unwrap_err();
+        assert_eq!(short.expected, "a name and 2 frames");
     }
 }

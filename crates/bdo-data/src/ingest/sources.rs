@@ -4,66 +4,51 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::files::{self, Found};
-use super::plan::{Reading, SourceFile};
+use super::plan::SourceFile;
 use super::preference::{self, Chosen};
-use super::repetition::implausible;
-use super::{IngestError, IngestOptions, identity, series_folder};
-use crate::bids::Companions;
+use super::repetition::{self, RepetitionTime, plausible};
+use super::{IngestError, IngestOptions, identity};
+use crate::bids::{self, Companions, Kind};
 use crate::cohort::Rejection;
 use crate::durable;
 use crate::pattern::Pattern;
-use crate::problem::{Problem, ensure};
+use crate::problem::{InContent, Problem, ensure, utf8};
 use crate::scan::ScanId;
 
 #[derive(Debug)]
 pub(super) struct Sources {
     pub(super) root: PathBuf,
-    /// All files, sorted.
-    pub(super) files: Vec<PathBuf>,
-    pub(super) rejected: Vec<Rejection>,
-    pub(super) notes: Vec<String>,
-    listing: Option<Listing>,
+    pub(super) found: Found,
+    listed: Option<BTreeMap<PathBuf, Listed>>,
     pattern: Option<Pattern>,
 }
 
 impl Sources {
     /// Looks through the source folder, or takes the files of the manifest.
     pub(super) fn of(root: &Path, options: &IngestOptions) -> Result<Self, IngestError> {
-        let listing = options.manifest.as_ref().map(|m| Listing::read(m, root)).transpose()?;
-        let Found { files, rejected, notes } = match &listing {
-            Some(listing) => Found {
-                files: listing.files.keys().cloned().collect(),
-                rejected: listing.rejected.clone(),
-                notes: vec![],
-            },
-            None => files::below(root)?,
+        let (found, listed) = match &options.manifest {
+            Some(manifest) => {
+                let Listing { files, rejected, .. } = Listing::read(manifest, root)?;
+                (Found { files: files.keys().cloned().collect(), rejected, notes: vec![] }, Some(files))
+            }
+            None => (files::below(root)?, None),
         };
-        Ok(Self {
-            root: root.to_path_buf(),
-            files,
-            rejected,
-            notes,
-            listing,
-            pattern: options.selection.pattern.clone(),
-        })
+        Ok(Self { root: root.to_path_buf(), found, listed, pattern: options.selection.pattern.clone() })
     }
 
     /// True where a manifest says what each file is.
     pub(super) fn is_listed(&self) -> bool {
-        self.listing.is_some()
+        self.listed.is_some()
     }
 
     pub(super) fn listed(&self, path: &Path) -> Option<&Listed> {
-        self.listing.as_ref()?.files.get(path)
+        self.listed.as_ref()?.get(path)
     }
 
     /// [`Sources::scans`] without files that were given for something else.
-    pub(super) fn scans_but<const N: usize>(
-        &self,
-        is_scan: impl Fn(&Path) -> bool,
-        given: [Option<&PathBuf>; N],
-    ) -> Vec<&PathBuf> {
-        let is_given = |f: &Path| given.iter().flatten().any(|g| g.canonicalize().ok() == f.canonicalize().ok());
+    pub(super) fn scans_but(&self, is_scan: impl Fn(&Path) -> bool, given: &[&Option<PathBuf>]) -> Vec<&PathBuf> {
+        let given = || given.iter().copied().flatten();
+        let is_given = |f: &Path| given().any(|g| g.canonicalize().ok() == f.canonicalize().ok());
         self.scans(|f| is_scan(f) && !is_given(f))
     }
 
@@ -72,14 +57,14 @@ impl Sources {
         let meant = |f: &Path| self.pattern.as_ref().is_none_or(|p| p.means(&files::relative(&self.root, f)));
         let series = |f: &Path| preference::is_series(f) && !identity::is_inside_feat(&self.root, f);
         let is_one = |f: &&PathBuf| meant(f) && (self.is_listed() || (is_scan(f) && series(f)));
-        self.files.iter().filter(is_one).collect()
+        self.found.files.iter().filter(is_one).collect()
     }
 
     /// One file for each scan, with the manifest's or its own name and the time that its sidecar states.
     pub(super) fn planned(
         &self,
         paths: &[&PathBuf],
-        reading: Reading,
+        kind: Kind,
         own: impl Fn(&Path) -> ScanId,
         options: &IngestOptions,
         notes: &mut Vec<String>,
@@ -95,15 +80,27 @@ impl Sources {
         };
         let file = |Chosen { path, id, problem }| {
             let name = files::relative(&self.root, &path);
-            let tr_seconds = match problem {
-                Some(problem) => Err(Rejection::of(&name, problem)),
-                None => series_folder::stated_time(&path, &name, options.tr_seconds),
-            };
+            let time = problem.map_or_else(|| stated_time(&path, options.tr_seconds), Err);
+            let tr_seconds = time.map_err(|problem| Rejection::of(&name, problem));
             let beside = Companions::default();
-            SourceFile { path, name, id, site: None, tr_seconds, reading, beside, space: None, dropped_before: 0 }
+            SourceFile { path, name, id, site: None, tr_seconds, kind, beside, space: None, dropped_before: 0 }
         };
         chosen.into_iter().map(file).collect()
     }
+}
+
+/// What the JSON beside the file and `--tr` say.
+fn stated_time(path: &Path, given: Option<f64>) -> Result<RepetitionTime, Problem> {
+    let problem = |expected: &str, found: String| Err(Problem::new("repetition time", expected, found));
+    let sidecar = match durable::read(&path.with_file_name(files::stem_of_table(path) + ".json")) {
+        Ok(bytes) => match bids::parse_sidecar(&bytes) {
+            Err(e) if given.is_none() => return problem("a sidecar of JSON", e.to_string()),
+            parsed => parsed.unwrap_or_default(),
+        },
+        Err(e) if e.system.kind() == std::io::ErrorKind::NotFound => bids::Metadata::new(),
+        Err(e) => return problem("a sidecar that can be read", e.to_string()),
+    };
+    Ok(RepetitionTime { stated: repetition::in_sidecar(&sidecar, given)?, given, assumed: None })
 }
 
 /// The columns; the first two must be there.
@@ -116,19 +113,18 @@ pub(super) struct Listed {
     pub(super) site: Option<String>,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    pub(super) files: BTreeMap<PathBuf, Listed>,
-    pub(super) rejected: Vec<Rejection>,
+#[derive(Default)]
+struct Listing {
+    files: BTreeMap<PathBuf, Listed>,
+    rejected: Vec<Rejection>,
     of_scan: HashMap<ScanId, PathBuf>,
 }
 
 impl Listing {
     /// Reads the table. Paths are below `source` unless they are absolute; a row that cannot be used is a rejection.
-    pub(super) fn read(manifest: &Path, source: &Path) -> Result<Self, IngestError> {
+    fn read(manifest: &Path, source: &Path) -> Result<Self, IngestError> {
         let bytes = durable::read(manifest)?;
-        let text = String::from_utf8(bytes).map_err(|_| IngestError::source(manifest, "UTF-8 text", "other bytes"))?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let text = utf8("text", &bytes).in_content(manifest)?;
         let header = text.lines().next().unwrap_or_default();
         let delimiter = if header.contains('\t') || !header.contains(',') { b'\t' } else { b',' };
         let mut reader =
@@ -152,11 +148,8 @@ impl Listing {
             };
             let line = record.position().map_or(0, csv::Position::line);
             let (Some(path), Some(subject)) = (cell("path"), cell("subject")) else {
-                return Err(IngestError::source(
-                    manifest,
-                    "a path and a subject in every row",
-                    format!("none in line {line}"),
-                ));
+                let expected = "a path and a subject in every row";
+                return Err(IngestError::source(manifest, expected, format!("none in line {line}")));
             };
             let id = ScanId { subject, session: cell("session"), task: cell("task"), run: cell("run") };
             if let Err(problem) = listing.add(source, &path, id, cell("tr"), cell("site")) {
@@ -181,22 +174,17 @@ impl Listing {
         let number = |text: &String| {
             let seconds: f64 =
                 text.parse().map_err(|_| Problem::new("tr", "seconds in the manifest", format!("{text:?}")))?;
-            implausible("the manifest", seconds).map_or(Ok(seconds), Err)
+            plausible("the manifest", seconds)
         };
         let tr_seconds = tr.as_ref().map(number).transpose()?;
         if !path.is_file() {
-            let problem = files::unfetched(&path);
-            return Err(
-                problem.unwrap_or_else(|| Problem::new("file", "a file that the manifest names", "none of that name"))
-            );
+            let absent = || Problem::new("file", "a file that the manifest names", "none of that name");
+            return Err(files::unfetched(&path).unwrap_or_else(absent));
         }
         ensure(!self.files.contains_key(&path), "manifest", "one row a file", "a second row")?;
         if let Some(other) = self.of_scan.get(&id) {
-            return Err(Problem::new(
-                "duplicate scan",
-                "one file a scan",
-                format!("{id}, as {} is", files::relative(source, other)),
-            ));
+            let found = format!("{id}, as {} is", files::relative(source, other));
+            return Err(Problem::new("duplicate scan", "one file a scan", found));
         }
         self.of_scan.insert(id.clone(), path.clone());
         self.files.insert(path, Listed { id, tr_seconds, site });

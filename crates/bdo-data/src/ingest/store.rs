@@ -116,12 +116,14 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
         items: todo.len(),
         part_bytes: PART_BYTES,
     };
+    let extras = |built: &cohort::BuildReport, before: Vec<u8>| {
+        let rejected = joined_rejects(before, &[&plan.rejected[..], &built.rejected].concat());
+        let named = [(REJECTED_FILE, rejected), (DESCRIPTION_FILE, description(plan, &provenance))];
+        BTreeMap::from(named.map(|(name, bytes)| (name.to_owned(), bytes)))
+    };
     let tables = |built: &cohort::BuildReport| Tables {
         participants: plan.participants.restricted_to(&built.subjects()),
-        extras: BTreeMap::from([
-            (REJECTED_FILE.to_owned(), rejected_tsv(&[&plan.rejected[..], &built.rejected].concat()).into_bytes()),
-            (DESCRIPTION_FILE.to_owned(), description(plan, &provenance)),
-        ]),
+        extras: extras(built, vec![]),
     };
     let known = contents(present.as_ref())?;
     let observer = Noting { watcher: observer, remarks: &plan.remarks };
@@ -153,10 +155,7 @@ fn attempt(plan: &IngestPlan, out: &Path, observer: &dyn Observer) -> Result<Opt
     }
     let mut steps = present.manifest().provenance.clone();
     steps.push(provenance.clone());
-    let extras = BTreeMap::from([
-        (REJECTED_FILE.to_owned(), joined_rejects(&present, &[&plan.rejected[..], &built.rejected].concat())?),
-        (DESCRIPTION_FILE.to_owned(), description(plan, &provenance)),
-    ]);
+    let extras = extras(&built, present.extra(REJECTED_FILE)?.unwrap_or_default());
     report.scans = cohort::append(present, &fresh, out, steps, extras)?.scans;
     cohort::discard(&fresh)?;
     Ok(Some(report))
@@ -168,13 +167,10 @@ fn outstanding<'a>(plan: &'a IngestPlan, present: Option<&Cohort>, report: &mut 
     let stored: HashMap<&ScanId, &cohort::IndexEntry> = cohort.index().iter().map(|e| (&e.id, e)).collect();
     let mut todo = vec![];
     for file in &plan.files {
-        let Some(entry) = stored.get(&file.id) else {
-            todo.push(file);
-            continue;
-        };
-        match changed(file, entry) {
-            None => report.skipped += 1,
-            Some(rejection) => report.rejected.push(rejection),
+        match stored.get(&file.id).map(|entry| changed(file, entry)) {
+            None => todo.push(file),
+            Some(None) => report.skipped += 1,
+            Some(Some(rejection)) => report.rejected.push(rejection),
         }
     }
     todo
@@ -258,18 +254,16 @@ fn rejected_tsv(rejected: &[Rejection]) -> String {
     rejected.iter().fold("file\treason\texpected\tfound\n".to_owned(), |text, r| text + &row(r))
 }
 
-/// The rows of the cohort's table and the new ones, without repetition.
-fn joined_rejects(present: &Cohort, rejected: &[Rejection]) -> Result<Vec<u8>, IngestError> {
-    let before = String::from_utf8_lossy(&present.extra(REJECTED_FILE)?.unwrap_or_default()).into_owned();
-    let known: HashSet<&str> = before.lines().collect();
+/// The table of rejects that was there, if any, and the new ones, without repetition.
+fn joined_rejects(before: Vec<u8>, rejected: &[Rejection]) -> Vec<u8> {
+    let mut text = String::from_utf8_lossy(&before).into_owned();
+    let known: HashSet<String> = text.lines().map(str::to_owned).collect();
     let after = rejected_tsv(rejected);
-    let header = after.lines().next().unwrap_or_default();
-    let mut text = if before.is_empty() { format!("{header}\n") } else { before.clone() };
-    for line in after.lines().filter(|l| *l != header && !known.contains(l)) {
-        text += line;
-        text.push('\n');
-    }
-    Ok(text.into_bytes())
+    after
+        .split_inclusive('\n')
+        .filter(|line| !known.contains(line.trim_end_matches('\n')))
+        .for_each(|line| text += line);
+    text.into_bytes()
 }
 
 /// What BIDS wants a derivative to say about its origin.
@@ -286,7 +280,5 @@ fn description(plan: &IngestPlan, provenance: &Provenance) -> Vec<u8> {
             known.iter().filter_map(|k| Some(((*k).to_owned(), source.get(*k)?.clone()))).collect();
         description["SourceDatasets"] = json!([kept]);
     }
-    let mut text = serde_json::to_vec_pretty(&description).expect("a description holds only strings");
-    text.push(b'\n');
-    text
+    durable::pretty_json(&description)
 }

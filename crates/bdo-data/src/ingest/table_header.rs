@@ -13,58 +13,46 @@ const LOOKED_AT: usize = 20;
 /// From so many columns on, whole numbers that increase from left to right are no frame.
 const COLUMNS_THAT_DECIDE: usize = 8;
 
-#[derive(Debug, PartialEq)]
-pub(super) enum Above {
-    Names(Vec<String>),
-    /// The first frame already.
-    Nothing,
-}
-
 pub(super) fn is_numeric(line: &str, delimiter: Option<char>) -> bool {
     cells(line, delimiter).all(|c| number(c, 0).is_ok())
 }
 
-pub(super) fn above(lines: &[(usize, &str)], delimiter: Option<char>) -> Result<Above, Problem> {
-    let Some(((_, first), below)) = lines.split_first() else { return Ok(Above::Nothing) };
+/// The names in the first line; `None` where it is the first frame already.
+pub(super) fn above(lines: &[(usize, &str)], delimiter: Option<char>) -> Result<Option<Vec<String>>, Problem> {
+    let Some(((_, first), below)) = lines.split_first() else { return Ok(None) };
     // Numbers in quotes above numbers without are names.
     let quoted = first.contains('"') && below.first().is_some_and(|(_, next)| !next.contains('"'));
     if quoted || !is_numeric(first, delimiter) {
-        return Ok(Above::Names(cells(first, delimiter).map(bare).collect()));
+        return Ok(Some(cells(first, delimiter).map(bare).collect()));
     }
     let row: Vec<&str> = cells(first, delimiter).collect();
     // A corner without a name stands above the row numbers.
     let corner = row.len() > 1 && row[0].is_empty() && !row[1..].iter().any(|c| c.is_empty());
     let counted = if corner { &row[1..] } else { &row[..] };
-    let Some(numbers) = different_whole_numbers(counted) else { return Ok(Above::Nothing) };
-    let named = |corner: bool| {
-        let names = numbers.iter().map(ToString::to_string);
-        Above::Names(corner.then(String::new).into_iter().chain(names).collect())
-    };
+    let Some(numbers) = different_whole_numbers(counted) else { return Ok(None) };
+    let names = corner.then(String::new).into_iter().chain(numbers.iter().map(ToString::to_string)).collect();
     if corner {
-        return Ok(named(true));
+        return Ok(Some(names));
     }
     let columns = numbers.len();
     if columns < 2 || below.is_empty() {
-        return Ok(Above::Nothing);
+        return Ok(None);
     }
     let counts_up = (0..2).any(|from| numbers.iter().enumerate().all(|(i, n)| *n == i as u64 + from));
     let plain = counted.iter().all(|c| c.bytes().all(|b| b.is_ascii_digit()));
     if measured(below, delimiter) {
-        return Ok(if counts_up || (plain && columns > 2) { named(false) } else { Above::Nothing });
+        return Ok((counts_up || (plain && columns > 2)).then_some(names));
     }
     // Whole numbers below too: stored as integers, or rounded.
     let next: Vec<&str> = below.first().map(|(_, l)| cells(l, delimiter).collect()).unwrap_or_default();
     let next_increases = different_whole_numbers(&next).is_some_and(|n| n.len() == columns && increasing(&n));
-    match (counts_up, increasing(&numbers) && columns >= COLUMNS_THAT_DECIDE) {
-        (true, _) if next_increases => {
-            let found =
-                format!("{}, ... above other whole numbers, which may be names or values", counted[..2].join(", "));
-            Err(Problem::new("first row", "names of the columns, or values of the first frame", found))
-        }
-        (true, _) => Ok(named(false)),
-        (false, true) if plain && !next_increases => Ok(named(false)),
-        _ => Ok(Above::Nothing),
+    if counts_up && next_increases {
+        let shown = counted[..2].join(", ");
+        let found = format!("{shown}, ... above other whole numbers, which may be names or values");
+        return Err(Problem::new("first row", "names of the columns, or values of the first frame", found));
     }
+    let decides = increasing(&numbers) && columns >= COLUMNS_THAT_DECIDE && plain && !next_increases;
+    Ok((counts_up || decides).then_some(names))
 }
 
 fn increasing(numbers: &[u64]) -> bool {
@@ -99,28 +87,24 @@ fn measured(below: &[(usize, &str)], delimiter: Option<char>) -> bool {
 mod tests {
     use super::*;
 
-    fn decide(text: &str) -> Result<Above, Problem> {
+    fn decide(text: &str) -> Result<Option<Vec<String>>, Problem> {
         let lines: Vec<(usize, &str)> = text.lines().enumerate().collect();
         above(&lines, Some(','))
     }
 
-    fn names(list: &[&str]) -> Above {
-        Above::Names(list.iter().map(|n| (*n).to_owned()).collect())
-    }
-
     #[test]
     fn numeric_headers_of_every_kind_are_headers() {
-        assert_eq!(decide("0,1,2\n0.5,-1.5,3.25\n").unwrap(), names(&["0", "1", "2"]));
-        assert_eq!(decide("1,2,3\n0.5,-1.5,3.25\n").unwrap(), names(&["1", "2", "3"]));
-        assert_eq!(decide("0.0,1.0\n0.5,-1.5\n").unwrap(), names(&["0", "1"]));
-        assert_eq!(decide("2001,2002,2101\n0.5,-1.5,3.25\n").unwrap(), names(&["2001", "2002", "2101"]));
-        assert_eq!(decide("\"17\",\"4\"\n0.5,-1.5\n").unwrap(), names(&["17", "4"]));
-        assert_eq!(decide("17,4,9\n0.5,-1.5,3.25\n").unwrap(), names(&["17", "4", "9"]));
-        assert_eq!(decide("0,1,2\n812,796,905\n").unwrap(), names(&["0", "1", "2"]));
-        assert_eq!(decide(",0,1\n0,0.5,0.25\n").unwrap(), names(&["", "0", "1"]));
+        assert_eq!(decide("0,1,2\n0.5,-1.5,3.25\n").unwrap().unwrap(), ["0", "1", "2"]);
+        assert_eq!(decide("1,2,3\n0.5,-1.5,3.25\n").unwrap().unwrap(), ["1", "2", "3"]);
+        assert_eq!(decide("0.0,1.0\n0.5,-1.5\n").unwrap().unwrap(), ["0", "1"]);
+        assert_eq!(decide("2001,2002,2101\n0.5,-1.5,3.25\n").unwrap().unwrap(), ["2001", "2002", "2101"]);
+        assert_eq!(decide("\"17\",\"4\"\n0.5,-1.5\n").unwrap().unwrap(), ["17", "4"]);
+        assert_eq!(decide("17,4,9\n0.5,-1.5,3.25\n").unwrap().unwrap(), ["17", "4", "9"]);
+        assert_eq!(decide("0,1,2\n812,796,905\n").unwrap().unwrap(), ["0", "1", "2"]);
+        assert_eq!(decide(",0,1\n0,0.5,0.25\n").unwrap().unwrap(), ["", "0", "1"]);
         assert_eq!(
-            decide("10,20,30,40,50,60,70,80\n5,4,3,9,1,2,8,7\n").unwrap(),
-            names(&["10", "20", "30", "40", "50", "60", "70", "80"])
+            decide("10,20,30,40,50,60,70,80\n5,4,3,9,1,2,8,7\n").unwrap().unwrap(),
+            ["10", "20", "30", "40", "50", "60", "70", "80"]
         );
     }
 
@@ -129,7 +113,7 @@ mod tests {
         for text in
             ["0.5,1.5\n2.5,3.5\n", "812,796\n800,801\n", "0,0\n0.5,0.25\n", "3,5\n2.5,3.5\n", "1.50,2.00\n1.5,2.5\n"]
         {
-            assert_eq!(decide(text), Ok(Above::Nothing), "{text:?}");
+            assert_eq!(decide(text), Ok(None), "{text:?}");
         }
         assert!(decide("0,1,2\n3,4,5\n").unwrap_err().found.contains("names or values"));
     }

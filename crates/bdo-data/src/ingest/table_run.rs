@@ -6,7 +6,7 @@ use std::path::Path;
 use super::raw::RawSeries;
 use super::repetition::HeaderTime;
 use super::{IngestPlan, SeriesTable, SourceFile, files, read_series};
-use crate::problem::{Problem, ReadError, ensure};
+use crate::problem::{Problem, ReadError, ensure, listed};
 use crate::region::Region;
 
 /// How far a time may be from a multiple of the step between frames.
@@ -52,12 +52,12 @@ pub(super) fn read_table(path: &Path) -> Result<SeriesTable, Problem> {
 
 pub(super) fn column(table: &SeriesTable, name: &str) -> Option<Vec<f32>> {
     let c = table.names.as_ref()?.iter().position(|n| n == name)?;
-    Some(table.values.iter().skip(c).step_by(table.columns).copied().collect())
+    Some(table.column(c).collect())
 }
 
 /// Coverage in the order of the regions: a table of a name and a share a row, under a header `Node`, or of one row.
 fn coverage(plan: &IngestPlan, path: &Path) -> Result<Vec<f32>, Problem> {
-    let in_table = |problem: Problem| Problem { what: format!("coverage table: {}", problem.what), ..problem };
+    let in_table = |problem: Problem| problem.of("coverage table");
     let text = std::fs::read_to_string(path).map_err(|e| Problem::new("coverage table", "to be readable", e))?;
     if text.lines().next().is_some_and(|header| header.starts_with("Node\t")) {
         let mut shares: HashMap<&str, f32> = HashMap::new();
@@ -91,15 +91,26 @@ pub(super) fn column_order(plan: &IngestPlan, table: &SeriesTable) -> Result<Vec
         return ensure(table.columns == regions.len(), "regions", expected, found)
             .map(|()| (0..table.columns).collect());
     };
-    let position: HashMap<&str, usize> = names.iter().enumerate().map(|(i, n)| (n.as_str(), i)).collect();
-    let missing: Vec<&str> = regions.iter().map(|r| bare_name(plan, r)).filter(|n| !position.contains_key(n)).collect();
-    if !missing.is_empty() || position.len() != names.len() || names.len() != regions.len() {
-        let shown = missing[..missing.len().min(5)].join(", ");
-        let without = if missing.is_empty() { String::new() } else { format!(" without {shown}") };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    order_by_name(regions, |r| bare_name(plan, r), &names, "named columns")
+}
+
+/// Which of the columns found in a file holds each region of the cohort.
+pub(super) fn order_by_name<'a>(
+    regions: &'a [Region],
+    name_of: impl Fn(&'a Region) -> &'a str,
+    found: &[&str],
+    what: &str,
+) -> Result<Vec<usize>, Problem> {
+    let position: HashMap<&str, usize> = found.iter().enumerate().map(|(i, name)| (*name, i)).collect();
+    let missing: Vec<&str> = regions.iter().map(&name_of).filter(|name| !position.contains_key(name)).collect();
+    if !missing.is_empty() || position.len() != found.len() || found.len() != regions.len() {
+        let all = found.len();
+        let without = if missing.is_empty() { String::new() } else { format!(" without {}", listed(missing.iter())) };
         let expected = format_args!("the {} regions of the cohort", regions.len());
-        return Err(Problem::new("regions", expected, format_args!("{} named columns{without}", names.len())));
+        return Err(Problem::new("regions", expected, format_args!("{all} {what}{without}")));
     }
-    Ok(regions.iter().map(|r| position[bare_name(plan, r)]).collect())
+    Ok(regions.iter().map(|r| position[name_of(r)]).collect())
 }
 
 /// A header of plain numbers over named regions is a count, not names.

@@ -3,24 +3,35 @@
 use super::header::ByteOrder;
 use crate::problem::Problem;
 
-/// A scalar type of voxel. Complex and colour images have no region mean and are refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A scalar type of voxel, as NIfTI numbers them. Complex and colour images have no region mean and are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datatype {
-    U8,
-    I8,
-    U16,
-    I16,
-    U32,
-    I32,
-    U64,
-    I64,
-    F32,
-    F64,
+    U8 = 2,
+    I16 = 4,
+    I32 = 8,
+    F32 = 16,
+    F64 = 64,
+    I8 = 256,
+    U16 = 512,
+    U32 = 768,
+    I64 = 1024,
+    U64 = 1280,
 }
 
 impl Datatype {
-    pub const ALL: [Datatype; 10] =
-        [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::U64, Self::I64, Self::F32, Self::F64];
+    /// Each with the name numpy has for it: its kind and its bytes.
+    const ALL: [(Self, &str); 10] = [
+        (Self::U8, "u1"),
+        (Self::I8, "i1"),
+        (Self::U16, "u2"),
+        (Self::I16, "i2"),
+        (Self::U32, "u4"),
+        (Self::I32, "i4"),
+        (Self::U64, "u8"),
+        (Self::I64, "i8"),
+        (Self::F32, "f4"),
+        (Self::F64, "f8"),
+    ];
 
     pub(super) fn from_code(code: i16) -> Result<Self, Problem> {
         let refused = |name: &str| Problem::new("datatype", "real numbers", format!("{name} (code {code})"));
@@ -29,29 +40,18 @@ impl Datatype {
             32 | 1792 | 2048 => Err(refused("complex numbers")),
             128 | 2304 => Err(refused("colours")),
             1536 => Err(refused("128-bit floats")),
-            _ => Self::ALL
-                .into_iter()
-                .find(|d| d.code() == code)
-                .ok_or_else(|| Problem::new("datatype", "a NIfTI code", code)),
+            _ => {
+                let found = Self::ALL.into_iter().find(|(datatype, _)| *datatype as i16 == code);
+                found.map(|(datatype, _)| datatype).ok_or_else(|| Problem::new("datatype", "a NIfTI code", code))
+            }
         }
     }
 
-    pub fn code(self) -> i16 {
-        match self {
-            Self::U8 => 2,
-            Self::I16 => 4,
-            Self::I32 => 8,
-            Self::F32 => 16,
-            Self::F64 => 64,
-            Self::I8 => 256,
-            Self::U16 => 512,
-            Self::U32 => 768,
-            Self::I64 => 1024,
-            Self::U64 => 1280,
-        }
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, known)| *known == name).map(|(datatype, _)| datatype)
     }
 
-    pub fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
             Self::U16 | Self::I16 => 2,
@@ -61,7 +61,7 @@ impl Datatype {
     }
 
     /// True for floats, which alone can be NaN or infinite.
-    pub fn is_float(self) -> bool {
+    pub(crate) fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 }

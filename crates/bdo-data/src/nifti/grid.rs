@@ -82,36 +82,13 @@ impl Affine {
 
     /// The matrix from millimetres to voxel indices, if there is one.
     pub fn inverse(&self) -> Option<Self> {
-        let m = &self.0;
-        if !m.iter().flatten().all(|x| x.is_finite()) {
-            return None;
-        }
-        if m[1][0] == 0.0 && m[2][0] == 0.0 && m[2][1] == 0.0 {
-            return self.inverse_of_triangular();
-        }
-        let rows = invert4([m[0], m[1], m[2], [0.0, 0.0, 0.0, 1.0]])?;
-        let out = Self([rows[0], rows[1], rows[2]]);
-        out.0.iter().flatten().all(|x| x.is_finite()).then_some(out)
-    }
-
-    /// Back substitution in the order LAPACK's `trtri` uses, column by column: the resampling of nilearn inverts an
-    /// upper triangular matrix that way, and a tie between two voxels is decided by the last bit.
-    fn inverse_of_triangular(&self) -> Option<Self> {
-        let m = [self.0[0], self.0[1], self.0[2], [0.0, 0.0, 0.0, 1.0]];
-        let mut inverse = [[0.0; 4]; 4];
-        for j in 0..4 {
-            if m[j][j] == 0.0 {
-                return None;
-            }
-            inverse[j][j] = 1.0 / m[j][j];
-            // The column above the diagonal: minus the inverse so far, times the column, times the new diagonal element.
-            for i in 0..j {
-                let sum: f64 = (i..j).map(|k| inverse[i][k] * m[k][j]).sum();
-                inverse[i][j] = -inverse[j][j] * sum;
-            }
-        }
-        let out = Self([inverse[0], inverse[1], inverse[2]]);
-        out.0.iter().flatten().all(|x| x.is_finite()).then_some(out)
+        let finite = |affine: &Self| affine.0.iter().flatten().all(|x| x.is_finite());
+        let [x, y, z] = self.0;
+        let m = [x, y, z, [0.0, 0.0, 0.0, 1.0]];
+        let is_triangular = y[0] == 0.0 && z[0] == 0.0 && z[1] == 0.0;
+        let invert: fn(Square) -> Option<Square> = if is_triangular { invert_triangular } else { invert };
+        let [x, y, z, _] = finite(self).then(|| invert(m))??;
+        Some(Self([x, y, z])).filter(finite)
     }
 
     /// This transform after another one: first `first`, then `self`. Fused multiply-adds in the order of the rows are what
@@ -145,9 +122,29 @@ fn spacings(header: &Header, warnings: &mut Vec<String>) -> [f64; 3] {
     })
 }
 
+type Square = [[f64; 4]; 4];
+
+/// Back substitution in the order LAPACK's `trtri` uses, column by column: the resampling of nilearn inverts an
+/// upper triangular matrix that way, and a tie between two voxels is decided by the last bit.
+fn invert_triangular(m: Square) -> Option<Square> {
+    let mut inverse = [[0.0; 4]; 4];
+    for j in 0..4 {
+        if m[j][j] == 0.0 {
+            return None;
+        }
+        inverse[j][j] = 1.0 / m[j][j];
+        // The column above the diagonal: minus the inverse so far, times the column, times the new diagonal element.
+        for i in 0..j {
+            let sum: f64 = (i..j).map(|k| inverse[i][k] * m[k][j]).sum();
+            inverse[i][j] = -inverse[j][j] * sum;
+        }
+    }
+    Some(inverse)
+}
+
 /// Inverse by elimination with row exchanges.
-fn invert4(mut m: [[f64; 4]; 4]) -> Option<[[f64; 4]; 4]> {
-    let mut out: [[f64; 4]; 4] = std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
+fn invert(mut m: Square) -> Option<Square> {
+    let mut out: Square = std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
     for column in 0..4 {
         let pivot = (column..4).max_by(|a, b| m[*a][column].abs().total_cmp(&m[*b][column].abs()))?;
         if m[pivot][column] == 0.0 {

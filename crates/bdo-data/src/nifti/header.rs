@@ -5,16 +5,13 @@ use crate::problem::{Problem, ensure};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    One,
-    Two,
+    One = 348,
+    Two = 540,
 }
 
 impl Version {
-    pub fn header_bytes(self) -> usize {
-        match self {
-            Self::One => 348,
-            Self::Two => 540,
-        }
+    pub(super) fn header_bytes(self) -> usize {
+        self as usize
     }
 }
 
@@ -54,12 +51,13 @@ pub struct Header {
     pub quaternion: [f64; 3],
     pub quaternion_offset: [f64; 3],
     pub sform: [[f64; 4]; 3],
-    pub intent_code: i32,
 }
 
+/// The fields of a header, by where they stand in version one and in version two.
 struct Fields<'a> {
     bytes: &'a [u8],
     order: ByteOrder,
+    version: Version,
 }
 
 impl Fields<'_> {
@@ -72,31 +70,24 @@ impl Fields<'_> {
         out
     }
 
-    fn i16(&self, at: usize) -> i16 {
-        i16::from_le_bytes(self.array(at))
+    fn is_one(&self) -> bool {
+        self.version == Version::One
     }
 
-    fn i32(&self, at: usize) -> i32 {
-        i32::from_le_bytes(self.array(at))
+    fn i16(&self, one: usize, two: usize) -> i16 {
+        i16::from_le_bytes(self.array(if self.is_one() { one } else { two }))
     }
 
-    fn i64(&self, at: usize) -> i64 {
-        i64::from_le_bytes(self.array(at))
-    }
-
-    fn f32(&self, at: usize) -> f64 {
-        f64::from(f32::from_le_bytes(self.array(at)))
-    }
-
-    fn f64(&self, at: usize) -> f64 {
-        f64::from_le_bytes(self.array(at))
+    /// 16 bits in version one, 32 in version two.
+    fn code(&self, one: usize, two: usize) -> i32 {
+        if self.is_one() { self.i16(one, two).into() } else { i32::from_le_bytes(self.array(two)) }
     }
 
     /// Consecutive floats: 32-bit in version one, 64-bit in version two.
-    fn floats<const N: usize>(&self, version: Version, at: usize) -> [f64; N] {
-        std::array::from_fn(|i| match version {
-            Version::One => self.f32(at + 4 * i),
-            Version::Two => self.f64(at + 8 * i),
+    fn floats<const N: usize>(&self, one: usize, two: usize) -> [f64; N] {
+        std::array::from_fn(|i| match self.version {
+            Version::One => f32::from_le_bytes(self.array(one + 4 * i)).into(),
+            Version::Two => f64::from_le_bytes(self.array(two + 8 * i)),
         })
     }
 }
@@ -104,12 +95,8 @@ impl Fields<'_> {
 /// Largest single size accepted: NIfTI-1 cannot say more, and no scanner does.
 const MOST_ALONG_A_DIMENSION: i64 = i32::MAX as i64;
 
-/// Version and byte order from the first twelve bytes: the size of the header must fit in one of the two orders.
-pub(super) fn recognise(start: &[u8]) -> Result<(Version, ByteOrder), Problem> {
-    let size: [u8; 4] = start
-        .get(..4)
-        .and_then(|b| b.try_into().ok())
-        .ok_or_else(|| Problem::new("size of the file", "at least 352 bytes", start.len()))?;
+/// Version and byte order: the size of the header, its first number, must fit in one of the two orders.
+pub(super) fn recognise(size: [u8; 4]) -> Result<(Version, ByteOrder), Problem> {
     match (i32::from_le_bytes(size), i32::from_be_bytes(size)) {
         (348, _) => Ok((Version::One, ByteOrder::Little)),
         (_, 348) => Ok((Version::One, ByteOrder::Big)),
@@ -127,50 +114,38 @@ impl Header {
         byte_order: ByteOrder,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Problem> {
-        ensure(
-            bytes.len() >= version.header_bytes(),
-            "size of the file",
-            format_args!("at least {}", version.header_bytes()),
-            bytes.len(),
-        )?;
-        let fields = Fields { bytes, order: byte_order };
+        let fields = Fields { bytes, order: byte_order, version };
+        let one = fields.is_one();
         check_magic(bytes, version)?;
-        let (at, one) =
-            (|one: usize, two: usize| if version == Version::One { one } else { two }, version == Version::One);
-        let dims =
-            dims(std::array::from_fn(
-                |i| {
-                    if one { i64::from(fields.i16(40 + 2 * i)) } else { fields.i64(16 + 8 * i) }
-                },
-            ))?;
-        let datatype = Datatype::from_code(fields.i16(at(70, 12)))?;
-        let bits = fields.i16(at(72, 14));
-        ensure(
-            usize::try_from(bits) == Ok(8 * datatype.bytes()),
-            "bitpix",
-            format_args!("{} for {datatype:?}", 8 * datatype.bytes()),
-            bits,
-        )?;
-        let data_offset = if one { integer_offset(fields.f32(108))? } else { fields.i64(168) };
+        let size = |i: usize| match version {
+            Version::One => fields.i16(40 + 2 * i, 0).into(),
+            Version::Two => i64::from_le_bytes(fields.array(16 + 8 * i)),
+        };
+        let dims = dims(std::array::from_fn(size))?;
+        let datatype = Datatype::from_code(fields.i16(70, 12))?;
+        let (bits, expected) = (fields.i16(72, 14), 8 * datatype.bytes());
+        ensure(usize::try_from(bits) == Ok(expected), "bitpix", format_args!("{expected} for {datatype:?}"), bits)?;
+        let data_offset = match version {
+            Version::One => integer_offset(f32::from_le_bytes(fields.array(108)).into())?,
+            Version::Two => i64::from_le_bytes(fields.array(168)),
+        };
         let least = version.header_bytes() as i64 + 4;
         ensure(data_offset >= least, "vox_offset", format_args!("at least {least}"), data_offset)?;
-        let [slope, intercept] = fields.floats(version, at(112, 176));
-        let code = |one_at: usize, two_at: usize| if one { i32::from(fields.i16(one_at)) } else { fields.i32(two_at) };
+        let [slope, intercept] = fields.floats(112, 176);
         Ok(Self {
             version,
             byte_order,
             dims,
             datatype,
             data_offset: data_offset as u64,
-            pixdim: fields.floats(version, at(76, 104)),
+            pixdim: fields.floats(76, 104),
             scaling: scaling(slope, intercept, warnings)?,
-            xyzt_units: if one { i32::from(bytes[123]) } else { fields.i32(500) },
-            qform_code: valid_code("qform_code", code(252, 344), warnings),
-            sform_code: valid_code("sform_code", code(254, 348), warnings),
-            quaternion: fields.floats(version, at(256, 352)),
-            quaternion_offset: fields.floats(version, at(268, 376)),
-            sform: std::array::from_fn(|row| fields.floats(version, at(280 + 16 * row, 400 + 32 * row))),
-            intent_code: code(68, 504),
+            xyzt_units: if one { bytes[123].into() } else { i32::from_le_bytes(fields.array(500)) },
+            qform_code: valid_code("qform_code", fields.code(252, 344), warnings),
+            sform_code: valid_code("sform_code", fields.code(254, 348), warnings),
+            quaternion: fields.floats(256, 352),
+            quaternion_offset: fields.floats(268, 376),
+            sform: std::array::from_fn(|row| fields.floats(280 + 16 * row, 400 + 32 * row)),
         })
     }
 
@@ -248,12 +223,8 @@ fn scaling(slope: f64, intercept: f64, warnings: &mut Vec<String>) -> Result<Opt
         warnings.push(format!("scl_slope is {slope}: the stored numbers are taken as they are"));
         return Ok(None);
     }
-    ensure(
-        intercept.is_finite(),
-        "scl_inter",
-        format_args!("a finite number, because scl_slope is {slope}"),
-        intercept,
-    )?;
+    let expected = format_args!("a finite number, because scl_slope is {slope}");
+    ensure(intercept.is_finite(), "scl_inter", expected, intercept)?;
     Ok((slope != 1.0 || intercept != 0.0).then_some(Scaling { slope, intercept }))
 }
 
@@ -273,13 +244,9 @@ pub struct Extension {
     pub bytes: Vec<u8>,
 }
 
-/// Splits the bytes from the extension flag to the data. The first four say whether there is any.
-pub(super) fn extensions(bytes: &[u8], order: ByteOrder) -> Result<Vec<Extension>, Problem> {
+/// Splits the bytes between the flag that says there are extensions and the data.
+pub(super) fn extensions(mut rest: &[u8], order: ByteOrder) -> Result<Vec<Extension>, Problem> {
     let mut found = vec![];
-    let Some((flag, mut rest)) = bytes.split_first_chunk::<4>() else { return Ok(found) };
-    if flag[0] == 0 {
-        return Ok(found);
-    }
     while rest.len() >= 16 {
         let number = |at: usize| {
             let raw = [rest[at], rest[at + 1], rest[at + 2], rest[at + 3]];

@@ -14,8 +14,7 @@ pub use datatype::Datatype;
 pub use grid::{Affine, AffineSource, Grid, resample_nearest};
 pub use header::{ByteOrder, Extension, Header, Scaling, Version};
 pub use reader::{ImageSummary, NiftiReader, Volume};
-pub use stream::Limits;
 
 pub(crate) use datatype::for_each_value;
-pub(crate) use reader::open_header;
-pub(crate) use stream::ByteStream;
+pub(crate) use reader::{MOST_VOLUME_BYTES, open_header};
+pub(crate) use stream::{ByteStream, most_inflated};

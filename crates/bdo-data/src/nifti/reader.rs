@@ -1,41 +1,41 @@
 //! A NIfTI image as a stream of volumes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::datatype::for_each_value;
 use super::grid::{Affine, AffineSource, Grid};
 use super::header::{self, Extension, Header};
 use super::stream::ByteStream;
-use super::stream::Limits;
-use crate::problem::{InContent, ReadError, ensure};
+use crate::problem::{InContent, ReadError, at_most, ensure};
+
+/// Most bytes of one volume, counted with at least four bytes a voxel because volumes are handed out as `f32`.
+pub(crate) const MOST_VOLUME_BYTES: u64 = 256 << 20;
+/// Most bytes of extensions, which hold the XML of a CIFTI file (a few MiB in real ones).
+const MOST_EXTENSION_BYTES: u64 = 64 << 20;
 
 /// An open image: its header has been checked against the file, its data has not been read yet.
 pub struct NiftiReader {
     pub header: Header,
-    /// From voxels to millimetres, as nibabel computes it.
-    pub affine: Affine,
+    pub grid: Grid,
     pub affine_source: AffineSource,
     pub extensions: Vec<Extension>,
     /// What is odd but harmless.
     pub warnings: Vec<String>,
     stream: ByteStream,
     volumes_read: usize,
-    raw: Vec<u8>,
-    non_finite: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSummary {
     pub blake3: String,
-    pub non_finite: u64,
     pub trailing_bytes: u64,
 }
 
 /// A three-dimensional image in memory, x fastest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Volume {
-    pub shape: [usize; 3],
-    pub affine: Affine,
+    pub path: PathBuf,
+    pub grid: Grid,
     pub affine_source: AffineSource,
     pub values: Vec<f32>,
     pub blake3: String,
@@ -43,27 +43,16 @@ pub struct Volume {
 }
 
 impl NiftiReader {
-    pub fn open(path: &Path, limits: &Limits) -> Result<Self, ReadError> {
-        let (header, extensions, stream, mut warnings) = open_header(path, limits)?;
-        let problem = |p| ReadError::content(path, p);
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let (header, extensions, stream, mut warnings) = open_header(path)?;
         let volume_bytes = header.voxels() as u64 * header.datatype.bytes().max(4) as u64;
-        ensure(
-            volume_bytes <= limits.volume_bytes,
-            "size of a volume",
-            format_args!("at most {} bytes", limits.volume_bytes),
-            volume_bytes,
-        )
-        .in_content(path)?;
+        at_most("size of a volume", volume_bytes, MOST_VOLUME_BYTES).in_content(path)?;
         let found = format_args!("sizes {:?}", header.dims);
         ensure(header.dims.iter().skip(4).all(|d| *d == 1), "dimensions", "three of space and one of time", found)
             .in_content(path)?;
-        let (affine, affine_source) = Affine::of_header(&header, &mut warnings).map_err(problem)?;
-        let raw = vec![];
-        Ok(Self { header, affine, affine_source, extensions, warnings, stream, volumes_read: 0, raw, non_finite: 0 })
-    }
-
-    pub fn grid(&self) -> Grid {
-        Grid { shape: self.header.shape(), affine: self.affine }
+        let (affine, affine_source) = Affine::of_header(&header, &mut warnings).in_content(path)?;
+        let grid = Grid { shape: header.shape(), affine };
+        Ok(Self { header, grid, affine_source, extensions, warnings, stream, volumes_read: 0 })
     }
 
     pub fn path(&self) -> &Path {
@@ -77,11 +66,9 @@ impl NiftiReader {
         }
         let voxels = self.header.voxels();
         ensure(out.len() == voxels, "room for a volume", voxels, out.len()).in_content(self.path())?;
-        let mut raw = std::mem::take(&mut self.raw);
-        raw.resize(voxels * self.header.datatype.bytes(), 0);
+        let mut raw = vec![0; voxels * self.header.datatype.bytes()];
         self.next_bytes(&mut raw)?;
-        self.non_finite += decode(&self.header, &raw, out);
-        self.raw = raw;
+        decode(&self.header, &raw, out);
         self.volumes_read += 1;
         Ok(true)
     }
@@ -100,66 +87,52 @@ impl NiftiReader {
     /// As [`NiftiReader::finish`], where the data has been taken as bytes.
     pub(crate) fn end(self) -> Result<ImageSummary, ReadError> {
         let (blake3, trailing_bytes) = self.stream.finish()?;
-        Ok(ImageSummary { blake3, non_finite: self.non_finite, trailing_bytes })
+        Ok(ImageSummary { blake3, trailing_bytes })
     }
 
-    pub fn read_single(path: &Path, limits: &Limits) -> Result<Volume, ReadError> {
-        let mut reader = Self::open(path, limits)?;
+    pub fn read_single(path: &Path) -> Result<Volume, ReadError> {
+        let mut reader = Self::open(path)?;
         let found = format_args!("{} volumes", reader.header.volumes());
         ensure(reader.header.volumes() == 1, "image", "a single volume", found).in_content(path)?;
         let mut values = vec![0.0; reader.header.voxels()];
         reader.next_volume(&mut values)?;
-        let (shape, affine, affine_source) = (reader.header.shape(), reader.affine, reader.affine_source);
+        let (path, grid, affine_source) = (path.to_path_buf(), reader.grid, reader.affine_source);
         let warnings = std::mem::take(&mut reader.warnings);
-        let blake3 = reader.finish()?.blake3;
-        Ok(Volume { shape, affine, affine_source, values, blake3, warnings })
+        Ok(Volume { path, grid, affine_source, values, blake3: reader.finish()?.blake3, warnings })
     }
 }
 
 /// Opens any NIfTI file, CIFTI included, up to the first byte of its data.
-pub(crate) fn open_header(
-    path: &Path,
-    limits: &Limits,
-) -> Result<(Header, Vec<Extension>, ByteStream, Vec<String>), ReadError> {
-    let mut stream = ByteStream::open(path, limits)?;
-    let mut bytes = vec![0; 12];
-    stream.read_exact("header", &mut bytes)?;
-    let problem = |p| ReadError::content(path, p);
-    let (version, order) = header::recognise(&bytes).map_err(problem)?;
+pub(crate) fn open_header(path: &Path) -> Result<(Header, Vec<Extension>, ByteStream, Vec<String>), ReadError> {
+    let mut stream = ByteStream::open(path)?;
+    let mut start = [0; 12];
+    stream.read_exact("header", &mut start)?;
+    let (version, order) = header::recognise([start[0], start[1], start[2], start[3]]).in_content(path)?;
+    let mut bytes = start.to_vec();
     bytes.resize(version.header_bytes(), 0);
     stream.read_exact("header", &mut bytes[12..])?;
     let mut warnings = vec![];
-    let header = Header::parse(&bytes, version, order, &mut warnings).map_err(problem)?;
-    let claimed = header.data_offset.checked_add(header.data_bytes());
-    stream.check_claim(claimed.unwrap_or(u64::MAX))?;
+    let header = Header::parse(&bytes, version, order, &mut warnings).in_content(path)?;
+    stream.check_claim(header.data_offset.saturating_add(header.data_bytes())).in_content(path)?;
     let between = header.data_offset - version.header_bytes() as u64;
-    let expected = format_args!("at most {} bytes of extensions", limits.extension_bytes);
-    ensure(between <= limits.extension_bytes, "vox_offset", expected, between).in_content(path)?;
+    let expected = format_args!("at most {MOST_EXTENSION_BYTES} bytes of extensions");
+    ensure(between <= MOST_EXTENSION_BYTES, "vox_offset", expected, between).in_content(path)?;
     let mut flag = [0; 4];
     stream.read_exact("header", &mut flag)?;
-    let extensions = if flag[0] == 0 {
+    let mut extensions = vec![];
+    if flag[0] == 0 {
         stream.skip("room before the data", between - 4)?;
-        vec![]
     } else {
-        let mut bytes = flag.to_vec();
-        bytes.resize(between as usize, 0);
-        stream.read_exact("extensions", &mut bytes[4..])?;
-        header::extensions(&bytes, order).map_err(problem)?
-    };
+        let mut bytes = vec![0; between as usize - 4];
+        stream.read_exact("extensions", &mut bytes)?;
+        extensions = header::extensions(&bytes, order).in_content(path)?;
+    }
     Ok((header, extensions, stream, warnings))
 }
 
-fn decode(header: &Header, raw: &[u8], out: &mut [f32]) -> u64 {
-    let (slope, intercept) = header.scaling.map_or((1.0, 0.0), |s| (s.slope, s.intercept));
-    for_each_value!(header.datatype, header.byte_order, raw, |values| {
-        if header.scaling.is_some() {
-            out.iter_mut().zip(values).for_each(|(out, x)| *out = (x * slope + intercept) as f32);
-        } else {
-            out.iter_mut().zip(values).for_each(|(out, x)| *out = x as f32);
-        }
+fn decode(header: &Header, raw: &[u8], out: &mut [f32]) {
+    for_each_value!(header.datatype, header.byte_order, raw, |values| match header.scaling {
+        Some(s) => out.iter_mut().zip(values).for_each(|(out, x)| *out = (x * s.slope + s.intercept) as f32),
+        None => out.iter_mut().zip(values).for_each(|(out, x)| *out = x as f32),
     });
-    if !header.datatype.is_float() && header.scaling.is_none() {
-        return 0;
-    }
-    out.iter().filter(|x| !x.is_finite()).count() as u64
 }

@@ -2,9 +2,9 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
-use super::masker::{LabelsMasker, NonFinite, listed};
+use super::masker::{LabelsMasker, NonFinite};
 use crate::nifti::{Header, ImageSummary, NiftiReader, for_each_value};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{Problem, ReadError, listed};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoiSeries {
@@ -41,13 +41,10 @@ impl LabelsMasker {
     /// Reads an image to its end, one thread decompressing and one summing, and returns the mean of every region.
     pub fn extract(&self, image: NiftiReader) -> Result<RoiSeries, ReadError> {
         if !self.fits(&image) {
-            let found = image.grid();
-            let problem = Problem::new("grid", format!("{:?}", self.grid), format!("{found:?}"));
+            let problem = Problem::new("grid", format!("{:?}", self.grid), format!("{:?}", image.grid));
             return Err(ReadError::content(image.path(), problem));
         }
         let header = image.header.clone();
-        let (frames, tr_seconds, tr_has_unit) =
-            (image.header.volumes(), image.header.tr_seconds(), header.has_unit_of_time());
         let mut warnings = [&image.warnings[..], &self.warnings].concat();
         let mut summing = Summing::new(self, &header);
         let (filled_sender, filled) = sync_channel::<Vec<u8>>(PIECES_IN_FLIGHT);
@@ -61,10 +58,11 @@ impl LabelsMasker {
             }
             reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        let (coverage, kept) = summing.coverage();
+        let coverage = summing.coverage();
         let Summing { mut series, non_finite, .. } = summing;
-        for region in (0..self.regions()).filter(|r| !kept[*r]) {
-            series.iter_mut().skip(region).step_by(self.regions()).for_each(|x| *x = f32::NAN);
+        let (frames, regions) = (header.volumes(), self.regions());
+        for region in (0..regions).filter(|r| !self.keeps(*r, coverage[*r])) {
+            series.iter_mut().skip(region).step_by(regions).for_each(|x| *x = f32::NAN);
         }
         warnings.extend(self.odd_voxels(&non_finite, &coverage, frames));
         if summary.trailing_bytes > 0 {
@@ -72,11 +70,11 @@ impl LabelsMasker {
         }
         Ok(RoiSeries {
             frames,
-            regions: self.regions(),
+            regions,
             series,
             coverage: Some(coverage),
-            tr_seconds,
-            tr_has_unit,
+            tr_seconds: header.tr_seconds(),
+            tr_has_unit: header.has_unit_of_time(),
             blake3: summary.blake3,
             non_finite: non_finite.iter().sum(),
             warnings,
@@ -86,10 +84,10 @@ impl LabelsMasker {
     /// Regions that are partly NaN, or without a signal in part of their voxels: covered on paper only.
     fn odd_voxels(&self, non_finite: &[u64], coverage: &[f32], frames: usize) -> Vec<String> {
         let mut warnings = vec![];
-        let regions = || (0..self.regions()).filter(|i| self.kept[*i]);
+        let regions = || (0..self.regions()).filter(|i| self.keeps(*i, self.coverage[*i]));
         let bad: Vec<usize> = regions().filter(|i| non_finite[*i] > 0).collect();
         if !bad.is_empty() {
-            let treated = match self.non_finite {
+            let treated = match self.options.non_finite {
                 NonFinite::AsZero => "count as zero",
                 NonFinite::LeftOut => "are left out",
             };
@@ -133,9 +131,11 @@ fn read_pieces(
 struct Summing<'a> {
     masker: &'a LabelsMasker,
     header: &'a Header,
-    sums: Sums,
     piece: usize,
     volumes: usize,
+    /// Sums of stored numbers, and voxels that were not finite, in this volume: one of each per region.
+    stored: Vec<f64>,
+    bad: Vec<u32>,
     series: Vec<f32>,
     non_finite: Vec<u64>,
     /// Most voxels of each region that were not finite in one volume.
@@ -150,9 +150,10 @@ impl<'a> Summing<'a> {
         Self {
             masker,
             header,
-            sums: Sums::new(regions),
             piece: 0,
             volumes: 0,
+            stored: vec![0.0; regions],
+            bad: vec![0; regions],
             // Not reserved for the claimed number of volumes: that many must arrive first.
             series: vec![],
             non_finite: vec![0; regions],
@@ -162,8 +163,9 @@ impl<'a> Summing<'a> {
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        let runs = &self.masker.pieces[self.piece];
-        self.sums.add(self.header, bytes, runs);
+        let masker = self.masker;
+        let runs = &masker.pieces[self.piece];
+        self.sum(bytes, runs);
         if self.volumes == 0 {
             self.dead.push(zero_voxels(self.header, bytes, runs));
         } else if self.volumes.is_power_of_two() {
@@ -176,29 +178,51 @@ impl<'a> Summing<'a> {
         }
     }
 
+    fn sum(&mut self, bytes: &[u8], runs: &[Run]) {
+        let Header { datatype, byte_order, .. } = *self.header;
+        for run in runs {
+            let (bytes, region) = (run.bytes(self.header, bytes), run.region as usize);
+            for_each_value!(datatype, byte_order, bytes, |values| {
+                let (mut sum, mut bad) = (0.0, 0);
+                if datatype.is_float() {
+                    for x in values {
+                        let good = x.is_finite();
+                        sum += if good { x } else { 0.0 };
+                        bad += u32::from(!good);
+                    }
+                } else {
+                    sum = values.sum::<f64>();
+                }
+                self.stored[region] += sum;
+                self.bad[region] += bad;
+            });
+        }
+    }
+
     fn end_volume(&mut self) {
         let (slope, intercept) = self.header.scaling.map_or((1.0, 0.0), |s| (s.slope, s.intercept));
         for region in 0..self.masker.regions() {
             let voxels = self.masker.voxels[region];
-            let bad = self.sums.non_finite[region];
+            let bad = self.bad[region];
             self.non_finite[region] += u64::from(bad);
             self.worst[region] = self.worst[region].max(bad);
             let finite = f64::from(voxels - bad);
-            let divisor = match self.masker.non_finite {
+            let divisor = match self.masker.options.non_finite {
                 NonFinite::AsZero => f64::from(voxels),
                 NonFinite::LeftOut => finite,
             };
             // Scaling commutes with the mean; zero voxels give 0 / 0, which is the NaN of a missing region.
-            let mean = (self.sums.stored[region] * slope + finite * intercept) / divisor;
-            self.series.push(if self.masker.kept[region] { mean as f32 } else { f32::NAN });
+            let mean = (self.stored[region] * slope + finite * intercept) / divisor;
+            self.series.push(mean as f32);
         }
-        self.sums.clear();
+        self.stored.fill(0.0);
+        self.bad.fill(0);
         self.piece = 0;
         self.volumes += 1;
     }
 
-    /// Share of every region that has a finite signal in all volumes, and whether that is enough.
-    fn coverage(&self) -> (Vec<f32>, Vec<bool>) {
+    /// Share of every region that has a finite signal in all volumes.
+    fn coverage(&self) -> Vec<f32> {
         let mut lost = self.worst.clone();
         for (_, region) in self.dead.iter().flatten() {
             lost[*region as usize] += 1;
@@ -208,10 +232,7 @@ impl<'a> Summing<'a> {
             let voxels = masker.voxels[r];
             masker.coverage[r] * (voxels.saturating_sub(lost[r]) as f32 / voxels.max(1) as f32)
         };
-        let coverage: Vec<f32> = (0..masker.regions()).map(share).collect();
-        let enough = |r: usize| masker.kept[r] && f64::from(coverage[r]) >= masker.least_coverage;
-        let kept = (0..masker.regions()).map(enough).collect();
-        (coverage, kept)
+        (0..masker.regions()).map(share).collect()
     }
 }
 
@@ -224,8 +245,16 @@ pub(super) struct Run {
     pub(super) region: u32,
 }
 
+impl Run {
+    /// Its bytes among those of the piece.
+    fn bytes<'a>(&self, header: &Header, piece: &'a [u8]) -> &'a [u8] {
+        let (start, width) = (self.start as usize, header.datatype.bytes());
+        &piece[start * width..(start + self.length as usize) * width]
+    }
+}
+
 /// Voxels of one piece of a volume. A piece of 16-bit voxels fills half of a second-level cache.
-pub(super) const PIECE_VOXELS: usize = 128 << 10;
+const PIECE_VOXELS: usize = 128 << 10;
 
 /// The runs of every piece of a volume, from the column (from 1; 0 is none) of every voxel.
 pub(super) fn runs_of(columns: &[u16]) -> Vec<Vec<Run>> {
@@ -243,55 +272,12 @@ pub(super) fn runs_of(columns: &[u16]) -> Vec<Vec<Run>> {
     columns.chunks(PIECE_VOXELS).map(piece).collect()
 }
 
-/// What one volume adds up to, region by region.
-#[derive(Debug, Clone)]
-pub(super) struct Sums {
-    pub(super) stored: Vec<f64>,
-    pub(super) non_finite: Vec<u32>,
-}
-
-impl Sums {
-    pub(super) fn new(regions: usize) -> Self {
-        Self { stored: vec![0.0; regions], non_finite: vec![0; regions] }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.stored.fill(0.0);
-        self.non_finite.fill(0);
-    }
-
-    pub(super) fn add(&mut self, header: &Header, bytes: &[u8], runs: &[Run]) {
-        let width = header.datatype.bytes();
-        let is_float = header.datatype.is_float();
-        for run in runs {
-            let (start, end) = (run.start as usize * width, (run.start + run.length) as usize * width);
-            let (bytes, region) = (&bytes[start..end], run.region as usize);
-            for_each_value!(header.datatype, header.byte_order, bytes, |values| {
-                let (mut sum, mut bad) = (0.0, 0);
-                if is_float {
-                    for x in values {
-                        let good = x.is_finite();
-                        sum += if good { x } else { 0.0 };
-                        bad += u32::from(!good);
-                    }
-                } else {
-                    sum = values.sum::<f64>();
-                }
-                self.stored[region] += sum;
-                self.non_finite[region] += bad;
-            });
-        }
-    }
-}
-
 /// The voxels of one piece that are exactly zero, as all are outside a skull-stripped brain or the field of view: where they
 /// are, and their regions.
-pub(super) fn zero_voxels(header: &Header, bytes: &[u8], runs: &[Run]) -> Vec<(u32, u32)> {
-    let width = header.datatype.bytes();
+fn zero_voxels(header: &Header, bytes: &[u8], runs: &[Run]) -> Vec<(u32, u32)> {
     let mut found = vec![];
     for run in runs {
-        let (start, end) = (run.start as usize * width, (run.start + run.length) as usize * width);
-        for_each_value!(header.datatype, header.byte_order, &bytes[start..end], |values| {
+        for_each_value!(header.datatype, header.byte_order, run.bytes(header, bytes), |values| {
             let zeros = values.enumerate().filter(|(_, x)| *x == 0.0);
             found.extend(zeros.map(|(i, _)| (run.start + i as u32, run.region)));
         });
@@ -300,9 +286,8 @@ pub(super) fn zero_voxels(header: &Header, bytes: &[u8], runs: &[Run]) -> Vec<(u
 }
 
 /// Whether one voxel of a piece is exactly zero.
-pub(super) fn is_zero(header: &Header, bytes: &[u8], voxel: u32) -> bool {
-    let width = header.datatype.bytes();
-    let bytes = &bytes[voxel as usize * width..(voxel as usize + 1) * width];
+fn is_zero(header: &Header, bytes: &[u8], voxel: u32) -> bool {
+    let bytes = Run { start: voxel, length: 1, region: 0 }.bytes(header, bytes);
     for_each_value!(header.datatype, header.byte_order, bytes, |values| values.into_iter().all(|x| x == 0.0))
 }
 

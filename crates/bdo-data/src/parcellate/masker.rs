@@ -5,7 +5,7 @@ use std::path::Path;
 use super::extract::{Run, runs_of};
 use crate::atlas::image::{AtlasImage, points_of};
 use crate::nifti::{AffineSource, Grid, NiftiReader, Volume, resample_nearest};
-use crate::problem::{Problem, ReadError};
+use crate::problem::{Problem, ReadError, listed};
 
 /// What becomes of voxels that are NaN or infinite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,9 +42,7 @@ pub struct LabelsMasker {
     pub voxels: Vec<u32>,
     /// Share of every region's atlas voxels inside mask and field of view.
     pub coverage: Vec<f32>,
-    pub(super) kept: Vec<bool>,
-    pub(super) least_coverage: f64,
-    pub(super) non_finite: NonFinite,
+    pub(super) options: MaskerOptions,
     pub(super) names: Vec<String>,
     pub warnings: Vec<String>,
 }
@@ -53,19 +51,18 @@ impl LabelsMasker {
     pub fn new(
         atlas: &AtlasImage,
         image: &NiftiReader,
-        mask: Option<(&Path, &Volume)>,
+        mask: Option<&Volume>,
         options: &MaskerOptions,
     ) -> Result<Self, ReadError> {
-        let grid = image.grid();
+        let grid = image.grid;
         check_affine(image.path(), &grid, image.affine_source, options)?;
         check_affine(&atlas.map.path, &atlas.grid, atlas.affine_source, options)?;
         let mut columns = resample_nearest(&atlas.map.columns, &atlas.grid, &grid)
             .ok_or_else(|| singular(&atlas.map.path, &atlas.grid))?;
-        let inside = mask.map(|(path, mask)| {
-            let mask_grid = Grid { shape: mask.shape, affine: mask.affine };
-            check_affine(path, &mask_grid, mask.affine_source, options)?;
+        let inside = mask.map(|mask| {
+            check_affine(&mask.path, &mask.grid, mask.affine_source, options)?;
             let inside: Vec<bool> = mask.values.iter().map(|x| x.is_finite() && *x != 0.0).collect();
-            resample_nearest(&inside, &mask_grid, &grid).ok_or_else(|| singular(path, &mask_grid))
+            resample_nearest(&inside, &mask.grid, &grid).ok_or_else(|| singular(&mask.path, &mask.grid))
         });
         let inside = inside.transpose()?;
         for (column, _) in columns.iter_mut().zip(inside.iter().flatten()).filter(|(_, inside)| !**inside) {
@@ -73,7 +70,7 @@ impl LabelsMasker {
         }
         let covered = covered(atlas, &grid, inside.as_deref()).ok_or_else(|| singular(image.path(), &grid))?;
         let mut masker = Self::of_columns(atlas, grid, &columns, &covered, options);
-        masker.check_overlap(atlas, &covered, inside.is_some(), options)?;
+        masker.check_overlap(atlas, &covered, inside.is_some())?;
         Ok(masker)
     }
 
@@ -82,65 +79,52 @@ impl LabelsMasker {
         let share =
             |i: usize| if atlas.map.points[i] == 0 { 0.0 } else { covered[i] as f32 / atlas.map.points[i] as f32 };
         let coverage: Vec<f32> = (0..voxels.len()).map(share).collect();
-        let kept = |i: usize| voxels[i] > 0 && f64::from(coverage[i]) >= options.least_coverage;
-        let kept: Vec<bool> = (0..voxels.len()).map(kept).collect();
         let names: Vec<String> = atlas.map.regions.iter().map(|r| r.name.clone()).collect();
-        let mut warnings = vec![];
-        let poor: Vec<usize> = (0..kept.len()).filter(|i| !kept[*i]).collect();
+        let (pieces, options, warnings) = (runs_of(columns), *options, vec![]);
+        let mut masker = Self { grid, pieces, voxels, coverage, options, names, warnings };
+        let poor: Vec<usize> = (0..masker.regions()).filter(|i| !masker.keeps(*i, masker.coverage[*i])).collect();
         if !poor.is_empty() {
-            let shown = |i: &usize| format!("{} ({:.0} %)", names[*i], 100.0 * coverage[*i]);
-            warnings.push(format!(
-                "{} of {} regions have less than {:.0} % of their voxels in the image and are missing: {}",
-                poor.len(),
-                kept.len(),
-                100.0 * options.least_coverage,
-                listed(poor.iter().map(shown))
+            let shown = |i: &usize| format!("{} ({:.0} %)", masker.names[*i], 100.0 * masker.coverage[*i]);
+            let (n, all, shown) = (poor.len(), masker.regions(), listed(poor.iter().map(shown)));
+            let least = 100.0 * options.least_coverage;
+            masker.warnings.push(format!(
+                "{n} of {all} regions have less than {least:.0} % of their voxels in the image and are missing: {shown}"
             ));
         }
-        let pieces = runs_of(columns);
-        let (least_coverage, non_finite) = (options.least_coverage, options.non_finite);
-        Self { grid, pieces, voxels, coverage, kept, least_coverage, non_finite, names, warnings }
+        masker
     }
 
-    fn check_overlap(
-        &mut self,
-        atlas: &AtlasImage,
-        covered: &[u32],
-        masked: bool,
-        options: &MaskerOptions,
-    ) -> Result<(), ReadError> {
+    /// Whether a region with this share of its voxels is a column with values.
+    pub(super) fn keeps(&self, region: usize, coverage: f32) -> bool {
+        self.voxels[region] > 0 && f64::from(coverage) >= self.options.least_coverage
+    }
+
+    fn check_overlap(&mut self, atlas: &AtlasImage, covered: &[u32], masked: bool) -> Result<(), ReadError> {
+        let usual = self.options.least_mask_overlap;
         let sum = |counts: &[u32]| counts.iter().map(|n| u64::from(*n)).sum::<u64>();
         let share = sum(covered) as f64 / sum(&atlas.map.points).max(1) as f64;
         let within = if masked { "mask" } else { "field of view" };
         // A small field of view is an acquisition, not a mistake; nothing at all in it is one.
-        let least = if masked { options.least_mask_overlap } else { f64::MIN_POSITIVE };
+        let least = if masked { usual } else { f64::MIN_POSITIVE };
         if share < least {
             let least_percent = if masked { 100.0 * least } else { 1.0 };
             let expected = format!("at least {least_percent:.0} % of the atlas inside the {within}");
             return Err(Problem::new("overlap", expected, format!("{:.1} %", 100.0 * share)).into());
         }
-        if share < options.least_mask_overlap {
+        if share < usual {
             self.warnings.push(format!("only {:.1} % of the atlas lies inside the {within}", 100.0 * share));
         }
         Ok(())
     }
 
     pub fn fits(&self, image: &NiftiReader) -> bool {
-        self.grid == image.grid()
+        self.grid == image.grid
     }
 
     /// Number of columns: the regions of the atlas, whatever the image covers.
     pub fn regions(&self) -> usize {
         self.voxels.len()
     }
-}
-
-/// The first few of many.
-pub(super) fn listed(items: impl ExactSizeIterator<Item = String>) -> String {
-    let more = items.len().saturating_sub(5);
-    let shown: Vec<String> = items.take(5).collect();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
 }
 
 fn check_affine(path: &Path, grid: &Grid, source: AffineSource, options: &MaskerOptions) -> Result<(), ReadError> {

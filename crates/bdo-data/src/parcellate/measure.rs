@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::masker::{LabelsMasker, MaskerOptions};
 use crate::atlas::image::AtlasImage;
-use crate::nifti::{Limits, NiftiReader};
+use crate::nifti::NiftiReader;
 use crate::problem::ReadError;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,20 +20,19 @@ pub struct SpeedMeasurement {
     pub masker_wall_s: f64,
     /// The same, processor time of all threads.
     pub masker_cpu_s: Option<f64>,
-    pub peak_rss_mb: Option<f64>,
     pub frames: usize,
     pub regions: usize,
 }
 
 /// Parcellates `image` once, then decompresses it once more for comparison.
-pub fn measure_speed(image: &Path, atlas: &AtlasImage, limits: &Limits) -> Result<SpeedMeasurement, ReadError> {
+pub fn measure_speed(image: &Path, atlas: &AtlasImage) -> Result<SpeedMeasurement, ReadError> {
     let (series, masker_wall_s, masker_cpu_s) = timed(|| {
-        let reader = NiftiReader::open(image, limits)?;
+        let reader = NiftiReader::open(image)?;
         let options = MaskerOptions { assume_affine: true, ..MaskerOptions::default() };
         LabelsMasker::new(atlas, &reader, None, &options)?.extract(reader)
     })?;
     let (_, inflate_wall_s, inflate_cpu_s) = timed(|| {
-        let mut reader = NiftiReader::open(image, limits)?;
+        let mut reader = NiftiReader::open(image)?;
         let mut volume = vec![0; reader.header.voxels() * reader.header.datatype.bytes()];
         for _ in 0..reader.header.volumes() {
             reader.next_bytes(&mut volume)?;
@@ -45,7 +44,6 @@ pub fn measure_speed(image: &Path, atlas: &AtlasImage, limits: &Limits) -> Resul
         inflate_cpu_s,
         masker_wall_s,
         masker_cpu_s,
-        peak_rss_mb: peak_rss_mb(),
         frames: series.frames,
         regions: series.regions,
     })
@@ -66,11 +64,4 @@ fn processor_seconds() -> Option<f64> {
     let words: Vec<&str> = status.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| words.get(at)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / 100.0)
-}
-
-/// The high-water mark of resident memory, as Linux keeps it.
-fn peak_rss_mb() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use bdo_data::bids::Selection;
-use bdo_data::clean::Band;
+use bdo_data::clean::{self, Band};
 use bdo_data::cohort::{Cohort, CohortError, Rejection};
-use bdo_data::confound::{Additions, Expansion, Preset, Scrub};
+use bdo_data::confound::{Expansion, Preset, Scrub, Strategy};
 use bdo_data::durable;
-use bdo_data::ingest::{self, Format, IngestError, IngestOptions, IngestPlan, Wishes};
+use bdo_data::ingest::{self, Format, IngestError, IngestOptions, IngestPlan, Recipe};
 use bdo_data::pattern::Pattern;
 use bdo_data::shard::Shard;
 use bdo_report::kind::Kind;
@@ -278,10 +278,14 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<In
     if let Some(empty) = cleaning.confounds.iter().find(|c| c.trim().is_empty()) {
         bail!("--confounds: expected names of columns, found {empty:?}");
     }
-    let additions = Additions {
-        global_signal: cleaning.global_signal,
+    let regresses = denoise.is_some() || cleaning.global_signal.is_some() || !cleaning.confounds.is_empty();
+    let preset = denoise.map_or_else(Strategy::nothing, Preset::strategy);
+    let strategy = Strategy {
+        global_signal: cleaning.global_signal.or(preset.global_signal),
         n_compcor: cleaning.n_compcor.map(usize::from),
         columns: cleaning.confounds.iter().map(|c| c.trim().to_owned()).collect(),
+        scrub: scrubs.then_some(scrub),
+        ..preset
     };
     Ok(IngestOptions {
         format: input.format,
@@ -301,14 +305,15 @@ fn options(IngestArgs { input, cleaning, .. }: &IngestArgs) -> anyhow::Result<In
         drop_volumes: cleaning.drop_volumes,
         shard: input.shard,
         space: input.space.clone(),
-        wishes: Wishes {
-            denoise,
-            additions,
-            scrub: scrubs.then_some(scrub),
-            band_pass: cleaning.band_pass,
-            detrend: cleaning.detrend,
-            coverage_threshold: Some(cleaning.coverage_threshold),
-            least_regions: Some(cleaning.min_regions),
+        recipe: Recipe {
+            denoise: (regresses || scrubs).then_some(strategy),
+            cleaning: clean::Cleaning {
+                detrend: cleaning.detrend.unwrap_or(regresses || cleaning.band_pass.is_some()),
+                band_pass: cleaning.band_pass,
+            },
+            coverage_threshold: cleaning.coverage_threshold,
+            least_regions: cleaning.min_regions,
+            ..Recipe::default()
         },
         assume_affine: input.assume_affine,
     })

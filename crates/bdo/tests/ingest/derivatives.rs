@@ -44,10 +44,9 @@ fn denoising_and_scrubbing_are_those_of_the_library_and_keep_true_times() {
     let root = dir.path().join("fmriprep");
     fmriprep(&root, 1);
     let atlas = atlas(dir.path());
-    for (preset, flags) in [(Preset::Simple, &["simple"][..]), (Preset::Scrubbing, &["scrubbing"][..])] {
-        let out = dir.path().join(preset.name());
-        let more = [&[text(&root), text(&out), "--atlas", text(&atlas), "--denoise"], flags].concat();
-        expect(0, &more);
+    for (preset, name) in [(Preset::Simple, "simple"), (Preset::Scrubbing, "scrubbing")] {
+        let out = dir.path().join(name);
+        expect(0, &[text(&root), text(&out), "--atlas", text(&atlas), "--denoise", name]);
         let scan = open(&out).scan(0).unwrap();
         let table = ConfoundTable::parse("t", confounds(0).as_bytes(), None).unwrap();
         let regressors = load(&table, &preset.strategy()).unwrap().without_first(10);

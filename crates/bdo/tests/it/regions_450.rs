@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bdo_data::cohort::Cohort;
-use bdo_data::nifti::{Limits, NiftiReader};
+use bdo_data::nifti::NiftiReader;
 
 use crate::program::run_json;
 
@@ -65,8 +65,8 @@ fn write_run(path: &Path, header: &[u8], labels: &[f32], person: usize) {
 fn images_to_features_in_450_regions() {
     let Some(folder) = atlas_folder() else { return };
     let atlas = folder.join(format!("{ATLAS}_MNI152NLin6Asym_2mm.nii.gz"));
-    let labels = NiftiReader::read_single(&atlas, &Limits::default()).unwrap();
-    assert_eq!(labels.shape, [91, 109, 91]);
+    let labels = NiftiReader::read_single(&atlas).unwrap();
+    assert_eq!(labels.grid.shape, [91, 109, 91]);
     let mut header = vec![];
     std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(File::open(&atlas).unwrap()), &mut header)
         .unwrap();

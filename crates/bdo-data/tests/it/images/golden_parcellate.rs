@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bdo_data::atlas::image::AtlasImage;
-use bdo_data::nifti::{Grid, Limits, NiftiReader, resample_nearest};
+use bdo_data::nifti::{NiftiReader, resample_nearest};
 use bdo_data::parcellate::{LabelsMasker, MaskerOptions, RoiSeries};
 
 use super::{floats, golden, golden_json};
@@ -14,11 +14,9 @@ fn lenient() -> MaskerOptions {
 }
 
 fn extract(atlas: &AtlasImage, bold: &str, mask: Option<&str>, options: &MaskerOptions) -> RoiSeries {
-    let limits = Limits::default();
-    let reader = NiftiReader::open(&golden(bold), &limits).unwrap();
-    let mask = mask.map(|m| (golden(m), NiftiReader::read_single(&golden(m), &limits).unwrap()));
-    let mask = mask.as_ref().map(|(path, volume)| (path.as_path(), volume));
-    LabelsMasker::new(atlas, &reader, mask, options).unwrap().extract(reader).unwrap()
+    let reader = NiftiReader::open(&golden(bold)).unwrap();
+    let mask = mask.map(|m| NiftiReader::read_single(&golden(m)).unwrap());
+    LabelsMasker::new(atlas, &reader, mask.as_ref(), options).unwrap().extract(reader).unwrap()
 }
 
 #[test]
@@ -27,7 +25,7 @@ fn region_means_equal_nilearn() {
     for record in records.as_array().unwrap() {
         let text = |key: &str| record[key].as_str();
         let case = format!("{:?} {:?} {:?}", text("atlas"), text("bold"), text("mask"));
-        let atlas = AtlasImage::read(&golden(text("atlas").unwrap()), None, &Limits::default()).unwrap();
+        let atlas = AtlasImage::read(&golden(text("atlas").unwrap()), None).unwrap();
         let series = extract(&atlas, text("bold").unwrap(), text("mask"), &lenient());
         let ids: Vec<u32> = record["ids"].as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as u32).collect();
         let signals = floats(&record["signals"]);
@@ -52,11 +50,9 @@ fn nearest_neighbours_are_those_of_nilearn() {
     let records = golden_json("parcellate.json");
     for record in records.as_array().unwrap() {
         let atlas = golden(record["atlas"].as_str().unwrap());
-        let atlas = NiftiReader::read_single(&atlas, &Limits::default()).unwrap();
-        let bold = NiftiReader::open(&golden(record["bold"].as_str().unwrap()), &Limits::default()).unwrap();
-        let source = Grid { shape: atlas.shape, affine: atlas.affine };
-        let target = bold.grid();
-        let found = resample_nearest(&atlas.values, &source, &target).unwrap();
+        let atlas = NiftiReader::read_single(&atlas).unwrap();
+        let bold = NiftiReader::open(&golden(record["bold"].as_str().unwrap())).unwrap();
+        let found = resample_nearest(&atlas.values, &atlas.grid, &bold.grid).unwrap();
         let expected = floats(&record["labels"]);
         let different = found.iter().zip(&expected).filter(|(a, b)| f64::from(**a) != **b).count();
         assert_eq!(different, 0, "{}", record["atlas"]);
@@ -65,7 +61,7 @@ fn nearest_neighbours_are_those_of_nilearn() {
 
 #[test]
 fn a_region_with_little_coverage_is_missing_but_keeps_its_column() {
-    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
+    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None).unwrap();
     let options = MaskerOptions { least_mask_overlap: 0.1, ..MaskerOptions::default() };
     let all = extract(&atlas, "bold_i2.nii.gz", None, &options);
     assert_eq!(all.coverage.unwrap(), vec![1.0; atlas.map.ids.len()]);
@@ -86,7 +82,7 @@ fn a_region_with_little_coverage_is_missing_but_keeps_its_column() {
 
 #[test]
 fn voxels_that_are_no_numbers_are_counted_and_named() {
-    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
+    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None).unwrap();
     let series = extract(&atlas, "bold_holes.nii", None, &lenient());
     // Six voxels are NaN in all five frames and one infinite in one; all but those of the background count.
     assert!(series.non_finite > 0 && series.non_finite <= 31, "{}", series.non_finite);

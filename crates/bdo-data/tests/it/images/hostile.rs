@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bdo_data::atlas::image::AtlasImage;
-use bdo_data::nifti::{Limits, NiftiReader};
+use bdo_data::nifti::NiftiReader;
 use bdo_data::parcellate::{LabelsMasker, MaskerOptions};
 
 use super::builder::{Builder, Dice, gzip};
@@ -12,7 +12,7 @@ use super::{golden, torture_count, within};
 
 /// Opens, decodes and parcellates whatever the file is; true if it was read to its end.
 fn attempt(path: &std::path::Path, atlas: &AtlasImage) -> bool {
-    let Ok(mut reader) = NiftiReader::open(path, &Limits::default()) else { return false };
+    let Ok(mut reader) = NiftiReader::open(path) else { return false };
     let mut volume = vec![0.0; reader.header.voxels()];
     let read = loop {
         match reader.next_volume(&mut volume) {
@@ -22,7 +22,7 @@ fn attempt(path: &std::path::Path, atlas: &AtlasImage) -> bool {
         }
     };
     let options = MaskerOptions { assume_affine: true, ..MaskerOptions::default() };
-    let reader = NiftiReader::open(path, &Limits::default()).unwrap();
+    let reader = NiftiReader::open(path).unwrap();
     if let Ok(masker) = LabelsMasker::new(atlas, &reader, None, &options) {
         let extracted = masker.extract(reader).is_ok();
         assert_eq!(extracted, read, "the two ways of reading disagree about {}", path.display());
@@ -39,7 +39,7 @@ fn peak_rss_mib() -> Option<u64> {
 #[test]
 fn malformed_images_are_read_or_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
+    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None).unwrap();
     let (count, mut accepted) = (torture_count(2500), 0);
     for number in 0..count {
         let path = dir.path().join(format!("{number}.nii"));
@@ -62,7 +62,7 @@ fn no_flipped_bit_passes() {
     let mut dice = Dice(3);
     builder.data = (0..8 * 8 * 6 * 10).flat_map(|_| (dice.below(1000) as i16).to_le_bytes()).collect();
     let packed = gzip(&builder.bytes());
-    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
+    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None).unwrap();
     let path = dir.path().join("flipped.nii.gz");
     std::fs::write(&path, &packed).unwrap();
     assert!(attempt(&path, &atlas), "the sound file is read");

@@ -15,7 +15,7 @@ mod mutation;
 use std::path::Path;
 
 use bdo_data::atlas::image::AtlasImage;
-use bdo_data::nifti::{Grid, Limits, NiftiReader, resample_nearest};
+use bdo_data::nifti::{NiftiReader, resample_nearest};
 use bdo_data::parcellate::{LabelsMasker, MaskerOptions};
 use bdo_data::problem::ReadError;
 use serde_json::{Value, json};
@@ -48,13 +48,13 @@ fn numbers(values: &[f32]) -> Vec<Value> {
 }
 
 fn values(path: &Path) -> Result<Value, ReadError> {
-    let mut reader = NiftiReader::open(path, &Limits::default())?;
+    let mut reader = NiftiReader::open(path)?;
     let mut volume = vec![0.0; reader.header.voxels()];
     let mut all = vec![];
     while reader.next_volume(&mut volume)? {
         all.extend_from_slice(&volume);
     }
-    let affine = reader.affine.0.concat();
+    let affine = reader.grid.affine.0.concat();
     let (dims, tr, warnings) = (reader.header.dims.clone(), reader.header.tr_seconds(), reader.warnings.clone());
     reader.finish()?;
     Ok(json!({
@@ -63,13 +63,12 @@ fn values(path: &Path) -> Result<Value, ReadError> {
 }
 
 fn parcellate(image: &str, atlas: &str, mask: Option<&str>) -> Value {
-    let limits = Limits::default();
-    let atlas = AtlasImage::read(Path::new(atlas), None, &limits).unwrap();
-    let reader = NiftiReader::open(Path::new(image), &limits).unwrap();
-    let mask = mask.map(|m| (Path::new(m), NiftiReader::read_single(Path::new(m), &limits).unwrap()));
+    let atlas = AtlasImage::read(Path::new(atlas), None).unwrap();
+    let reader = NiftiReader::open(Path::new(image)).unwrap();
+    let mask = mask.map(|m| NiftiReader::read_single(Path::new(m)).unwrap());
     let options =
         MaskerOptions { assume_affine: true, least_coverage: 0.0, least_mask_overlap: 0.0, ..MaskerOptions::default() };
-    let masker = LabelsMasker::new(&atlas, &reader, mask.as_ref().map(|(p, m)| (*p, m)), &options).unwrap();
+    let masker = LabelsMasker::new(&atlas, &reader, mask.as_ref(), &options).unwrap();
     let series = masker.extract(reader).unwrap();
     json!({
         "ids": atlas.map.ids, "frames": series.frames, "series": numbers(&series.series), "warnings": series.warnings,
@@ -77,10 +76,7 @@ fn parcellate(image: &str, atlas: &str, mask: Option<&str>) -> Value {
 }
 
 fn resample(atlas: &str, image: &str) -> Value {
-    let limits = Limits::default();
-    let atlas = NiftiReader::read_single(Path::new(atlas), &limits).unwrap();
-    let image = NiftiReader::open(Path::new(image), &limits).unwrap();
-    let source = Grid { shape: atlas.shape, affine: atlas.affine };
-    let target = image.grid();
-    json!(numbers(&resample_nearest(&atlas.values, &source, &target).unwrap()))
+    let atlas = NiftiReader::read_single(Path::new(atlas)).unwrap();
+    let image = NiftiReader::open(Path::new(image)).unwrap();
+    json!(numbers(&resample_nearest(&atlas.values, &atlas.grid, &image.grid).unwrap()))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bdo_data::atlas::image::AtlasImage;
 use bdo_data::atlas::schaefer400_tian3;
 use bdo_data::cifti::{CiftiLabels, read_series};
-use bdo_data::nifti::{Limits, NiftiReader};
+use bdo_data::nifti::NiftiReader;
 use bdo_data::parcellate::{LabelsMasker, MaskerOptions};
 
 const ATLAS: &str = "atlas/Schaefer2018_400Parcels_7Networks_order_Tian_Subcortex_S3";
@@ -28,13 +28,13 @@ fn the_450_regions_are_450_named_columns_in_both_spaces() {
     for (space, file) in
         [("MNI152NLin6Asym", "_MNI152NLin6Asym_2mm"), ("MNI152NLin2009cAsym", "_3T_MNI152NLin2009cAsym_2mm")]
     {
-        let atlas = AtlasImage::read(&data.join(format!("{ATLAS}{file}.nii.gz")), None, &Limits::default()).unwrap();
+        let atlas = AtlasImage::read(&data.join(format!("{ATLAS}{file}.nii.gz")), None).unwrap();
         assert_eq!(atlas.map.regions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), names, "{space}");
         assert_eq!(atlas.map.ids, (1..=450).collect::<Vec<u32>>());
         assert_eq!(atlas.space.as_deref(), Some(space));
         assert!(atlas.map.points.iter().all(|n| *n > 0), "{space}");
     }
-    let labels = CiftiLabels::read(&data.join(format!("{ATLAS}.dlabel.nii")), &Limits::default()).unwrap();
+    let labels = CiftiLabels::read(&data.join(format!("{ATLAS}.dlabel.nii"))).unwrap();
     assert_eq!(labels.map.regions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), names);
 }
 
@@ -42,10 +42,10 @@ fn the_450_regions_are_450_named_columns_in_both_spaces() {
 fn a_parcellated_series_has_its_names_and_repetition_time() {
     let Some(data) = shared_data("a parcellated CIFTI series") else { return };
     let path = data.join("cifti/sub-RAPIDTIDETEST_cifti.ptseries.nii");
-    let found = read_series(&path, None, &MaskerOptions::default(), &Limits::default()).unwrap();
-    assert_eq!((found.series.frames, found.series.regions), (1200, 419));
-    assert_eq!(found.series.tr_seconds, Some(0.72));
-    assert!(found.regions.iter().any(|r| r.name == "17Networks_LH_VisCent_ExStr_1"));
+    let (regions, series) = read_series(&path, None, &MaskerOptions::default()).unwrap();
+    assert_eq!((series.frames, series.regions), (1200, 419));
+    assert_eq!(series.tr_seconds, Some(0.72));
+    assert!(regions.iter().any(|r| r.name == "17Networks_LH_VisCent_ExStr_1"));
 }
 
 /// The fast path against a plain one on every real image, with blocks of its own grid as regions.
@@ -56,11 +56,11 @@ fn the_streamed_means_equal_those_of_whole_volumes() {
         ["filtered_func_data.nii.gz", "functional.nii", "example4d.nii.gz", "example_nifti2.nii.gz", "anatomical.nii"]
     {
         let path = data.join("nifti").join(name);
-        let mut plain = NiftiReader::open(&path, &Limits::default()).unwrap();
+        let mut plain = NiftiReader::open(&path).unwrap();
         let atlas = blocks(&plain, &path);
         // Blocks in the corners hold no brain.
         let options = MaskerOptions { assume_affine: true, least_coverage: 0.0, ..MaskerOptions::default() };
-        let reader = NiftiReader::open(&path, &Limits::default()).unwrap();
+        let reader = NiftiReader::open(&path).unwrap();
         let series = LabelsMasker::new(&atlas, &reader, None, &options).unwrap().extract(reader).unwrap();
         let mut volume = vec![0.0; plain.header.voxels()];
         let mut frame = 0;
@@ -98,7 +98,7 @@ fn blocks(image: &NiftiReader, path: &Path) -> AtlasImage {
         points: voxels,
         warnings: vec![],
     };
-    AtlasImage { map, space: None, grid: image.grid(), affine_source: image.affine_source }
+    AtlasImage { map, space: None, grid: image.grid, affine_source: image.affine_source }
 }
 
 /// Everything against nibabel and nilearn themselves, where a Python that has them is named by `BDO_PYTHON`.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bdo_data::atlas::image::AtlasImage;
-use bdo_data::nifti::{Limits, NiftiReader};
+use bdo_data::nifti::NiftiReader;
 use bdo_data::parcellate::{LabelsMasker, MaskerOptions};
 
 use super::builder::{Builder, gzip};
@@ -12,7 +12,7 @@ use super::{golden, within};
 
 fn read_all(path: &Path) -> Result<(), String> {
     let tail = |e: bdo_data::problem::ReadError| format!("a.nii{}", e.to_string().split_once("/a.nii").unwrap().1);
-    let mut reader = NiftiReader::open(path, &Limits::default()).map_err(tail)?;
+    let mut reader = NiftiReader::open(path).map_err(tail)?;
     let mut volume = vec![0.0; reader.header.voxels()];
     while reader.next_volume(&mut volume).map_err(tail)? {}
     reader.finish().map(drop).map_err(tail)
@@ -110,8 +110,8 @@ fn gzip_bombs_are_refused_within_a_second() {
 
 #[test]
 fn an_image_without_an_affine_needs_a_word() {
-    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
-    let open = || NiftiReader::open(&golden("no_affine.nii"), &Limits::default()).unwrap();
+    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None).unwrap();
+    let open = || NiftiReader::open(&golden("no_affine.nii")).unwrap();
     let message = LabelsMasker::new(&atlas, &open(), None, &MaskerOptions::default()).unwrap_err().to_string();
     let expected = "affine: expected an sform or qform in the header, or --assume-affine, found neither";
     assert!(message.ends_with(expected), "{message}");
@@ -128,10 +128,10 @@ fn a_mask_that_misses_the_atlas_is_an_error() {
     let half = |i: usize| i16::from(i % 12 < 6);
     builder.data = (0..12 * 14 * 10).flat_map(|i| half(i).to_le_bytes()).collect();
     std::fs::write(&path, builder.bytes()).unwrap();
-    let mask = NiftiReader::read_single(&path, &Limits::default()).unwrap();
-    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None, &Limits::default()).unwrap();
-    let bold = NiftiReader::open(&golden("bold_i2.nii.gz"), &Limits::default()).unwrap();
-    let masker = LabelsMasker::new(&atlas, &bold, Some((&path, &mask)), &MaskerOptions::default());
+    let mask = NiftiReader::read_single(&path).unwrap();
+    let atlas = AtlasImage::read(&golden("atlas_same.nii.gz"), None).unwrap();
+    let bold = NiftiReader::open(&golden("bold_i2.nii.gz")).unwrap();
+    let masker = LabelsMasker::new(&atlas, &bold, Some(&mask), &MaskerOptions::default());
     let message = masker.unwrap_err().to_string();
     assert!(message.starts_with("overlap: expected at least 80 % of the atlas inside the mask, found "), "{message}");
 }
@@ -145,11 +145,11 @@ fn a_mirrored_atlas_is_told_by_its_names() {
     builder.data = (0..40_i16).flat_map(|i| if i % 10 < 5 { 1_i16 } else { 2 }.to_le_bytes()).collect();
     std::fs::write(dir.path().join("two_dseg.tsv"), "index\tname\n1\tLH_a\n2\tRH_a\n").unwrap();
     std::fs::write(&path, builder.bytes()).unwrap();
-    let atlas = AtlasImage::read(&path, None, &Limits::default()).unwrap();
+    let atlas = AtlasImage::read(&path, None).unwrap();
     assert_eq!(atlas.map.regions[0].hemisphere.as_deref(), Some("L"));
     builder.sform[0] = [-2.0, 0.0, 0.0, 9.0];
     std::fs::write(&path, builder.bytes()).unwrap();
-    let message = AtlasImage::read(&path, None, &Limits::default()).unwrap_err().to_string();
+    let message = AtlasImage::read(&path, None).unwrap_err().to_string();
     assert!(
         message.ends_with(
             "region \"LH_a\": expected its centre on the left as its name says, found x = 5.0 mm, on the right (2 of 2 sided regions: the image is mirrored)"

@@ -24,17 +24,18 @@ fn every_combination_gives_the_values_of_nilearn() {
     let series: Vec<f32> = numbers(&golden["series"]).into_iter().map(|x| x as f32).collect();
     let regions = golden["regions"].as_u64().unwrap() as usize;
     let frames = series.len() / regions;
+    let rows = numbers(&golden["confounds"]);
     let nuisance = Confounds {
         names: (0..5).map(|i| i.to_string()).collect(),
         frames,
-        values: numbers(&golden["confounds"]),
+        columns: (0..5).map(|c| rows.iter().skip(c).step_by(5).copied().collect()).collect(),
         kept: None,
     };
     let mut compared = 0;
     for (case, expected) in golden["cases"].as_object().unwrap() {
         let values = numbers(&expected["values"]);
         let cleaned = if let Some(preset) = expected["preset"].as_str() {
-            let preset = Preset::ALL.into_iter().find(|p| p.name() == preset).unwrap();
+            let preset = serde_json::from_value::<Preset>(preset.into()).unwrap();
             let confounds = load(&generated_table(), &preset.strategy()).unwrap().without_first(4);
             let cleaning = Cleaning { detrend: true, band_pass: None };
             clean(&series[4 * regions..60 * regions], regions, 2.0, Some(&confounds), &cleaning).unwrap()
@@ -46,7 +47,7 @@ fn every_combination_gives_the_values_of_nilearn() {
             let columns = expected["confounds"].as_u64().unwrap() as usize;
             let mut confounds = Confounds {
                 names: nuisance.names[..columns].to_vec(),
-                values: nuisance.values.chunks(5).flat_map(|row| row[..columns].to_vec()).collect(),
+                columns: nuisance.columns[..columns].to_vec(),
                 ..nuisance.clone()
             };
             if expected["censored"].as_bool().unwrap() {
@@ -75,10 +76,11 @@ fn a_missing_region_stays_missing_and_harms_no_other() {
 #[test]
 fn what_cannot_be_cleaned_is_said() {
     let series = vec![0.5f32; 20];
+    let value = |i: usize| ((i * i * 7919 + i * 104_729) % 10_007) as f64;
     let confounds = |frames: usize, columns: usize, kept: Option<Vec<usize>>| Confounds {
         names: vec!["x".into(); columns],
         frames,
-        values: (0..frames * columns).map(|i| ((i * i * 7919 + i * 104_729) % 10_007) as f64).collect(),
+        columns: (0..columns).map(|c| (0..frames).map(|t| value(t * columns + c)).collect()).collect(),
         kept,
     };
     let error = |c: Confounds, cleaning: Cleaning| clean(&series, 1, 2.0, Some(&c), &cleaning).unwrap_err().to_string();

@@ -22,7 +22,7 @@ fn a_stray_file_of_other_parcels_that_sorts_first_is_not_the_cohort() {
     assert_eq!((cohort.len(), cohort.regions()[0].name.as_str()), (3, NAMES[0]));
     assert_eq!(
         only(&report),
-        "000.ptseries.nii: regions: expected the 4 regions of the cohort, found 3 parcels without LH_a"
+        "000.ptseries.nii: regions: expected the 4 regions of the cohort, found 3 parcels without LH_a, RH_a, LH_b, RH_b"
     );
 }
 

@@ -3,9 +3,9 @@
 use std::fs;
 
 use bdo_data::bids::Selection;
-use bdo_data::clean::Band;
+use bdo_data::clean::{Band, Cleaning};
 use bdo_data::cohort::CohortError;
-use bdo_data::ingest::{IngestError, IngestOptions, Wishes};
+use bdo_data::ingest::{IngestError, IngestOptions, Recipe};
 
 use super::make::{NAMES, table, write};
 use super::makers::{every, fmriprep};
@@ -100,9 +100,10 @@ fn a_band_above_half_of_the_sampling_rate_is_refused() {
     for band in
         [Band { high_pass_hz: Some(0.01), low_pass_hz: Some(0.3) }, Band { high_pass_hz: Some(0.3), low_pass_hz: None }]
     {
-        let wishes = Wishes { band_pass: Some(band), ..Wishes::default() };
+        let cleaning = Cleaning { detrend: true, band_pass: Some(band) };
+        let recipe = Recipe { cleaning, ..Recipe::default() };
         for tr_seconds in [Some(2.0), None] {
-            let said = refused(&source, &out, &IngestOptions { wishes: wishes.clone(), tr_seconds, ..series() });
+            let said = refused(&source, &out, &IngestOptions { recipe: recipe.clone(), tr_seconds, ..series() });
             assert!(said.contains("limits below 0.25 Hz, half of one frame per 2 s, found 0.3 Hz"), "{said}");
         }
     }

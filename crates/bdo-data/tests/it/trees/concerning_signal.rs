@@ -3,8 +3,9 @@
 use std::fs;
 
 use bdo_data::bids::Selection;
+use bdo_data::clean::Cleaning;
 use bdo_data::confound::Preset;
-use bdo_data::ingest::{Format, IngestOptions, Wishes};
+use bdo_data::ingest::{Format, IngestOptions, Recipe};
 
 use super::make::{Image, REGIONS, atlas, dlabel, dtseries, voxel, write};
 use super::makers::{confounds, every, fmriprep};
@@ -89,9 +90,13 @@ fn too_few_degrees_of_freedom_are_refused_and_what_is_left_is_said() {
     let source = dir.path().join("f");
     fmriprep(&source, 1);
     let table = source.join("sub-01/func/sub-01_task-rest_desc-confounds_timeseries.tsv");
-    let wishes = Wishes { denoise: Some(Preset::Simple), ..Wishes::default() };
+    let recipe = Recipe {
+        denoise: Some(Preset::Simple.strategy()),
+        cleaning: Cleaning { detrend: true, band_pass: None },
+        ..Recipe::default()
+    };
     let options =
-        IngestOptions { atlas: Some(atlas(dir.path())), drop_volumes: Some(10), wishes, ..IngestOptions::default() };
+        IngestOptions { atlas: Some(atlas(dir.path())), drop_volumes: Some(10), recipe, ..IngestOptions::default() };
     // 30 frames and 24 + 2 + 4 regressors.
     write(&table, confounds(0, 40, 4));
     let said = refused(&source, &dir.path().join("c"), &options);
@@ -124,8 +129,8 @@ fn a_scan_without_a_valid_region_is_not_stored() {
         ),
         "{said}"
     );
-    let wishes = Wishes { least_regions: Some(0.25), ..Wishes::default() };
-    let (cohort, _) = ingest(&source, &dir.path().join("d"), &IngestOptions { wishes, ..options });
+    let recipe = Recipe { least_regions: 0.25, ..Recipe::default() };
+    let (cohort, _) = ingest(&source, &dir.path().join("d"), &IngestOptions { recipe, ..options });
     assert_eq!(cohort.len(), 2);
 }
 
