@@ -7,7 +7,7 @@ use crate::pretrain::scans::taken_in;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::shard::Shard;
 use bdo_eval::error::EvalError;
-use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
+use bdo_eval::features::{FeatureTable, ScanRow, TableOrigin};
 use bdo_eval::predict::Trusting;
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
@@ -92,6 +92,5 @@ pub(crate) fn rows_of<M: TokenModel>(model: &M, scans: &[(usize, TokenScan)]) ->
 pub(crate) fn table(rows: &[Row], cohort: &Cohort, origin: TableOrigin) -> Result<FeatureTable, EvalError> {
     let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
     let values: Vec<f64> = rows.iter().flat_map(|(_, row)| row).map(|x| f64::from(*x)).collect();
-    let features = Features::new(rows.len(), values.len() / rows.len().max(1), values)?;
-    FeatureTable::of_model(entries, features, origin)
+    FeatureTable::of_model(entries, values.len() / rows.len().max(1), values, origin)
 }

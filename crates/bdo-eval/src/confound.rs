@@ -7,7 +7,7 @@ use bdo_data::division::site_column;
 use bdo_data::participants::{Label, Participants};
 
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features, ScanRow};
+use crate::features::{FeatureTable, ScanRow};
 use bdo_data::target::{Target, TargetKind};
 
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
@@ -122,8 +122,7 @@ impl Nuisance {
     }
 
     fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, EvalError> {
-        let features = Features::new(self.rows.len(), width, values)?;
-        FeatureTable::new(self.rows.clone(), features).map(Some)
+        FeatureTable::new(self.rows.clone(), width, values).map(Some)
     }
 }
 

@@ -7,11 +7,11 @@ use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::part::Parts;
 use crate::predict::{PeopleScore, Trusting, predict};
-use crate::score::{FEW_PEOPLE, Summary, score_rows, summarise};
+use crate::score::{FEW_PEOPLE, Summary, summarise};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::{LabelScale, Target, TargetKind};
+use bdo_data::target::{Target, TargetKind};
 use bdo_model::familiarity::Familiarity;
 use bdo_model::frozen::FrozenModel;
 use burn::tensor::Device;
@@ -60,23 +60,22 @@ pub struct SeedOutcome {
 }
 
 impl SeedOutcome {
-    /// What was said of the test people, in units of the label or as probabilities; choices are left to be filled in.
+    /// What was chosen and tried, and what was said of the test people, in units of the label or as probabilities.
     pub(crate) fn of<I: ?Sized>(
         split: &Split,
         parts: &Parts<'_, I>,
         validation: Metrics,
-        task: &TargetKind,
+        [chosen, tried]: [serde_json::Value; 2],
         said: &[Vec<f64>],
-        units: LabelScale,
     ) -> Self {
         Self {
             seed: split.seed(),
             split_blake3: split.blake3.clone(),
             people: [parts.train.people.len(), parts.validation.people.len(), parts.test.people.len()],
-            chosen: serde_json::Value::Null,
+            chosen,
             validation,
-            test: score_rows(task, said, &parts.test.labels, units),
-            tried: serde_json::Value::Null,
+            test: parts.score(&parts.test, said),
+            tried,
             predictions: parts.test.predictions(said),
         }
     }
@@ -128,11 +127,15 @@ pub(crate) fn finish<S: Serialize>(
     observer: &dyn Observer,
 ) -> Result<HeadResult, EvalError> {
     head.write(folder.path())?;
-    remember_people(folder, &head, models[1], cohort, observer)?;
-    let further = request
-        .test_data
-        .as_ref()
-        .map(|path| score_further(folder, &head, path, (request.trusting, &request.device), observer));
+    // Scans are familiar to a head that are like those of the people its first member was fitted on.
+    let fitted_on = head.members[0].people().known_in(cohort);
+    let (training, others): (Vec<usize>, Vec<usize>) =
+        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
+    if let Some(found) = Familiarity::of_cohort(models[1], cohort, &training, &others, observer)? {
+        found.write(folder.path(), &models[1].blake3)?;
+    }
+    let place = (request.trusting, &request.device);
+    let further = request.test_data.as_ref().map(|path| score_further(folder, &head, path, place, observer));
     let test_data = further.transpose()?;
     let pretrained = models[0].people.known_in(cohort);
     let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
@@ -151,23 +154,6 @@ pub(crate) fn finish<S: Serialize>(
     };
     result.write(folder)?;
     Ok(result)
-}
-
-/// Leaves in the folder which scans are familiar to a head: those of the people its first member was fitted on.
-fn remember_people(
-    folder: &WorkFolder,
-    head: &FittedHead,
-    frozen: &FrozenModel,
-    cohort: &Cohort,
-    observer: &dyn Observer,
-) -> Result<(), EvalError> {
-    let fitted_on = head.members[0].people().known_in(cohort);
-    let (training, others): (Vec<usize>, Vec<usize>) =
-        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
-    match Familiarity::of_cohort(frozen, cohort, &training, &others, observer)? {
-        Some(found) => Ok(found.write(folder.path(), &frozen.blake3)?),
-        None => Ok(()),
-    }
 }
 
 /// Scores further people with the head that was just fitted.

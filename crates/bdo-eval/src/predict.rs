@@ -14,7 +14,7 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use burn::tensor::Device;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What a head says of one scan.
@@ -238,12 +238,8 @@ impl Predictions {
     /// People whom a member was fitted on, and people the model was pre-trained on.
     pub fn seen(&self) -> (usize, usize) {
         let count = |flag: fn(&ScanPrediction) -> bool| {
-            self.scans
-                .iter()
-                .filter(|s| flag(s))
-                .map(|s| &s.row.subject)
-                .collect::<std::collections::BTreeSet<_>>()
-                .len()
+            let people: BTreeSet<&String> = self.scans.iter().filter(|s| flag(s)).map(|s| &s.row.subject).collect();
+            people.len()
         };
         (count(|s| s.seen_by_head), count(|s| s.seen_by_model))
     }
@@ -278,17 +274,10 @@ impl Predictions {
             let said: Vec<Vec<f64>> = people.values().map(mean).collect();
             score_rows(&head.task, &said, &labels, units)
         };
-        let members: Vec<Metrics> = head
-            .members
-            .iter()
-            .enumerate()
-            .map(|(m, member)| scored(member.units(), &|s| s.members[m].clone()))
-            .collect();
-        let n = head.members.len() as f64;
-        let units = LabelScale {
-            mean: head.members.iter().map(|m| m.label_mean).sum::<f64>() / n,
-            spread: head.members.iter().map(|m| m.label_spread).sum::<f64>() / n,
-        };
+        let alone = |(m, member): (usize, &Member)| scored(member.units(), &|s| s.members[m].clone());
+        let members: Vec<Metrics> = head.members.iter().enumerate().map(alone).collect();
+        let mean = |of: fn(&Member) -> f64| head.members.iter().map(of).sum::<f64>() / head.members.len() as f64;
+        let units = LabelScale { mean: mean(|m| m.label_mean), spread: mean(|m| m.label_spread) };
         Some(PeopleScore {
             people: people.len(),
             summary: summarise(&members),

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::connectivity::unit_columns;
 use crate::covariance::ledoit_wolf;
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features, ScanRow};
+use crate::features::{FeatureTable, ScanRow};
 
 /// Eigenvalues below this are rounding: shrinkage keeps those of a correlation matrix far above.
 const LEAST_EIGENVALUE: f64 = 1e-10;
@@ -63,8 +63,7 @@ impl CovarianceSet {
         let rows = (self.scans.par_iter())
             .map(|scan| Ok(spread_triangle(&matrix(scan)?, &scan.valid, n)))
             .collect::<Result<Vec<_>, EvalError>>()?;
-        let features = Features::new(rows.len(), n * (n + 1) / 2, rows.concat())?;
-        FeatureTable::new(self.rows.clone(), features)
+        FeatureTable::new(self.rows.clone(), n * (n + 1) / 2, rows.concat())
     }
 }
 
