@@ -42,25 +42,20 @@ impl TableFormat {
 impl FeatureTable {
     /// Writes the table; every file appears whole or not at all, what lies beside the table first.
     pub fn write(&self, path: &Path) -> Result<(), EvalError> {
-        match TableFormat::of(path)? {
-            TableFormat::Parquet => durable::write(path, &self.parquet(path)?)?,
-            TableFormat::Tsv => {
-                self.write_origin(path)?;
-                durable::write(path, self.tsv().as_bytes())?;
-            }
+        let format = TableFormat::of(path)?;
+        if let Some(origin) = self.origin.as_ref().filter(|_| format != TableFormat::Parquet) {
+            durable::write_json(&path.with_extension("json"), origin)?;
+        }
+        let bytes = match format {
+            TableFormat::Parquet => self.parquet(path)?,
+            TableFormat::Tsv => self.tsv().into_bytes(),
             TableFormat::Npy => {
-                self.write_origin(path)?;
                 let ids = self.lines("", |_| String::new());
                 durable::write(&path.with_extension("ids.tsv"), ids.as_bytes())?;
-                durable::write(path, &self.npy())?;
+                self.npy()
             }
-        }
-        Ok(())
-    }
-
-    fn write_origin(&self, path: &Path) -> Result<(), EvalError> {
-        let Some(origin) = &self.origin else { return Ok(()) };
-        Ok(durable::write_json(&path.with_extension("json"), origin)?)
+        };
+        Ok(durable::write(path, &bytes)?)
     }
 
     fn parquet(&self, path: &Path) -> Result<Vec<u8>, EvalError> {
@@ -344,7 +339,7 @@ pub(crate) fn open_parquet(path: &Path) -> Result<(ParquetRecordBatchReaderBuild
 pub fn in_order<T>(parts: Vec<(PathBuf, Shard, T)>) -> Result<Vec<T>, EvalError> {
     let of = parts.first().map_or(0, |(_, shard, _)| shard.of);
     let mut found: BTreeMap<usize, (PathBuf, T)> = BTreeMap::new();
-    let (mut last, mut whole) = (PathBuf::new(), Vec::new());
+    let last = parts.last().map(|(path, ..)| path.clone()).unwrap_or_default();
     for (path, shard, part) in parts {
         if shard.of != of {
             return Err(EvalError::refused(&path, format!("a part of {of}"), format!("part {shard}")));
@@ -352,14 +347,8 @@ pub fn in_order<T>(parts: Vec<(PathBuf, Shard, T)>) -> Result<Vec<T>, EvalError>
         if let Some((other, _)) = found.get(&shard.part) {
             return Err(EvalError::refused(&path, "another part", format!("part {shard}, as {}", other.display())));
         }
-        last.clone_from(&path);
         found.insert(shard.part, (path, part));
     }
-    for part in 1..=of {
-        let (_, part) = found.remove(&part).ok_or_else(|| {
-            EvalError::refused(&last, format!("all {of} parts beside it"), format!("no part {part}/{of}"))
-        })?;
-        whole.push(part);
-    }
-    Ok(whole)
+    let missing = |part| EvalError::refused(&last, format!("all {of} parts beside it"), format!("no part {part}/{of}"));
+    (1..=of).map(|part| found.remove(&part).map(|(_, part)| part).ok_or_else(|| missing(part))).collect()
 }

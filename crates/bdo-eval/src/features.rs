@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// A row-major matrix of features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Features {
-    rows: usize,
     width: usize,
     values: Vec<f64>,
     /// Columns are scaled together, not one by one.
@@ -29,16 +28,12 @@ impl Features {
             let found = format!("{} in row {}, column {}", values[at], at / width, at % width);
             return Err(EvalError::named("features", "finite values or NaN", found));
         }
-        Ok(Self { rows, width, values, one_unit: false })
+        Ok(Self { width, values, one_unit: false })
     }
 
     /// Whether columns are to be scaled together, not one by one.
     pub fn have_one_unit(&self) -> bool {
         self.one_unit
-    }
-
-    pub fn rows(&self) -> usize {
-        self.rows
     }
 
     pub fn width(&self) -> usize {

@@ -4,7 +4,6 @@
 use crate::head::{Head, widened};
 use crate::logistic::says;
 use crate::supervised::recipe::Reduction;
-use bdo_data::random::{shuffle, stream};
 use bdo_data::target::TargetKind;
 use bdo_train::schedule::half_cosine;
 use burn::tensor::{Tensor, TensorData, activation};
@@ -174,11 +173,4 @@ pub fn fit<H: Head>(
         }
         after_epoch(epoch + 1, &parameters);
     }
-}
-
-/// The order of scans in one epoch: a function of seed and epoch alone.
-pub fn order(seed: u64, epoch: usize, count: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    shuffle(&mut order, &mut stream("probe order", &[seed, epoch as u64]));
-    order
 }

@@ -6,7 +6,7 @@ use crate::folder::WorkFolder;
 use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::part::Parts;
-use crate::predict::{PeopleScore, Trusting, predict};
+use crate::predict::{PeopleScore, Trusting, predict, probability_columns, spelled};
 use crate::score::{FEW_PEOPLE, Summary, summarise};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
@@ -234,25 +234,15 @@ impl HeadResult {
 
 /// Predictions of test people, one line each: the number, the probability of the second class, or of more classes that of each.
 pub fn predictions_tsv<'a>(task: &TargetKind, seeds: impl Iterator<Item = (u64, &'a [Prediction])>) -> String {
-    let mut out = match task {
-        TargetKind::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
-        TargetKind::Classification { classes } => {
-            let named = if classes.len() == 2 { &classes[1..] } else { classes.as_slice() };
-            let columns = named.iter().map(|class| format!("\tprobability_{}", class.replace('\t', " ")));
-            format!("seed\tsubject\ttruth{}\n", columns.collect::<String>())
-        }
-    };
-    for (seed, people) in seeds {
-        for person in people {
-            let truth = match task {
-                TargetKind::Regression => person.truth.to_string(),
-                TargetKind::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
-            };
-            out.push_str(&format!("{seed}\t{}\t{truth}", person.subject));
-            let said = if person.predicted.len() > 2 { person.predicted.clone() } else { vec![person.said()] };
-            said.iter().for_each(|x| out.push_str(&format!("\t{x}")));
-            out.push('\n');
-        }
+    let classes = task.classes();
+    let named = if classes.len() == 2 { &classes[1..] } else { classes };
+    let columns = if named.is_empty() { "\tprediction".to_owned() } else { probability_columns(named) };
+    let mut out = format!("seed\tsubject\ttruth{columns}\n");
+    for (seed, person) in seeds.flat_map(|(seed, people)| people.iter().map(move |person| (seed, person))) {
+        out.push_str(&format!("{seed}\t{}\t{}", person.subject, spelled(task, person.truth)));
+        let said = if person.predicted.len() > 2 { person.predicted.as_slice() } else { &[person.said()] };
+        said.iter().for_each(|x| out.push_str(&format!("\t{x}")));
+        out.push('\n');
     }
     out
 }

@@ -3,7 +3,7 @@
 use crate::cache::cached_features;
 use crate::error::EvalError;
 use crate::features::{FeatureTable, ScanRow};
-use crate::fit::{FitPlan, ProbePoint, fit, loss_of, order};
+use crate::fit::{FitPlan, ProbePoint, fit, loss_of};
 use crate::fitted::{FittedHead, HeadKind, Member};
 use crate::folder::WorkFolder;
 use crate::head::{AttentionHead, FittedTransform, Head, LinearHead};
@@ -16,6 +16,7 @@ use crate::score::beats;
 use crate::supervised::recipe::Selection;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
+use bdo_data::random::{shuffle, stream};
 use bdo_data::target::Target;
 use bdo_model::control::{ControlSequence, encode_cohort};
 use bdo_model::frozen::FrozenModel;
@@ -177,7 +178,11 @@ fn search<H: Head>(
     let examples = parts.train.examples(parts.units);
     let run = |&point: &ProbePoint| {
         let plan = FitPlan { point, epochs: settings.epochs, loss: loss_of(parts.task) };
-        let order = |epoch: usize| order(seed, epoch, examples.labels.len());
+        let order = |epoch: usize| {
+            let mut order: Vec<usize> = (0..examples.labels.len()).collect();
+            shuffle(&mut order, &mut stream("probe order", &[seed, epoch as u64]));
+            order
+        };
         let mut best: Option<(PointOutcome, Vec<f32>)> = None;
         fit(head, &examples, &plan, head.start(seed), order, |epoch, parameters| {
             let rounded: Vec<f32> = parameters.iter().map(|p| *p as f32).collect();

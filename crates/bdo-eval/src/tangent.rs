@@ -108,14 +108,8 @@ pub struct FittedTangent {
 
 impl FittedTangent {
     pub fn fit(set: &CovarianceSet, people: &TrainPeople) -> Result<Self, EvalError> {
-        let scans: Vec<&ScanCovariance> = set
-            .rows
-            .iter()
-            .zip(&set.scans)
-            .filter(|(row, _)| people.contains(&row.subject))
-            .map(|(_, scan)| scan)
-            .collect();
-        Self::of_scans(&scans, set.regions)
+        let scans = set.rows.iter().zip(&set.scans).filter(|(row, _)| people.contains(&row.subject));
+        Self::of_scans(&scans.map(|(_, scan)| scan).collect::<Vec<_>>(), set.regions)
     }
 
     fn of_scans(scans: &[&ScanCovariance], regions: usize) -> Result<Self, EvalError> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::summary::{Against, Cell, Row, Summary};
+use super::summary::{Against, Cell, Row, Summary, each_once};
 use crate::resample::Comparison;
 
 /// What a cell without a value shows.
@@ -42,14 +42,11 @@ fn chance(p: Option<f64>) -> String {
 
 /// Rows of one scheme and target together, in order.
 fn tables(summary: &Summary) -> Vec<Vec<&Row>> {
-    let mut out: Vec<Vec<&Row>> = vec![];
-    for row in &summary.rows {
-        match out.iter_mut().find(|t| t[0].scheme == row.scheme && t[0].target == row.target) {
-            Some(table) => table.push(row),
-            None => out.push(vec![row]),
-        }
+    fn table(row: &Row) -> (&str, &str) {
+        (&row.scheme, &row.target)
     }
-    out
+    let rows = || summary.rows.iter();
+    each_once(rows().map(table)).into_iter().map(|own| rows().filter(|row| table(row) == own).collect()).collect()
 }
 
 /// One table a scheme and target: mean and population spread, interval, chance, comparison, flags.
@@ -197,23 +194,12 @@ fn quoted(text: &str) -> String {
 /// Methods by targets as papers print them, one table a scheme: accuracy and macro-F1, or error and correlation.
 pub fn to_latex(summary: &Summary) -> String {
     let mut out = String::new();
-    let mut schemes: Vec<&str> = vec![];
-    for row in &summary.rows {
-        if !schemes.contains(&row.scheme.as_str()) {
-            schemes.push(&row.scheme);
-        }
-    }
-    for scheme in schemes {
-        let rows: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == scheme).collect();
-        let (mut targets, mut methods): (Vec<&Row>, Vec<&str>) = (vec![], vec![]);
-        for row in &rows {
-            if !targets.iter().any(|t| t.target == row.target) {
-                targets.push(row);
-            }
-            if !methods.contains(&row.method.as_str()) {
-                methods.push(&row.method);
-            }
-        }
+    for scheme in each_once(summary.rows.iter().map(|row| &row.scheme)) {
+        let rows: Vec<&Row> = summary.rows.iter().filter(|row| row.scheme == *scheme).collect();
+        let methods = each_once(rows.iter().map(|row| &row.method));
+        let targets = each_once(rows.iter().map(|row| &row.target)).into_iter();
+        let targets: Vec<&Row> =
+            targets.filter_map(|target| rows.iter().copied().find(|row| row.target == *target)).collect();
         let _ = writeln!(out, "% {scheme}: mean and population spread over repetitions");
         let _ = writeln!(out, "\\begin{{tabular}}{{l{}}}\n\\hline", "cc".repeat(targets.len()));
         let heads: Vec<String> =
@@ -225,7 +211,7 @@ pub fn to_latex(summary: &Summary) -> String {
         for method in methods {
             let mut cells: Vec<String> = vec![];
             for target in &targets {
-                let row = rows.iter().find(|r| r.method == method && r.target == target.target);
+                let row = rows.iter().find(|r| r.method == *method && r.target == target.target);
                 for (name, _, factor) in &shown(target)[..2] {
                     let cell =
                         row.map_or_else(|| NOTHING.to_owned(), |r| mean_and_spread(r.cell(name), *factor, "\\pm"));

@@ -39,13 +39,8 @@ impl SummarySettings {
 
     /// The rows a row is compared with besides the first.
     fn further(&self, method: &str) -> Vec<&String> {
-        let mut out: Vec<&String> = vec![];
-        for row in self.more_against.iter().chain(self.own_references.get(method).into_iter().flatten()) {
-            if row != method && *row != self.against && !out.contains(&row) {
-                out.push(row);
-            }
-        }
-        out
+        let rows = self.more_against.iter().chain(self.own_references.get(method).into_iter().flatten());
+        each_once(rows.filter(|row| *row != method && **row != self.against))
     }
 }
 
@@ -169,6 +164,16 @@ impl Summary {
     }
 }
 
+/// Without repetitions, in the order in which they first appear.
+pub(super) fn each_once<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(vec![], |mut seen, item| {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+        seen
+    })
+}
+
 /// The score that decides: correlation for a number, area under the curve for two classes, balanced accuracy for more.
 pub fn primary_metric(classes: usize) -> &'static str {
     match classes {
@@ -180,15 +185,12 @@ pub fn primary_metric(classes: usize) -> &'static str {
 
 /// Rows in the order in which schemes, targets and methods first appear.
 pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary {
-    let mut order: Vec<(&str, &str, &str)> = vec![];
-    let mut groups: BTreeMap<(&str, &str, &str), Vec<&TaskResult>> = BTreeMap::new();
-    for result in results {
-        let group = (scheme_name(result.scheme), result.target.as_str(), result.method.as_str());
-        if !groups.contains_key(&group) {
-            order.push(group);
-        }
-        groups.entry(group).or_default().push(result);
+    fn group(result: &TaskResult) -> (&str, &str, &str) {
+        (scheme_name(result.scheme), &result.target, &result.method)
     }
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<&TaskResult>> = BTreeMap::new();
+    results.iter().for_each(|result| groups.entry(group(result)).or_default().push(result));
+    let order = each_once(results.iter().map(group));
     let one = |group: &(&str, &str, &str)| {
         let same = |name: &str| groups.iter().find(|(other, _)| **other == (group.0, group.1, name));
         let other = |name: &str| same(name).map(|(_, results)| results.as_slice());
@@ -261,15 +263,9 @@ fn row<'a>(
         .further(&first.method)
         .into_iter()
         .filter_map(|name| Some(Against { row: name.clone(), comparison: compared(name)?, q: None }));
-    let mut flags: Vec<String> = vec![];
-    if people.count < FEW_PEOPLE {
-        flags.push(format!("only {} people were tested: read the interval, not the mean", people.count));
-    }
-    for flag in results.iter().flat_map(|r| &r.outcome.flags) {
-        if !flags.contains(flag) {
-            flags.push(flag.clone());
-        }
-    }
+    let few = (people.count < FEW_PEOPLE)
+        .then(|| format!("only {} people were tested: read the interval, not the mean", people.count));
+    let flags = each_once(few.into_iter().chain(results.iter().flat_map(|r| r.outcome.flags.iter().cloned())));
     Row {
         method: first.method.clone(),
         target: first.target.clone(),

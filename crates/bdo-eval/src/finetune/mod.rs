@@ -46,10 +46,10 @@ pub struct TuneSettings {
     pub max_minutes: f64,
     pub points: Vec<TunePoint>,
     /// Frames drawn from a scan at each visit in training; 0 for all, as in validation and test.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub frames: usize,
     /// Where the head begins.
-    #[serde(default, skip_serializing_if = "HeadStart::is_probe")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub head_start: HeadStart,
 }
 
@@ -64,16 +64,8 @@ pub enum HeadStart {
     Fresh,
 }
 
-impl HeadStart {
-    #[allow(clippy::trivially_copy_pass_by_ref)] // Called by serde.
-    fn is_probe(&self) -> bool {
-        *self == Self::Probe
-    }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // Called by serde.
-fn is_zero(frames: &usize) -> bool {
-    *frames == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 pub trait TuneObserver: Observer {
@@ -106,12 +98,9 @@ pub fn finetune(
     ranks.meet()?;
     let table = cached_features(&features, &frozen, &cohort, Pooling::Mean, observer)?;
     let work = TuneWork::new(&frozen, &cohort, &target, settings, &table)?;
-    let (mut outcomes, mut members) = (Vec::new(), Vec::new());
-    for split in &manifest.splits {
-        let (outcome, member) = work.tune(&folder, split, ranks, observer)?;
-        outcomes.push(outcome);
-        members.push(member);
-    }
+    let tune = |split| work.tune(&folder, split, ranks, observer);
+    let found = manifest.splits.iter().map(tune).collect::<Result<Vec<_>, _>>()?;
+    let (outcomes, members) = found.into_iter().unzip();
     if !ranks.is_first() {
         return Ok(None);
     }
