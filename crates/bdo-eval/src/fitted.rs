@@ -229,14 +229,9 @@ impl FittedHead {
         };
         let outputs = self.linear().outputs;
         let mut layout = vec![spec("weight", outputs * self.width), spec("bias", outputs)];
-        if self.kind == HeadKind::Attention {
-            layout.push(spec("query", self.width));
-        }
-        for (present, name) in self.transformed.into_iter().zip(["centre", "scale"]) {
-            if present {
-                layout.push(spec(name, self.width));
-            }
-        }
+        let [centre, scale] = self.transformed;
+        let further = [(self.kind == HeadKind::Attention, "query"), (centre, "centre"), (scale, "scale")];
+        layout.extend(further.into_iter().filter(|(present, _)| *present).map(|(_, name)| spec(name, self.width)));
         layout
     }
 

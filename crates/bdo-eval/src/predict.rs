@@ -282,7 +282,7 @@ impl Predictions {
 
 /// The heads of the columns of probabilities.
 pub(crate) fn probability_columns(classes: &[String]) -> String {
-    classes.iter().map(|class| format!("\tprobability_{}", class.replace('\t', " "))).collect()
+    classes.iter().fold(String::new(), |text, class| text + "\tprobability_" + &class.replace('\t', " "))
 }
 
 /// A label as the cell of a table: the number, or the name of the class.

@@ -112,11 +112,8 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
         member.readout_blake3 = frozen.readout_blake3(settings.pooling);
         member.know_scans(&cohort);
     }
-    let width = match settings.head {
-        HeadKind::Linear | HeadKind::Ridge => frozen.feature_width(settings.pooling),
-        HeadKind::Attention => frozen.model.config().width,
-    };
-    let head = FittedHead::of(&target, settings.pooling, settings.head, width, manifest.cohort_blake3.clone());
+    let (width, cohort_blake3) = (frozen.feature_width(settings.pooling), manifest.cohort_blake3.clone());
+    let head = FittedHead::of(&target, settings.pooling, settings.head, width, cohort_blake3);
     finish("probe", request, &folder, (head.with(members), seeds), [&frozen; 2], &cohort, observer)
 }
 

@@ -216,33 +216,23 @@ impl TsvWriter {
 
 /// Where a scan's tables go, and how their names begin: `sub-X/[ses-Y/]func/sub-X_[ses-Y_][task-Z_][run-N_]`.
 pub fn bids_stem(id: &ScanId) -> (PathBuf, String) {
-    let subject = bids_label("sub-", &id.subject);
-    let mut folder = PathBuf::from(format!("sub-{subject}"));
-    let mut stem = format!("sub-{subject}");
-    if let Some(session) = &id.session {
-        let session = bids_label("ses-", session);
-        folder.push(format!("ses-{session}"));
-        stem.push_str(&format!("_ses-{session}"));
-    }
-    stem.push_str(&format!(
-        "_task-{}",
-        id.task.as_deref().map_or_else(|| "rest".to_owned(), |task| bids_label("task-", task))
-    ));
-    if let Some(run) = &id.run {
-        stem.push_str(&format!("_run-{}", bids_label("run-", run)));
-    }
-    folder.push("func");
-    (folder, stem)
+    let subject = bids_entity("sub-", &id.subject);
+    let session = id.session.as_deref().map(|session| bids_entity("ses-", session));
+    let task = bids_entity("task-", id.task.as_deref().unwrap_or("rest"));
+    let run = id.run.as_deref().map(|run| bids_entity("run-", run));
+    let folder = [Some(subject.as_str()), session.as_deref(), Some("func")].into_iter().flatten().collect();
+    let stem: Vec<String> = [Some(subject), session, Some(task), run].into_iter().flatten().collect();
+    (folder, stem.join("_"))
 }
 
 /// Labels have letters and digits only; one that had more than its key before it is told apart by a piece of its hash.
-fn bids_label(key: &str, label: &str) -> String {
+fn bids_entity(key: &str, label: &str) -> String {
     let label = label.strip_prefix(key).unwrap_or(label);
     let plain: String = label.chars().filter(char::is_ascii_alphanumeric).collect();
     if plain == label {
-        return plain;
+        return format!("{key}{plain}");
     }
-    format!("{plain}x{}", &blake3::hash(label.as_bytes()).to_hex()[..6])
+    format!("{key}{plain}x{}", &blake3::hash(label.as_bytes()).to_hex()[..6])
 }
 
 #[cfg(test)]
