@@ -8,7 +8,7 @@ use crate::token::TokenShape;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::shard::Shard;
 use bdo_eval::error::EvalError;
-use bdo_eval::features::{FeatureTable, Features, ScanRow, TableOrigin};
+use bdo_eval::features::{FeatureTable, ScanRow, TableOrigin};
 use bdo_eval::predict::Trusting;
 use bdo_model::frozen::model_blake3;
 use bdo_model::intake::Intake;
@@ -60,8 +60,8 @@ pub(crate) fn table(
     let passed_over = left_out.map(|&i| cohort.index()[i].id.to_string()).collect();
     let entries = rows.iter().map(|(i, _)| ScanRow::of(&cohort.index()[*i])).collect();
     let values: Vec<f64> = rows.iter().flat_map(|(_, row)| row).map(|x| f64::from(*x)).collect();
-    let features = Features::new(rows.len(), values.len() / rows.len().max(1), values)?;
-    Ok(FeatureTable { passed_over, ..FeatureTable::of_model(entries, features, origin)? })
+    let table = FeatureTable::of_model(entries, values.len() / rows.len().max(1), values, origin)?;
+    Ok(FeatureTable { passed_over, ..table })
 }
 
 /// Features with the numbers of their scans in the cohort.

@@ -56,7 +56,7 @@ pub fn audit(
             return Ok(empty(classes));
         };
         let task = Task { cohort, split: &split, target: &target, seed, fit_on: FitOn::TrainAndValidation };
-        let outcome = match closed_form(&task, table) {
+        let outcome = match closed_form(&task, table, false) {
             Err(EvalError::Nobody { .. }) => return Ok(empty(classes)),
             found => found?,
         };

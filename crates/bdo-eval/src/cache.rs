@@ -2,7 +2,7 @@
 //! cohort and pooling, so a cache cannot be stale.
 
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features, ScanRow, TableOrigin};
+use crate::features::{FeatureTable, ScanRow, TableOrigin};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::durable;
 use bdo_model::frozen::FrozenModel;
@@ -43,24 +43,19 @@ pub fn cached_features_each(
     poolings: &[Pooling],
     observer: &dyn Observer,
 ) -> Result<Vec<FeatureTable>, EvalError> {
-    let mut tables = Vec::new();
+    let (mut tables, mut missing) = (Vec::new(), Vec::new());
     for pooling in poolings {
-        let pooling = pooling.per_scan();
-        tables.push(find(folder, &TableOrigin::of_frozen(frozen, cohort, pooling)?));
+        let found = find(folder, &TableOrigin::of_frozen(frozen, cohort, pooling.per_scan())?);
+        missing.extend(found.is_none().then_some(*pooling));
+        tables.push(found);
     }
-    let missing: Vec<Pooling> =
-        poolings.iter().zip(&tables).filter(|(_, table)| table.is_none()).map(|(pooling, _)| *pooling).collect();
-    if missing.is_empty() {
-        return Ok(tables.into_iter().flatten().collect());
+    let mut made = Vec::new();
+    if !missing.is_empty() {
+        made = FeatureTable::embed_looking(frozen, cohort, (&missing, None), observer, |_, _| ())?;
+        made.iter().try_for_each(|table| keep(folder, table))?;
     }
-    let mut made = FeatureTable::embed_each(frozen, cohort, &missing, observer)?.into_iter();
-    for table in tables.iter_mut().filter(|table| table.is_none()) {
-        *table = made.next();
-        if let Some(table) = table {
-            keep(folder, table)?;
-        }
-    }
-    Ok(tables.into_iter().flatten().collect())
+    let mut made = made.into_iter();
+    Ok(tables.into_iter().filter_map(|found| found.or_else(|| made.next())).collect())
 }
 
 /// Puts a table with an origin into the cache.
@@ -103,7 +98,6 @@ pub fn find(folder: &Path, origin: &TableOrigin) -> Option<FeatureTable> {
     }
     let mut parameters = read_parameters(&numbers, &layout(note.rows.len(), note.width)).ok()?;
     let values = parameters.0.remove("features")?.values.into_iter().map(f64::from).collect();
-    let features = Features::new(note.rows.len(), note.width, values).ok()?;
-    let table = FeatureTable::of_model(note.rows, features, note.origin).ok()?;
+    let table = FeatureTable::of_model(note.rows, note.width, values, note.origin).ok()?;
     Some(FeatureTable { passed_over: note.passed_over, ..table })
 }

@@ -1,5 +1,7 @@
 //! The closed-form probe: ridge for a number, logistic for classes, with the penalty chosen inside the training people.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bdo_data::random;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +9,7 @@ use crate::design::{Coordinates, Design};
 use crate::error::EvalError;
 use crate::features::Features;
 use crate::fitted::contrast;
-use crate::logistic::{Exactness, LogisticFit, LogisticProblem, class_probabilities, probabilities};
+use crate::logistic::{Exactness, LogisticProblem, probabilities, says};
 use crate::ridge::{LinearFit, left_out_residuals, ridge};
 use crate::standardise::FittedStandardiser;
 
@@ -17,22 +19,22 @@ const FOLDS: usize = 5;
 const PAST_THE_BEST: usize = 3;
 
 /// What is to be predicted, one entry a training row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Labels<'a> {
-    Number(&'a [f64]),
+#[derive(Debug, Clone, PartialEq)]
+pub enum Labels {
+    Number(Vec<f64>),
     /// Class numbers from 0, one a row, and how many classes there are, present in these rows or not.
     Class {
-        codes: &'a [usize],
+        codes: Vec<usize>,
         classes: usize,
     },
 }
 
-impl Labels<'_> {
+impl Labels {
     /// Number of classes, 0 for a number.
-    pub fn classes(self) -> usize {
+    pub fn classes(&self) -> usize {
         match self {
             Self::Number(_) => 0,
-            Self::Class { classes, .. } => classes,
+            Self::Class { classes, .. } => *classes,
         }
     }
 }
@@ -57,7 +59,7 @@ impl FittedProbe {
     pub fn fit(
         features: &Features,
         rows: &[usize],
-        labels: Labels<'_>,
+        labels: &Labels,
         groups: &[usize],
         seed: u64,
     ) -> Result<Self, EvalError> {
@@ -70,7 +72,7 @@ impl FittedProbe {
     pub fn fit_by(
         features: &Features,
         rows: &[usize],
-        labels: Labels<'_>,
+        labels: &Labels,
         loss: impl Fn(&Self) -> f64,
     ) -> Result<Self, EvalError> {
         let design = Design::new(features, rows)?;
@@ -78,7 +80,7 @@ impl FittedProbe {
         Ok(Self { tried, ..Self::at(&design, labels, penalty) })
     }
 
-    fn at(design: &Design, labels: Labels<'_>, penalty: f64) -> Self {
+    fn at(design: &Design, labels: &Labels, penalty: f64) -> Self {
         let (mut weights, mut intercepts) = (vec![], vec![]);
         for output in fit(design, labels, penalty) {
             weights.extend(design.feature_weights(&output.weights));
@@ -90,23 +92,17 @@ impl FittedProbe {
 
     /// One number a row (regression), or the probabilities of all classes, row after row.
     pub fn predict(&self, features: &Features, rows: &[usize]) -> Vec<f64> {
+        rows.iter().flat_map(|i| self.says(features.row(*i))).collect()
+    }
+
+    /// The same of one row.
+    pub fn says(&self, x: &[f64]) -> Vec<f64> {
         let width = self.standardiser.width();
-        let mut out = Vec::with_capacity(rows.len() * self.classes.max(1));
-        for &i in rows {
-            let x = features.row(i);
-            let output = |k: usize| -> f64 {
-                let weights = &self.weights[k * width..][..width];
-                let terms = x.iter().zip(weights).enumerate();
-                self.intercepts[k] + terms.map(|(j, (x, w))| w * self.standardiser.value(j, *x)).sum::<f64>()
-            };
-            let outputs: Vec<f64> = (0..self.intercepts.len()).map(output).collect();
-            if self.classes == 0 {
-                out.push(outputs[0]);
-            } else {
-                out.extend(class_probabilities(&outputs, self.classes));
-            }
-        }
-        out
+        let output = |k: usize| -> f64 {
+            let terms = x.iter().zip(&self.weights[k * width..][..width]).enumerate();
+            self.intercepts[k] + terms.map(|(j, (x, w))| w * self.standardiser.value(j, *x)).sum::<f64>()
+        };
+        says(&(0..self.intercepts.len()).map(output).collect::<Vec<f64>>(), self.classes)
     }
 
     /// Weights on features as they are, before they are standardised: of the one output, or of one of many classes above the
@@ -148,13 +144,13 @@ pub struct Choice {
 
 impl Choice {
     /// Chooses by leaving out one person at a time (numbers) or folds of people (classes).
-    pub fn inside(coordinates: &Coordinates, labels: Labels<'_>, groups: &[usize], seed: u64) -> Self {
+    pub fn inside(coordinates: &Coordinates, labels: &Labels, groups: &[usize], seed: u64) -> Self {
         match labels {
             Labels::Number(values) => Self::by(coordinates, |penalty| {
                 let left_out = left_out_residuals(coordinates, values, groups, penalty);
                 left_out.iter().map(|e| e * e).sum::<f64>() / values.len().max(1) as f64
             }),
-            Labels::Class { codes, classes } => Self::class(coordinates, codes, classes, groups, seed),
+            Labels::Class { codes, classes } => Self::class(coordinates, codes, *classes, groups, seed),
         }
     }
 
@@ -172,21 +168,20 @@ impl Choice {
 
     fn class(coordinates: &Coordinates, codes: &[usize], classes: usize, groups: &[usize], seed: u64) -> Self {
         let folds = person_folds(codes, groups, seed);
-        let parts: Vec<(Vec<usize>, LogisticProblem<'_>)> = (0..FOLDS)
-            .map(|fold| {
-                let (held, kept): (Vec<usize>, Vec<usize>) = (0..coordinates.rows()).partition(|i| folds[*i] == fold);
-                (held, LogisticProblem::new(coordinates, kept, codes, classes))
-            })
-            .collect();
-        let mut fits: Vec<Option<LogisticFit>> = vec![None; FOLDS];
+        let part = |fold: usize| {
+            let (held, kept): (Vec<usize>, Vec<usize>) = (0..coordinates.rows()).partition(|i| folds[*i] == fold);
+            let problem = LogisticProblem::new(coordinates, kept, codes, classes);
+            let weights = problem.zeros();
+            (held, problem, weights)
+        };
+        let mut parts: Vec<_> = (0..FOLDS).map(part).collect();
         let mut tried: Vec<(f64, f64)> = vec![];
         for penalty in penalties(coordinates) {
             let mut loss = 0.0;
-            for ((held, problem), fit) in parts.iter().zip(&mut fits) {
-                let next = problem.fit(penalty, Exactness::Selecting, fit.as_ref());
-                let own = |i: &usize| probabilities(&next, classes.max(2), coordinates.row(*i))[codes[*i]];
+            for (held, problem, weights) in &mut parts {
+                *weights = problem.fit(penalty, Exactness::Selecting, std::mem::take(weights));
+                let own = |i: &usize| probabilities(weights, classes.max(2), coordinates.row(*i))[codes[*i]];
                 loss -= held.iter().map(|i| own(i).max(f64::EPSILON).ln()).sum::<f64>();
-                *fit = Some(next);
             }
             tried.push((penalty, loss / coordinates.rows().max(1) as f64));
             // The loss falls and then rises as the penalty weakens; the weakest penalties cost the most and are not reached.
@@ -208,30 +203,26 @@ fn penalties(coordinates: &Coordinates) -> Vec<f64> {
 }
 
 /// The fit on all rows: one for a number or two classes, else one a class.
-pub(crate) fn fit(coordinates: &Coordinates, labels: Labels<'_>, penalty: f64) -> Vec<LinearFit> {
-    let (codes, classes) = match labels {
-        Labels::Number(values) => return vec![ridge(coordinates, values, penalty)],
-        Labels::Class { codes, classes } => (codes, classes),
-    };
-    let all = LogisticProblem::new(coordinates, (0..coordinates.rows()).collect(), codes, classes);
-    let (fit, rank) = (all.fit(penalty, Exactness::Final, None), coordinates.rank());
-    let output = |output: &[f64]| LinearFit { weights: output[..rank].to_vec(), intercept: output[rank] };
-    fit.weights.chunks_exact(rank + 1).map(output).collect()
+pub(crate) fn fit(coordinates: &Coordinates, labels: &Labels, penalty: f64) -> Vec<LinearFit> {
+    match labels {
+        Labels::Number(values) => vec![ridge(coordinates, values, penalty)],
+        Labels::Class { codes, classes } => {
+            let all = LogisticProblem::new(coordinates, (0..coordinates.rows()).collect(), codes, *classes);
+            let (fit, rank) = (all.fit(penalty, Exactness::Final, all.zeros()), coordinates.rank());
+            let output = |output: &[f64]| LinearFit { weights: output[..rank].to_vec(), intercept: output[rank] };
+            fit.chunks_exact(rank + 1).map(output).collect()
+        }
+    }
 }
 
 /// A fold for every row: rows of one person together, classes spread evenly.
 fn person_folds(codes: &[usize], groups: &[usize], seed: u64) -> Vec<usize> {
-    let mut people: Vec<(usize, usize)> = vec![];
-    let mut known = std::collections::HashMap::new();
-    for (code, group) in codes.iter().zip(groups) {
-        known.entry(*group).or_insert_with(|| {
-            people.push((*group, *code));
-            people.len() - 1
-        });
-    }
+    let mut known = BTreeSet::new();
+    let mut people: Vec<(usize, usize)> = groups.iter().copied().zip(codes.iter().copied()).collect();
+    people.retain(|(group, _)| known.insert(*group));
     random::shuffle(&mut people, &mut random::stream("probe folds", &[seed]));
     people.sort_by_key(|(_, code)| *code);
-    let fold_of: std::collections::HashMap<usize, usize> =
+    let fold_of: BTreeMap<usize, usize> =
         people.iter().enumerate().map(|(k, (group, _))| (*group, k % FOLDS)).collect();
     groups.iter().map(|g| fold_of[g]).collect()
 }
@@ -261,8 +252,8 @@ mod tests {
         let features = Features::new(40, 1, values).unwrap();
         let rows: Vec<usize> = (0..40).collect();
         let codes: Vec<usize> = rows.iter().map(|i| usize::from(i % 10 >= 5)).collect();
-        let labels = Labels::Class { codes: &codes, classes: 3 };
-        let probe = FittedProbe::fit(&features, &rows, labels, &rows, 0).unwrap();
+        let labels = Labels::Class { codes, classes: 3 };
+        let probe = FittedProbe::fit(&features, &rows, &labels, &rows, 0).unwrap();
         let p = probe.predict(&features, &[0, 9]);
         assert!(p[2] < 0.02 && p[5] < 0.02 && p[0] > 0.9 && p[4] > 0.9, "{p:?}");
     }

@@ -5,9 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use crate::error::EvalError;
 use crate::features::Features;
 use crate::product::add_scaled;
 
@@ -15,16 +12,6 @@ use crate::product::add_scaled;
 const SETTLED: f64 = 1e-10;
 /// Rounds of them at most; a handful is usual.
 const MOST_ROUNDS: usize = 1000;
-
-/// What to do with a scan of a site that nothing is known about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnseenSite {
-    /// Say so and stop.
-    Refuse,
-    /// Take it as an average site: it keeps the location and scale it has against the grand statistics.
-    Pooled,
-}
 
 /// Location and scale of a site, per feature, against the standardised grand statistics.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,8 +30,7 @@ pub struct FittedCombat {
 
 impl FittedCombat {
     /// Fits on some rows; `sites` go with `rows`. A missing value counts as its column's mean.
-    pub fn fit(features: &Features, rows: &[usize], sites: &[&str]) -> Result<Self, EvalError> {
-        same("sites", rows.len(), sites.len())?;
+    pub fn fit(features: &Features, rows: &[usize], sites: &[&str]) -> Self {
         let (n, width) = (rows.len(), features.width());
         let means: Vec<f64> = (0..width).map(|j| known_mean(rows.iter().map(|i| features.row(*i)[j]))).collect();
         let filled = |row: &usize| -> Vec<f64> {
@@ -78,30 +64,15 @@ impl FittedCombat {
             let rows: Vec<Vec<f64>> = of_site.iter().map(standardised).collect();
             fitted.sites.insert(site.to_owned(), shrunk(&rows, &usable, width));
         }
-        Ok(fitted)
+        fitted
     }
 
-    /// Harmonises some rows, in their order; a missing value stays missing.
-    pub fn apply(
-        &self,
-        features: &Features,
-        rows: &[usize],
-        sites: &[&str],
-        unseen: UnseenSite,
-    ) -> Result<Vec<f64>, EvalError> {
-        same("features", self.grand_mean.len(), features.width())?;
-        same("sites", rows.len(), sites.len())?;
+    /// Harmonises some rows, in their order; a missing value stays missing. A site that nothing is known about is taken as an
+    /// average one: it keeps the location and scale it has against the grand statistics.
+    pub fn apply(&self, features: &Features, rows: &[usize], sites: &[&str]) -> Vec<f64> {
         let mut out = Vec::with_capacity(rows.len() * features.width());
         for (&i, site) in rows.iter().zip(sites) {
             let effect = self.sites.get(*site);
-            if effect.is_none() && unseen == UnseenSite::Refuse {
-                let known: Vec<&str> = self.sites.keys().map(String::as_str).collect();
-                return Err(EvalError::named(
-                    format!("site {site:?}"),
-                    format!("one of the training sites {}", known.join(", ")),
-                    "another; hint: the policy `pooled` lets it pass",
-                ));
-            }
             out.extend(features.row(i).iter().enumerate().map(|(j, &x)| match effect {
                 Some(effect) if self.spread[j] > 0.0 => {
                     let z = (self.standardised(x, j) - effect.shift[j]) / effect.scale[j].sqrt();
@@ -110,7 +81,7 @@ impl FittedCombat {
                 _ => x,
             }));
         }
-        Ok(out)
+        out
     }
 
     fn standardised(&self, x: f64, j: usize) -> f64 {
@@ -163,8 +134,4 @@ fn moments(values: &[f64]) -> (f64, f64) {
 fn known_mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.filter(|x| !x.is_nan()).fold((0.0, 0.0f64), |(s, c), x| (s + x, c + 1.0));
     sum / count.max(1.0)
-}
-
-fn same(what: &str, expected: usize, found: usize) -> Result<(), EvalError> {
-    if expected == found { Ok(()) } else { Err(EvalError::named(what, expected, found)) }
 }

@@ -1,7 +1,7 @@
 //! Intervals and sets that hold for new people whatever the model is like, as long as those it is calibrated on are like
 //! them: split conformal prediction.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Calibrated half-width of an interval, or threshold of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ pub struct Conformal {
     /// People it was calibrated on.
     pub people: usize,
     /// Largest score that is still inside; infinite where there are too few people for the level.
-    #[serde(with = "maybe_infinite")]
+    #[serde(deserialize_with = "infinite_or")]
     pub threshold: f64,
 }
 
@@ -51,18 +51,9 @@ fn score(said: &[f64], truth: f64) -> f64 {
     if let [number] = said { (number - truth).abs() } else { 1.0 - said[truth as usize] }
 }
 
-/// JSON has no infinity.
-mod maybe_infinite {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    #[allow(clippy::trivially_copy_pass_by_ref)]
-    pub(super) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
-        if value.is_finite() { to.serialize_some(value) } else { to.serialize_none() }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::INFINITY))
-    }
+/// JSON has no infinity and writes null.
+fn infinite_or<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
 #[cfg(test)]

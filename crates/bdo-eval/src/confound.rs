@@ -7,7 +7,7 @@ use bdo_data::division::site_column;
 use bdo_data::participants::{Label, Participants};
 
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features, ScanRow};
+use crate::features::{FeatureTable, ScanRow};
 use bdo_data::target::{Target, TargetKind};
 
 /// Columns that hold mean framewise displacement, where scans carry none of their own.
@@ -79,23 +79,23 @@ impl Nuisance {
     pub fn demographic_table(&self, target: &Target) -> Result<Option<FeatureTable>, EvalError> {
         let kept: Vec<&Target> =
             self.demographics.iter().filter(|d| d.name != target.name && !says_the_same(target, d)).collect();
-        // A class beyond two needs a column each; two need one.
-        let columns = |d: &Target| d.classes().map_or(1, |k| if k == 2 { 1 } else { k });
-        let width: usize = kept.iter().map(|d| columns(d)).sum();
-        if width == 0 {
+        if kept.is_empty() {
             return Ok(None);
         }
-        let mut values = Vec::with_capacity(width * self.rows.len());
-        for ScanRow { subject, .. } in &self.rows {
-            for d in &kept {
-                match (&d.kind, columns(d)) {
-                    (TargetKind::Regression, _) | (_, 1) => values.push(d.value(subject).unwrap_or(f64::NAN)),
-                    (_, k) => values
-                        .extend((0..k).map(|c| d.code(subject).map_or(f64::NAN, |own| f64::from(u8::from(own == c))))),
+        // A class beyond two needs a column each; two need one.
+        let cells = |target: &Target, subject: &str| -> Vec<f64> {
+            let own = target.value(subject).unwrap_or(f64::NAN);
+            match target.classes() {
+                Some(k) if k > 2 => {
+                    let is = |class: usize| if own.is_nan() { own } else { f64::from(u8::from(own == class as f64)) };
+                    (0..k).map(is).collect()
                 }
+                _ => vec![own],
             }
-        }
-        self.table(width, values)
+        };
+        let row = |row: &ScanRow| kept.iter().flat_map(|target| cells(target, &row.subject)).collect();
+        let rows: Vec<Vec<f64>> = self.rows.iter().map(row).collect();
+        self.table(rows.first().map_or(0, Vec::len), rows.concat())
     }
 
     /// The nuisance of every person as labels (means over scans), for asking how well features predict them.
@@ -122,8 +122,7 @@ impl Nuisance {
     }
 
     fn table(&self, width: usize, values: Vec<f64>) -> Result<Option<FeatureTable>, EvalError> {
-        let features = Features::new(self.rows.len(), width, values)?;
-        FeatureTable::new(self.rows.clone(), features).map(Some)
+        FeatureTable::new(self.rows.clone(), width, values).map(Some)
     }
 }
 

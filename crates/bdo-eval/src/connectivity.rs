@@ -4,18 +4,11 @@ use bdo_data::cohort::Cohort;
 use rayon::prelude::*;
 
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features, ScanRow};
+use crate::features::{FeatureTable, ScanRow};
 use crate::product::dot;
 
 /// Correlations are kept this far from one before their inverse hyperbolic tangent, which is infinite there.
 const MOST_CORRELATION: f64 = 1.0 - 1e-7;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    Correlation,
-    /// Fisher's z, the inverse hyperbolic tangent: errors of equal size everywhere.
-    FisherZ,
-}
 
 /// Pearson correlation of every pair of columns of a row-major `[frames, regions]` series; 0 where a column is constant.
 pub fn pearson(series: &[f32], regions: usize) -> Vec<f32> {
@@ -31,11 +24,12 @@ pub fn pearson(series: &[f32], regions: usize) -> Vec<f32> {
     out
 }
 
-/// Correlations above the diagonal, row by row; NaN where a region is missing or constant, so that a fit can put in what is
-/// usual among its training people instead of a correlation of zero nobody measured.
+/// Fisher's z of the correlations above the diagonal, the inverse hyperbolic tangent, which has errors of equal size everywhere;
+/// row by row. NaN where a region is missing or constant, so that a fit can put in what is usual among its training people
+/// instead of a correlation of zero nobody measured.
 ///
 /// A correlation does not change when a region is centred or scaled, so raw and scaled scans give the same.
-pub fn upper_triangle(series: &[f32], regions: usize, scale: Scale) -> Vec<f64> {
+pub fn fisher_z(series: &[f32], regions: usize) -> Vec<f64> {
     let (columns, frames, valid) = unit_columns(series, regions);
     let mut out = Vec::with_capacity(regions * regions.saturating_sub(1) / 2);
     for i in 0..regions {
@@ -45,25 +39,22 @@ pub fn upper_triangle(series: &[f32], regions: usize, scale: Scale) -> Vec<f64> 
                 continue;
             }
             let r = dot(&columns[i * frames..][..frames], &columns[j * frames..][..frames]);
-            out.push(match scale {
-                Scale::Correlation => r.clamp(-1.0, 1.0),
-                Scale::FisherZ => r.clamp(-MOST_CORRELATION, MOST_CORRELATION).atanh(),
-            });
+            out.push(r.clamp(-MOST_CORRELATION, MOST_CORRELATION).atanh());
         }
     }
     out
 }
 
 /// The connectivity of every scan of a cohort, scans in parallel.
-pub fn connectivity_table(cohort: &Cohort, scale: Scale) -> Result<FeatureTable, EvalError> {
+pub fn connectivity_table(cohort: &Cohort) -> Result<FeatureTable, EvalError> {
     let regions = cohort.regions().len();
     let rows = (0..cohort.len())
         .into_par_iter()
-        .map(|i| Ok(upper_triangle(&cohort.scan(i)?.series, regions, scale)))
+        .map(|i| Ok(fisher_z(&cohort.scan(i)?.series, regions)))
         .collect::<Result<Vec<_>, EvalError>>()?;
     let scans = cohort.index().iter().map(ScanRow::of).collect();
     let width = regions * regions.saturating_sub(1) / 2;
-    FeatureTable::new(scans, Features::new(rows.len(), width, rows.concat())?)
+    FeatureTable::new(scans, width, rows.concat())
 }
 
 /// Columns as contiguous unit vectors, so that every correlation is one dot product; their length; which are not constant.
@@ -106,13 +97,13 @@ mod tests {
 
     #[test]
     fn the_upper_triangle_leaves_out_what_is_missing() {
-        let z = upper_triangle(&series(), 4, Scale::FisherZ);
+        let z = fisher_z(&series(), 4);
         assert_eq!(z.len(), 6);
         assert!((z[0] + MOST_CORRELATION.atanh()).abs() < 1e-6, "{}", z[0]);
         assert!(z[1].abs() < 1e-9 && z[3].abs() < 1e-9);
         assert!(z[2].is_nan() && z[4].is_nan() && z[5].is_nan(), "a constant region has no correlation");
         let mut missing = series();
         missing.iter_mut().skip(1).step_by(4).for_each(|x| *x = f32::NAN);
-        assert!(upper_triangle(&missing, 4, Scale::Correlation)[0].is_nan());
+        assert!(fisher_z(&missing, 4)[0].is_nan());
     }
 }

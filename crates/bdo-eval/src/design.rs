@@ -96,7 +96,8 @@ impl<'a> Design<'a> {
         let standardiser = FittedStandardiser::fit(features, rows);
         if features.width() < rows.len() {
             let all = standardised(features, rows, &standardiser, 0, features.width());
-            let covariance = product(all.transpose());
+            let mut covariance = Mat::zeros(features.width(), features.width());
+            add_product(&mut covariance, all.transpose());
             let (eigenvalues, rotation) = eigen(&covariance)?;
             let scores = row_major(linalg::product(all.as_ref(), rotation.as_ref()).as_ref());
             let coordinates = Coordinates { rows: rows.len(), scores, eigenvalues };
@@ -139,13 +140,6 @@ pub(crate) fn products(features: &Features, rows: &[usize], by: &FittedStandardi
 
 fn standardised(features: &Features, rows: &[usize], by: &FittedStandardiser, start: usize, end: usize) -> Mat<f64> {
     Mat::from_fn(rows.len(), end - start, |i, j| by.value(start + j, features.row(rows[i])[start + j]))
-}
-
-/// `a` times its transpose.
-fn product(a: MatRef<'_, f64>) -> Mat<f64> {
-    let mut out = Mat::zeros(a.nrows(), a.nrows());
-    add_product(&mut out, a);
-    out
 }
 
 /// Adds `a` times its transpose, strips in parallel and each in a fixed order.

@@ -10,6 +10,7 @@ use bdo_model::model::BuildError;
 use bdo_model::parameters::ParameterError;
 use bdo_model::weights::{ContractError, WeightsError};
 use bdo_train::error::TrainError;
+use parquet::errors::ParquetError;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub enum EvalError {
     #[error(transparent)]
     Run(TrainError),
     #[error("{}: cannot lay out Parquet: {source}", .path.display())]
-    Parquet { path: PathBuf, source: parquet::errors::ParquetError },
+    Parquet { path: PathBuf, source: ParquetError },
     /// Something that has a name is not as it must be.
     #[error("{name}: expected {expected}, found {found}")]
     Named { name: String, expected: String, found: String },
@@ -51,16 +52,6 @@ pub enum EvalError {
     /// The same during a training.
     #[error("interrupted at step {step}; run the same command again to go on")]
     InterruptedAt { step: u64 },
-}
-
-impl EvalError {
-    /// What happened, where the reader knows the row and the label.
-    pub fn reason(&self) -> String {
-        match self {
-            Self::Task { source, .. } => source.reason(),
-            other => other.to_string(),
-        }
-    }
 }
 
 impl From<ModelError> for EvalError {
@@ -92,7 +83,16 @@ macro_rules! from_errors_of {
 }
 
 from_errors_of!(Model: FileError, CohortError, WeightsError, BuildError, ContractError, BatchError);
+
 impl EvalError {
+    /// What happened, where the reader knows the row and the label.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Task { source, .. } => source.reason(),
+            other => other.to_string(),
+        }
+    }
+
     /// Something that has a name is not as it must be.
     pub fn named(name: impl Display, expected: impl Display, found: impl Display) -> Self {
         Self::Named { name: name.to_string(), expected: expected.to_string(), found: found.to_string() }
@@ -106,6 +106,11 @@ impl EvalError {
     /// A file that was made for something else, or damaged.
     pub fn refused(path: &Path, expected: impl Display, found: impl Display) -> Self {
         Self::Model(ModelError::refused(path, expected, found))
+    }
+
+    /// A Parquet file that could not be written or read.
+    pub(crate) fn parquet(path: &Path) -> impl Fn(ParquetError) -> Self {
+        move |source| Self::Parquet { path: path.to_path_buf(), source }
     }
 
     /// The step at which a training was stopped by request.

@@ -3,7 +3,9 @@
 
 use crate::error::EvalError;
 use crate::fitted::{FittedHead, HeadKind, Member};
+use crate::metric::pearson;
 use crate::predict::Trusting;
+use crate::score::mean_and_spread;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::random::{shuffle, stream};
 use bdo_data::scaler::ScaledScan;
@@ -18,6 +20,7 @@ use bdo_model::weights::ModelDirectory;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -136,8 +139,51 @@ pub fn explain(
     if found.parts.len() < 2 {
         return Err(EvalError::named("explanation", "at least 2 scans", found.parts.len()));
     }
-    let found = described(&head, exact, &frozen, cohort, &found, &shuffled);
-    Ok(Explanation { class: settings.class.clone(), ..found })
+    let settled = (settings.class.clone(), exact);
+    Ok(described(&head, settled, &frozen.contract.roi_names, cohort, (&found, &shuffled)))
+}
+
+fn described(
+    head: &FittedHead,
+    (class, exact): (Option<String>, bool),
+    names: &[String],
+    cohort: &Cohort,
+    (found, shuffled): (&Contributions, &[Contributions]),
+) -> Explanation {
+    let region = |name: &String| cohort.regions().iter().find(|region| region.name == *name);
+    let networks: Vec<Option<String>> = names.iter().map(|name| region(name)?.network.clone()).collect();
+    let used = |name: &String, network: Option<String>, of: &dyn Fn(&Vec<f64>) -> f64| {
+        let parts: Vec<f64> = found.parts.iter().map(of).collect();
+        Used {
+            name: name.clone(),
+            network,
+            centroid_mm: region(name).and_then(|region| region.centroid_mm),
+            share: share(&parts, found),
+            importance: parts.iter().map(|x| x.abs()).sum::<f64>() / parts.len() as f64,
+        }
+    };
+    let of_network = |name: &String| {
+        let inside = |r: &usize| networks[*r].as_ref() == Some(name);
+        used(name, None, &|parts| (0..names.len()).filter(inside).map(|r| parts[r]).sum())
+    };
+    let known: BTreeSet<&String> = networks.iter().flatten().collect();
+    let importance = importances(found);
+    let alike: Vec<f64> = shuffled.iter().map(|other| rank_correlation(&importance, &importances(other))).collect();
+    Explanation {
+        target: head.target.clone(),
+        class,
+        method: if exact { "exact" } else { "integrated gradients" }.to_owned(),
+        pooling: head.pooling,
+        scans: found.parts.len(),
+        regions: (0..names.len()).map(|r| used(&names[r], networks[r].clone(), &|parts| parts[r])).collect(),
+        networks: known.into_iter().map(of_network).collect(),
+        incompleteness: incompleteness(found),
+        sanity: Sanity {
+            shuffles: alike.len(),
+            mean: alike.iter().sum::<f64>() / alike.len().max(1) as f64,
+            largest: alike.iter().copied().fold(f64::NEG_INFINITY, f64::max).max(-1.0),
+        },
+    }
 }
 
 /// The output that is explained: the only one, or that of the named class.
@@ -150,53 +196,6 @@ fn class_of(task: &TargetKind, named: Option<&str>) -> Result<usize, EvalError> 
         }
         (_, None) => Ok(0),
         (_, Some(name)) => refuse("none, since the head has one output".to_owned(), name),
-    }
-}
-
-fn described(
-    head: &FittedHead,
-    exact: bool,
-    frozen: &FrozenModel,
-    cohort: &Cohort,
-    found: &Contributions,
-    shuffled: &[Contributions],
-) -> Explanation {
-    let names = &frozen.contract.roi_names;
-    let network = |name: &String| cohort.regions().iter().find(|r| r.name == *name).and_then(|r| r.network.clone());
-    let networks: Vec<Option<String>> = names.iter().map(network).collect();
-    let used = |name: String, network: Option<String>, of: &dyn Fn(&Vec<f64>) -> f64| {
-        let parts: Vec<f64> = found.parts.iter().map(of).collect();
-        let importance = parts.iter().map(|x| x.abs()).sum::<f64>() / parts.len() as f64;
-        let centroid_mm = cohort.regions().iter().find(|r| r.name == name).and_then(|r| r.centroid_mm);
-        Used { name, network, centroid_mm, share: share(&parts, found), importance }
-    };
-    let regions: Vec<Used> =
-        (0..names.len()).map(|r| used(names[r].clone(), networks[r].clone(), &|parts| parts[r])).collect();
-    let mut known: Vec<String> = networks.iter().flatten().cloned().collect();
-    known.sort();
-    known.dedup();
-    let of_network = |name: &String| {
-        let sum = |parts: &Vec<f64>| -> f64 {
-            (0..names.len()).filter(|r| networks[*r].as_ref() == Some(name)).map(|r| parts[r]).sum()
-        };
-        used(name.clone(), None, &sum)
-    };
-    let importance: Vec<f64> = regions.iter().map(|r| r.importance).collect();
-    let alike: Vec<f64> = shuffled.iter().map(|other| rank_correlation(&importance, &importances(other))).collect();
-    Explanation {
-        target: head.target.clone(),
-        class: None,
-        method: if exact { "exact" } else { "integrated gradients" }.to_owned(),
-        pooling: head.pooling,
-        scans: found.parts.len(),
-        networks: known.iter().map(of_network).collect(),
-        regions,
-        incompleteness: incompleteness(found),
-        sanity: Sanity {
-            shuffles: alike.len(),
-            mean: alike.iter().sum::<f64>() / alike.len().max(1) as f64,
-            largest: alike.iter().copied().fold(f64::NEG_INFINITY, f64::max).max(-1.0),
-        },
     }
 }
 
@@ -217,11 +216,8 @@ fn importances(found: &Contributions) -> Vec<f64> {
 }
 
 fn incompleteness(found: &Contributions) -> f64 {
-    let n = found.said.len() as f64;
-    let mean = found.said.iter().sum::<f64>() / n;
-    let spread = (found.said.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n).sqrt();
-    let off: f64 = found.parts.iter().zip(&found.said).map(|(p, s)| (p.iter().sum::<f64>() - s).abs()).sum::<f64>() / n;
-    off / spread.max(f64::MIN_POSITIVE)
+    let off = found.parts.iter().zip(&found.said).map(|(parts, said)| (parts.iter().sum::<f64>() - said).abs());
+    off.sum::<f64>() / found.said.len() as f64 / mean_and_spread(&found.said).1.max(f64::MIN_POSITIVE)
 }
 
 /// Spearman's correlation, ties in their order.
@@ -233,7 +229,7 @@ fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
         order.into_iter().enumerate().for_each(|(rank, i)| ranks[i] = rank as f64);
         ranks
     };
-    crate::metric::pearson(&ranks(a), &ranks(b)).unwrap_or(0.0)
+    pearson(&ranks(a), &ranks(b)).unwrap_or(0.0)
 }
 
 /// Weights on features before any transform, in units of what the head says (logits for classes), mean over members.
@@ -287,7 +283,6 @@ fn exact_parts(features: &[Vec<f32>], weights: &[f64], pairs: &[(usize, usize)],
 struct Gradients {
     model: Bdo,
     pooling: Option<Pooling>,
-    width: usize,
     steps: usize,
     longest: usize,
     /// Of the features; for attention followed by its query.
@@ -319,8 +314,7 @@ impl Gradients {
         let directory = ModelDirectory::read(&frozen.folder)?;
         let device = frozen.model.device().autodiff();
         let model = Bdo::from_parameters(&directory.config, directory.parameters, Kernels::Composed, &device)?;
-        let (width, longest) = (directory.config.width, frozen.windows.longest_whole);
-        Ok(Self { model, pooling, width, steps: steps.max(1), longest, weights })
+        Ok(Self { model, pooling, steps: steps.max(1), longest: frozen.windows.longest_whole, weights })
     }
 
     /// From each scan to the one of somebody else: gradients along the straight line between them, times their difference.
@@ -401,7 +395,7 @@ impl Gradients {
             Some(_) => {
                 let centred = control.clone() - mean();
                 let covariance = centred.clone().transpose().matmul(centred) / count as f32; // [d, d]
-                let mut full = vec![0.0; self.width * self.width];
+                let mut full = vec![0.0; d * d];
                 let mut next = weights.iter();
                 for i in 0..d {
                     for j in i..d {

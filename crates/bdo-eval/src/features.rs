@@ -1,8 +1,9 @@
 //! Numbers that describe scans: one row per scan, one column per feature, NaN where a value is missing.
 
 use crate::error::EvalError;
-use bdo_data::cohort::{Cohort, CohortError, IndexEntry};
+use bdo_data::cohort::{Cohort, CohortError, IndexEntry, Observer};
 use bdo_data::shard::Shard;
+use bdo_model::control::{Encoded, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// A row-major matrix of features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Features {
-    rows: usize,
     width: usize,
     values: Vec<f64>,
     /// Columns are scaled together, not one by one.
@@ -28,16 +28,12 @@ impl Features {
             let found = format!("{} in row {}, column {}", values[at], at / width, at % width);
             return Err(EvalError::named("features", "finite values or NaN", found));
         }
-        Ok(Self { rows, width, values, one_unit: false })
+        Ok(Self { width, values, one_unit: false })
     }
 
     /// Whether columns are to be scaled together, not one by one.
     pub fn have_one_unit(&self) -> bool {
         self.one_unit
-    }
-
-    pub fn rows(&self) -> usize {
-        self.rows
     }
 
     pub fn width(&self) -> usize {
@@ -95,9 +91,8 @@ pub struct TableOrigin {
 impl TableOrigin {
     /// Features that a model, given by its hash, makes of a cohort.
     pub fn of(model_blake3: String, cohort: &Cohort, pooling: Pooling) -> Result<Self, CohortError> {
-        let version = env!("CARGO_PKG_VERSION").to_owned();
         Ok(Self {
-            version,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             model_blake3,
             readout_blake3: None,
             cohort_blake3: cohort.content_blake3()?,
@@ -131,19 +126,23 @@ pub struct FeatureTable {
 }
 
 impl FeatureTable {
-    pub fn new(rows: Vec<ScanRow>, features: Features) -> Result<Self, EvalError> {
-        if rows.len() != features.rows() {
-            let found = format!("{} for {} rows", rows.len(), features.rows());
-            return Err(EvalError::named("feature table", "one scan a row", found));
-        }
+    /// Takes row-major values, `width` of each scan.
+    pub fn new(rows: Vec<ScanRow>, width: usize, values: Vec<f64>) -> Result<Self, EvalError> {
+        let features = Features::new(rows.len(), width, values)?;
         Ok(Self { rows, features, origin: None, passed_over: vec![], trust: None })
     }
 
     /// Features that a model made. The numbers of a mean have one unit, and the larger ones say more: scaled one by one, directions
     /// that hold little but noise would count as much as any other.
-    pub fn of_model(rows: Vec<ScanRow>, features: Features, origin: TableOrigin) -> Result<Self, EvalError> {
-        let features = Features { one_unit: origin.pooling == Pooling::Mean, ..features };
-        Ok(Self { origin: Some(origin), ..Self::new(rows, features)? })
+    pub fn of_model(
+        rows: Vec<ScanRow>,
+        width: usize,
+        values: Vec<f64>,
+        origin: TableOrigin,
+    ) -> Result<Self, EvalError> {
+        let mut table = Self::new(rows, width, values)?;
+        table.features.one_unit = origin.pooling == Pooling::Mean;
+        Ok(Self { origin: Some(origin), ..table })
     }
 
     /// BLAKE3 of the origin; empty where no model made the features.
@@ -171,5 +170,56 @@ impl FeatureTable {
             }
         }
         hasher.finalize().to_hex().to_string()
+    }
+}
+
+/// The features of a frozen model: one vector per scan of a cohort.
+impl FeatureTable {
+    pub fn embed(
+        frozen: &FrozenModel,
+        cohort: &Cohort,
+        pooling: Pooling,
+        observer: &dyn Observer,
+    ) -> Result<Self, EvalError> {
+        Ok(Self::embed_looking(frozen, cohort, (&[pooling], None), observer, |_, _| ())?.swap_remove(0))
+    }
+
+    /// One table for each pooling, of all scans or of a part of them, which are encoded once: that is nearly all of the work. `look`
+    /// is shown every scan with its control.
+    pub fn embed_looking(
+        frozen: &FrozenModel,
+        cohort: &Cohort,
+        (poolings, shard): (&[Pooling], Option<Shard>),
+        observer: &dyn Observer,
+        mut look: impl FnMut(usize, &Encoded<'_>),
+    ) -> Result<Vec<Self>, EvalError> {
+        poolings.iter().try_for_each(|pooling| frozen.able_to(*pooling))?;
+        let scans: Vec<usize> = shard.map_or(0..cohort.len(), |shard| shard.range(cohort.len())).collect();
+        let mut found: Vec<Vec<Option<Vec<f32>>>> = vec![vec![None; cohort.len()]; poolings.len()];
+        let passed_over = encode_cohort(frozen, cohort, &scans, observer, |i, encoded| {
+            look(i, &encoded);
+            for (features, pooling) in found.iter_mut().zip(poolings) {
+                features[i] = Some(pooling.per_scan().apply(&encoded));
+            }
+        })?;
+        let passed_over: Vec<String> = passed_over.into_iter().map(|i| cohort.index()[i].id.to_string()).collect();
+        let mut tables = Vec::new();
+        for (features, pooling) in found.into_iter().zip(poolings) {
+            let pooling = pooling.per_scan();
+            let (mut rows, mut values) = (vec![], vec![]);
+            for (entry, feature) in cohort.index().iter().zip(features) {
+                let Some(feature) = feature else { continue };
+                rows.push(ScanRow::of(entry));
+                values.extend(feature.iter().map(|x| f64::from(*x)));
+            }
+            if rows.is_empty() && shard.is_none() {
+                let cohort = cohort.folder().display();
+                return Err(EvalError::named(cohort, "at least one scan with a usable region", "none"));
+            }
+            let (width, origin) = (frozen.feature_width(pooling), TableOrigin::of_frozen(frozen, cohort, pooling)?);
+            let table = Self::of_model(rows, width, values, TableOrigin { shard, ..origin })?;
+            tables.push(Self { passed_over: passed_over.clone(), ..table });
+        }
+        Ok(tables)
     }
 }

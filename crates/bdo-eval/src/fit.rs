@@ -1,40 +1,13 @@
-//! Training a head on frozen inputs: Adam, batches, a cosine from the learning rate to the least one.
+//! What a wrong prediction costs, and the training of a head on frozen inputs: Adam, batches, a cosine from the learning rate to the
+//! least one.
 
-use crate::head::Head;
-use crate::logistic::class_probabilities;
-use bdo_data::random::{shuffle, stream};
+use crate::head::{Head, widened};
+use crate::logistic::says;
+use crate::supervised::recipe::Reduction;
+use bdo_data::target::TargetKind;
 use bdo_train::schedule::half_cosine;
+use burn::tensor::{Tensor, TensorData, activation};
 use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProbePoint {
-    pub batch_size: usize,
-    /// At the first step.
-    pub learning_rate: f64,
-    /// Where the cosine ends; equal to the first means constant.
-    pub least_learning_rate: f64,
-}
-
-impl ProbePoint {
-    /// The twelve points of the protocol.
-    pub fn grid() -> Vec<Self> {
-        let mut grid = Vec::with_capacity(12);
-        for batch_size in [16, 32, 64] {
-            for learning_rate in [1e-2, 5e-3] {
-                for least_learning_rate in [1e-3, 5e-3] {
-                    grid.push(Self { batch_size, learning_rate, least_learning_rate });
-                }
-            }
-        }
-        grid
-    }
-
-    /// Of step `step` out of `total`, as half a cosine that would reach its end one step after the last.
-    pub fn rate(&self, step: usize, total: usize) -> f64 {
-        half_cosine(self.learning_rate, self.least_learning_rate, step as u64, total as u64)
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -45,12 +18,26 @@ pub enum Loss {
     Softmax(usize),
 }
 
+pub fn loss_of(task: &TargetKind) -> Loss {
+    match task.classes().len() {
+        0 => Loss::SquaredError,
+        2 => Loss::CrossEntropy,
+        classes => Loss::Softmax(classes),
+    }
+}
+
 impl Loss {
-    pub fn outputs(self) -> usize {
+    /// Number of classes, 0 for a number.
+    pub fn classes(self) -> usize {
         match self {
-            Self::SquaredError | Self::CrossEntropy => 1,
+            Self::SquaredError => 0,
+            Self::CrossEntropy => 2,
             Self::Softmax(classes) => classes,
         }
+    }
+
+    pub fn outputs(self) -> usize {
+        if let Self::Softmax(classes) = self { classes } else { 1 }
     }
 
     /// Derivatives by the outputs; the label of a class is its position.
@@ -68,11 +55,7 @@ impl Loss {
 
     /// What a person sees of outputs: the number itself, or the probabilities of all classes.
     pub fn says(self, outputs: &[f64]) -> Vec<f64> {
-        match self {
-            Self::SquaredError => vec![outputs[0]],
-            Self::CrossEntropy => class_probabilities(outputs, 2),
-            Self::Softmax(classes) => class_probabilities(outputs, classes),
-        }
+        says(outputs, self.classes())
     }
 
     /// Labels as rows of one value an output: a class of many is a row with a single 1.
@@ -83,6 +66,55 @@ impl Loss {
             (0..classes).map(move |k| f32::from(u8::from(k == class)))
         };
         labels.iter().flat_map(row).collect()
+    }
+}
+
+/// Cost of outputs [B, outputs] for labels of the same shape, which may be shares of classes.
+pub fn cost(loss: Loss, output: Tensor<2>, labels: &[f32], reduction: Reduction) -> Tensor<1> {
+    let labels = Tensor::<2>::from_data(TensorData::new(labels.to_vec(), output.dims()), &output.device());
+    let costs = match loss {
+        Loss::SquaredError => (output - labels).square(),
+        Loss::CrossEntropy => {
+            // log(1 + e^z) - y z, in the form that does not overflow.
+            let magnitude = output.clone().abs().neg().exp().log1p();
+            activation::relu(output.clone()) - output * labels + magnitude
+        }
+        Loss::Softmax(_) => (activation::log_softmax(output, 1) * labels).sum_dim(1).neg(),
+    };
+    match reduction {
+        Reduction::Mean => costs.mean(),
+        Reduction::Sum => costs.sum(),
+    }
+}
+
+/// Outputs [B, outputs] to what is reported: the z-scored number, or the probabilities of all classes.
+pub fn predictions(loss: Loss, output: &Tensor<2>) -> Vec<Vec<f64>> {
+    let values = output.to_data().try_to_vec::<f32>().expect("outputs are f32");
+    values.chunks_exact(output.dims()[1]).map(|row| loss.says(&widened(row))).collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbePoint {
+    pub batch_size: usize,
+    /// At the first step.
+    pub learning_rate: f64,
+    /// Where the cosine ends, one step after the last; equal to the first means constant.
+    pub least_learning_rate: f64,
+}
+
+impl ProbePoint {
+    /// The twelve points of the protocol.
+    pub fn grid() -> Vec<Self> {
+        let mut grid = Vec::with_capacity(12);
+        for batch_size in [16, 32, 64] {
+            for learning_rate in [1e-2, 5e-3] {
+                for least_learning_rate in [1e-3, 5e-3] {
+                    grid.push(Self { batch_size, learning_rate, least_learning_rate });
+                }
+            }
+        }
+        grid
     }
 }
 
@@ -99,24 +131,11 @@ pub struct FitPlan {
     /// Passes over the training scans; all of them are run.
     pub epochs: usize,
     pub loss: Loss,
-    /// Decides the order of scans.
-    pub seed: u64,
 }
 
-/// Trains from `start` and hands the parameters on after every epoch, counted from 1.
+/// Trains from `start`, with scans in the order given for each epoch, counted from 0; hands the parameters on after every epoch,
+/// counted from 1.
 pub fn fit<H: Head>(
-    head: &H,
-    examples: &Examples<'_, H::Input>,
-    plan: &FitPlan,
-    start: Vec<f64>,
-    after_epoch: impl FnMut(usize, &[f64]),
-) {
-    let count = examples.labels.len();
-    fit_in_order(head, examples, plan, start, |epoch| order(plan.seed, epoch, count), after_epoch);
-}
-
-/// The same with the order of scans given for each epoch, counted from 0.
-pub fn fit_in_order<H: Head>(
     head: &H,
     examples: &Examples<'_, H::Input>,
     plan: &FitPlan,
@@ -127,12 +146,12 @@ pub fn fit_in_order<H: Head>(
     const BETA1: f64 = 0.9;
     const BETA2: f64 = 0.999;
     const EPS: f64 = 1e-8;
-    let (count, width) = (examples.labels.len(), head.parameters());
-    let total = plan.epochs * count.div_ceil(plan.point.batch_size);
+    let (point, width) = (plan.point, head.parameters());
+    let total = plan.epochs * examples.labels.len().div_ceil(point.batch_size);
     let (mut parameters, mut step) = (start, 0usize);
     let (mut first, mut second, mut gradient) = (vec![0.0f64; width], vec![0.0f64; width], vec![0.0f64; width]);
     for epoch in 0..plan.epochs {
-        for batch in order(epoch).chunks(plan.point.batch_size) {
+        for batch in order(epoch).chunks(point.batch_size) {
             gradient.fill(0.0);
             for &i in batch {
                 let slopes = |outputs: &[f64]| {
@@ -142,7 +161,7 @@ pub fn fit_in_order<H: Head>(
                 };
                 head.add_gradient(&parameters, examples.inputs[i], &slopes, &mut gradient);
             }
-            let rate = plan.point.rate(step, total);
+            let rate = half_cosine(point.learning_rate, point.least_learning_rate, step as u64, total as u64);
             step += 1;
             let length = rate / (1.0 - BETA1.powi(step as i32));
             let root = 1.0 / (1.0 - BETA2.powi(step as i32)).sqrt();
@@ -154,11 +173,4 @@ pub fn fit_in_order<H: Head>(
         }
         after_epoch(epoch + 1, &parameters);
     }
-}
-
-/// The order of scans in one epoch: a function of seed and epoch alone.
-pub fn order(seed: u64, epoch: usize, count: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    shuffle(&mut order, &mut stream("probe order", &[seed, epoch as u64]));
-    order
 }

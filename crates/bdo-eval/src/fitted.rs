@@ -3,10 +3,9 @@
 
 use crate::closed_form::FittedProbe;
 use crate::error::EvalError;
-use crate::features::Features;
-use crate::head::{AttentionHead, Head, LinearHead};
-use crate::select::{loss_of, widened};
-use crate::transform::FittedTransform;
+use crate::fit::loss_of;
+use crate::head::{AttentionHead, FittedTransform, Head, LinearHead, widened};
+use crate::part::Parts;
 use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
 use bdo_data::durable;
@@ -20,10 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const FORMAT: &str = "bdo-head/1";
-pub const HEAD_FILE: &str = "head.json";
-pub const HEAD_NUMBERS_FILE: &str = "head.safetensors";
-/// The numbers of a head fitted in closed form.
-pub const CLOSED_FORM_FILE: &str = "head_closed_form.json";
+const HEAD_FILE: &str = "head.json";
 
 /// What stands on the features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,12 +36,12 @@ pub enum HeadKind {
 
 impl HeadKind {
     fn numbers_file(self) -> &'static str {
-        if self == Self::Ridge { CLOSED_FORM_FILE } else { HEAD_NUMBERS_FILE }
+        if self == Self::Ridge { "head_closed_form.json" } else { "head.safetensors" }
     }
 }
 
 /// The head of one seed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
     /// Seed of split, start and order.
@@ -180,10 +176,9 @@ impl FittedHead {
             return Ok(head);
         }
         let mut parameters = read_parameters(&numbers, &head.table())?;
-        let seeds: Vec<u64> = head.members.iter().map(|m| m.seed).collect();
-        for (i, seed) in seeds.into_iter().enumerate() {
+        for member in &mut head.members {
+            let seed = member.seed;
             let mut take = |name: &str| parameters.0.remove(&format!("seed{seed}.{name}")).map(|array| array.values);
-            let member = &mut head.members[i];
             member.transform = FittedTransform { centre: take("centre"), scale: take("scale") };
             member.parameters = ["weight", "bias", "query"].into_iter().filter_map(take).flatten().collect();
         }
@@ -201,7 +196,7 @@ impl FittedHead {
             HeadKind::Attention => AttentionHead { linear: self.linear() }.outputs(&parameters, &encoded.control),
             HeadKind::Ridge => {
                 let fit = member.closed_form.as_ref().expect("a closed-form head is read with its fits");
-                return closed_form_says(fit, &self.pooling.apply(encoded));
+                return fit.says(&widened(&self.pooling.apply(encoded)));
             }
         };
         member.units().said(loss_of(&self.task).says(&outputs))
@@ -234,14 +229,9 @@ impl FittedHead {
         };
         let outputs = self.linear().outputs;
         let mut layout = vec![spec("weight", outputs * self.width), spec("bias", outputs)];
-        if self.kind == HeadKind::Attention {
-            layout.push(spec("query", self.width));
-        }
-        for (present, name) in self.transformed.into_iter().zip(["centre", "scale"]) {
-            if present {
-                layout.push(spec(name, self.width));
-            }
-        }
+        let [centre, scale] = self.transformed;
+        let further = [(self.kind == HeadKind::Attention, "query"), (centre, "centre"), (scale, "scale")];
+        layout.extend(further.into_iter().filter(|(present, _)| *present).map(|(_, name)| spec(name, self.width)));
         layout
     }
 
@@ -260,13 +250,6 @@ pub(crate) fn contrast(rows: &[f64], width: usize, class: usize) -> Vec<f64> {
     (0..width).map(|j| rows[class * width + j] - mean(j)).collect()
 }
 
-/// What a closed-form fit says of one feature: the label, or the probabilities of all classes.
-pub(crate) fn closed_form_says(fit: &FittedProbe, feature: &[f32]) -> Vec<f64> {
-    let values = feature.iter().map(|x| f64::from(*x)).collect();
-    let row = Features::new(1, feature.len(), values).expect("one row of finite features");
-    fit.predict(&row, &[0])
-}
-
 pub fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
     let n = rows.len() as f64;
     let mut mean = vec![0.0; rows.first().map_or(0, Vec::len)];
@@ -276,28 +259,16 @@ pub fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
 
 impl Member {
     /// A member without its numbers, whose model is in a folder below that of the head.
-    pub fn new(
-        model: &str,
-        split: &Split,
-        train_people: &[String],
-        units: LabelScale,
-        chosen: serde_json::Value,
-    ) -> Self {
+    pub fn new<I: ?Sized>(model: &str, split: &Split, parts: &Parts<'_, I>, chosen: serde_json::Value) -> Self {
         Self {
             seed: split.seed(),
             model: model.to_owned(),
-            model_blake3: String::new(),
-            readout_blake3: None,
-            label_mean: units.mean,
-            label_spread: units.spread,
+            label_mean: parts.units.mean,
+            label_spread: parts.units.spread,
             split_blake3: split.blake3.clone(),
-            train_people: train_people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
-            train_scans: BTreeSet::new(),
-            train_sources: BTreeSet::new(),
+            train_people: parts.train.people.iter().map(|person| TrainingPeople::subject_hash(person)).collect(),
             chosen,
-            transform: FittedTransform::default(),
-            parameters: Vec::new(),
-            closed_form: None,
+            ..Self::default()
         }
     }
 

@@ -1,10 +1,56 @@
 //! What stands on top of frozen features: a linear map, or a learned query over the frames followed by one. Plain
 //! loops with hand-written gradients; parameters are one flat vector, so one optimiser serves both.
 
+use crate::logistic::softmax;
 use crate::product::{add_scaled, dot};
 use bdo_data::random::stream;
 use bdo_model::control::ControlSequence;
 use rand_chacha::rand_core::Rng;
+use serde::{Deserialize, Serialize};
+
+/// What happens to features before a head sees them, fitted on training scans only: a shift and a scale of each column; both may be
+/// absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FittedTransform {
+    /// Subtracted: the reference of the tangent space, or the training mean.
+    pub centre: Option<Vec<f32>>,
+    /// Divided by: the training spread, 1 where a column is constant.
+    pub scale: Option<Vec<f32>>,
+}
+
+impl FittedTransform {
+    /// Fits on the given rows, all of one length.
+    pub fn fit(rows: &[&[f32]], centre: bool, scale: bool) -> Self {
+        let width = rows.first().map_or(0, |row| row.len());
+        let n = rows.len().max(1) as f64;
+        let mut mean = vec![0.0f64; width];
+        for row in rows {
+            mean.iter_mut().zip(*row).for_each(|(m, &x)| *m += f64::from(x) / n);
+        }
+        let mut square = vec![0.0f64; width];
+        for row in rows {
+            for ((s, &x), m) in square.iter_mut().zip(*row).zip(&mean) {
+                *s += (f64::from(x) - m).powi(2) / n;
+            }
+        }
+        let spread = |(s, m): (&f64, &f64)| if s.sqrt() > 1e-6 * m.abs().max(1e-12) { s.sqrt() as f32 } else { 1.0 };
+        Self {
+            centre: (centre || scale).then(|| mean.iter().map(|m| *m as f32).collect()),
+            scale: scale.then(|| square.iter().zip(&mean).map(spread).collect()),
+        }
+    }
+
+    pub fn apply(&self, row: &[f32]) -> Vec<f32> {
+        let mut out = row.to_vec();
+        if let Some(centre) = &self.centre {
+            out.iter_mut().zip(centre).for_each(|(x, c)| *x -= c);
+        }
+        if let Some(scale) = &self.scale {
+            out.iter_mut().zip(scale).for_each(|(x, s)| *x /= s);
+        }
+        out
+    }
+}
 
 /// A head that can be trained: one output a scan, or one for each class.
 pub trait Head: Sync {
@@ -91,10 +137,7 @@ impl AttentionHead {
         let query = &parameters[self.linear.parameters()..];
         let scale = 1.0 / (d as f64).sqrt();
         let mut weights: Vec<f64> = input.rows().map(|row| dot(query, row) * scale).collect();
-        let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        weights.iter_mut().for_each(|w| *w = (*w - largest).exp());
-        let sum: f64 = weights.iter().sum();
-        weights.iter_mut().for_each(|w| *w /= sum);
+        softmax(&mut weights);
         let mut pooled = vec![0.0; d];
         for (row, &weight) in input.rows().zip(&weights) {
             add_scaled(&mut pooled, weight, row);
@@ -149,6 +192,11 @@ impl Head for AttentionHead {
         }
         attended.outputs
     }
+}
+
+/// Stored parameters as heads compute with them.
+pub fn widened(parameters: &[f32]) -> Vec<f64> {
+    parameters.iter().map(|p| f64::from(*p)).collect()
 }
 
 /// Uniform in plus or minus the bound.

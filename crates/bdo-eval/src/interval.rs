@@ -6,7 +6,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 /// The bands that are reported.
 pub const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 /// Bars of a histogram of where the truth fell.
-pub const PIT_BINS: usize = 20;
+const PIT_BINS: usize = 20;
 
 /// Chance that a standard normal number is below `z`.
 pub fn normal_cdf(z: f64) -> f64 {
@@ -34,7 +34,7 @@ pub fn normal_crps(mean: f64, sd: f64, truth: f64) -> f64 {
     sd * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * density - 1.0 / PI.sqrt())
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct IntervalTally {
     half_widths: [f64; 3],
     count: u64,
@@ -61,15 +61,7 @@ pub struct IntervalScore {
 impl IntervalTally {
     /// Bands reach `half_widths` standard deviations to either side.
     pub fn new(half_widths: [f64; 3]) -> Self {
-        Self {
-            half_widths,
-            count: 0,
-            squared_error: 0.0,
-            covered: [0; 3],
-            width: [0.0; 3],
-            crps: 0.0,
-            pit: [0; PIT_BINS],
-        }
+        Self { half_widths, ..Self::default() }
     }
 
     pub fn add(&mut self, mean: f64, sd: f64, truth: f64) {

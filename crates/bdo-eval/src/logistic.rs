@@ -11,13 +11,6 @@ const MOST_STEPS: usize = 100;
 /// Products with the Hessian per step.
 const MOST_PRODUCTS: usize = 400;
 
-/// A fit in the coordinates of a design; the last entry of each row of weights is the free intercept.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LogisticFit {
-    /// Row-major `[outputs, rank + 1]`: one output for two classes, else one a class.
-    pub weights: Vec<f64>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exactness {
     /// Until the objective is known to about 1e-5 of itself: enough to rank penalties.
@@ -44,10 +37,15 @@ impl<'a> LogisticProblem<'a> {
         self.design.rank() + 1
     }
 
-    /// Minimises the summed log loss plus half of `penalty` times the squared length of the weights.
-    pub fn fit(&self, penalty: f64, exactness: Exactness, start: Option<&LogisticFit>) -> LogisticFit {
-        let size = self.outputs * self.width();
-        let mut weights = start.map_or_else(|| vec![0.0; size], |s| s.weights.clone());
+    /// Where a fit may start: all weights 0.
+    pub fn zeros(&self) -> Vec<f64> {
+        vec![0.0; self.outputs * self.width()]
+    }
+
+    /// The weights with the least summed log loss plus half of `penalty` times their squared length: row-major
+    /// `[outputs, rank + 1]`, one output for two classes, else one a class; the last entry of each row is the free intercept.
+    pub fn fit(&self, penalty: f64, exactness: Exactness, start: Vec<f64>) -> Vec<f64> {
+        let mut weights = start;
         let enough = match exactness {
             Exactness::Selecting => 1e-5,
             Exactness::Final => 1e-20,
@@ -75,7 +73,7 @@ impl<'a> LogisticProblem<'a> {
                 length *= 0.5;
             }
         }
-        LogisticFit { weights }
+        weights
     }
 
     /// Objective, gradient and probabilities at some weights.
@@ -178,15 +176,19 @@ struct State {
 }
 
 /// Probabilities of all classes at coordinates `x`.
-pub fn probabilities(fit: &LogisticFit, classes: usize, x: &[f64]) -> Vec<f64> {
-    let mut z = vec![0.0; fit.weights.len() / (x.len() + 1)];
-    logits(&fit.weights, x, &mut z);
-    class_probabilities(&z, classes)
+pub fn probabilities(weights: &[f64], classes: usize, x: &[f64]) -> Vec<f64> {
+    let mut z = vec![0.0; weights.len() / (x.len() + 1)];
+    logits(weights, x, &mut z);
+    says(&z, classes)
 }
 
-/// One logit (two classes) or one a class, as probabilities of all classes.
-pub fn class_probabilities(logits: &[f64], classes: usize) -> Vec<f64> {
-    let mut p = logits.to_vec();
+/// What outputs mean: a number, where there are no classes, as it is; one logit (two classes) or one a class as the
+/// probabilities of all classes.
+pub fn says(outputs: &[f64], classes: usize) -> Vec<f64> {
+    let mut p = outputs.to_vec();
+    if classes == 0 {
+        return p;
+    }
     log_loss_in_place(&mut p, 0);
     match (p.as_slice(), classes) {
         ([p], 2) => vec![1.0 - p, *p],
@@ -211,12 +213,18 @@ fn log_loss_in_place(z: &mut [f64], code: usize) -> f64 {
         *z = if *z >= 0.0 { 1.0 / (1.0 + (-*z).exp()) } else { z.exp() / (1.0 + z.exp()) };
         return loss;
     }
+    let own = z[code];
+    let (largest, sum) = softmax(z);
+    sum.ln() - (own - largest)
+}
+
+/// Shares that add up to 1; returns what was subtracted from all before their exponentials, and the sum of those.
+pub(crate) fn softmax(z: &mut [f64]) -> (f64, f64) {
     let largest = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let own = z[code] - largest;
     z.iter_mut().for_each(|z| *z = (*z - largest).exp());
     let sum: f64 = z.iter().sum();
     z.iter_mut().for_each(|z| *z /= sum);
-    sum.ln() - own
+    (largest, sum)
 }
 
 #[cfg(test)]
@@ -258,8 +266,8 @@ mod tests {
                     assert!((curve - found).abs() < 1e-7, "{classes} classes, entry {k}, {j}");
                 }
             }
-            let fit = problem.fit(0.8, Exactness::Final, None);
-            let left = problem.state(&fit.weights, 0.8).gradient.iter().fold(0.0f64, |m, g| m.max(g.abs()));
+            let weights = problem.fit(0.8, Exactness::Final, problem.zeros());
+            let left = problem.state(&weights, 0.8).gradient.iter().fold(0.0f64, |m, g| m.max(g.abs()));
             assert!(left < 1e-8, "{classes} classes: gradient {left} at the minimum");
         }
     }
@@ -271,6 +279,6 @@ mod tests {
         let mut z = [-800.0];
         assert_eq!(log_loss_in_place(&mut z, 1), 800.0);
         assert_eq!(z[0], 0.0);
-        assert_eq!(class_probabilities(&[0.0], 2), [0.5, 0.5]);
+        assert_eq!(says(&[0.0], 2), [0.5, 0.5]);
     }
 }

@@ -39,6 +39,11 @@ impl Task<'_> {
         self.split.train.contains(subject) || selects
     }
 
+    /// What is said of a person, beside what is true; none without a label.
+    pub fn prediction(&self, subject: &str, predicted: Vec<f64>) -> Option<Prediction> {
+        Some(Prediction { subject: subject.to_owned(), truth: self.target.value(subject)?, predicted })
+    }
+
     /// Scores predictions of test people; none without any.
     pub fn score(&self, predictions: &[Prediction]) -> Option<Metrics> {
         let truth: Vec<f64> = predictions.iter().map(|p| p.truth).collect();
@@ -106,15 +111,4 @@ pub trait Method: Sync + Send {
 
     /// Fits on the task's training people and predicts its test people.
     fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError>;
-}
-
-/// The mean over each person's rows, people in order of their name; rows are `width` numbers each.
-pub fn mean_by_person(subjects: &[&str], rows: &[f64], width: usize) -> BTreeMap<String, Vec<f64>> {
-    let mut sums: BTreeMap<String, (Vec<f64>, f64)> = BTreeMap::new();
-    for (subject, row) in subjects.iter().zip(rows.chunks_exact(width)) {
-        let (sum, n) = sums.entry((*subject).to_owned()).or_insert_with(|| (vec![0.0; width], 0.0));
-        sum.iter_mut().zip(row).for_each(|(s, x)| *s += x);
-        *n += 1.0;
-    }
-    sums.into_iter().map(|(s, (sum, n))| (s, sum.into_iter().map(|x| x / n).collect())).collect()
 }

@@ -81,8 +81,19 @@ impl FineTuning {
             device: device.clone(),
         })
     }
+}
 
-    fn tune(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
+impl Method for FineTuning {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
+        format!("finetune/2 {} {settings}", self.model_blake3)
+    }
+
+    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         let frozen = FrozenModel::read_on(&self.model, &self.device)?;
         let work = TuneWork::new(&frozen, task.cohort, task.target, &self.settings, &self.table)?;
         // Several labels may share a division of the people.
@@ -97,21 +108,6 @@ impl FineTuning {
         let trained = count(&tuned_table(config)) + count(&head_table(head));
         let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(found, trained, hash))
-    }
-}
-
-impl Method for FineTuning {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn fingerprint(&self) -> String {
-        let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
-        format!("finetune/2 {} {settings}", self.model_blake3)
-    }
-
-    fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
-        self.tune(task)
     }
 }
 

@@ -6,12 +6,12 @@ use crate::folder::WorkFolder;
 use crate::method::Prediction;
 use crate::metric::Metrics;
 use crate::part::Parts;
-use crate::predict::{PeopleScore, Trusting, predict};
-use crate::score::{FEW_PEOPLE, Summary, score_rows, summarise};
+use crate::predict::{PeopleScore, Trusting, predict, probability_columns, spelled};
+use crate::score::{FEW_PEOPLE, Summary, summarise};
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::Split;
 use bdo_data::durable;
-use bdo_data::target::{LabelScale, Target, TargetKind};
+use bdo_data::target::{Target, TargetKind};
 use bdo_model::familiarity::Familiarity;
 use bdo_model::frozen::FrozenModel;
 use burn::tensor::Device;
@@ -60,23 +60,22 @@ pub struct SeedOutcome {
 }
 
 impl SeedOutcome {
-    /// What was said of the test people, in units of the label or as probabilities; choices are left to be filled in.
+    /// What was chosen and tried, and what was said of the test people, in units of the label or as probabilities.
     pub(crate) fn of<I: ?Sized>(
         split: &Split,
         parts: &Parts<'_, I>,
         validation: Metrics,
-        task: &TargetKind,
+        [chosen, tried]: [serde_json::Value; 2],
         said: &[Vec<f64>],
-        units: LabelScale,
     ) -> Self {
         Self {
             seed: split.seed(),
             split_blake3: split.blake3.clone(),
             people: [parts.train.people.len(), parts.validation.people.len(), parts.test.people.len()],
-            chosen: serde_json::Value::Null,
+            chosen,
             validation,
-            test: score_rows(task, said, &parts.test.labels, units),
-            tried: serde_json::Value::Null,
+            test: parts.score(&parts.test, said),
+            tried,
             predictions: parts.test.predictions(said),
         }
     }
@@ -128,11 +127,15 @@ pub(crate) fn finish<S: Serialize>(
     observer: &dyn Observer,
 ) -> Result<HeadResult, EvalError> {
     head.write(folder.path())?;
-    remember_people(folder, &head, models[1], cohort, observer)?;
-    let further = request
-        .test_data
-        .as_ref()
-        .map(|path| score_further(folder, &head, path, (request.trusting, &request.device), observer));
+    // Scans are familiar to a head that are like those of the people its first member was fitted on.
+    let fitted_on = head.members[0].people().known_in(cohort);
+    let (training, others): (Vec<usize>, Vec<usize>) =
+        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
+    if let Some(found) = Familiarity::of_cohort(models[1], cohort, &training, &others, observer)? {
+        found.write(folder.path(), &models[1].blake3)?;
+    }
+    let place = (request.trusting, &request.device);
+    let further = request.test_data.as_ref().map(|path| score_further(folder, &head, path, place, observer));
     let test_data = further.transpose()?;
     let pretrained = models[0].people.known_in(cohort);
     let scores: Vec<Metrics> = seeds.iter().map(|s| s.test).collect();
@@ -151,23 +154,6 @@ pub(crate) fn finish<S: Serialize>(
     };
     result.write(folder)?;
     Ok(result)
-}
-
-/// Leaves in the folder which scans are familiar to a head: those of the people its first member was fitted on.
-fn remember_people(
-    folder: &WorkFolder,
-    head: &FittedHead,
-    frozen: &FrozenModel,
-    cohort: &Cohort,
-    observer: &dyn Observer,
-) -> Result<(), EvalError> {
-    let fitted_on = head.members[0].people().known_in(cohort);
-    let (training, others): (Vec<usize>, Vec<usize>) =
-        (0..cohort.len()).partition(|i| fitted_on.is_trained(&cohort.index()[*i].id.subject));
-    match Familiarity::of_cohort(frozen, cohort, &training, &others, observer)? {
-        Some(found) => Ok(found.write(folder.path(), &frozen.blake3)?),
-        None => Ok(()),
-    }
 }
 
 /// Scores further people with the head that was just fitted.
@@ -248,25 +234,15 @@ impl HeadResult {
 
 /// Predictions of test people, one line each: the number, the probability of the second class, or of more classes that of each.
 pub fn predictions_tsv<'a>(task: &TargetKind, seeds: impl Iterator<Item = (u64, &'a [Prediction])>) -> String {
-    let mut out = match task {
-        TargetKind::Regression => "seed\tsubject\ttruth\tprediction\n".to_owned(),
-        TargetKind::Classification { classes } => {
-            let named = if classes.len() == 2 { &classes[1..] } else { classes.as_slice() };
-            let columns = named.iter().map(|class| format!("\tprobability_{}", class.replace('\t', " ")));
-            format!("seed\tsubject\ttruth{}\n", columns.collect::<String>())
-        }
-    };
-    for (seed, people) in seeds {
-        for person in people {
-            let truth = match task {
-                TargetKind::Regression => person.truth.to_string(),
-                TargetKind::Classification { classes } => classes[person.truth as usize].replace('\t', " "),
-            };
-            out.push_str(&format!("{seed}\t{}\t{truth}", person.subject));
-            let said = if person.predicted.len() > 2 { person.predicted.clone() } else { vec![person.said()] };
-            said.iter().for_each(|x| out.push_str(&format!("\t{x}")));
-            out.push('\n');
-        }
+    let classes = task.classes();
+    let named = if classes.len() == 2 { &classes[1..] } else { classes };
+    let columns = if named.is_empty() { "\tprediction".to_owned() } else { probability_columns(named) };
+    let mut out = format!("seed\tsubject\ttruth{columns}\n");
+    for (seed, person) in seeds.flat_map(|(seed, people)| people.iter().map(move |person| (seed, person))) {
+        out.push_str(&format!("{seed}\t{}\t{}", person.subject, spelled(task, person.truth)));
+        let said = if person.predicted.len() > 2 { person.predicted.as_slice() } else { &[person.said()] };
+        said.iter().for_each(|x| out.push_str(&format!("\t{x}")));
+        out.push('\n');
     }
     out
 }

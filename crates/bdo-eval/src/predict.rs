@@ -14,7 +14,7 @@ use bdo_model::frozen::FrozenModel;
 use bdo_model::weights::{PreprocessorConfig, TrainingPeople};
 use burn::tensor::Device;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What a head says of one scan.
@@ -187,29 +187,22 @@ impl Predictions {
     /// With a calibrated head also an interval, or the set of classes that cannot be ruled out and whether to abstain.
     pub fn to_tsv(&self, head: &FittedHead, conformal: Option<&Conformal>) -> String {
         let mut out = String::from("scan\tsubject\tprediction");
-        if let TargetKind::Classification { classes } = &head.task {
-            classes.iter().for_each(|class| out.push_str(&format!("\tprobability_{}", class.replace('\t', " "))));
-        }
+        let classes = head.task.classes();
+        out.push_str(&probability_columns(classes));
         head.members.iter().for_each(|member| out.push_str(&format!("\tseed{}", member.seed)));
-        match (conformal, &head.task) {
-            (None, _) => {}
-            (Some(_), TargetKind::Regression) => out.push_str("\tlower\tupper"),
-            (Some(_), TargetKind::Classification { .. }) => out.push_str("\tclasses\tabstain"),
+        if conformal.is_some() {
+            out.push_str(if classes.is_empty() { "\tlower\tupper" } else { "\tclasses\tabstain" });
         }
         out.push_str("\tseen\ttrust\treasons\n");
         for scan in &self.scans {
             let mean = scan.mean();
-            let named = |said: &[f64]| match &head.task {
-                TargetKind::Regression => said[0].to_string(),
-                TargetKind::Classification { classes } => {
-                    let class = if let [_, second] = said { usize::from(*second >= 0.5) } else { most_probable(said) };
-                    classes[class].replace('\t', " ")
-                }
+            let named = |said: &[f64]| match said {
+                [number] => spelled(&head.task, *number),
+                [_, second] => spelled(&head.task, f64::from(u8::from(*second >= 0.5))),
+                many => spelled(&head.task, most_probable(many) as f64),
             };
             out.push_str(&format!("{}\t{}\t{}", scan.row.scan, scan.row.subject, named(&mean)));
-            if head.task != TargetKind::Regression {
-                mean.iter().for_each(|p| out.push_str(&format!("\t{p}")));
-            }
+            mean.iter().take(classes.len()).for_each(|p| out.push_str(&format!("\t{p}")));
             for said in &scan.members {
                 match said.as_slice() {
                     [.., last] if said.len() <= 2 => out.push_str(&format!("\t{last}")),
@@ -217,7 +210,7 @@ impl Predictions {
                 }
             }
             if let Some(conformal) = conformal {
-                out.push_str(&bounds(conformal, &head.task, &mean));
+                out.push_str(&bounds(conformal, classes, &mean));
             }
             let seen = match (scan.seen_by_head, scan.seen_by_model) {
                 (false, false) => "no",
@@ -238,12 +231,8 @@ impl Predictions {
     /// People whom a member was fitted on, and people the model was pre-trained on.
     pub fn seen(&self) -> (usize, usize) {
         let count = |flag: fn(&ScanPrediction) -> bool| {
-            self.scans
-                .iter()
-                .filter(|s| flag(s))
-                .map(|s| &s.row.subject)
-                .collect::<std::collections::BTreeSet<_>>()
-                .len()
+            let people: BTreeSet<&String> = self.scans.iter().filter(|s| flag(s)).map(|s| &s.row.subject).collect();
+            people.len()
         };
         (count(|s| s.seen_by_head), count(|s| s.seen_by_model))
     }
@@ -278,17 +267,10 @@ impl Predictions {
             let said: Vec<Vec<f64>> = people.values().map(mean).collect();
             score_rows(&head.task, &said, &labels, units)
         };
-        let members: Vec<Metrics> = head
-            .members
-            .iter()
-            .enumerate()
-            .map(|(m, member)| scored(member.units(), &|s| s.members[m].clone()))
-            .collect();
-        let n = head.members.len() as f64;
-        let units = LabelScale {
-            mean: head.members.iter().map(|m| m.label_mean).sum::<f64>() / n,
-            spread: head.members.iter().map(|m| m.label_spread).sum::<f64>() / n,
-        };
+        let alone = |(m, member): (usize, &Member)| scored(member.units(), &|s| s.members[m].clone());
+        let members: Vec<Metrics> = head.members.iter().enumerate().map(alone).collect();
+        let mean = |of: fn(&Member) -> f64| head.members.iter().map(of).sum::<f64>() / head.members.len() as f64;
+        let units = LabelScale { mean: mean(|m| m.label_mean), spread: mean(|m| m.label_spread) };
         Some(PeopleScore {
             people: people.len(),
             summary: summarise(&members),
@@ -298,21 +280,26 @@ impl Predictions {
     }
 }
 
+/// The heads of the columns of probabilities.
+pub(crate) fn probability_columns(classes: &[String]) -> String {
+    classes.iter().fold(String::new(), |text, class| text + "\tprobability_" + &class.replace('\t', " "))
+}
+
+/// A label as the cell of a table: the number, or the name of the class.
+pub(crate) fn spelled(task: &TargetKind, label: f64) -> String {
+    task.classes().get(label as usize).map_or_else(|| label.to_string(), |class| class.replace('\t', " "))
+}
+
 /// The cells of a calibrated prediction.
-fn bounds(conformal: &Conformal, task: &TargetKind, mean: &[f64]) -> String {
-    match task {
-        TargetKind::Regression => {
-            let [low, high] = conformal.interval(mean[0]);
-            let cell = |x: f64| if x.is_finite() { x.to_string() } else { "n/a".to_owned() };
-            format!("\t{}\t{}", cell(low), cell(high))
-        }
-        TargetKind::Classification { classes } => {
-            let set = conformal.set(mean);
-            let held: Vec<String> = set.iter().map(|i| classes[*i].replace(['\t', ','], " ")).collect();
-            let named = if held.is_empty() { "n/a".to_owned() } else { held.join(",") };
-            format!("\t{named}\t{}", if held.len() == 1 { "no" } else { "yes" })
-        }
+fn bounds(conformal: &Conformal, classes: &[String], mean: &[f64]) -> String {
+    if classes.is_empty() {
+        let cell = |x: f64| if x.is_finite() { x.to_string() } else { "n/a".to_owned() };
+        let [low, high] = conformal.interval(mean[0]).map(cell);
+        return format!("\t{low}\t{high}");
     }
+    let held: Vec<String> = conformal.set(mean).iter().map(|i| classes[*i].replace(['\t', ','], " ")).collect();
+    let named = if held.is_empty() { "n/a".to_owned() } else { held.join(",") };
+    format!("\t{named}\t{}", if held.len() == 1 { "no" } else { "yes" })
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

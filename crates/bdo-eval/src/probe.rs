@@ -3,25 +3,27 @@
 use crate::cache::cached_features;
 use crate::error::EvalError;
 use crate::features::{FeatureTable, ScanRow};
-use crate::fit::ProbePoint;
-use crate::fitted::{FittedHead, HeadKind, Member, closed_form_says, mean_of};
+use crate::fit::{FitPlan, ProbePoint, fit, loss_of};
+use crate::fitted::{FittedHead, HeadKind, Member};
 use crate::folder::WorkFolder;
-use crate::head::{AttentionHead, Head, LinearHead};
+use crate::head::{AttentionHead, FittedTransform, Head, LinearHead};
 use crate::method::{FitOn, Task};
+use crate::metric::Metrics;
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds, finish};
 use crate::part::{Part, Parts};
-use crate::reference::closed_form_probe;
-use crate::score::score_rows;
-use crate::select::{loss_of, search, widened};
-use crate::transform::FittedTransform;
+use crate::problem::Problem;
+use crate::score::beats;
+use crate::supervised::recipe::Selection;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
-use bdo_data::target::{LabelScale, Target};
+use bdo_data::random::{shuffle, stream};
+use bdo_data::target::Target;
 use bdo_model::control::{ControlSequence, encode_cohort};
 use bdo_model::frozen::FrozenModel;
 use bdo_model::pooling::Pooling;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Folder of a head's model, below that of the head.
 pub(crate) const MODEL_FOLDER: &str = "model";
@@ -77,7 +79,7 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
     let cohort = Cohort::open(&request.data)?;
     let target = Target::of(cohort.participants(), &settings.target)?;
     let manifest = Division::of(&cohort)?.random(&settings.target, &settings.seeds)?;
-    let asked = serde_json::json!({
+    let asked = json!({
         "verb": "probe", "settings": settings, "model_blake3": frozen.blake3, "readout_blake3": frozen.readout_blake3(settings.pooling),
         "cohort_blake3": manifest.cohort_blake3, "version": env!("CARGO_PKG_VERSION"),
     });
@@ -110,11 +112,8 @@ pub fn probe(request: &HeadRequest<ProbeSettings>, observer: &dyn Observer) -> R
         member.readout_blake3 = frozen.readout_blake3(settings.pooling);
         member.know_scans(&cohort);
     }
-    let width = match settings.head {
-        HeadKind::Linear | HeadKind::Ridge => frozen.feature_width(settings.pooling),
-        HeadKind::Attention => frozen.model.config().width,
-    };
-    let head = FittedHead::of(&target, settings.pooling, settings.head, width, manifest.cohort_blake3.clone());
+    let (width, cohort_blake3) = (frozen.feature_width(settings.pooling), manifest.cohort_blake3.clone());
+    let head = FittedHead::of(&target, settings.pooling, settings.head, width, cohort_blake3);
     finish("probe", request, &folder, (head.with(members), seeds), [&frozen; 2], &cohort, observer)
 }
 
@@ -145,19 +144,57 @@ fn probe_split<H: Head>(
     transform: FittedTransform,
 ) -> Result<(SeedOutcome, Member), EvalError> {
     let parts = Parts::of(rows, inputs, target, split)?;
-    let units = LabelScale::fit(&target.kind, &parts.train.labels);
-    let (tried, chosen, parameters) =
-        search(head, (&parts.train, &parts.validation), &target.kind, units, settings, split.seed());
+    let (tried, chosen, parameters) = search(head, &parts, settings, split.seed());
     // From here on nothing is chosen any more.
-    let said = parts.test.predict(head, &widened(&parameters), loss_of(&target.kind), units);
-    let chosen = &tried[chosen];
-    let outcome = SeedOutcome {
-        chosen: serde_json::json!(chosen),
-        tried: serde_json::json!(tried),
-        ..SeedOutcome::of(split, &parts, chosen.validation, &target.kind, &said, units)
-    };
-    let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
+    let said = parts.said_by(head, &parameters, &parts.test);
+    let (validation, chosen) = (tried[chosen].validation, json!(tried[chosen]));
+    let member = Member::new(MODEL_FOLDER, split, &parts, chosen.clone());
+    let outcome = SeedOutcome::of(split, &parts, validation, [chosen, json!(tried)], &said);
     Ok((outcome, Member { transform, parameters, ..member }))
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointOutcome {
+    pub point: ProbePoint,
+    /// Its best epoch, counted from 1.
+    pub epoch: usize,
+    /// Scores of the validation people at that epoch.
+    pub validation: Metrics,
+}
+
+/// Trains every configuration and chooses by validation; of equal ones the first. The seed decides start and order. Returns all
+/// outcomes, the place of the chosen one, and its parameters, rounded as they are stored, so that a head read back says the very
+/// same. Test people do not come in here.
+fn search<H: Head>(
+    head: &H,
+    parts: &Parts<'_, H::Input>,
+    settings: &ProbeSettings,
+    seed: u64,
+) -> (Vec<PointOutcome>, usize, Vec<f32>) {
+    let better = |first: &Metrics, second: &Metrics| beats(first, second, Selection::Protocol);
+    let examples = parts.train.examples(parts.units);
+    let run = |&point: &ProbePoint| {
+        let plan = FitPlan { point, epochs: settings.epochs, loss: loss_of(parts.task) };
+        let order = |epoch: usize| {
+            let mut order: Vec<usize> = (0..examples.labels.len()).collect();
+            shuffle(&mut order, &mut stream("probe order", &[seed, epoch as u64]));
+            order
+        };
+        let mut best: Option<(PointOutcome, Vec<f32>)> = None;
+        fit(head, &examples, &plan, head.start(seed), order, |epoch, parameters| {
+            let rounded: Vec<f32> = parameters.iter().map(|p| *p as f32).collect();
+            let said = parts.said_by(head, &rounded, &parts.validation);
+            let validation = parts.score(&parts.validation, &said);
+            if best.as_ref().is_none_or(|(outcome, _)| better(&validation, &outcome.validation)) {
+                best = Some((PointOutcome { point, epoch, validation }, rounded));
+            }
+        });
+        best.expect("at least one epoch is run")
+    };
+    let (tried, mut parameters): (Vec<PointOutcome>, Vec<Vec<f32>>) = settings.grid.par_iter().map(run).unzip();
+    let chosen = (1..tried.len())
+        .fold(0, |best, i| if better(&tried[i].validation, &tried[best].validation) { i } else { best });
+    (tried, chosen, parameters.swap_remove(chosen))
 }
 
 /// One seed in closed form: the penalty is chosen inside the training people, so validation people only report.
@@ -167,24 +204,15 @@ fn probe_closed_form(
     target: &Target,
     split: &Split,
 ) -> Result<(SeedOutcome, Member), EvalError> {
-    let features: Vec<Vec<f32>> = (0..table.rows.len()).map(|i| table.feature(i)).collect();
-    let inputs: Vec<&[f32]> = features.iter().map(Vec::as_slice).collect();
+    let inputs: Vec<&[f64]> = (0..table.rows.len()).map(|i| table.features.row(i)).collect();
     let parts = Parts::of(&table.rows, &inputs, target, split)?;
-    let units = LabelScale::fit(&target.kind, &parts.train.labels);
     let task = Task { cohort, split, target, seed: split.seed(), fit_on: FitOn::Train };
-    let fit = closed_form_probe(&task, table, false)?;
-    let says = |part: &Part<'_, [f32]>| -> Vec<Vec<f64>> {
-        let one =
-            |scans: &Vec<&[f32]>| mean_of(&scans.iter().map(|x| closed_form_says(&fit, x)).collect::<Vec<Vec<f64>>>());
-        part.scans.par_iter().map(one).collect()
-    };
-    let validation = score_rows(&target.kind, &says(&parts.validation), &parts.validation.labels, units);
-    let outcome = SeedOutcome {
-        chosen: serde_json::json!({"penalty": fit.penalty}),
-        tried: serde_json::json!(fit.tried),
-        ..SeedOutcome::of(split, &parts, validation, &target.kind, &says(&parts.test), units)
-    };
-    let member = Member::new(MODEL_FOLDER, split, &parts.train.people, units, outcome.chosen.clone());
+    let fit = Problem::of(&task, &table.rows)?.probe(&table.features, false)?;
+    let said = |part: &Part<'_, [f64]>| part.said(|x| fit.says(x));
+    let validation = parts.score(&parts.validation, &said(&parts.validation));
+    let chosen = json!({"penalty": fit.penalty});
+    let member = Member::new(MODEL_FOLDER, split, &parts, chosen.clone());
+    let outcome = SeedOutcome::of(split, &parts, validation, [chosen, json!(fit.tried)], &said(&parts.test));
     Ok((outcome, Member { closed_form: Some(fit), ..member }))
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::closed_form::Labels;
+use crate::closed_form::{FittedProbe, Labels};
 use crate::error::EvalError;
-use crate::features::ScanRow;
-use crate::method::{Prediction, Task, mean_by_person};
+use crate::features::{Features, ScanRow};
+use crate::method::{Prediction, Task};
 
 /// Rows of a table with their part in a task.
 pub(crate) struct Problem<'a> {
@@ -15,75 +15,76 @@ pub(crate) struct Problem<'a> {
     /// Rows of validation people, where they are not fitted on: what chooses between fits.
     pub(crate) choosing: Vec<usize>,
     pub(crate) tested: Vec<usize>,
+    /// Number of the person of each fitted row.
     pub(crate) groups: Vec<usize>,
-    /// Class of each fitted row; empty for a number.
-    codes: Vec<usize>,
-    /// Number of each fitted row; empty for classes.
-    values: Vec<f64>,
+    /// Of the fitted rows.
+    pub(crate) labels: Labels,
 }
 
 impl<'a> Problem<'a> {
     pub(crate) fn of(task: &'a Task<'a>, rows: &'a [ScanRow]) -> Result<Self, EvalError> {
+        let (target, split) = (task.target, task.split);
         let subjects: Vec<&str> = rows.iter().map(|row| row.subject.as_str()).collect();
-        let known = |i: &usize| task.target.value(subjects[*i]).is_some();
-        let fitted: Vec<usize> = (0..rows.len()).filter(|i| task.fits(subjects[*i]) && known(i)).collect();
-        let chooses = |subject: &str| task.split.validation.contains(subject) && !task.fits(subject);
-        let choosing: Vec<usize> = (0..rows.len()).filter(|i| chooses(subjects[*i]) && known(i)).collect();
-        let tested: Vec<usize> =
-            (0..rows.len()).filter(|i| task.split.test.contains(subjects[*i]) && known(i)).collect();
+        let those = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            (0..rows.len()).filter(|i| wanted(subjects[*i]) && target.value(subjects[*i]).is_some()).collect()
+        };
+        let fitted = those(&|subject| task.fits(subject));
+        let choosing = those(&|subject| split.validation.contains(subject) && !task.fits(subject));
+        let tested = those(&|subject| split.test.contains(subject));
         if fitted.len() < 2 {
             return Err(EvalError::Nobody { what: "to fit on" });
         }
         if tested.is_empty() {
             return Err(EvalError::Nobody { what: "to test" });
         }
-        let people: BTreeSet<&str> = fitted.iter().map(|i| subjects[*i]).collect();
+        let of_fitted = || fitted.iter().map(|i| subjects[*i]);
+        let people: BTreeSet<&str> = of_fitted().collect();
         let numbers: BTreeMap<&str, usize> = people.into_iter().enumerate().map(|(k, s)| (s, k)).collect();
-        let groups = fitted.iter().map(|i| numbers[subjects[*i]]).collect();
-        let (mut codes, mut values) = (vec![], vec![]);
-        if task.target.classes().is_some() {
-            codes = fitted.iter().filter_map(|i| task.target.code(subjects[*i])).collect();
-        } else {
-            values = fitted.iter().filter_map(|i| task.target.value(subjects[*i])).collect();
-        }
-        Ok(Self { task, subjects, fitted, choosing, tested, groups, codes, values })
+        let groups = of_fitted().map(|subject| numbers[subject]).collect();
+        let labels = match target.classes() {
+            Some(classes) => Labels::Class { codes: of_fitted().filter_map(|s| target.code(s)).collect(), classes },
+            None => Labels::Number(of_fitted().filter_map(|s| target.value(s)).collect()),
+        };
+        Ok(Self { task, subjects, fitted, choosing, tested, groups, labels })
     }
 
-    pub(crate) fn labels(&self) -> Labels<'_> {
-        match self.task.target.classes() {
-            Some(classes) => Labels::Class { codes: &self.codes, classes },
-            None => Labels::Number(&self.values),
+    /// Ridge or logistic regression on the fitted rows. Features of an encoder let validation people choose the penalty, whom it
+    /// has not seen as it has the others.
+    pub(crate) fn probe(&self, features: &Features, pretrained: bool) -> Result<FittedProbe, EvalError> {
+        if pretrained && !self.choosing.is_empty() {
+            let loss = |probe: &FittedProbe| self.loss(&probe.predict(features, &self.choosing));
+            return FittedProbe::fit_by(features, &self.fitted, &self.labels, loss);
         }
+        FittedProbe::fit(features, &self.fitted, &self.labels, &self.groups, self.task.seed)
     }
 
     /// Mean log loss or mean squared error of what was said of the choosing rows.
     pub(crate) fn loss(&self, said: &[f64]) -> f64 {
         let target = self.task.target;
-        let width = target.classes().unwrap_or(1).max(1);
         let of_row = |(i, said): (&usize, &[f64])| match target.classes() {
             Some(_) => target.code(self.subjects[*i]).map(|code| -said[code].max(f64::EPSILON).ln()),
             None => target.value(self.subjects[*i]).map(|value| (said[0] - value) * (said[0] - value)),
         };
-        let losses = self.choosing.iter().zip(said.chunks_exact(width)).filter_map(of_row);
+        let losses = self.choosing.iter().zip(said.chunks_exact(self.labels.classes().max(1))).filter_map(of_row);
         losses.sum::<f64>() / self.choosing.len().max(1) as f64
     }
 
-    /// What was said of the tested rows as one prediction a person, and what a reader must know.
+    /// What was said of the tested rows as one prediction a person, in order of their names, of several rows the mean; and
+    /// what a reader must know.
     pub(crate) fn answer(&self, said: &[f64]) -> (Vec<Prediction>, Vec<String>) {
-        let people: Vec<&str> = self.tested.iter().map(|i| self.subjects[*i]).collect();
-        let predictions = joined(self.task, mean_by_person(&people, said, self.labels().classes().max(1)));
+        let width = self.labels.classes().max(1);
+        let mut sums: BTreeMap<&str, (Vec<f64>, f64)> = BTreeMap::new();
+        for (i, row) in self.tested.iter().zip(said.chunks_exact(width)) {
+            let (sum, n) = sums.entry(self.subjects[*i]).or_insert_with(|| (vec![0.0; width], 0.0));
+            sum.iter_mut().zip(row).for_each(|(s, x)| *s += x);
+            *n += 1.0;
+        }
+        let mean = |(subject, (sum, n)): (&str, (Vec<f64>, f64))| {
+            self.task.prediction(subject, sum.into_iter().map(|x| x / n).collect())
+        };
+        let predictions: Vec<Prediction> = sums.into_iter().filter_map(mean).collect();
         let missing = self.task.split.test.subjects().len() - predictions.len();
         let flags = if missing == 0 { vec![] } else { vec![format!("{missing} test people have no features")] };
         (predictions, flags)
     }
-}
-
-/// Joins what was said with what is true.
-pub(crate) fn joined(task: &Task<'_>, said: BTreeMap<String, Vec<f64>>) -> Vec<Prediction> {
-    said.into_iter()
-        .filter_map(|(subject, predicted)| {
-            let truth = task.target.value(&subject)?;
-            Some(Prediction { subject, truth, predicted })
-        })
-        .collect()
 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::closed_form::FittedProbe;
-use crate::combat::{FittedCombat, UnseenSite};
+use crate::combat::FittedCombat;
 use crate::confound::Nuisance;
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features};
-use crate::method::{FitOn, Method, Outcome, Task};
-use crate::problem::{Problem, joined};
+use crate::features::FeatureTable;
+use crate::method::{Method, Outcome, Task};
+use crate::problem::Problem;
 
 /// Changes whenever the closed-form probe would give other numbers, so that stored results of an older one are not reused.
 const CLOSED_FORM: &str = "closed-form/3";
@@ -19,7 +18,7 @@ pub struct ClosedForm {
     name: String,
     table: Arc<FeatureTable>,
     source: String,
-    harmonise: Option<(Arc<Nuisance>, UnseenSite)>,
+    harmonise: Option<Arc<Nuisance>>,
     pretrained: bool,
 }
 
@@ -37,27 +36,21 @@ impl ClosedForm {
 
     /// Harmonises the features over sites first, fitted on the training people of each task. Rows of the table must be the
     /// scans of the cohort in its order.
-    pub fn harmonised(mut self, nuisance: Arc<Nuisance>, unseen: UnseenSite) -> Self {
-        self.harmonise = Some((nuisance, unseen));
+    pub fn harmonised(mut self, nuisance: Arc<Nuisance>) -> Self {
+        self.harmonise = Some(nuisance);
         self
     }
 
-    fn harmonised_table(
-        &self,
-        nuisance: &Nuisance,
-        unseen: UnseenSite,
-        task: &Task<'_>,
-    ) -> Result<FeatureTable, EvalError> {
-        let features = &self.table.features;
-        let site = |i: usize| nuisance.site[i].as_deref().unwrap_or("unknown");
-        let fitted: Vec<usize> = self.table.rows_of(|s| task.fits(s));
-        let sites: Vec<&str> = fitted.iter().map(|i| site(*i)).collect();
-        let combat = FittedCombat::fit(features, &fitted, &sites)?;
+    fn harmonised_table(&self, nuisance: &Nuisance, task: &Task<'_>) -> Result<FeatureTable, EvalError> {
+        let FeatureTable { features, rows, .. } = &*self.table;
+        let sites = |rows: &[usize]| -> Vec<&str> {
+            rows.iter().map(|i| nuisance.site[*i].as_deref().unwrap_or("unknown")).collect()
+        };
+        let fitted = self.table.rows_of(|s| task.fits(s));
+        let combat = FittedCombat::fit(features, &fitted, &sites(&fitted));
         let all = self.table.rows_of(|s| task.fits(s) || task.split.test.contains(s));
-        let sites: Vec<&str> = all.iter().map(|i| site(*i)).collect();
-        let values = combat.apply(features, &all, &sites, unseen)?;
-        let rows = all.iter().map(|i| self.table.rows[*i].clone()).collect();
-        FeatureTable::new(rows, Features::new(all.len(), features.width(), values)?)
+        let values = combat.apply(features, &all, &sites(&all));
+        FeatureTable::new(all.iter().map(|i| rows[*i].clone()).collect(), features.width(), values)
     }
 }
 
@@ -67,7 +60,7 @@ impl Method for ClosedForm {
     }
 
     fn fingerprint(&self) -> String {
-        let harmonised = self.harmonise.as_ref().map_or(String::new(), |(_, unseen)| format!(" combat {unseen:?}"));
+        let harmonised = if self.harmonise.is_some() { " combat Pooled" } else { "" };
         format!("{CLOSED_FORM} {}{harmonised}", self.source)
     }
 
@@ -77,10 +70,8 @@ impl Method for ClosedForm {
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         match &self.harmonise {
-            None => fitted_form(task, &self.table, self.pretrained),
-            Some((nuisance, unseen)) => {
-                fitted_form(task, &self.harmonised_table(nuisance, *unseen, task)?, self.pretrained)
-            }
+            None => closed_form(task, &self.table, self.pretrained),
+            Some(nuisance) => closed_form(task, &self.harmonised_table(nuisance, task)?, self.pretrained),
         }
     }
 }
@@ -132,22 +123,18 @@ impl Method for NoBrain {
             NoBrainKind::Majority => return majority(task),
         };
         match table {
-            Some(table) => closed_form(task, &table),
+            Some(table) => closed_form(task, &table, false),
             // The row is always there; what it could not know is said.
             None => majority(task).map(|outcome| Outcome { flags: vec![absent.to_owned()], ..outcome }),
         }
     }
 }
 
-/// Ridge or logistic regression on a table: fitted on the task's people, the mean over scans predicted for each test person.
-pub fn closed_form(task: &Task<'_>, table: &FeatureTable) -> Result<Outcome, EvalError> {
-    fitted_form(task, table, false)
-}
-
-/// The same; features of an encoder let validation people choose the penalty, whom it has not seen as it has the others.
-fn fitted_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, EvalError> {
+/// Ridge or logistic regression on a table, of a pre-trained model or not: fitted on the task's people, the mean over scans
+/// predicted for each test person.
+pub fn closed_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Result<Outcome, EvalError> {
     let problem = Problem::of(task, &table.rows)?;
-    let probe = fitted_probe(&problem, task, table, pretrained)?;
+    let probe = problem.probe(&table.features, pretrained)?;
     let (predictions, flags) = problem.answer(&probe.predict(&table.features, &problem.tested));
     Ok(Outcome {
         predictions,
@@ -158,55 +145,28 @@ fn fitted_form(task: &Task<'_>, table: &FeatureTable, pretrained: bool) -> Resul
     })
 }
 
-/// The same, without predictions.
-pub(crate) fn closed_form_probe(
-    task: &Task<'_>,
-    table: &FeatureTable,
-    pretrained: bool,
-) -> Result<FittedProbe, EvalError> {
-    fitted_probe(&Problem::of(task, &table.rows)?, task, table, pretrained)
-}
-
-fn fitted_probe(
-    problem: &Problem<'_>,
-    task: &Task<'_>,
-    table: &FeatureTable,
-    pretrained: bool,
-) -> Result<FittedProbe, EvalError> {
-    let (features, labels) = (&table.features, problem.labels());
-    if pretrained && !problem.choosing.is_empty() {
-        let loss = |probe: &FittedProbe| problem.loss(&probe.predict(features, &problem.choosing));
-        return FittedProbe::fit_by(features, &problem.fitted, labels, loss);
-    }
-    FittedProbe::fit(features, &problem.fitted, labels, &problem.groups, task.seed)
-}
-
 /// Class frequencies, or the mean, of the people fitted on.
 fn majority(task: &Task<'_>) -> Result<Outcome, EvalError> {
-    let mut fitted: Vec<&String> = task.split.train.subjects().iter().collect();
-    if task.fit_on == FitOn::TrainAndValidation {
-        fitted.extend(task.split.validation.subjects());
-    }
-    fitted.retain(|s| task.target.value(s).is_some());
+    let (split, target) = (task.split, task.target);
+    let everybody = split.train.subjects().iter().chain(split.validation.subjects());
+    let fitted: Vec<&String> = everybody.filter(|s| task.fits(s) && target.value(s).is_some()).collect();
     if fitted.is_empty() {
         return Err(EvalError::Nobody { what: "to fit on" });
     }
     let n = fitted.len() as f64;
-    let said: Vec<f64> = match task.target.classes() {
+    let said: Vec<f64> = match target.classes() {
         Some(classes) => {
-            let count = |k: usize| fitted.iter().filter(|s| task.target.code(s) == Some(k)).count();
+            let count = |k: usize| fitted.iter().filter(|s| target.code(s) == Some(k)).count();
             (0..classes).map(|k| count(k) as f64 / n).collect()
         }
-        None => vec![fitted.iter().filter_map(|s| task.target.value(s)).sum::<f64>() / n],
+        None => vec![fitted.iter().filter_map(|s| target.value(s)).sum::<f64>() / n],
     };
-    let tested = task.split.test.subjects().iter().filter(|s| task.target.value(s).is_some());
-    let everybody: BTreeMap<String, Vec<f64>> = tested.map(|s| (s.clone(), said.clone())).collect();
     let mut hasher = blake3::Hasher::new();
     for s in &fitted {
         hasher.update(s.as_bytes()).update(b"\0");
     }
     Ok(Outcome {
-        predictions: joined(task, everybody),
+        predictions: split.test.subjects().iter().filter_map(|s| task.prediction(s, said.clone())).collect(),
         parameters: said.len(),
         fitted_on_blake3: hasher.finalize().to_hex().to_string(),
         chosen: BTreeMap::new(),

@@ -56,11 +56,9 @@ pub fn reliability(first: &[f32], second: &[f32], width: usize) -> Option<Reliab
         values.iter().enumerate().map(|(k, x)| f64::from(*x) - means[k % width]).collect()
     };
     let (first, second) = (centred(first), centred(second));
-    let row = |values: &[f64], p: usize| values[p * width..(p + 1) * width].to_vec();
     let (mut identified, mut same, mut different) = (0usize, 0.0, 0.0);
-    for p in 0..people {
-        let own = row(&second, p);
-        let alike: Vec<f64> = (0..people).map(|q| correlation(&own, &row(&first, q))).collect();
+    for (p, own) in second.chunks_exact(width).enumerate() {
+        let alike: Vec<f64> = first.chunks_exact(width).map(|other| correlation(own, other)).collect();
         let best = (0..people).max_by(|a, b| alike[*a].total_cmp(&alike[*b]))?;
         identified += usize::from(best == p);
         same += alike[p];

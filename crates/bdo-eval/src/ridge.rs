@@ -1,6 +1,7 @@
 //! Ridge regression: every penalty from one decomposition, chosen by leaving out one person at a time.
 
 use crate::design::Coordinates;
+use std::collections::BTreeMap;
 
 /// A fit in the coordinates of a design.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +39,9 @@ pub fn left_out_residuals(design: &Coordinates, values: &[f64], groups: &[usize]
         values[i] - fit.intercept - fitted
     };
     let mut out = vec![0.0; n];
-    for members in grouped(groups) {
+    let mut grouped: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    groups.iter().enumerate().for_each(|(i, group)| grouped.entry(*group).or_default().push(i));
+    for members in grouped.into_values() {
         let m = members.len();
         let mut matrix: Vec<f64> = Vec::with_capacity(m * m);
         for &a in &members {
@@ -47,20 +50,6 @@ pub fn left_out_residuals(design: &Coordinates, values: &[f64], groups: &[usize]
         let mut right: Vec<f64> = members.iter().map(|&i| residual(i)).collect();
         eliminate(&mut matrix, &mut right);
         members.iter().zip(right).for_each(|(&i, e)| out[i] = e);
-    }
-    out
-}
-
-/// Members of each group, groups in order of their first member.
-fn grouped(groups: &[usize]) -> Vec<Vec<usize>> {
-    let mut position = std::collections::HashMap::new();
-    let mut out: Vec<Vec<usize>> = vec![];
-    for (i, g) in groups.iter().enumerate() {
-        let k = *position.entry(*g).or_insert_with(|| {
-            out.push(vec![]);
-            out.len() - 1
-        });
-        out[k].push(i);
     }
     out
 }

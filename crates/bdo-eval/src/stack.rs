@@ -18,7 +18,7 @@ use crate::closed_form::{Choice, Labels, fit};
 use crate::design::{Coordinates, products};
 use crate::error::EvalError;
 use crate::features::{FeatureTable, ScanRow};
-use crate::logistic::class_probabilities;
+use crate::logistic::says;
 use crate::method::{Method, Outcome, Task};
 use crate::problem::Problem;
 use crate::standardise::FittedStandardiser;
@@ -143,9 +143,9 @@ impl FittedStack {
         let one = |weights: &Vec<f64>| -> Result<(f64, Self), EvalError> {
             let sum = Mat::from_fn(rows, rows, |i, j| weighted(kernels, weights, i, j));
             let coordinates = Coordinates::of_products(&sum)?;
-            let at = |penalty: f64| Self::at(&coordinates, weights.clone(), penalty, problem.labels());
+            let at = |penalty: f64| Self::at(&coordinates, weights.clone(), penalty, &problem.labels);
             let choice = if choosing.is_empty() {
-                Choice::inside(&coordinates, problem.labels(), &problem.groups, seed)
+                Choice::inside(&coordinates, &problem.labels, &problem.groups, seed)
             } else {
                 Choice::by(&coordinates, |penalty| problem.loss(&at(penalty).predict(kernels, choosing.clone())))
             };
@@ -154,10 +154,10 @@ impl FittedStack {
         let grid = grid(kernels.len());
         let losses = grid.par_iter().map(|weights| Ok(one(weights)?.0)).collect::<Result<Vec<f64>, EvalError>>()?;
         let asked = if choosing.is_empty() { rows } else { choosing.len() };
-        Ok(one(&mean_weights(&grid, &losses, asked, problem.labels().classes()))?.1)
+        Ok(one(&mean_weights(&grid, &losses, asked, problem.labels.classes()))?.1)
     }
 
-    fn at(coordinates: &Coordinates, weights: Vec<f64>, penalty: f64, labels: Labels<'_>) -> Self {
+    fn at(coordinates: &Coordinates, weights: Vec<f64>, penalty: f64, labels: &Labels) -> Self {
         let outputs = fit(coordinates, labels, penalty);
         let outputs = outputs.iter().map(|o| (coordinates.row_weights(&o.weights), o.intercept)).collect();
         Self { weights, penalty, outputs, classes: labels.classes() }
@@ -166,19 +166,14 @@ impl FittedStack {
     /// What is said of some rows: one number each, or the probabilities of all classes.
     fn predict(&self, kernels: &[Arc<Mat<f64>>], rows: Range<usize>) -> Vec<f64> {
         let fitted = self.outputs.first().map_or(0, |(w, _)| w.len());
-        let mut out = vec![];
-        for i in rows {
+        let of_row = |i: usize| {
             let products: Vec<f64> = (0..fitted).map(|j| weighted(kernels, &self.weights, i, j)).collect();
             let output = |(weights, intercept): &(Vec<f64>, f64)| {
                 intercept + weights.iter().zip(&products).map(|(w, k)| w * k).sum::<f64>()
             };
-            let outputs: Vec<f64> = self.outputs.iter().map(output).collect();
-            match self.classes {
-                0 => out.push(outputs[0]),
-                classes => out.extend(class_probabilities(&outputs, classes)),
-            }
-        }
-        out
+            says(&self.outputs.iter().map(output).collect::<Vec<f64>>(), self.classes)
+        };
+        rows.flat_map(of_row).collect()
     }
 }
 
@@ -223,7 +218,6 @@ fn grid(members: usize) -> Vec<Vec<f64>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::features::Features;
     use serde_json::Value;
 
     fn floats(value: &Value) -> Vec<f64> {
@@ -265,7 +259,7 @@ mod tests {
             let (width, values) = (member["width"].as_u64().unwrap() as usize, floats(&member["values"]));
             let row = |k: usize| ScanRow { scan: k.to_string(), subject: k.to_string(), session: None };
             let rows = all.iter().map(|k| row(*k)).collect();
-            let table = FeatureTable::new(rows, Features::new(all.len(), width, values).unwrap()).unwrap();
+            let table = FeatureTable::new(rows, width, values).unwrap();
             Member::new("", Arc::new(table), "").kernel(&fitted, &all)
         };
         let kernels: Vec<Arc<Mat<f64>>> = golden["members"].as_array().unwrap().iter().map(kernel).collect();
@@ -275,12 +269,13 @@ mod tests {
             let sum = Mat::from_fn(train, train, |i, j| weighted(&kernels, &weights, i, j));
             let coordinates = Coordinates::of_products(&sum).unwrap();
             let said = |labels| {
-                FittedStack::at(&coordinates, weights.clone(), penalty, labels).predict(&kernels, train..number.len())
+                FittedStack::at(&coordinates, weights.clone(), penalty, &labels).predict(&kernels, train..number.len())
             };
-            for (found, expected) in said(Labels::Number(&number[..train])).iter().zip(floats(&case["number"])) {
+            for (found, expected) in said(Labels::Number(number[..train].to_vec())).iter().zip(floats(&case["number"]))
+            {
                 assert!((found - expected).abs() < 1e-9, "weight {w}: {found} against {expected}");
             }
-            let probabilities = said(Labels::Class { codes: &codes, classes: 2 });
+            let probabilities = said(Labels::Class { codes: codes.clone(), classes: 2 });
             for (found, expected) in probabilities.chunks_exact(2).zip(floats(&case["probability"])) {
                 // As far as scikit-learn's solver goes.
                 assert!((found[1] - expected).abs() < 1e-6, "weight {w}: {} against {expected}", found[1]);

@@ -102,8 +102,8 @@ mod tests {
                 shard: None,
             };
             let row = || ScanRow { scan: words(), subject: words(), session: None };
-            let features = Features::new(2, 3, vec![3.0, 4.0, 7.0, -3.0, -4.0, 7.0]).unwrap();
-            let table = FeatureTable::of_model(vec![row(), row()], features, origin).unwrap();
+            let values = vec![3.0, 4.0, 7.0, -3.0, -4.0, 7.0];
+            let table = FeatureTable::of_model(vec![row(), row()], 3, values, origin).unwrap();
             FittedStandardiser::fit(&table.features, &[0, 1]).spreads().to_vec()
         };
         assert_eq!(spreads(Pooling::Mean), [12.5f64.sqrt(), 12.5f64.sqrt(), 0.0]);

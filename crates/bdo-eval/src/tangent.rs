@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::connectivity::unit_columns;
 use crate::covariance::ledoit_wolf;
 use crate::error::EvalError;
-use crate::features::{FeatureTable, Features, ScanRow};
+use crate::features::{FeatureTable, ScanRow};
 
 /// Eigenvalues below this are rounding: shrinkage keeps those of a correlation matrix far above.
 const LEAST_EIGENVALUE: f64 = 1e-10;
@@ -63,8 +63,7 @@ impl CovarianceSet {
         let rows = (self.scans.par_iter())
             .map(|scan| Ok(spread_triangle(&matrix(scan)?, &scan.valid, n)))
             .collect::<Result<Vec<_>, EvalError>>()?;
-        let features = Features::new(rows.len(), n * (n + 1) / 2, rows.concat())?;
-        FeatureTable::new(self.rows.clone(), features)
+        FeatureTable::new(self.rows.clone(), n * (n + 1) / 2, rows.concat())
     }
 }
 
@@ -109,14 +108,8 @@ pub struct FittedTangent {
 
 impl FittedTangent {
     pub fn fit(set: &CovarianceSet, people: &TrainPeople) -> Result<Self, EvalError> {
-        let scans: Vec<&ScanCovariance> = set
-            .rows
-            .iter()
-            .zip(&set.scans)
-            .filter(|(row, _)| people.contains(&row.subject))
-            .map(|(_, scan)| scan)
-            .collect();
-        Self::of_scans(&scans, set.regions)
+        let scans = set.rows.iter().zip(&set.scans).filter(|(row, _)| people.contains(&row.subject));
+        Self::of_scans(&scans.map(|(_, scan)| scan).collect::<Vec<_>>(), set.regions)
     }
 
     fn of_scans(scans: &[&ScanCovariance], regions: usize) -> Result<Self, EvalError> {

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use super::render::escaped;
+
 /// One thing that was made smaller than the protocol has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
@@ -35,15 +37,8 @@ impl Protocol {
         }
         out += "| what | here | full protocol | option |\n|---|---|---|---|\n";
         for cut in &self.cuts {
-            let cell = |text: &str| text.replace('|', "\\|");
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} | `{}` |",
-                cell(&cut.what),
-                cell(&cut.here),
-                cell(&cut.full),
-                cell(&cut.option)
-            );
+            let cells = [&cut.what, &cut.here, &cut.full].map(|text| escaped(text)).join(" | ");
+            let _ = writeln!(out, "| {cells} | `{}` |", escaped(&cut.option));
         }
         let _ =
             writeln!(out, "\nThe full protocol on the same data, targets and methods:\n\n    {}", self.full_command);

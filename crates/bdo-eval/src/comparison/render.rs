@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::summary::{Against, Cell, Row, Summary};
+use super::summary::{Against, Cell, Row, Summary, each_once};
 use crate::resample::Comparison;
 
 /// What a cell without a value shows.
@@ -27,29 +27,27 @@ fn number(x: f64, factor: f64) -> String {
     if factor > 1.0 { format!("{:.2}", x * factor) } else { format!("{x:.3}") }
 }
 
+fn or_nothing(cell: Option<String>) -> String {
+    cell.unwrap_or_else(|| NOTHING.to_owned())
+}
+
 fn mean_and_spread(cell: Option<&Cell>, factor: f64, sign: &str) -> String {
-    match cell.and_then(|c| Some((c.mean?, c.spread))) {
-        // One repetition has no spread.
-        Some((mean, None)) => number(mean, factor),
-        Some((mean, Some(spread))) => format!("{} {sign} {}", number(mean, factor), number(spread, factor)),
-        None => NOTHING.to_owned(),
-    }
+    // One repetition has no spread.
+    let spread = cell.and_then(|c| c.spread).map(|spread| format!(" {sign} {}", number(spread, factor)));
+    or_nothing(cell.and_then(|c| c.mean).map(|mean| number(mean, factor) + &spread.unwrap_or_default()))
 }
 
 fn chance(p: Option<f64>) -> String {
-    p.map_or_else(|| NOTHING.to_owned(), |p| if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") })
+    or_nothing(p.map(|p| if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") }))
 }
 
 /// Rows of one scheme and target together, in order.
 fn tables(summary: &Summary) -> Vec<Vec<&Row>> {
-    let mut out: Vec<Vec<&Row>> = vec![];
-    for row in &summary.rows {
-        match out.iter_mut().find(|t| t[0].scheme == row.scheme && t[0].target == row.target) {
-            Some(table) => table.push(row),
-            None => out.push(vec![row]),
-        }
+    fn table(row: &Row) -> (&str, &str) {
+        (&row.scheme, &row.target)
     }
-    out
+    let rows = || summary.rows.iter();
+    each_once(rows().map(table)).into_iter().map(|own| rows().filter(|row| table(row) == own).collect()).collect()
 }
 
 /// One table a scheme and target: mean and population spread, interval, chance, comparison, flags.
@@ -84,15 +82,13 @@ pub fn to_markdown(summary: &Summary) -> String {
             let cells: Vec<String> =
                 shown(row).iter().map(|(name, _, factor)| mean_and_spread(row.cell(name), *factor, "±")).collect();
             let factor = shown(row).iter().find(|(name, ..)| *name == row.primary).map_or(1.0, |(_, _, f)| *f);
-            let interval = row.interval.map_or_else(
-                || NOTHING.to_owned(),
-                |i| format!("{} to {}", number(i.low, factor), number(i.high, factor)),
-            );
+            let interval = row.interval.map(|i| format!("{} to {}", number(i.low, factor), number(i.high, factor)));
+            let interval = or_nothing(interval);
             let difference = |c: Comparison, q: Option<f64>| {
                 let sign = if c.difference >= 0.0 { "+" } else { "" };
                 format!("{sign}{} ({}, {})", number(c.difference, factor), chance(c.p), chance(q))
             };
-            let against = row.comparison.map_or_else(|| NOTHING.to_owned(), |c| difference(c, row.comparison_q));
+            let against = or_nothing(row.comparison.map(|c| difference(c, row.comparison_q)));
             let further = |a: &Against| format!("{}: {}", a.row, difference(a.comparison, a.q));
             let further = match row.further.as_slice() {
                 _ if !has_further => String::new(),
@@ -109,7 +105,7 @@ pub fn to_markdown(summary: &Summary) -> String {
                 row.parameters,
                 row.frozen_parameters,
                 row.wall_seconds,
-                row.own_mib.map_or_else(|| NOTHING.to_owned(), |mib| format!("{mib:.0}")),
+                or_nothing(row.own_mib.map(|mib| format!("{mib:.0}"))),
                 escaped(&row.flags.join("; "))
             );
         }
@@ -137,7 +133,7 @@ fn joined(numbers: &[u64]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
@@ -185,7 +181,7 @@ pub fn to_csv(summary: &Summary) -> String {
 
 /// Differences from further rows for programs: row, difference, p and q with blanks between, semicolons between rows.
 fn further(further: &[Against]) -> String {
-    let number = |x: Option<f64>| x.map_or_else(|| NOTHING.to_owned(), |x| x.to_string());
+    let number = |x: Option<f64>| or_nothing(x.map(|x| x.to_string()));
     let one = |a: &Against| format!("{} {} {} {}", a.row, a.comparison.difference, number(a.comparison.p), number(a.q));
     further.iter().map(one).collect::<Vec<_>>().join(";")
 }
@@ -197,23 +193,12 @@ fn quoted(text: &str) -> String {
 /// Methods by targets as papers print them, one table a scheme: accuracy and macro-F1, or error and correlation.
 pub fn to_latex(summary: &Summary) -> String {
     let mut out = String::new();
-    let mut schemes: Vec<&str> = vec![];
-    for row in &summary.rows {
-        if !schemes.contains(&row.scheme.as_str()) {
-            schemes.push(&row.scheme);
-        }
-    }
-    for scheme in schemes {
-        let rows: Vec<&Row> = summary.rows.iter().filter(|r| r.scheme == scheme).collect();
-        let (mut targets, mut methods): (Vec<&Row>, Vec<&str>) = (vec![], vec![]);
-        for row in &rows {
-            if !targets.iter().any(|t| t.target == row.target) {
-                targets.push(row);
-            }
-            if !methods.contains(&row.method.as_str()) {
-                methods.push(&row.method);
-            }
-        }
+    for scheme in each_once(summary.rows.iter().map(|row| &row.scheme)) {
+        let rows: Vec<&Row> = summary.rows.iter().filter(|row| row.scheme == *scheme).collect();
+        let methods = each_once(rows.iter().map(|row| &row.method));
+        let targets = each_once(rows.iter().map(|row| &row.target)).into_iter();
+        let targets: Vec<&Row> =
+            targets.filter_map(|target| rows.iter().copied().find(|row| row.target == *target)).collect();
         let _ = writeln!(out, "% {scheme}: mean and population spread over repetitions");
         let _ = writeln!(out, "\\begin{{tabular}}{{l{}}}\n\\hline", "cc".repeat(targets.len()));
         let heads: Vec<String> =
@@ -225,10 +210,9 @@ pub fn to_latex(summary: &Summary) -> String {
         for method in methods {
             let mut cells: Vec<String> = vec![];
             for target in &targets {
-                let row = rows.iter().find(|r| r.method == method && r.target == target.target);
+                let row = rows.iter().find(|r| r.method == *method && r.target == target.target);
                 for (name, _, factor) in &shown(target)[..2] {
-                    let cell =
-                        row.map_or_else(|| NOTHING.to_owned(), |r| mean_and_spread(r.cell(name), *factor, "\\pm"));
+                    let cell = mean_and_spread(row.and_then(|r| r.cell(name)), *factor, "\\pm");
                     cells.push(if cell == NOTHING { cell } else { format!("${cell}$") });
                 }
             }

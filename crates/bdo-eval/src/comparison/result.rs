@@ -1,10 +1,11 @@
 //! One method on one task: scored, and kept as one file, so that a comparison that was stopped goes on where it was.
 
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bdo_data::division::Scheme;
-use bdo_data::durable::{self, FileError};
+use bdo_data::durable::{self, FileError, InFile};
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
@@ -106,8 +107,17 @@ impl ResultStore {
         Ok(Self { folder: folder.to_path_buf() })
     }
 
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
+    /// Takes a task; `None` while another process has it.
+    pub fn lease(&self, task: &str) -> Result<Option<Lease>, FileError> {
+        let folder = self.folder.join(".leases");
+        durable::create_folder(&folder)?;
+        let path = folder.join(&blake3::hash(task.as_bytes()).to_hex()[..32]);
+        let file = OpenOptions::new().create(true).append(true).open(&path).in_file("write", &path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lease { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error).in_file("lock", &path),
+        }
     }
 
     /// The result of a method on a task if it is there and was decided by the same things.
@@ -134,6 +144,13 @@ impl ResultStore {
     }
 }
 
+/// A task that nobody else works on while this lives, where several processes share a comparison: a locked file. The system unlocks
+/// it when its process ends, however it ends, so that another takes the task over.
+#[derive(Debug)]
+pub struct Lease {
+    _file: File,
+}
+
 /// A column may be called anything; a file may not. What is replaced is told apart by a hash.
 fn plain(name: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_+.".contains(c);
@@ -142,4 +159,20 @@ fn plain(name: &str) -> String {
     }
     let kept: String = name.chars().map(|c| if safe(c) { c } else { '_' }).collect();
     format!("_{kept}-{}", &blake3::hash(name.as_bytes()).to_hex()[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_task_is_taken_once_and_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ResultStore::open(dir.path()).unwrap();
+        let taken = store.lease("a").unwrap();
+        assert!(taken.is_some() && store.lease("a").unwrap().is_none() && store.lease("b").unwrap().is_some());
+        drop(taken);
+        assert!(store.lease("a").unwrap().is_some());
+    }
 }

@@ -1,6 +1,6 @@
 //! Results of repetitions into rows: mean and spread, intervals, chance, comparison, false discovery.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bdo_data::division::Scheme;
 use bdo_data::target::Target;
@@ -11,7 +11,7 @@ use super::result::TaskResult;
 use crate::interval::normal_half_width;
 use crate::metric::Metrics;
 use crate::resample::{Comparison, Interval, bootstrap, corrected_comparison, false_discovery, permutation_p};
-use crate::score::FEW_PEOPLE;
+use crate::score::{FEW_PEOPLE, mean_and_spread};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummarySettings {
@@ -39,13 +39,8 @@ impl SummarySettings {
 
     /// The rows a row is compared with besides the first.
     fn further(&self, method: &str) -> Vec<&String> {
-        let mut out: Vec<&String> = vec![];
-        for row in self.more_against.iter().chain(self.own_references.get(method).into_iter().flatten()) {
-            if row != method && *row != self.against && !out.contains(&row) {
-                out.push(row);
-            }
-        }
-        out
+        let rows = self.more_against.iter().chain(self.own_references.get(method).into_iter().flatten());
+        each_once(rows.filter(|row| *row != method && **row != self.against))
     }
 }
 
@@ -169,6 +164,16 @@ impl Summary {
     }
 }
 
+/// Without repetitions, in the order in which they first appear.
+pub(super) fn each_once<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(vec![], |mut seen, item| {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+        seen
+    })
+}
+
 /// The score that decides: correlation for a number, area under the curve for two classes, balanced accuracy for more.
 pub fn primary_metric(classes: usize) -> &'static str {
     match classes {
@@ -180,26 +185,21 @@ pub fn primary_metric(classes: usize) -> &'static str {
 
 /// Rows in the order in which schemes, targets and methods first appear.
 pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary {
-    let mut order: Vec<(String, String, String)> = vec![];
-    let mut groups: BTreeMap<(String, String, String), Vec<&TaskResult>> = BTreeMap::new();
-    for result in results {
-        let group = (scheme_name(result.scheme).to_owned(), result.target.clone(), result.method.clone());
-        if !groups.contains_key(&group) {
-            order.push(group.clone());
-        }
-        groups.entry(group).or_default().push(result);
+    fn group(result: &TaskResult) -> (&str, &str, &str) {
+        (scheme_name(result.scheme), &result.target, &result.method)
     }
-    let one = |group: &(String, String, String)| {
-        let (scheme, target, _) = group;
-        let other = |name: &str| groups.get(&(scheme.clone(), target.clone(), name.to_owned())).map(Vec::as_slice);
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<&TaskResult>> = BTreeMap::new();
+    results.iter().for_each(|result| groups.entry(group(result)).or_default().push(result));
+    let order = each_once(results.iter().map(group));
+    let one = |group: &(&str, &str, &str)| {
+        let same = |name: &str| groups.iter().find(|(other, _)| **other == (group.0, group.1, name));
+        let other = |name: &str| same(name).map(|(_, results)| results.as_slice());
         row(&groups[group], &other, settings)
     };
     let mut rows: Vec<Row> = order.par_iter().map(one).collect();
     control(&mut rows, |r| r.p, |r, q| r.q = Some(q));
     control(&mut rows, |r| r.comparison.and_then(|c| c.p), |r, q| r.comparison_q = Some(q));
-    let mut others: Vec<String> = rows.iter().flat_map(|r| &r.further).map(|against| against.row.clone()).collect();
-    others.sort_unstable();
-    others.dedup();
+    let others: BTreeSet<String> = rows.iter().flat_map(|r| &r.further).map(|against| against.row.clone()).collect();
     for other in others {
         let p = |r: &Row| r.further.iter().find(|against| against.row == other)?.comparison.p;
         let set = |r: &mut Row, q| {
@@ -236,8 +236,13 @@ fn row<'a>(
     let primary = primary_metric(first.classes.len());
     let cells = first.metrics.named().into_iter().map(|(name, _)| cell(results, name)).collect();
     let people = People::of(results);
-    let drawn = |drawn: &[usize]| people.score_drawn(results, drawn, primary);
-    let permuted = |order: &[usize]| people.score_permuted(results, order, primary);
+    // People drawn with replacement; everybody with the label of another.
+    let drawn = |drawn: &[usize]| {
+        let mut times = vec![0usize; people.count];
+        drawn.iter().for_each(|i| times[*i] += 1);
+        people.mean_score(results, primary, |person, truth| (truth, times[person]))
+    };
+    let permuted = |order: &[usize]| people.mean_score(results, primary, |person, _| (people.truths[order[person]], 1));
     // A score that does not vary with the labels (a constant prediction) has no chance level to be compared with.
     let constant = results.iter().all(|r| r.outcome.predictions.windows(2).all(|w| w[0].predicted == w[1].predicted));
     let tested: f64 = results.iter().map(|r| r.outcome.predictions.len() as f64).sum::<f64>() / n;
@@ -258,15 +263,9 @@ fn row<'a>(
         .further(&first.method)
         .into_iter()
         .filter_map(|name| Some(Against { row: name.clone(), comparison: compared(name)?, q: None }));
-    let mut flags: Vec<String> = vec![];
-    if people.count < FEW_PEOPLE {
-        flags.push(format!("only {} people were tested: read the interval, not the mean", people.count));
-    }
-    for flag in results.iter().flat_map(|r| &r.outcome.flags) {
-        if !flags.contains(flag) {
-            flags.push(flag.clone());
-        }
-    }
+    let few = (people.count < FEW_PEOPLE)
+        .then(|| format!("only {} people were tested: read the interval, not the mean", people.count));
+    let flags = each_once(few.into_iter().chain(results.iter().flat_map(|r| r.outcome.flags.iter().cloned())));
     Row {
         method: first.method.clone(),
         target: first.target.clone(),
@@ -299,11 +298,8 @@ fn row<'a>(
 fn cell(results: &[&TaskResult], name: &str) -> Cell {
     let values: Vec<Option<f64>> = results.iter().map(|r| r.metrics.get(name)).collect();
     let known: Vec<f64> = values.iter().copied().flatten().collect();
-    let n = known.len() as f64;
-    let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / n);
-    let spread =
-        mean.filter(|_| known.len() > 1).map(|m| (known.iter().map(|v| (v - m).powi(2)).sum::<f64>() / n).sqrt());
-    Cell { metric: name.to_owned(), mean, spread, values }
+    let (mean, spread) = (!known.is_empty()).then(|| mean_and_spread(&known)).unzip();
+    Cell { metric: name.to_owned(), mean, spread: spread.filter(|_| known.len() > 1), values }
 }
 
 /// The tested people of all repetitions: somebody may be tested in several, and is then drawn, or relabelled, in all of them.
@@ -349,18 +345,7 @@ impl People {
         Some(Interval { low: (middle - reach).max(0.0), high: (middle + reach).min(1.0) })
     }
 
-    /// Mean over repetitions of a score on people drawn with replacement.
-    fn score_drawn(&self, results: &[&TaskResult], drawn: &[usize], metric: &str) -> Option<f64> {
-        let mut times = vec![0usize; self.count];
-        drawn.iter().for_each(|i| times[*i] += 1);
-        self.mean_score(results, metric, |person, truth| (truth, times[person]))
-    }
-
-    /// Mean over repetitions of a score with everybody's label replaced by that of person `order[i]`.
-    fn score_permuted(&self, results: &[&TaskResult], order: &[usize], metric: &str) -> Option<f64> {
-        self.mean_score(results, metric, |person, _| (self.truths[order[person]], 1))
-    }
-
+    /// Mean over repetitions of a score with the label of each person, and how often the person counts, changed.
     fn mean_score(
         &self,
         results: &[&TaskResult],
@@ -388,9 +373,8 @@ impl People {
 fn control(rows: &mut [Row], p: impl Fn(&Row) -> Option<f64>, set: impl Fn(&mut Row, f64)) {
     let mut families: BTreeMap<(String, String), Vec<(usize, f64)>> = BTreeMap::new();
     for (i, row) in rows.iter().enumerate() {
-        if let Some(p) = p(row) {
-            families.entry((row.scheme.clone(), row.method.clone())).or_default().push((i, p));
-        }
+        let family = (row.scheme.clone(), row.method.clone());
+        families.entry(family).or_default().extend(p(row).map(|p| (i, p)));
     }
     for family in families.into_values() {
         let adjusted = false_discovery(&family.iter().map(|(_, p)| *p).collect::<Vec<f64>>());

@@ -3,7 +3,6 @@
 pub mod grid;
 mod seed;
 pub mod tuned;
-mod visit;
 
 pub use grid::TunePoint;
 pub use seed::TuneOutcome;
@@ -17,10 +16,10 @@ use crate::method::{FitOn, Task};
 use crate::outcome::{HeadRequest, HeadResult, SeedOutcome, check_seeds, finish};
 use crate::part::{Part, Parts};
 use crate::predict::predict_scans;
-use crate::reference::closed_form_probe;
+use crate::problem::Problem;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
-use bdo_data::target::{LabelScale, Target};
+use bdo_data::target::Target;
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::intake::{Centre, Intake};
 use bdo_model::parameters::Parameters;
@@ -28,6 +27,7 @@ use bdo_model::pooling::Pooling;
 use bdo_model::weights::{CardFacts, ModelDirectory, input_words};
 use bdo_train::ranks::Ranks;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tuned::{HeadShape, TuneStart, fresh_head, head_of_probe, head_parameters, without_head};
@@ -46,10 +46,10 @@ pub struct TuneSettings {
     pub max_minutes: f64,
     pub points: Vec<TunePoint>,
     /// Frames drawn from a scan at each visit in training; 0 for all, as in validation and test.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub frames: usize,
     /// Where the head begins.
-    #[serde(default, skip_serializing_if = "HeadStart::is_probe")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub head_start: HeadStart,
 }
 
@@ -64,16 +64,8 @@ pub enum HeadStart {
     Fresh,
 }
 
-impl HeadStart {
-    #[allow(clippy::trivially_copy_pass_by_ref)] // Called by serde.
-    fn is_probe(&self) -> bool {
-        *self == Self::Probe
-    }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // Called by serde.
-fn is_zero(frames: &usize) -> bool {
-    *frames == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 pub trait TuneObserver: Observer {
@@ -106,12 +98,9 @@ pub fn finetune(
     ranks.meet()?;
     let table = cached_features(&features, &frozen, &cohort, Pooling::Mean, observer)?;
     let work = TuneWork::new(&frozen, &cohort, &target, settings, &table)?;
-    let (mut outcomes, mut members) = (Vec::new(), Vec::new());
-    for split in &manifest.splits {
-        let (outcome, member) = work.tune(&folder, split, ranks, observer)?;
-        outcomes.push(outcome);
-        members.push(member);
-    }
+    let tune = |split| work.tune(&folder, split, ranks, observer);
+    let found = manifest.splits.iter().map(tune).collect::<Result<Vec<_>, _>>()?;
+    let (outcomes, members) = found.into_iter().unzip();
     if !ranks.is_first() {
         return Ok(None);
     }
@@ -127,7 +116,7 @@ pub fn asked(
     target: &Target,
     settings: &TuneSettings,
 ) -> Result<serde_json::Value, EvalError> {
-    Ok(serde_json::json!({
+    Ok(json!({
         "verb": "finetune", "target": target.name, "settings": settings, "model_blake3": frozen.blake3,
         "cohort_blake3": cohort.content_blake3()?, "version": env!("CARGO_PKG_VERSION"),
         "instruction_set": bdo_kernels::Isa::current().to_string(),
@@ -187,21 +176,21 @@ impl<'a> TuneWork<'a> {
         let (seed, target, config) = (split.seed(), self.target, self.frozen.model.config());
         let inputs: Vec<&usize> = self.scans.iter().collect();
         let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
-        let units = LabelScale::fit(&target.kind, &parts.train.labels);
         let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
         let head = HeadShape::of(self.settings.head, config.width, &target.kind);
         let head_values = match self.settings.head_start {
-            HeadStart::Probe => head_of_probe(self.settings.head, &closed_form_probe(&task, self.table, true)?, units),
+            HeadStart::Probe => {
+                let probe = Problem::of(&task, &self.table.rows)?.probe(&self.table.features, true)?;
+                head_of_probe(&probe, parts.units)
+            }
             HeadStart::Fresh => fresh_head(head, seed),
         };
         let (config, parameters) = (config.clone(), self.parameters.clone());
         let start = TuneStart { config, head, parameters, head_values };
         let checkpoints = folder.join(&format!("seed{seed}/checkpoints"));
-        let (tried, chosen, parameters) =
-            self.search(&start, &parts.validation, (split, units), &checkpoints, ranks, observer)?;
-        let chosen_point = serde_json::json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
-        let model = format!("seed{seed}/model");
-        let mut member = Member::new(&model, split, &parts.train.people, units, chosen_point);
+        let (tried, chosen, parameters) = self.search(&start, &parts, split, &checkpoints, ranks, observer)?;
+        let chosen_point = json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
+        let mut member = Member::new(&format!("seed{seed}/model"), split, &parts, chosen_point.clone());
         member.parameters = head_parameters(&parameters, start.head);
         // With the notes of the pre-training, which say how scans are cut.
         let tuned = ModelDirectory {
@@ -220,12 +209,8 @@ impl<'a> TuneWork<'a> {
         // One rank that stops here would leave the others waiting.
         let watching: &dyn Observer = if ranks.size() > 1 { &Unwatched } else { observer };
         let said = self.test_once(folder, &member, &parts.test, watching)?;
-        let outcome = SeedOutcome {
-            chosen: member.chosen.clone(),
-            tried: serde_json::json!(tried),
-            ..SeedOutcome::of(split, &parts, tried[chosen].validation, &target.kind, &said, units)
-        };
-        Ok((outcome, member))
+        let choices = [chosen_point, json!(tried)];
+        Ok((SeedOutcome::of(split, &parts, tried[chosen].validation, choices, &said), member))
     }
 
     /// Predicts the test people with the chosen model as it was written.
@@ -241,8 +226,7 @@ impl<'a> TuneWork<'a> {
         let numbers: Vec<usize> = test.scans.iter().flatten().map(|i| **i).collect();
         let (said, _) = predict_scans(&frozen, &head, &[0], self.cohort, &numbers, observer, |_, _| ())?;
         let said: BTreeMap<usize, Vec<f64>> = said.into_iter().map(|(i, values)| (i, mean_of(&values))).collect();
-        let mean = |scans: &Vec<&usize>| mean_of(&scans.iter().map(|i| said[*i].clone()).collect::<Vec<_>>());
-        Ok(test.scans.iter().map(mean).collect())
+        Ok(test.said(|i| said[i].clone()))
     }
 }
 

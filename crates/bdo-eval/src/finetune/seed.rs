@@ -2,27 +2,26 @@
 
 use super::grid::{SELECTION, TunePoint};
 use super::tuned::{TuneStart, Tuned};
-use super::visit::visit;
 use super::{TuneObserver, TuneWork};
 use crate::error::EvalError;
+use crate::fit::loss_of;
 use crate::metric::Metrics;
-use crate::part::Part;
-use crate::score::{beats, score_rows};
-use crate::select::loss_of;
-use crate::supervised::learner::{FittedNetwork, Parts, Request, fit_network, predict_untrained};
+use crate::part::Parts as People;
+use crate::score::{beats, by_person};
+use crate::supervised::learner::{FittedNetwork, Parts, Request, fit_network, predict};
 use crate::supervised::network::{Network, Scans};
 use crate::supervised::recipe::Recipe;
-use crate::supervised::select::by_person;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::Split;
+use bdo_data::random::{shuffle, stream};
 use bdo_data::record::{Plan, ValidationEntry};
 use bdo_data::scaler::ScaledScan;
-use bdo_data::target::LabelScale;
 use bdo_model::intake::CutScan;
 use bdo_model::ops::Kernels;
 use bdo_model::parameters::Parameters;
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::Path;
@@ -43,27 +42,30 @@ pub struct TuneOutcome {
 
 impl TuneWork<'_> {
     /// Runs, or goes on with, every configuration; returns all outcomes, the chosen one and its parameters. Of equal ones
-    /// the first is chosen, and an epoch that is not better than the start is not chosen. `people` are those of validation.
+    /// the first is chosen, and an epoch that is not better than the start is not chosen.
     pub(super) fn search(
         &self,
         start: &TuneStart,
-        people: &Part<'_, usize>,
-        (split, units): (&Split, LabelScale),
+        people: &People<'_, usize>,
+        split: &Split,
         checkpoints: &Path,
         ranks: &dyn Ranks,
         observer: &dyn TuneObserver,
     ) -> Result<(Vec<TuneOutcome>, usize, Parameters), EvalError> {
-        let label = |subject: &str| self.target.value(subject).map(|y| units.to_loss(y) as f32);
+        let label = |subject: &str| self.target.value(subject).map(|y| people.units.to_loss(y) as f32);
         let scans = self.table.rows.iter().map(|row| row.subject.as_str()).zip(self.scans.iter().copied());
         let (parts, seed) = (Parts::deal(split, scans, &label).0, split.seed());
         let mut tried: Vec<TuneOutcome> = Vec::new();
         let mut chosen: Option<(usize, Parameters)> = None;
-        let mut at_start: Option<Metrics> = None;
         let score = |said: &[Vec<f64>]| {
-            let said = by_person(&parts.validation, said).into_values().map(|(_, said)| units.said(said));
-            score_rows(&self.target.kind, &said.collect::<Vec<_>>(), &people.labels, units)
+            let said = by_person(&parts.validation, said).into_values().map(|(_, said)| people.units.said(said));
+            people.score(&people.validation, &said.collect::<Vec<_>>())
         };
-        let device = &self.frozen.model.device();
+        let (device, loss) = (&self.frozen.model.device(), loss_of(&self.target.kind));
+        let (kernels, initial) = (Kernels::fastest_on(device), Tuned::initial(start, seed));
+        let untrained = Tuned::from_parameters(start, initial.clone(), kernels, &Device::flex())?;
+        let batch_size = self.settings.points[0].batch_size;
+        let at_start = score(&predict(&untrained, loss, self, &parts.validation, batch_size)?);
         for (number, point) in self.settings.points.iter().enumerate() {
             let max_minutes = self.settings.max_minutes;
             let recipe = Recipe { max_minutes, ..point.recipe(self.settings.epochs) };
@@ -71,19 +73,14 @@ impl TuneWork<'_> {
             let request = Request {
                 config: start,
                 recipe: &recipe,
-                loss: loss_of(&self.target.kind),
+                loss,
                 scans: self,
                 parts: &parts,
                 seed,
-                kernels: Kernels::fastest_on(device),
+                kernels,
                 device,
                 states: Some((&folder, &identity)),
                 ranks,
-            };
-            let initial = Tuned::initial(start, seed);
-            let at_start = match at_start {
-                Some(found) => found,
-                None => *at_start.insert(score(&predict_untrained(&request, initial.clone(), &parts.validation)?)),
             };
             let watching = Watching { observer, seed, number, steps_per_epoch: Cell::new(1) };
             let fitted: FittedNetwork<Tuned> = fit_network(&request, &watching).map_err(|error| match error {
@@ -94,7 +91,7 @@ impl TuneWork<'_> {
             let (epoch, validation, parameters) = if beats(&validation, &at_start, SELECTION) {
                 (fitted.epoch + 1, validation, fitted.parameters)
             } else {
-                (0, at_start, initial)
+                (0, at_start, initial.clone())
             };
             let better =
                 chosen.as_ref().is_none_or(|(best, _)| beats(&validation, &tried[*best].validation, SELECTION));
@@ -150,5 +147,47 @@ impl RunObserver for Watching<'_> {
 
     fn stop_requested(&self) -> bool {
         self.observer.stop_requested()
+    }
+}
+
+/// What a training step sees of a scan: at most `frames` of its frames at random, with their true times; 0 keeps all. A function of seed, epoch and scan alone.
+fn visit(scan: ScaledScan, frames: usize, position: [u64; 3]) -> ScaledScan {
+    let count = scan.times_seconds.len();
+    if frames == 0 || count <= frames {
+        return scan;
+    }
+    let mut chosen: Vec<usize> = (0..count).collect();
+    shuffle(&mut chosen, &mut stream("fine-tuning visit", &position));
+    chosen.truncate(frames);
+    chosen.sort_unstable();
+    let regions = scan.region_valid.len();
+    ScaledScan {
+        times_seconds: chosen.iter().map(|&t| scan.times_seconds[t]).collect(),
+        values: chosen.iter().flat_map(|&t| scan.values[t * regions..(t + 1) * regions].iter().copied()).collect(),
+        region_valid: scan.region_valid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visit_keeps_times_and_rows_together() {
+        let scan = ScaledScan {
+            times_seconds: (0..10).map(f64::from).collect(),
+            values: (0u8..10).flat_map(|t| [f32::from(t), -f32::from(t)]).collect(),
+            region_valid: vec![true, true],
+        };
+        let seen = visit(scan.clone(), 4, [1, 2, 3]);
+        assert_eq!(seen.times_seconds.len(), 4);
+        assert!(seen.times_seconds.is_sorted());
+        for (t, row) in seen.times_seconds.iter().zip(seen.values.chunks(2)) {
+            assert_eq!((f64::from(row[0]), f64::from(row[1])), (*t, -t));
+        }
+        assert_eq!(visit(scan.clone(), 4, [1, 2, 3]), seen);
+        assert_ne!(visit(scan.clone(), 4, [1, 3, 3]), seen);
+        assert_eq!(visit(scan.clone(), 0, [0; 3]), scan);
+        assert_eq!(visit(scan.clone(), 10, [0; 3]), scan);
     }
 }

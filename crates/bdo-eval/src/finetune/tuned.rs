@@ -2,9 +2,9 @@
 //! untouched: nothing downstream reads them, and the model directory stays whole.
 
 use crate::closed_form::FittedProbe;
+use crate::fit::loss_of;
 use crate::fitted::HeadKind;
 use crate::head::{Head, LinearHead};
-use crate::select::loss_of;
 use crate::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
 use bdo_data::target::{LabelScale, TargetKind};
 use bdo_model::batch::BatchError;
@@ -89,26 +89,16 @@ pub fn count(table: &[ParameterSpec]) -> usize {
     table.iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
 }
 
-/// Parameters of a head that says of the mean control what the closed form says; frames weigh the same under a query of 0.
-pub fn head_of_probe(kind: HeadKind, probe: &FittedProbe, units: LabelScale) -> Vec<f32> {
+/// Parameters of a head that says of the mean control what the closed form says.
+pub fn head_of_probe(probe: &FittedProbe, units: LabelScale) -> Vec<f32> {
     let (weights, intercepts) = probe.on_features();
-    let width = weights.len() / intercepts.len().max(1);
-    let mut head: Vec<f32> = weights.iter().map(|w| (w / units.spread) as f32).collect();
-    head.extend(intercepts.iter().map(|intercept| units.to_loss(*intercept) as f32));
-    if kind == HeadKind::Attention {
-        head.resize(head.len() + width, 0.0);
-    }
-    head
+    let intercepts = intercepts.iter().map(|intercept| units.to_loss(*intercept));
+    weights.iter().map(|w| w / units.spread).chain(intercepts).map(|x| x as f32).collect()
 }
 
-/// Parameters of a head that knows nothing yet; frames weigh the same.
-pub fn fresh_head(shape: HeadShape, seed: u64) -> Vec<f32> {
-    let HeadShape { kind, width, outputs } = shape;
-    let mut head: Vec<f32> = LinearHead { width, outputs }.start(seed).into_iter().map(|x| x as f32).collect();
-    if kind == HeadKind::Attention {
-        head.resize(head.len() + width, 0.0);
-    }
-    head
+/// Parameters of a head that knows nothing yet.
+pub fn fresh_head(HeadShape { width, outputs, .. }: HeadShape, seed: u64) -> Vec<f32> {
+    LinearHead { width, outputs }.start(seed).into_iter().map(|x| x as f32).collect()
 }
 
 /// The head's parameters in the order a fitted head keeps them.
@@ -128,7 +118,7 @@ pub struct TuneStart {
     pub config: ModelConfig,
     pub head: HeadShape,
     pub parameters: Arc<Parameters>,
-    /// Those of the head: weights, bias, and the query of attention.
+    /// Those of the head: weights and bias. A query of attention starts as 0, under which all frames weigh the same.
     pub head_values: Vec<f32>,
 }
 
@@ -151,7 +141,9 @@ impl Network for Tuned {
         let mut parameters = Parameters(start.parameters.0.iter().map(named).collect());
         let mut rest = start.head_values.iter().copied();
         for spec in head_table(start.head) {
-            let values = rest.by_ref().take(spec.shape.iter().product()).collect();
+            let count = spec.shape.iter().product();
+            let mut values: Vec<f32> = rest.by_ref().take(count).collect();
+            values.resize(count, 0.0);
             parameters.0.insert(spec.name, Array { shape: spec.shape, values });
         }
         parameters

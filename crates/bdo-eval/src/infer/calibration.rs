@@ -186,11 +186,8 @@ impl Calibration {
             let of = |r: &Residual| (r.error, fit.variance_of(r));
             residuals.iter().map(of).map(|(error, variance)| variance.ln() + error * error / variance).sum::<f64>()
         };
-        let mut best = TEMPERATURES
-            .map(candidate)
-            .into_iter()
-            .min_by(|a, b| surprise(a).total_cmp(&surprise(b)))
-            .expect("several temperatures are tried");
+        let best = TEMPERATURES.map(candidate).into_iter().min_by(|a, b| surprise(a).total_cmp(&surprise(b)));
+        let mut best = best.expect("several temperatures are tried");
         // Errors are not normal: the width of a band is where that share of the validation errors ends.
         let mut scaled: Vec<f64> = residuals.iter().map(|r| r.error.abs() / best.variance_of(r).sqrt()).collect();
         scaled.sort_by(f64::total_cmp);
@@ -203,14 +200,12 @@ impl Calibration {
 
     /// Variance of what would be measured.
     pub fn variance(&self, state_variance: f64, region_variance: f64, unknown: f64) -> f64 {
-        let after = self.unknown.partition_point(|u| *u <= unknown);
-        let share = match (after.checked_sub(1), after < self.unknown.len()) {
-            (None, _) => self.share.first().copied().unwrap_or(1.0),
-            (Some(before), false) => self.share[before],
-            (Some(before), true) => {
-                let part = (unknown - self.unknown[before]) / (self.unknown[after] - self.unknown[before]);
-                self.share[before] * (1.0 - part) + self.share[after] * part
-            }
+        let [before, after] = around(&self.unknown, unknown);
+        let share = if before == after {
+            self.share[before]
+        } else {
+            let part = (unknown - self.unknown[before]) / (self.unknown[after] - self.unknown[before]);
+            self.share[before] * (1.0 - part) + self.share[after] * part
         };
         (self.temperature * state_variance + share * region_variance).max(f64::MIN_POSITIVE)
     }
@@ -263,23 +258,19 @@ fn knots(residuals: &[Residual]) -> Vec<f64> {
     knots
 }
 
+/// The knots to either side of a value; twice the same one beyond the ends.
+fn around(knots: &[f64], value: f64) -> [usize; 2] {
+    let after = knots.partition_point(|knot| *knot <= value);
+    [after.saturating_sub(1), after.min(knots.len() - 1)]
+}
+
 /// What is left of the squared errors at each knot, as a share of the regions' variances.
 fn shares(residuals: &[Residual], knots: &[f64], temperature: f64) -> Vec<f64> {
     let (mut left, mut whole) = (vec![0.0; knots.len()], vec![0.0; knots.len()]);
     for r in residuals {
-        let after = knots.partition_point(|u| *u <= r.unknown);
         // To the nearer knot.
-        let knot = match (after.checked_sub(1), after < knots.len()) {
-            (None, _) => 0,
-            (Some(before), false) => before,
-            (Some(before), true) => {
-                if r.unknown - knots[before] < knots[after] - r.unknown {
-                    before
-                } else {
-                    after
-                }
-            }
-        };
+        let [before, after] = around(knots, r.unknown);
+        let knot = if r.unknown - knots[before] < knots[after] - r.unknown { before } else { after };
         left[knot] += r.error * r.error - temperature * r.state_variance;
         whole[knot] += r.region_variance;
     }

@@ -1,7 +1,8 @@
 //! Answers as files: one Parquet table for programs, and BIDS-like tables a scan for people and pipelines.
 
 use crate::error::EvalError;
-use crate::export::{list_array, list_field, scan_fields};
+use crate::export::{list_array, list_field, open_parquet, scan_columns, scan_fields, scan_rows};
+use crate::features::ScanRow;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, RecordBatch, StringArray};
@@ -9,7 +10,8 @@ use arrow_schema::{DataType, Field, Schema};
 use bdo_data::durable::{self, InFile};
 use bdo_data::scan::ScanId;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use std::fs::File;
@@ -44,9 +46,7 @@ const BATCH: usize = 1024;
 /// Rows that do not fill a batch yet.
 #[derive(Debug, Default)]
 struct Pending {
-    scan: Vec<String>,
-    subject: Vec<String>,
-    session: Vec<Option<String>>,
+    rows: Vec<ScanRow>,
     times_seconds: Vec<f64>,
     kinds: Vec<String>,
     lists: Vec<Vec<f32>>,
@@ -54,15 +54,11 @@ struct Pending {
 
 impl Pending {
     /// Takes the first rows out, as columns.
-    fn first_batch(&mut self, widths: &[usize]) -> Result<Vec<ArrayRef>, parquet::errors::ParquetError> {
-        let rows = self.times_seconds.len().min(BATCH);
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(StringArray::from_iter_values(self.scan.drain(..rows))),
-            Arc::new(StringArray::from_iter_values(self.subject.drain(..rows))),
-            Arc::new(self.session.drain(..rows).collect::<StringArray>()),
-            Arc::new(Float64Array::from_iter_values(self.times_seconds.drain(..rows))),
-            Arc::new(StringArray::from_iter_values(self.kinds.drain(..rows))),
-        ];
+    fn first_batch(&mut self, widths: &[usize]) -> Result<Vec<ArrayRef>, ParquetError> {
+        let rows = self.rows.len().min(BATCH);
+        let mut columns = scan_columns(&self.rows.drain(..rows).collect::<Vec<ScanRow>>());
+        columns.push(Arc::new(Float64Array::from_iter_values(self.times_seconds.drain(..rows))));
+        columns.push(Arc::new(StringArray::from_iter_values(self.kinds.drain(..rows))));
         for (values, width) in self.lists.iter_mut().zip(widths) {
             columns.push(list_array(*width, values.drain(..rows * width))?);
         }
@@ -71,12 +67,9 @@ impl Pending {
 
     /// The rows of a batch that was read; none if its columns are others.
     fn take_in(&mut self, batch: &RecordBatch, schema: &Schema) -> Option<()> {
-        let text = |name: &str| batch.column_by_name(name)?.as_string_opt::<i32>();
-        let words = |name: &str| Some(text(name)?.iter().map(|word| word.unwrap_or_default().to_owned()));
-        self.scan.extend(words("scan")?);
-        self.subject.extend(words("subject")?);
-        self.session.extend(text("session")?.iter().map(|word| word.map(str::to_owned)));
-        self.kinds.extend(words("kind")?);
+        self.rows.extend(scan_rows(batch)?);
+        let kinds = batch.column_by_name("kind")?.as_string_opt::<i32>()?;
+        self.kinds.extend(kinds.iter().map(|word| word.unwrap_or_default().to_owned()));
         let times = batch.column_by_name("time_seconds")?.as_primitive_opt::<Float64Type>()?;
         self.times_seconds.extend_from_slice(times.values());
         for (list, field) in self.lists.iter_mut().zip(schema.fields().iter().skip(5)) {
@@ -93,14 +86,7 @@ impl Pending {
 pub fn join_tables(parts: &[PathBuf], out: &Path) -> Result<(), EvalError> {
     let mut whole: Option<(TableWriter, Vec<KeyValue>)> = None;
     for path in parts {
-        let parquet = |source| EvalError::Parquet { path: path.clone(), source };
-        let file = File::open(path).in_file("read", path)?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(parquet)?;
-        let ours = |pair: &&KeyValue| pair.key.starts_with("bdo.");
-        let facts: Vec<KeyValue> = (builder.metadata().file_metadata().key_value_metadata().into_iter().flatten())
-            .filter(ours)
-            .cloned()
-            .collect();
+        let (builder, facts) = open_parquet(path)?;
         let begun = match whole.take() {
             Some(begun) => begun,
             None => (TableWriter::like(out, builder.schema(), &facts)?, facts.clone()),
@@ -109,7 +95,7 @@ pub fn join_tables(parts: &[PathBuf], out: &Path) -> Result<(), EvalError> {
         if *expected != facts {
             return Err(EvalError::refused(path, "the model and cohort of the parts before it", "others"));
         }
-        writer.add_table(builder.build().map_err(parquet)?)?;
+        writer.add_table(builder.build().map_err(EvalError::parquet(path))?)?;
     }
     whole.map_or(Ok(()), |(writer, _)| writer.finish())
 }
@@ -126,8 +112,7 @@ impl TableWriter {
         let properties = WriterProperties::builder().set_key_value_metadata(Some(metadata)).build();
         let temporary = durable::temporary_name(path);
         let file = File::create(&temporary).in_file("create", &temporary)?;
-        let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
-            .map_err(|source| EvalError::Parquet { path: path.to_path_buf(), source })?;
+        let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).map_err(EvalError::parquet(path))?;
         let widths = lists.iter().map(|(_, width)| *width).collect();
         let pending = Pending { lists: vec![Vec::new(); lists.len()], ..Pending::default() };
         Ok(Self { path: path.to_path_buf(), temporary, writer, schema, widths, pending })
@@ -137,9 +122,8 @@ impl TableWriter {
     pub fn add(&mut self, id: &ScanId, block: &Block) -> Result<(), EvalError> {
         let rows = block.times_seconds.len();
         let pending = &mut self.pending;
-        pending.scan.extend(std::iter::repeat_n(id.to_string(), rows));
-        pending.subject.extend(std::iter::repeat_n(id.subject.clone(), rows));
-        pending.session.extend(std::iter::repeat_n(id.session.clone(), rows));
+        let row = ScanRow { scan: id.to_string(), subject: id.subject.clone(), session: id.session.clone() };
+        pending.rows.extend(std::iter::repeat_n(row, rows));
         pending.times_seconds.extend_from_slice(&block.times_seconds);
         pending.kinds.extend(block.kinds.iter().map(|kind| (*kind).to_owned()));
         for (list, values) in pending.lists.iter_mut().zip(&block.lists) {
@@ -176,14 +160,14 @@ impl TableWriter {
     /// Writes batches of a fixed number of rows while there are `least`: the bytes of a table then follow from its rows alone,
     /// not from the pieces they came in.
     fn write_batches(&mut self, least: usize) -> Result<(), EvalError> {
-        let parquet = |source| EvalError::Parquet { path: self.path.clone(), source };
-        while !self.pending.times_seconds.is_empty() && self.pending.times_seconds.len() >= least {
-            let columns = self.pending.first_batch(&self.widths).map_err(parquet)?;
+        let parquet = EvalError::parquet(&self.path);
+        while self.pending.rows.len() >= least {
+            let columns = self.pending.first_batch(&self.widths).map_err(&parquet)?;
             let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(|e| parquet(e.into()))?;
-            self.writer.write(&batch).map_err(parquet)?;
+            self.writer.write(&batch).map_err(&parquet)?;
             // Lists of hundreds of numbers fill memory long before the default number of rows.
             if self.writer.in_progress_size() > 32 << 20 {
-                self.writer.flush().map_err(parquet)?;
+                self.writer.flush().map_err(&parquet)?;
             }
         }
         Ok(())
@@ -193,8 +177,7 @@ impl TableWriter {
     pub fn finish(mut self) -> Result<(), EvalError> {
         self.write_batches(1)?;
         let Self { path, temporary, writer, .. } = self;
-        let parquet = |source| EvalError::Parquet { path: path.clone(), source };
-        let file = writer.into_inner().map_err(parquet)?;
+        let file = writer.into_inner().map_err(EvalError::parquet(&path))?;
         file.sync_all().in_file("write", &temporary)?;
         Ok(durable::publish_file(&temporary, &path)?)
     }
@@ -233,33 +216,23 @@ impl TsvWriter {
 
 /// Where a scan's tables go, and how their names begin: `sub-X/[ses-Y/]func/sub-X_[ses-Y_][task-Z_][run-N_]`.
 pub fn bids_stem(id: &ScanId) -> (PathBuf, String) {
-    let subject = bids_label("sub-", &id.subject);
-    let mut folder = PathBuf::from(format!("sub-{subject}"));
-    let mut stem = format!("sub-{subject}");
-    if let Some(session) = &id.session {
-        let session = bids_label("ses-", session);
-        folder.push(format!("ses-{session}"));
-        stem.push_str(&format!("_ses-{session}"));
-    }
-    stem.push_str(&format!(
-        "_task-{}",
-        id.task.as_deref().map_or_else(|| "rest".to_owned(), |task| bids_label("task-", task))
-    ));
-    if let Some(run) = &id.run {
-        stem.push_str(&format!("_run-{}", bids_label("run-", run)));
-    }
-    folder.push("func");
-    (folder, stem)
+    let subject = bids_entity("sub-", &id.subject);
+    let session = id.session.as_deref().map(|session| bids_entity("ses-", session));
+    let task = bids_entity("task-", id.task.as_deref().unwrap_or("rest"));
+    let run = id.run.as_deref().map(|run| bids_entity("run-", run));
+    let folder = [Some(subject.as_str()), session.as_deref(), Some("func")].into_iter().flatten().collect();
+    let stem: Vec<String> = [Some(subject), session, Some(task), run].into_iter().flatten().collect();
+    (folder, stem.join("_"))
 }
 
 /// Labels have letters and digits only; one that had more than its key before it is told apart by a piece of its hash.
-fn bids_label(key: &str, label: &str) -> String {
+fn bids_entity(key: &str, label: &str) -> String {
     let label = label.strip_prefix(key).unwrap_or(label);
     let plain: String = label.chars().filter(char::is_ascii_alphanumeric).collect();
     if plain == label {
-        return plain;
+        return format!("{key}{plain}");
     }
-    format!("{plain}x{}", &blake3::hash(label.as_bytes()).to_hex()[..6])
+    format!("{key}{plain}x{}", &blake3::hash(label.as_bytes()).to_hex()[..6])
 }
 
 #[cfg(test)]

@@ -69,17 +69,14 @@ impl Answerer<'_> {
     ) -> Result<bool, E> {
         let ready = Rows::of_scan(scan, intake, &plan.hidden, &plan.unseen, &plan.further);
         let Some((rows, units)) = ready else { return Ok(false) };
-        let ignorance = self.ignorance(&rows);
+        let known = self.calibration.zip(self.engine.frozen().notes.as_ref());
+        let ignorance = known
+            .map(|(calibration, notes)| Ignorance::of(&rows, &calibration.region_variance, &notes.autocorrelation));
         self.engine.infer(&rows, |piece| {
             let unseen = piece.rows.clone().filter(|&row| !rows.is_visible(row)).count();
             take(self.block(&rows, &units, &piece, ignorance.as_ref(), seed), unseen)
         })?;
         Ok(true)
-    }
-
-    fn ignorance(&self, rows: &Rows) -> Option<Ignorance> {
-        let (calibration, notes) = self.calibration.zip(self.engine.frozen().notes.as_ref())?;
-        Some(Ignorance::of(rows, &calibration.region_variance, &notes.autocorrelation))
     }
 
     /// Values and spreads of a piece in the units of the scan.

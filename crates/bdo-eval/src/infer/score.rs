@@ -67,10 +67,8 @@ impl Question<'_> {
             for (number, masked) in visits(self.cohort, &[scan], contract, mask, self.seed)? {
                 self.hidden(&masked, number)?.iter().for_each(|found| self.add(found, &mut tally));
                 for (predictor, (sum, count)) in Predictor::ALL.iter().zip(&mut errors) {
-                    let (error, more) = squared_error(
-                        &predictor.predict(&masked, masked.region_valid.len(), self.correlation),
-                        &masked,
-                    );
+                    let predicted = predictor.predict(&masked, masked.region_valid.len(), self.correlation);
+                    let (error, more) = squared_error(&predicted, &masked);
                     *sum += error;
                     *count += more;
                 }

@@ -2,11 +2,10 @@
 //! epoch chosen on the validation people.
 
 use super::network::{Input, Mix, Network, Scans, Training};
-use super::objective::{Reduction, cost, predictions};
-use super::recipe::{Recipe, Selection};
-use super::select::Score;
+use super::recipe::{Recipe, Reduction, Selection};
 use crate::error::EvalError;
-use crate::fit::Loss;
+use crate::fit::{Loss, cost, predictions};
+use crate::score::Score;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::Split;
 use bdo_data::random::{below, shuffle, stream};
@@ -149,7 +148,6 @@ pub fn too_few<H>(parts: &Parts<H>) -> EvalError {
 }
 
 impl<N: Network> FittedNetwork<N> {
-    /// Probabilities of all classes, or the z-scored number, of each scan.
     pub fn predict<S: Scans<Input = N::Input>>(
         &self,
         scans: &S,
@@ -159,17 +157,8 @@ impl<N: Network> FittedNetwork<N> {
     }
 }
 
-/// What a network says before its first step: probabilities of all classes, or the z-scored number, of each scan.
-pub fn predict_untrained<N: Network, S: Scans<Input = N::Input>>(
-    request: &Request<N, S>,
-    parameters: Parameters,
-    examples: &[Example<S::Handle>],
-) -> Result<Vec<Vec<f64>>, EvalError> {
-    let network = N::from_parameters(request.config, parameters, request.kernels, &Device::flex())?;
-    Ok(predict(&network, request.loss, request.scans, examples, request.recipe.batch_size)?)
-}
-
-fn predict<N: Network, S: Scans<Input = N::Input>>(
+/// What a network says of each scan: probabilities of all classes, or the z-scored number.
+pub fn predict<N: Network, S: Scans<Input = N::Input>>(
     network: &N,
     loss: Loss,
     scans: &S,

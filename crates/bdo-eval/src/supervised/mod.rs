@@ -3,6 +3,4 @@
 
 pub mod learner;
 pub mod network;
-pub mod objective;
 pub mod recipe;
-pub mod select;

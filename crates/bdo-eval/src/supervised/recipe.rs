@@ -1,6 +1,5 @@
 //! How a network is trained: the settings of its public code, all of them fields.
 
-use super::objective::Reduction;
 use bdo_data::record::Plan;
 use bdo_kernels::adam::{Adam, WeightDecay};
 use bdo_train::schedule::half_cosine;
@@ -61,6 +60,14 @@ pub enum Rate {
     OpenCosine { from: f64, to: f64 },
     /// Multiplied by a factor every so many epochs.
     Steps { from: f64, factor: f64, every: usize },
+}
+
+/// How the costs of a batch become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reduction {
+    Mean,
+    Sum,
 }
 
 /// How the best epoch is chosen on the validation people.

@@ -25,8 +25,8 @@ fn shuffled_labels_score_one_half() {
         let mut codes: Vec<usize> = (0..people).map(|i| i % 2).collect();
         random::shuffle(&mut codes, &mut random::stream("chance labels", &[seed]));
         let rows: Vec<usize> = (0..fitted).collect();
-        let labels = Labels::Class { codes: &codes[..fitted], classes: 2 };
-        let probe = FittedProbe::fit(&features, &rows, labels, &rows, seed).unwrap();
+        let labels = Labels::Class { codes: codes[..fitted].to_vec(), classes: 2 };
+        let probe = FittedProbe::fit(&features, &rows, &labels, &rows, seed).unwrap();
         let tested: Vec<usize> = (fitted..people).collect();
         let p: Vec<f64> = probe.predict(&features, &tested).into_iter().skip(1).step_by(2).collect();
         let positive: Vec<bool> = tested.iter().map(|i| codes[*i] == 1).collect();

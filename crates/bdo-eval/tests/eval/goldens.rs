@@ -1,11 +1,11 @@
 //! scikit-learn, scipy, numpy and neuroCombat: see `tools/reference/make_statistics_goldens.py`.
 
-use bdo_eval::combat::{FittedCombat, UnseenSite};
+use bdo_eval::combat::FittedCombat;
 use bdo_eval::design::Design;
 use bdo_eval::features::Features;
-use bdo_eval::logistic::{Exactness, LogisticProblem, class_probabilities};
+use bdo_eval::logistic::{Exactness, LogisticProblem, says};
+use bdo_eval::resample::two_sided_p;
 use bdo_eval::ridge::{left_out_residuals, ridge};
-use bdo_eval::student::two_sided_p;
 use bdo_eval::{metric, resample};
 use serde_json::Value;
 
@@ -98,14 +98,13 @@ fn logistic_as_scikit_learn() {
         let design = Design::new(&features, &train).unwrap();
         let problem = LogisticProblem::new(&design, train.clone(), &codes, classes);
         for (a, penalty) in floats(&g["penalties"]).into_iter().enumerate() {
-            let fit = problem.fit(penalty, Exactness::Final, None);
+            let weights = problem.fit(penalty, Exactness::Final, problem.zeros());
             for (t, &row) in test.iter().enumerate() {
-                let logits: Vec<f64> = fit
-                    .weights
+                let logits: Vec<f64> = weights
                     .chunks_exact(design.rank() + 1)
                     .map(|w| outputs(&design, &features, row, &w[..design.rank()], w[design.rank()]))
                     .collect();
-                for (c, p) in class_probabilities(&logits, classes).into_iter().enumerate() {
+                for (c, p) in says(&logits, classes).into_iter().enumerate() {
                     let what = format!("case {k}, penalty {penalty}, row {t}, class {c}");
                     close(p, &g["logistic"][a][t * classes + c], 1e-6, &what);
                 }
@@ -158,8 +157,8 @@ fn harmonisation_as_neurocombat() {
         let width = g["width"].as_u64().unwrap() as usize;
         let features = Features::new(sites.len(), width, floats(&g["x"])).unwrap();
         let rows: Vec<usize> = (0..sites.len()).collect();
-        let fitted = FittedCombat::fit(&features, &rows, &sites).unwrap();
-        let found = fitted.apply(&features, &rows, &sites, UnseenSite::Refuse).unwrap();
+        let fitted = FittedCombat::fit(&features, &rows, &sites);
+        let found = fitted.apply(&features, &rows, &sites);
         for (i, x) in found.into_iter().enumerate() {
             close(x, &g["harmonised"][i], 1e-8, &format!("case {k}, value {i}"));
         }

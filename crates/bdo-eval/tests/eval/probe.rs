@@ -5,7 +5,7 @@ use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::participants::Participants;
 use bdo_data::target::{Target, TargetKind};
 use bdo_eval::error::EvalError;
-use bdo_eval::features::{FeatureTable, Features, ScanRow};
+use bdo_eval::features::{FeatureTable, ScanRow};
 use bdo_eval::fit::ProbePoint;
 use bdo_eval::fitted::{FittedHead, HeadKind};
 use bdo_eval::outcome::HeadRequest;
@@ -38,7 +38,7 @@ fn features() -> FeatureTable {
     }
     let row = |p: usize| ScanRow { scan: format!("p{p:03}"), subject: format!("p{p:03}"), session: None };
     let values = values.into_iter().map(f64::from).collect();
-    FeatureTable::new((0..PEOPLE).map(row).collect(), Features::new(PEOPLE, WIDTH, values).unwrap()).unwrap()
+    FeatureTable::new((0..PEOPLE).map(row).collect(), WIDTH, values).unwrap()
 }
 
 fn split(people: &Participants, target: &str, seed: u64) -> Split {

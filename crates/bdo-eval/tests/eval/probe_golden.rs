@@ -1,6 +1,6 @@
 //! The probe's Adam beside PyTorch's.
 
-use bdo_eval::fit::{Examples, FitPlan, Loss, ProbePoint, fit_in_order};
+use bdo_eval::fit::{Examples, FitPlan, Loss, ProbePoint, fit};
 use bdo_eval::head::LinearHead;
 use serde::Deserialize;
 
@@ -40,24 +40,16 @@ fn every_epoch_ends_where_pytorch_ends() {
             },
             epochs: case.epochs,
             loss: if case.classes { Loss::CrossEntropy } else { Loss::SquaredError },
-            seed: 0,
         };
         let mut epochs = 0;
         let order = |epoch: usize| case.orders[epoch].clone();
-        fit_in_order(
-            &LinearHead { width: case.width, outputs: 1 },
-            &examples,
-            &plan,
-            case.start,
-            order,
-            |epoch, found| {
-                // Sums in another order: some 1e-15 a step, and Adam divides by a root that is not small here.
-                for (found, expected) in found.iter().zip(&case.after[epoch - 1]) {
-                    assert!((found - expected).abs() < 1e-11, "epoch {epoch}: {found} {expected}");
-                }
-                epochs = epoch;
-            },
-        );
+        fit(&LinearHead { width: case.width, outputs: 1 }, &examples, &plan, case.start, order, |epoch, found| {
+            // Sums in another order: some 1e-15 a step, and Adam divides by a root that is not small here.
+            for (found, expected) in found.iter().zip(&case.after[epoch - 1]) {
+                assert!((found - expected).abs() < 1e-11, "epoch {epoch}: {found} {expected}");
+            }
+            epochs = epoch;
+        });
         assert_eq!(epochs, case.epochs);
     }
 }

@@ -10,7 +10,7 @@ use bdo_data::target::Target;
 use bdo_eval::audit::audit;
 use bdo_eval::comparison::run_task;
 use bdo_eval::confound::Nuisance;
-use bdo_eval::connectivity::{Scale, connectivity_table};
+use bdo_eval::connectivity::connectivity_table;
 use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
@@ -50,7 +50,7 @@ fn effects_are_found_in_order_of_their_size() {
     for size in [0.0, 0.5, 1.5] {
         let folder = tempfile::tempdir().unwrap();
         let cohort = simulate(spec(400, sized(size)), &folder.path().join("c"), |_, scan| scan);
-        let table = Arc::new(connectivity_table(&cohort, Scale::FisherZ).unwrap());
+        let table = Arc::new(connectivity_table(&cohort).unwrap());
         let method = ClosedForm::new("fc", table, "");
         found.push(["age", "sex", "diagnosis"].map(|target| score(&cohort, &method, target)));
     }

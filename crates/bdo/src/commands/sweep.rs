@@ -13,7 +13,7 @@ use bdo_data::record::{JournalText, RunRecord};
 use bdo_data::target::Target;
 use bdo_eval::cache::cached_features;
 use bdo_eval::comparison::{primary_metric, run_task};
-use bdo_eval::connectivity::{Scale, connectivity_table};
+use bdo_eval::connectivity::connectivity_table;
 use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
@@ -187,7 +187,7 @@ impl Bench<'_> {
         if let Some(found) = self.connectivity.get(&split.seed()) {
             return Ok(found.clone());
         }
-        let table = connectivity_table(self.cohort, Scale::FisherZ)?;
+        let table = connectivity_table(self.cohort)?;
         let found = self.scores(&ClosedForm::new("fc", Arc::new(table), "connectivity fisher-z"), split);
         self.connectivity.insert(split.seed(), found.clone());
         Ok(found)

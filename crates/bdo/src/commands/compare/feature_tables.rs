@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::division::Split;
-use bdo_eval::connectivity::{Scale, connectivity_table};
+use bdo_eval::connectivity::connectivity_table;
 use bdo_eval::features::FeatureTable;
 use bdo_eval::stack::Member;
 use bdo_eval::tangent::{CovarianceSet, FittedTangent};
@@ -55,9 +55,7 @@ impl<'a> FeatureTables<'a> {
         self.get(Row::Connectivity { kind, combat: false }, None, true, || {
             Ok(match kind {
                 Connectivity::Power => (self.covariances()?.square_roots()?, "connectivity square roots/1".to_owned()),
-                Connectivity::Fisher => {
-                    (connectivity_table(self.cohort, Scale::FisherZ)?, "connectivity fisher-z".to_owned())
-                }
+                Connectivity::Fisher => (connectivity_table(self.cohort)?, "connectivity fisher-z".to_owned()),
                 Connectivity::Tangent => bail!("fc-tangent: expected a split to fit it on, found none"),
             })
         })

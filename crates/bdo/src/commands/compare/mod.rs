@@ -29,7 +29,6 @@ use bdo_data::durable;
 use bdo_data::shard::Shard;
 use bdo_data::target::Target;
 use bdo_eval::audit::{AuditRow, audit};
-use bdo_eval::combat::UnseenSite;
 use bdo_eval::comparison::{
     Footnote, ResultStore, Row as SummaryRow, Summary, SummarySettings, TaskResult, summarise, to_csv, to_latex,
     to_markdown,
@@ -107,7 +106,7 @@ fn plain_rows(
         Some(match row {
             Row::Connectivity { kind, combat } => tables.fixed(kind).map(|member| -> Box<dyn Method> {
                 let plain = ClosedForm::new(row.typed(), member.table.clone(), &member.source);
-                Box::new(if combat { plain.harmonised(nuisance.clone(), UnseenSite::Pooled) } else { plain })
+                Box::new(if combat { plain.harmonised(nuisance.clone()) } else { plain })
             }),
             Row::NoBrain(kind) => Ok(Box::new(NoBrain::new(kind, nuisance.clone()))),
             Row::Network(method) => baselines.network(row, method),

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bdo_data::division::Split;
-use bdo_eval::combat::UnseenSite;
 use bdo_eval::confound::Nuisance;
 use bdo_eval::error::EvalError;
 use bdo_eval::features::FeatureTable;
@@ -84,7 +83,7 @@ impl Workshop<'_> {
         let plain = if matches!(row, Row::Bdo(_)) { plain.of_pretrained() } else { plain };
         let combat =
             matches!(row, Row::Bdo(BdoRow::ClosedForm { combat: true, .. }) | Row::Connectivity { combat: true, .. });
-        Ok(Box::new(if combat { plain.harmonised(self.nuisance.clone(), UnseenSite::Pooled) } else { plain }))
+        Ok(Box::new(if combat { plain.harmonised(self.nuisance.clone()) } else { plain }))
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bdo_data::durable;
 use bdo_data::shard::Shard;
+use bdo_eval::export::in_order;
 use bdo_eval::folder::WorkFolder;
-use bdo_eval::import::in_order;
 use bdo_eval::infer::output::join_tables;
 use serde_json::{Value, json};
 
