@@ -29,17 +29,19 @@ pub struct Summary {
     pub spread: Option<f64>,
 }
 
+/// Mean and population standard deviation.
+pub fn mean_and_spread(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (mean, (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt())
+}
+
 pub fn summarise(scores: &[Metrics]) -> Vec<Summary> {
     let names = scores.first().map(Metrics::named).unwrap_or_default();
-    let n = scores.len() as f64;
     let one = |name: &'static str| {
         let values: Option<Vec<f64>> = scores.iter().map(|s| s.get(name)).collect();
-        let mean = values.as_ref().map(|v| v.iter().sum::<f64>() / n);
-        let spread = values
-            .zip(mean)
-            .filter(|_| scores.len() > 1)
-            .map(|(v, m)| (v.iter().map(|x| (x - m).powi(2)).sum::<f64>() / n).sqrt());
-        Summary { name: name.to_owned(), mean, spread }
+        let (mean, spread) = values.map(|values| mean_and_spread(&values)).unzip();
+        Summary { name: name.to_owned(), mean, spread: spread.filter(|_| scores.len() > 1) }
     };
     names.into_iter().map(|(name, _)| one(name)).collect()
 }

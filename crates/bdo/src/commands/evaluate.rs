@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::predict::note_namesakes;
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::{ModelAndData, shard};
 use crate::cli::Common;
 
@@ -97,15 +97,12 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
     if scans.len() < cohort.len() {
         let left_out = cohort.len() - scans.len();
         let trained_on = cohort.index().iter().filter(|entry| known.is_trained(&entry.id.subject)).count();
-        note(
-            common,
-            &format!(
-                "{} of {} scans are scored, those of {} people; of the {left_out} others {trained_on} were trained on",
-                scans.len(),
-                cohort.len(),
-                args.people.name()
-            ),
-        );
+        common.note(format!(
+            "{} of {} scans are scored, those of {} people; of the {left_out} others {trained_on} were trained on",
+            scans.len(),
+            cohort.len(),
+            args.people.name()
+        ));
     }
     let ratios = if args.mask_ratio.is_empty() { vec![notes.mask.ratio] } else { args.mask_ratio.clone() };
     let timings: &[Timing] = if args.other_timings { &Timing::OTHERS } else { &[] };
@@ -212,9 +209,8 @@ pub(crate) fn scans_of(
 
 /// The model's errors less those of kriging, over the people of the scored scans.
 fn against_kriging(result: &RatioResult, cohort: &Cohort) -> Option<PairedErrors> {
-    let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| &score.relative);
     let people: Vec<&str> = result.scans.iter().map(|&i| cohort.index()[i].id.subject.as_str()).collect();
-    paired_errors(&people, of("model")?, of(Predictor::Kriging.name())?)
+    paired_errors(&people, &result.score("model")?.relative, &result.score(Predictor::Kriging.name())?.relative)
 }
 
 fn write_text(

@@ -119,60 +119,53 @@ impl Work<'_> {
     /// Figure 2.
     pub(super) fn beside_cost(&self, page: &mut Page, found: &[AtSize], costs: &[(Size, Value)]) {
         self.beside(page);
-        let mut points: Vec<(String, f64, f64, &Summary, &str)> = vec![];
-        for (at, (size, cost)) in found.iter().zip(costs) {
-            for row in cost["rows"].as_array().into_iter().flatten() {
-                let model = row["model"].as_str().unwrap_or_default();
-                let method = if model == "bdo" { "bdo-mean" } else { model };
-                let memory = row["train_peak_mib"].as_f64().unwrap_or(f64::NAN)
-                    - row["train_resting_mib"].as_f64().unwrap_or(f64::NAN);
-                let name = format!("{}, {}", row["title"].as_str().unwrap_or(model), size.typed());
-                points.push((name, row["parameters"].as_f64().unwrap_or(f64::NAN), memory, &at.summary, method));
-            }
-        }
+        let costs: Vec<Cost<'_>> = (found.iter().zip(costs))
+            .flat_map(|(at, (size, cost))| {
+                let rows = cost["rows"].as_array().into_iter().flatten();
+                rows.map(move |row| Cost::of(row, *size, &at.summary))
+            })
+            .collect();
         let mut table = Table::new(
             "Cost of a training step and scores of the frozen features",
             ["model", "parameters", "memory of training (MiB)", "label", "score", "value"],
         );
+        let axes: [(&str, &str, fn(&Cost<'_>) -> f64); 2] = [
+            ("parameters", "parameters (log scale)", |cost| cost.parameters),
+            ("memory", "MiB (log scale)", |cost| cost.memory_mib),
+        ];
         let mut charts = vec![];
         for target in self.targets {
-            for (title, axis, of) in [("parameters", "parameters (log scale)", 0), ("memory", "MiB (log scale)", 1)] {
-                let mut chart = Chart::new(
-                    format!("{}: {title}", target.name),
-                    Axis::log(axis),
-                    Axis::linear(row_metric(found, &target.name)),
-                )
-                .sized(440.0, 320.0);
-                for (i, (name, parameters, memory, summary, method)) in points.iter().enumerate() {
-                    let score = row_of(summary, method, &target.name).and_then(|row| row.cell(&row.primary)?.mean);
-                    let Some(score) = score else { continue };
-                    let point = Point::at(if of == 0 { *parameters } else { *memory }, score);
-                    let note = format!("{name}: {score:.3}, {parameters:.0} parameters, {memory:.0} MiB");
-                    chart = chart.with(name, Colour::Kind(i), Marks::Dots, vec![point.noted(note)]);
-                    if of == 0 {
-                        let metric = row_metric(found, &target.name);
-                        table.row([
-                            Cell::from(name.as_str()),
-                            Cell::Shown(*parameters, format!("{parameters:.0}")),
-                            Cell::Shown(*memory, format!("{memory:.0}")),
-                            Cell::from(target.name.as_str()),
-                            Cell::from(metric),
-                            Cell::from(score),
-                        ]);
-                    }
+            let metric = row_metric(found, &target.name);
+            let score = |cost: &Cost<'_>| {
+                row_of(cost.summary, cost.method, &target.name).and_then(|row| row.cell(&row.primary)?.mean)
+            };
+            let scored: Vec<(usize, &Cost<'_>, f64)> =
+                costs.iter().enumerate().filter_map(|(i, cost)| Some((i, cost, score(cost)?))).collect();
+            for (title, axis, of) in axes {
+                let title = format!("{}: {title}", target.name);
+                let mut chart = Chart::new(title, Axis::log(axis), Axis::linear(&metric)).sized(440.0, 320.0);
+                for (i, cost, score) in &scored {
+                    let Cost { name, parameters, memory_mib, .. } = cost;
+                    let note = format!("{name}: {score:.3}, {parameters:.0} parameters, {memory_mib:.0} MiB");
+                    let point = Point::at(of(cost), *score).noted(note);
+                    chart = chart.with(name, Colour::Kind(*i), Marks::Dots, vec![point]);
                 }
                 charts.push(chart);
             }
+            for (_, Cost { name, parameters, memory_mib, .. }, score) in scored {
+                table.row([
+                    Cell::from(name.as_str()),
+                    Cell::Shown(*parameters, format!("{parameters:.0}")),
+                    Cell::Shown(*memory_mib, format!("{memory_mib:.0}")),
+                    Cell::from(target.name.as_str()),
+                    Cell::from(metric.as_str()),
+                    Cell::from(score),
+                ]);
+            }
         }
         let caption = "Primary score of the frozen features of each model under the same splits, against its trained parameters and against the memory its training takes beyond the data, each measured in a process of its own on the same scans.";
-        page.section("Performance against cost").figure(&Figure::of_charts(
-            "figure2",
-            "Performance against parameters and memory",
-            caption,
-            &charts,
-            2,
-        ));
-        page.table(&table);
+        let figure = Figure::of_charts("figure2", "Performance against parameters and memory", caption, &charts, 2);
+        page.section("Performance against cost").figure(&figure).table(&table);
     }
 
     /// Figure 3.
@@ -198,13 +191,8 @@ impl Work<'_> {
             charts.push(judged(chart, found.first(), &target.name));
         }
         let caption = "Mean over seeds. Every point is a run of its own on the training people of its split, whose schedule ends there; spreads over seeds are in the tooltips and in the tables below. Dashed: the same probe on the model of the first curve before its first step, and on connectivity.";
-        page.section("Score over the length of pre-training").figure(&Figure::of_charts(
-            "figure3",
-            "Scalability",
-            caption,
-            &charts,
-            1,
-        ));
+        let figure = Figure::of_charts("figure3", "Scalability", caption, &charts, 1);
+        page.section("Score over the length of pre-training").figure(&figure);
     }
 
     /// Figure 5.
@@ -302,6 +290,30 @@ fn judged(chart: Chart, swept: Option<&Swept>, target: &str) -> Chart {
             None => chart,
         }
     })
+}
+
+/// What a model at a size costs, and where its scores are.
+struct Cost<'a> {
+    name: String,
+    parameters: f64,
+    /// What a training takes beyond the data.
+    memory_mib: f64,
+    summary: &'a Summary,
+    method: &'a str,
+}
+
+impl<'a> Cost<'a> {
+    fn of(row: &'a Value, size: Size, summary: &'a Summary) -> Self {
+        let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+        let model = row["model"].as_str().unwrap_or_default();
+        Self {
+            name: format!("{}, {}", row["title"].as_str().unwrap_or(model), size.typed()),
+            parameters: number("parameters"),
+            memory_mib: number("train_peak_mib") - number("train_resting_mib"),
+            summary,
+            method: if model == "bdo" { "bdo-mean" } else { model },
+        }
+    }
 }
 
 fn row_metric(found: &[AtSize], target: &str) -> String {
