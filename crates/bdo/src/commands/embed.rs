@@ -128,26 +128,21 @@ pub(super) fn unfamiliar(
         ));
         return Ok(Vec::new());
     }
-    let (mut outside, mut unusual, mut first) = (Vec::new(), 0, None);
-    for (scan, verdict) in verdicts.iter().filter(|(_, verdict)| verdict.trust != Trust::Usual) {
-        unusual += usize::from(verdict.trust == Trust::Unusual);
-        if verdict.trust == Trust::Outside {
-            first.get_or_insert_with(|| format!("{scan}: {}", verdict.reasons.join("; ")));
-            outside.push(scan.clone());
-        }
-    }
-    if let Some(first) = first {
-        let count = outside.len();
+    let of = |trust: Trust| verdicts.iter().filter(move |(_, verdict)| verdict.trust == trust);
+    let outside: Vec<String> = of(Trust::Outside).map(|(scan, _)| scan.clone()).collect();
+    if let Some((scan, verdict)) = of(Trust::Outside).next() {
+        let (count, first) = (outside.len(), format!("{scan}: {}", verdict.reasons.join("; ")));
         if strict {
             bail!(
                 "--strict: expected scans like those {who} knows, found {count} outside ({first}); hint: leave them out, or leave out --strict and read the column trust"
             );
         }
         common.complain(format!(
-                "warning: outside what {who} knows, so that what is said of them was never checked: {count} of {} scans ({first})",
-                verdicts.len()
-            ));
+            "warning: outside what {who} knows, so that what is said of them was never checked: {count} of {} scans ({first})",
+            verdicts.len()
+        ));
     }
+    let unusual = of(Trust::Unusual).count();
     if unusual > 0 {
         common.note(format!("at the edge of what {who} knows: {unusual} of {} scans (column trust)", verdicts.len()));
     }

@@ -1,6 +1,5 @@
 //! `bdo evaluate`: masked reconstruction beside simple predictors.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -120,7 +119,7 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
         for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
             let result = trained.score(&cohort, &scans, &mask, timing, common.seed)?;
             let against = against_kriging(&result, &cohort);
-            write_text(&mut text, &result, timing, against)?;
+            text += &said(&result, timing, against);
             let scores: serde_json::Map<String, serde_json::Value> =
                 result.scores.iter().map(|(name, score)| ((*name).to_owned(), json!(score))).collect();
             results.push(json!({"mask_ratio": ratio, "timing": timing.name(), "frames": mask.frames,
@@ -213,28 +212,22 @@ fn against_kriging(result: &RatioResult, cohort: &Cohort) -> Option<PairedErrors
     paired_errors(&people, &result.score("model")?.relative, &result.score(Predictor::Kriging.name())?.relative)
 }
 
-fn write_text(
-    text: &mut String,
-    result: &RatioResult,
-    timing: Timing,
-    against_kriging: Option<PairedErrors>,
-) -> std::fmt::Result {
-    let RatioResult { mask_ratio, scans, mean_square, loss, .. } = result;
-    let scans = scans.len();
-    writeln!(text, "mask ratio {mask_ratio}, {}, {scans} scans, mean square {mean_square:.4}", timing.name())?;
-    writeln!(
-        text,
-        "  loss {:.4} = reconstruction {:.4} + latent {:.4} + energy {:.4}",
+fn said(result: &RatioResult, timing: Timing, against_kriging: Option<PairedErrors>) -> String {
+    let RatioResult { mask_ratio, scans, mean_square, loss, scores } = result;
+    let (timing, scans) = (timing.name(), scans.len());
+    let mut text = format!("mask ratio {mask_ratio}, {timing}, {scans} scans, mean square {mean_square:.4}\n");
+    text += &format!(
+        "  loss {:.4} = reconstruction {:.4} + latent {:.4} + energy {:.4}\n",
         loss.total,
         loss.term("reconstruction"),
         loss.term("latent"),
         loss.term("energy")
-    )?;
-    for (name, score) in &result.scores {
-        writeln!(text, "  {name:<14} mse {:.4}   rho {:.4}", score.mse, score.rho)?;
+    );
+    for (name, score) in scores {
+        text += &format!("  {name:<14} mse {:.4}   rho {:.4}\n", score.mse, score.rho);
     }
     if let Some(found) = against_kriging {
-        writeln!(text, "  model less kriging, as a share of each scan's variance: {found}")?;
+        text += &format!("  model less kriging, as a share of each scan's variance: {found}\n");
     }
-    Ok(())
+    text
 }

@@ -89,7 +89,7 @@ impl Look {
             scans.extend(reconstructed(&engine, &intake, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
         }
         let driven = spread(&all, DRIVEN_SCANS);
-        let drive = Drive::of(&frozen, cohort, &driven)?;
+        let drive = Drive::of(&engine, cohort, &driven)?;
         let progress = Progress::start("embed", cohort.len(), common)?;
         let table = match cache {
             Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, &progress)?,

@@ -25,8 +25,7 @@ use bdo_eval::supervised::select::Score;
 use bdo_model::ops::Kernels;
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
-use bdo_train::run::Summary;
-use bdo_train::settings::Settings;
+use bdo_train::run::{Request, Summary};
 use burn::tensor::Device;
 use clap::Args;
 use rand_chacha::rand_core::Rng;
@@ -313,8 +312,9 @@ impl Work<'_> {
             }
             Pretraining::Own(settings) => {
                 let (data, out) = (&self.args.cohort.data, self.out_of("pretraining", split.seed()));
-                let (common, ranks) = (self.common, self.ranks);
-                Ok((pretrain_tokens(data, &out, settings, run_seed, split, (common, ranks))?.model, 0))
+                let (settings, people) = ((**settings).clone(), Some(split.clone()));
+                let request = continued(data, &out, settings, run_seed, people, self.common)?;
+                Ok((pretrain_tokens(&request, self.common, self.ranks)?.model, 0))
             }
         }
     }
@@ -342,17 +342,9 @@ impl RunObserver for Epochs<'_> {
 }
 
 /// Pre-trains a token model on those of a split who are not tested, or goes on with it.
-pub(crate) fn pretrain_tokens(
-    data: &Path,
-    out: &Path,
-    settings: &Settings,
-    seed: u64,
-    split: &Split,
-    (common, ranks): (&Common, &dyn Ranks),
-) -> anyhow::Result<Summary> {
-    let request = continued(data, out, settings.clone(), seed, Some(split.clone()), common)?;
+pub(crate) fn pretrain_tokens(request: &Request, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Summary> {
     let progress = Progress::start("pretrain", 0, common)?;
-    pretrain(&request, ranks, &progress).map_err(|error| match error.stopped_at() {
+    pretrain(request, ranks, &progress).map_err(|error| match error.stopped_at() {
         Some(step) => {
             Stopped(format!("interrupted at step {step} of pre-training; run the same command again to go on")).into()
         }

@@ -31,6 +31,7 @@ use super::workshop::Workshop;
 use crate::args::Choice;
 use crate::cli::Common;
 use crate::commands::baseline::{predictions, pretrain_tokens};
+use crate::commands::pretrain::continued;
 
 impl Workshop<'_> {
     pub(super) fn network(&self, row: Row, method: ConnectivityMethod) -> anyhow::Result<BaselineRow> {
@@ -134,7 +135,8 @@ impl Tokens {
         // Another configuration is another run; labels that share a division of people share it.
         let folder = format!("{name}-{}-{}", &split.blake3[..16], &settings.blake3()[..8]);
         let out = self.out.join(folder);
-        let pretrained = pretrain_tokens(&self.data, &out, &settings, seed, split, (&self.quiet, &Alone))
+        let pretrained = continued(&self.data, &out, settings, seed, Some(split.clone()), &self.quiet)
+            .and_then(|request| pretrain_tokens(&request, &self.quiet, &Alone))
             .map_err(|error| EvalError::Other(error.into()))?;
         let features = out.join("features");
         let run = FoundationRun {

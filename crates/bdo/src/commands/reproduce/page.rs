@@ -173,16 +173,13 @@ impl Work<'_> {
         self.beside(page);
         let mut charts = vec![];
         for target in self.targets {
-            let mut chart = Chart::new(
-                format!("{}: probe of the mean control", target.name),
-                Axis::log("epochs of pre-training (log scale)"),
-                Axis::linear("score of test people"),
-            )
-            .sized(640.0, 360.0);
+            let title = format!("{}: probe of the mean control", target.name);
+            let axes = ["epochs of pre-training (log scale)", "score of test people"];
+            let mut chart = Chart::new(title, Axis::log(axes[0]), Axis::linear(axes[1])).sized(640.0, 360.0);
             for (i, swept) in found.iter().enumerate() {
-                let points = swept.table["rows"].as_array().into_iter().flatten().filter_map(|row| {
-                    let (epochs, score) = (row["epochs"].as_f64()?, row["probes"][&target.name].as_f64()?);
-                    let spread = row["spreads"]["probes"][&target.name].as_f64().unwrap_or(0.0);
+                let points = swept.rows().iter().filter_map(|row| {
+                    let (score, spread) = score_of(row, &["probes", &target.name])?;
+                    let epochs = row["epochs"].as_f64()?;
                     let note = format!("{}: {epochs:.1} epochs, {score:.3} ± {spread:.3}", swept.name);
                     Some(Point::at(epochs, score).noted(note))
                 });
@@ -199,29 +196,19 @@ impl Work<'_> {
     pub(super) fn beside_ablations(&self, page: &mut Page, found: &[Swept]) {
         self.beside(page);
         let mut charts = vec![];
-        let measures = self.targets.iter().map(|t| (t.name.clone(), true)).chain([("hidden frames".to_owned(), false)]);
-        for (name, probed) in measures {
+        let probes = self.targets.iter().map(|t| (t.name.as_str(), vec!["probes", &t.name], "score of test people"));
+        for (name, keys, y) in probes.chain([("hidden frames", vec!["rho"], "rho at hidden frames")]) {
             for swept in found {
-                let rows = swept.table["rows"].as_array().map_or(&[][..], Vec::as_slice);
-                let values = rows.iter().map(|r| r["value"].as_str().unwrap_or_default().to_owned()).collect();
-                let score = |row: &Value| {
-                    let (mean, spread) = if probed {
-                        (&row["probes"][&name], &row["spreads"]["probes"][&name])
-                    } else {
-                        (&row["rho"], &row["spreads"]["rho"])
-                    };
-                    Some((mean.as_f64()?, spread.as_f64().unwrap_or(0.0)))
-                };
-                let points = rows.iter().enumerate().filter_map(|(i, row)| {
-                    let (mean, spread) = score(row)?;
+                let values = swept.rows().iter().map(|r| r["value"].as_str().unwrap_or_default().to_owned()).collect();
+                let points = swept.rows().iter().enumerate().filter_map(|(i, row)| {
+                    let (mean, spread) = score_of(row, &keys)?;
                     let ends = (mean - spread, mean + spread);
                     Some(Point::at(i as f64, mean).between(ends).noted(format!("{mean:.3} ± {spread:.3}")))
                 });
                 let title = format!("{name} by {}", swept.name);
-                let y = if probed { "score of test people" } else { "rho at hidden frames" };
                 let chart = Chart::new(title, Axis::of_names(&swept.name, values), Axis::linear(y)).sized(400.0, 300.0);
                 let chart = chart.with("mean and spread", Colour::Kind(0), Marks::UpAndDown, points.collect());
-                charts.push(judged(chart, Some(swept), &name));
+                charts.push(judged(chart, Some(swept), name));
             }
         }
         let caption = "Above, the closed-form probe of the mean control on test people no run has seen; below, the correlation at hidden frames of test people, three quarters hidden. Bars are the spread over seeds. Reconstruction weight 0 is the latent target alone, tau 0 the reconstruction alone. Dashed: the same probe on the model before its first step and on connectivity.";
@@ -239,7 +226,6 @@ impl Work<'_> {
         frames.sort_unstable();
         let mut tr: Vec<f64> = index.iter().map(|entry| entry.tr_seconds).collect();
         tr.sort_by(f64::total_cmp);
-        let middle = |n: usize| n / 2;
         let people = cohort.participants().subjects().count();
         let preset = args.configuration.preset.unwrap_or(Preset::Default).typed();
         let settings = args.configuration.resolve_bdo(&[]).ok();
@@ -251,7 +237,7 @@ impl Work<'_> {
             ("Atlas", "Schaefer-400 and Tian S3, 450 regions".to_owned(),
              format!("{}, {} regions", cohort.manifest().atlas.name, cohort.regions().len())),
             ("Scans", "UK Biobank: 480 frames of 0.735 s".to_owned(),
-             format!("median of {} frames of {:.3} s", frames[middle(frames.len())], tr[middle(tr.len())])),
+             format!("median of {} frames of {:.3} s", frames[frames.len() / 2], tr[tr.len() / 2])),
             ("Who is pre-trained on", "80 % of UK Biobank".to_owned(),
              "the training people of each split; test people never".to_owned()),
             ("Model", "12 blocks; 5M, 21M and 85M".to_owned(),
@@ -281,9 +267,21 @@ impl Work<'_> {
     }
 }
 
+impl Swept {
+    fn rows(&self) -> &[Value] {
+        self.table["rows"].as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Mean and spread of a score in a row of a sweep.
+fn score_of(row: &Value, keys: &[&str]) -> Option<(f64, f64)> {
+    let at = |row: &Value| keys.iter().fold(row, |found, key| &found[*key]).as_f64();
+    Some((at(row)?, at(&row["spreads"]).unwrap_or(0.0)))
+}
+
 /// A chart of scores with what they are judged by: the same model untrained, and connectivity.
 fn judged(chart: Chart, swept: Option<&Swept>, target: &str) -> Chart {
-    let first = swept.and_then(|swept| swept.table["rows"].get(0));
+    let first = swept.and_then(|swept| swept.rows().first());
     [("untrained", "untrained"), ("fc", "connectivity")].into_iter().fold(chart, |chart, (from, name)| {
         match first.and_then(|row| row[from][target].as_f64()) {
             Some(level) => chart.against(Reference::Level(name.into(), level)),
