@@ -92,6 +92,7 @@ pub struct Slopes {
 }
 
 impl Slopes {
+    /// Those of a model.
     pub fn of(engine: &Engine<'_>) -> Self {
         let model = &engine.frozen().model;
         let parameters = model.parameters();

@@ -129,10 +129,8 @@ impl Work<'_> {
             "Cost of a training step and scores of the frozen features",
             ["model", "parameters", "memory of training (MiB)", "label", "score", "value"],
         );
-        let axes: [(&str, &str, fn(&Cost<'_>) -> f64); 2] = [
-            ("parameters", "parameters (log scale)", |cost| cost.parameters),
-            ("memory", "MiB (log scale)", |cost| cost.memory_mib),
-        ];
+        let axes = [("parameters", "parameters (log scale)"), ("memory", "MiB (log scale)")];
+        let costs_on: [fn(&Cost<'_>) -> f64; 2] = [|cost| cost.parameters, |cost| cost.memory_mib];
         let mut charts = vec![];
         for target in self.targets {
             let metric = row_metric(found, &target.name);
@@ -141,13 +139,13 @@ impl Work<'_> {
             };
             let scored: Vec<(usize, &Cost<'_>, f64)> =
                 costs.iter().enumerate().filter_map(|(i, cost)| Some((i, cost, score(cost)?))).collect();
-            for (title, axis, of) in axes {
+            for ((title, axis), on) in axes.into_iter().zip(costs_on) {
                 let title = format!("{}: {title}", target.name);
                 let mut chart = Chart::new(title, Axis::log(axis), Axis::linear(&metric)).sized(440.0, 320.0);
                 for (i, cost, score) in &scored {
                     let Cost { name, parameters, memory_mib, .. } = cost;
                     let note = format!("{name}: {score:.3}, {parameters:.0} parameters, {memory_mib:.0} MiB");
-                    let point = Point::at(of(cost), *score).noted(note);
+                    let point = Point::at(on(cost), *score).noted(note);
                     chart = chart.with(name, Colour::Kind(*i), Marks::Dots, vec![point]);
                 }
                 charts.push(chart);
