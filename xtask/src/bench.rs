@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
 }
 
 struct Pair<'a> {
-    python: String,
+    python: PathBuf,
     task: &'a str,
     size: &'a str,
     mode: &'a str,

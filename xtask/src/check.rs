@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::{browser, devices, packages, python, root, runs, tally};
+use crate::{devices, packages, python, root, tally};
 
 /// Largest file the repository may hold.
 const MOST_BYTES: u64 = 2 << 20;
@@ -16,23 +16,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("lints", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[])?;
     step("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])?;
     devices::types()?;
-    browser::prepare();
-    launchers();
+    packages::browser();
+    packages::launchers();
     let python = python::interpreter();
     // The tests in Python compare with the program of the same build.
-    let program = root().join("target/debug/bdo").to_string_lossy().into_owned();
-    let mut environment = vec![("BDO_PROGRAM", program.as_str())];
+    let program = root().join("target/debug/bdo");
+    let mut environment = vec![("BDO_PROGRAM", program.as_path())];
     environment.extend(python.as_deref().map(|p| ("BDO_PYTHON", p)));
     // Optimised tests run from one build; `--no-fail-fast` so that one failure does not hide the others' counts.
     tally::run(&["test", "--workspace", "--no-fail-fast"], &environment)
-}
-
-/// Both kinds of MPI, for the tests that train in several processes; those say what they skipped.
-pub(crate) fn launchers() {
-    if !(runs("mpirun.openmpi") && runs("mpirun.mpich")) {
-        println!("== mpi: installing openmpi-bin and mpich");
-        packages::install(&["openmpi-bin", "mpich"]);
-    }
 }
 
 /// Runs cargo and says how long it took.

@@ -4,7 +4,6 @@
 //! `cargo xtask house` for the size of the code.
 
 mod bench;
-mod browser;
 mod check;
 mod cluster;
 mod devices;

@@ -31,23 +31,21 @@ const PACKAGES: [&str; 19] = [
 
 /// An interpreter with torch for the side-by-side benchmark: the one named by `BDO_TORCH_PYTHON`, else `target/python-torch`,
 /// installed from the pinned list of the reference scripts.
-pub(crate) fn torch_interpreter() -> Option<String> {
-    if let Ok(python) = std::env::var("BDO_TORCH_PYTHON") {
-        return Some(python);
-    }
+pub(crate) fn torch_interpreter() -> Option<PathBuf> {
     let list = root().join("tools/reference/requirements.txt");
-    text(environment("python-torch", &["--requirement", &list.to_string_lossy()], "torch"))
+    let own = || environment("python-torch", &["--requirement", &list.to_string_lossy()], "torch");
+    std::env::var_os("BDO_TORCH_PYTHON").map(PathBuf::from).or_else(own)
 }
 
 /// The interpreter of `target/python`, made when first needed; `None` with a loud line where that cannot be done.
-pub(crate) fn interpreter() -> Option<String> {
+pub(crate) fn interpreter() -> Option<PathBuf> {
     let imports = "numpy, pyarrow, polars, pandas, scipy, sklearn, nibabel, nilearn, safetensors, matplotlib, tqdm, nbclient, ipykernel, \
                    pytest, hypothesis, mypy, maturin";
     let found = environment("python", &PACKAGES, imports);
     if found.is_none() {
         println!("SKIPPED: no Python with {}, tests that compare with it do not run", PACKAGES.join(", "));
     }
-    text(found)
+    found
 }
 
 /// A new, empty environment in place of what was there.
@@ -77,8 +75,4 @@ fn environment(name: &str, packages: &[&str], imports: &str) -> Option<PathBuf> 
         }
     }
     Some(python)
-}
-
-fn text(path: Option<PathBuf>) -> Option<String> {
-    path.map(|path| path.to_string_lossy().into_owned())
 }

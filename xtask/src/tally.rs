@@ -1,6 +1,7 @@
 //! Runs the tests and counts them: passed, failed, and those that passed because they skipped what they are for.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::root;
 
 /// Runs `cargo test` and prints its lines, but not the output of tests that passed: of that only the lines that say what was
 /// skipped count.
-pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &[&str], environment: &[(&str, &Path)]) -> anyhow::Result<()> {
     println!("== tests: cargo {}", arguments.join(" "));
     let started = Instant::now();
     let mut command = Command::new(env!("CARGO"));

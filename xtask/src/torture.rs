@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 
-use crate::{check, python, root, tally};
+use crate::{packages, python, root, tally};
 
 /// Every test whose length depends on `BDO_TORTURE`, by a part of its name, and the number that each of its counts must reach in
 /// full (0 where it says something else).
@@ -45,7 +45,7 @@ const SKIPPED: &str = "SKIPPED: ";
 /// `cargo xtask torture [--reduced]`: reduced counts try the command itself.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let full = !arguments.iter().any(|a| a == "--reduced");
-    check::launchers();
+    packages::launchers();
     let python = python::interpreter();
     let program = root().join("target/debug/bdo");
     let started = Instant::now();

@@ -12,7 +12,7 @@ const MOST_MB: f64 = 40.0;
 
 /// `cargo xtask wheel`: everything, tests included unless `--no-tests` is given.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let Some(python) = python::interpreter().map(PathBuf::from) else {
+    let Some(python) = python::interpreter() else {
         bail!("a wheel needs Python 3.9 or later and packages from its registry, found none");
     };
     let wheel = build(&python)?;

@@ -80,16 +80,14 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn start(host: Host, what: &str, total: usize) -> Self {
-        let _ = host.events.send(Event::Started { what: what.to_owned(), total: total as u64 });
+        host.tell(Event::Started { what: what.to_owned(), total: total as u64 });
         Self { host, total }
     }
 }
 
 impl Observer for Watch {
     fn advance(&self, done: usize, _rejected: usize) {
-        let event = Event::At { done: done as u64, total: self.total as u64, message: String::new() };
-        // If nobody listens any more, work goes on.
-        let _ = self.host.events.send(event);
+        self.host.tell(Event::At { done: done as u64, total: self.total as u64, message: String::new() });
     }
 
     fn stop_requested(&self) -> bool {
@@ -99,7 +97,7 @@ impl Observer for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let _ = self.host.events.send(Event::Finished);
+        self.host.tell(Event::Finished);
     }
 }
 

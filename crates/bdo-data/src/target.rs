@@ -77,6 +77,10 @@ impl Target {
         Self::read_as(people, column, &kind)
     }
 
+    pub fn all(people: &Participants, columns: &[String]) -> Result<Vec<Self>, TargetError> {
+        columns.iter().map(|column| Self::of(people, column)).collect()
+    }
+
     /// Reads a column of other people as what it was when something was fitted.
     pub fn read_as(people: &Participants, column: &str, kind: &TargetKind) -> Result<Self, TargetError> {
         let mut values = BTreeMap::new();

@@ -89,26 +89,6 @@ pub trait Method: Sync + Send {
     /// used again only if this is the same.
     fn fingerprint(&self) -> String;
 
-    /// The same for one split, where what decides a result depends on it: further splits then cost no result.
-    fn fingerprint_for(&self, _split_blake3: &str) -> String {
-        self.fingerprint()
-    }
-
-    /// Whether it builds on a pre-trained model, so that tested people the model has seen must be flagged.
-    fn uses_pretraining(&self) -> bool {
-        false
-    }
-
-    /// Whether it trains for long: then groups of sites are not asked of it.
-    fn trains_for_long(&self) -> bool {
-        false
-    }
-
-    /// Numbers of a pre-trained model that it uses as they are.
-    fn frozen_parameters(&self) -> usize {
-        0
-    }
-
     /// Fits on the task's training people and predicts its test people.
     fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError>;
 }

@@ -64,10 +64,6 @@ impl Method for ClosedForm {
         format!("{CLOSED_FORM} {}{harmonised}", self.source)
     }
 
-    fn uses_pretraining(&self) -> bool {
-        self.pretrained
-    }
-
     fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
         match &self.harmonise {
             None => closed_form(task, &self.table, self.pretrained),

@@ -44,6 +44,13 @@ pub struct RatioResult {
     pub scores: Vec<(&'static str, Score)>,
 }
 
+impl RatioResult {
+    /// The score of the model, or of a predictor by its name.
+    pub fn score(&self, name: &str) -> Option<&Score> {
+        self.scores.iter().find(|(found, _)| *found == name).map(|(_, score)| score)
+    }
+}
+
 impl Evaluation<'_> {
     /// Scores the model and the simple predictors on one visit of every scan.
     pub fn run(&self, mask: &MaskSettings) -> Result<RatioResult, ModelError> {

@@ -1,5 +1,6 @@
 //! The result of a verb, and notes on the way.
 
+use std::fmt::Display;
 use std::io::Write;
 
 use serde_json::Value;
@@ -49,18 +50,24 @@ impl Answer {
     }
 }
 
-pub(crate) fn note(common: &Common, text: &str) {
-    if !common.quiet {
-        complain(common, &format!("note: {text}"));
+impl Common {
+    pub(crate) fn note(&self, text: impl Display) {
+        if !self.quiet {
+            self.complain(format!("note: {text}"));
+        }
+    }
+
+    /// A line on stderr, or for the program that called; quiet or not. If nobody reads it, work goes on.
+    pub(crate) fn complain(&self, line: impl Display) {
+        match &self.host {
+            Some(host) => host.tell(Event::Said(line.to_string())),
+            None => {
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        }
     }
 }
 
-/// A line on stderr, or for the program that called; quiet or not. If nobody reads it, work goes on.
-pub(crate) fn complain(common: &Common, line: &str) {
-    match &common.host {
-        Some(host) => host.tell(Event::Said(line.to_owned())),
-        None => {
-            let _ = writeln!(std::io::stderr(), "{line}");
-        }
-    }
+pub(crate) fn note(common: &Common, text: &str) {
+    common.note(text);
 }

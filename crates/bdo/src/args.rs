@@ -403,7 +403,7 @@ pub(crate) fn command_line<T: Args + Serialize>(verb: &str, request: &T, General
     let given = serde_json::to_value(request).expect("a request is paths, words and numbers");
     let mut line = format!("bdo {verb}");
     for arg in T::augment_args(Command::new("bdo")).get_arguments() {
-        let words = words(&given[arg.get_id().as_str()]);
+        let words = value_of(&given, arg.get_id().as_str()).map_or_else(Vec::new, words);
         let default: Vec<String> = arg.get_default_values().iter().map(|v| v.to_string_lossy().into_owned()).collect();
         if words.is_empty() || words == default {
             continue;
@@ -426,6 +426,12 @@ pub(crate) fn parsed<T: Args>(words: impl IntoIterator<Item = impl Into<OsString
     let command = T::augment_args(Command::new("bdo").no_binary_name(true));
     let parsed = command.try_get_matches_from(words).and_then(|matches| T::from_arg_matches(&matches));
     parsed.expect("words of our own are a request")
+}
+
+/// The value of an argument by its name, which may be in a group.
+fn value_of<'a>(given: &'a Value, name: &str) -> Option<&'a Value> {
+    let given = given.as_object()?;
+    given.get(name).or_else(|| given.values().find_map(|group| value_of(group, name)))
 }
 
 /// The values of an argument as they are typed; none where it is left out.

@@ -6,10 +6,11 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::args::General;
 use crate::commands::{
-    baseline, bench, compare, completions, demo, embed, evaluate, explain, finetune, infer, ingest, inspect, label,
-    merge, predict, pretrain, probe, report, reproduce, serve, simulate, sweep, watch,
+    baseline, bench, compare, completions, embed, evaluate, explain, finetune, infer, ingest, inspect, label, merge,
+    predict, pretrain, probe, report, reproduce, serve, simulate, sweep, watch,
 };
 use crate::host::Host;
+use crate::pipeline::DemoArgs;
 
 /// Brain dynamics from fMRI by stochastic optimal control
 #[derive(Debug, Parser)]
@@ -70,7 +71,7 @@ impl Common {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Demo(demo::DemoArgs),
+    Demo(DemoArgs),
     Simulate(simulate::SimulateArgs),
     Ingest(Box<ingest::IngestArgs>),
     Label(label::LabelArgs),

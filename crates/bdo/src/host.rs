@@ -40,7 +40,7 @@ pub enum Event {
 
 impl Host {
     /// If nobody listens any more, work goes on.
-    pub(crate) fn tell(&self, event: Event) {
+    pub fn tell(&self, event: Event) {
         let _ = self.events.send(event);
     }
 }

@@ -14,7 +14,7 @@ use bdo_train::ranks::{Alone, Ranks};
 use clap::Args;
 use serde::Serialize;
 
-use crate::answer::{Answer, complain};
+use crate::answer::Answer;
 use crate::cli::Common;
 
 /// How long a rank waits for the others.
@@ -36,9 +36,14 @@ impl RankArgs {
         common: &Common,
         work: impl FnOnce(&Common, &dyn Ranks) -> anyhow::Result<Answer>,
     ) -> anyhow::Result<Answer> {
-        let job = Job::join(self.rank_timeout.map(Duration::from_secs))?;
-        let ended = work(&job.common(common), job.ranks());
-        job.end(ended, common)
+        let world = join(self.rank_timeout.map(Duration::from_secs))?;
+        let ranks = world.as_ref().map_or(&Alone as &dyn Ranks, |world| world);
+        // One rank says what there is to say.
+        let ended = work(&Common { quiet: common.quiet || !ranks.is_first(), ..common.clone() }, ranks);
+        match world {
+            None => ended,
+            Some(world) => leave(&world, ended, common),
+        }
     }
 }
 
@@ -47,63 +52,43 @@ impl RankArgs {
 #[error("{0}")]
 pub(crate) struct Stopped(pub(crate) String);
 
-/// This process, alone or among others.
-struct Job(Option<World>);
-
-impl Job {
-    /// Joins the other processes if a launcher started several.
-    fn join(patience: Option<Duration>) -> anyhow::Result<Self> {
-        let Some(announced) = Announced::here().filter(|announced| announced.processes > 1) else {
-            return Ok(Self(None));
-        };
-        let library = std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
-        let world = World::join(&announced, library, patience.unwrap_or(PATIENCE)).map_err(|error| {
-            let Announced { processes, variable, .. } = announced;
-            match error {
-                MpiError::OtherSize { .. } => error.into(),
-                error => anyhow::Error::from(error).context(format!(
-                    "{variable} says that {processes} processes were started, which train one model only through MPI"
-                )),
-            }
-        })?;
-        // A rank that panics in any thread would leave the others waiting: its end ends the job.
-        let say = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            say(panic);
-            std::process::abort();
-        }));
-        Ok(Self(Some(world)))
-    }
-
-    fn ranks(&self) -> &dyn Ranks {
-        match &self.0 {
-            None => &Alone,
-            Some(world) => world,
+/// Joins the other processes if a launcher started several.
+fn join(patience: Option<Duration>) -> anyhow::Result<Option<World>> {
+    let Some(announced) = Announced::here().filter(|announced| announced.processes > 1) else { return Ok(None) };
+    let library = std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
+    let world = World::join(&announced, library, patience.unwrap_or(PATIENCE)).map_err(|error| {
+        let Announced { processes, variable, .. } = announced;
+        match error {
+            MpiError::OtherSize { .. } => error.into(),
+            error => anyhow::Error::from(error).context(format!(
+                "{variable} says that {processes} processes were started, which train one model only through MPI"
+            )),
         }
-    }
+    })?;
+    // A rank that panics in any thread would leave the others waiting: its end ends the job.
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        std::process::abort();
+    }));
+    Ok(Some(world))
+}
 
-    /// One rank says what there is to say.
-    fn common(&self, common: &Common) -> Common {
-        Common { quiet: common.quiet || !self.ranks().is_first(), ..common.clone() }
-    }
-
-    /// Leaves the job. An error of this rank alone ends all of them.
-    fn end(self, ended: anyhow::Result<Answer>, common: &Common) -> anyhow::Result<Answer> {
-        let Some(world) = self.0 else { return ended };
-        match ended {
-            Err(error) if !is_agreed(&error) => {
-                let (rank, node) = (world.rank(), world.node());
-                complain(common, &format!("{} (rank {rank} on {node})", crate::message(&error)));
-                world.abort(2)
-            }
-            ended => {
-                world.leave()?;
-                match ended {
-                    // The first rank prints what all of them would.
-                    Err(_) if world.rank() > 0 => std::process::exit(2),
-                    Ok(_) if world.rank() > 0 => Ok(Answer::nothing()),
-                    ended => ended,
-                }
+/// Leaves the job. An error of this rank alone ends all of them.
+fn leave(world: &World, ended: anyhow::Result<Answer>, common: &Common) -> anyhow::Result<Answer> {
+    match ended {
+        Err(error) if !is_agreed(&error) => {
+            let (rank, node) = (world.rank(), world.node());
+            common.complain(format!("{} (rank {rank} on {node})", crate::message(&error)));
+            world.abort(2)
+        }
+        ended => {
+            world.leave()?;
+            match ended {
+                // The first rank prints what all of them would.
+                Err(_) if world.rank() > 0 => std::process::exit(2),
+                Ok(_) if world.rank() > 0 => Ok(Answer::nothing()),
+                ended => ended,
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! region series -> cohort -> division of people -> pre-training -> features -> probes and tables -> report
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::bail;
@@ -11,9 +11,10 @@ use bdo_data::durable;
 use bdo_data::record::is_run;
 use bdo_data::synth::{PART_MIB, SynthSpec};
 use bdo_model::pooling::Pooling;
+use clap::Args;
 use serde_json::json;
 
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::{Configuration, Data};
 use crate::cli::Common;
 use crate::commands::compare::row::pooled;
@@ -26,8 +27,17 @@ use crate::job::RankArgs;
 /// Enough for every part of the model to move, in seconds; not enough to learn much.
 const EPOCHS: &str = "train.epochs=20";
 
+/// Run the whole path on a synthetic cohort, ending in an HTML page
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bdo demo --out demo")]
+pub(crate) struct DemoArgs {
+    /// Where to put the cohort, the run, the comparison and the page
+    #[arg(long, value_name = "DIR", default_value = "demo", help_heading = "Output")]
+    out: PathBuf,
+}
+
 /// Runs all stages on a small synthetic cohort. Run again, it goes on with what is there.
-pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
+pub(crate) fn run(DemoArgs { out }: &DemoArgs, common: &Common) -> anyhow::Result<Answer> {
     let started = Instant::now();
     durable::create_folder(out)?;
     let cohort = simulated(&out.join("cohort"), common)?;
@@ -47,7 +57,7 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
             resume,
             ranks: RankArgs::default(),
         };
-        note(common, &request.command(common.general()));
+        common.note(request.command(common.general()));
         pretrain::run(&request, common)?;
         changed = true;
     }
@@ -58,14 +68,14 @@ pub(crate) fn demo(out: &Path, common: &Common) -> anyhow::Result<Answer> {
             model: Some(model.clone()),
             ..CompareArgs::new(cohort.folder(), &["sex", "age"], &rows, &comparison)
         };
-        note(common, &request.command(common.general()));
+        common.note(request.command(common.general()));
         compare::run(&request, common)?;
         changed = true;
     }
     // One page about the cohort, the run and the table.
     if changed || !page.exists() {
         let request = ReportArgs::new(&[cohort.folder(), &run, &comparison], Some(cohort.folder()), &page);
-        note(common, &request.command());
+        common.note(request.command());
         report::run(&request, common)?;
     }
     let (scans, seconds) = (cohort.len(), started.elapsed().as_secs_f64());

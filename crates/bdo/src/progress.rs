@@ -10,7 +10,6 @@ use bdo_train::fit::RunObserver;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
-use crate::answer::note;
 use crate::cli::Common;
 use crate::host::Event;
 
@@ -25,8 +24,8 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// A progress bar on stderr (only on a terminal, and not when quiet) that also knows whether the user wants to stop. Where another
-/// program called, it is told and asked instead.
+/// A progress bar on stderr (only on a terminal, and not when quiet) that also knows whether the user wants to stop, and goes away
+/// with its work, whatever came of that. Where another program called, it is told and asked instead.
 pub(crate) struct Progress {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
@@ -48,24 +47,6 @@ impl Progress {
         let progress = Self { bar, stop, common: common.clone() };
         progress.tell(Event::Started { what: what.to_owned(), total: total as u64 });
         Ok(progress)
-    }
-
-    /// Does work under a bar, which goes away whatever comes of the work.
-    pub(crate) fn during<T, E: Into<anyhow::Error>>(
-        what: &str,
-        total: usize,
-        common: &Common,
-        work: impl FnOnce(&Self) -> Result<T, E>,
-    ) -> anyhow::Result<T> {
-        let progress = Self::start(what, total, common)?;
-        let done = work(&progress);
-        progress.finish();
-        done.map_err(Into::into)
-    }
-
-    pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
-        self.tell(Event::Finished);
     }
 
     fn tell(&self, event: Event) {
@@ -95,6 +76,13 @@ impl Progress {
 
     pub(crate) fn stop_requested(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+        self.tell(Event::Finished);
     }
 }
 
@@ -135,7 +123,7 @@ impl RunObserver for Progress {
     }
 
     fn note(&self, text: &str) {
-        self.bar.suspend(|| note(&self.common, text));
+        self.bar.suspend(|| self.common.note(text));
     }
 
     fn stop_requested(&self) -> bool {

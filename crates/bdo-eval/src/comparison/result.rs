@@ -32,7 +32,7 @@ pub struct TaskResult {
     /// Population spread of the training labels (1 for classes): the unit of the mean squared error.
     pub label_spread: f64,
     pub metrics: Metrics,
-    /// Numbers of a pre-trained model that were used as they are.
+    /// Numbers of a pre-trained model that were used as they are, where the caller says so.
     #[serde(default)]
     pub frozen_parameters: usize,
     /// Time of fitting and predicting.
@@ -49,8 +49,7 @@ pub struct TaskResult {
 /// What decides a result, as one hash.
 fn key(method: &dyn Method, task: &Task<'_>, cohort_blake3: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    let parts = [cohort_blake3, &task.split.blake3, method.name(), &method.fingerprint_for(&task.split.blake3)];
-    for part in parts {
+    for part in [cohort_blake3, &task.split.blake3, method.name(), &method.fingerprint()] {
         hasher.update(part.as_bytes()).update(b"\0");
     }
     hasher.update(&task.seed.to_le_bytes()).update(format!("{:?}", task.fit_on).as_bytes());
@@ -87,7 +86,7 @@ pub fn run_task(
         label_spread: task.target.scale(&task.split.train).spread,
         metrics,
         wall_seconds,
-        frozen_parameters: method.frozen_parameters(),
+        frozen_parameters: 0,
         peak_rss_mib: peak,
         own_mib: peak.zip(before).map(|(peak, before)| (peak - before).max(0.0)),
         outcome,

@@ -80,7 +80,7 @@ fn linearised(engine: &Engine<'_>, piece: &Piece, variance: &[f32]) -> Vec<f32> 
 }
 
 /// The decoder's matrices on the host, the rotation folded into the first.
-pub(crate) struct Slopes {
+pub struct Slopes {
     width: usize,
     regions: usize,
     /// `W1 V` [d, d].
@@ -91,7 +91,8 @@ pub(crate) struct Slopes {
 }
 
 impl Slopes {
-    pub(crate) fn of(engine: &Engine<'_>) -> Self {
+    /// Those of a model.
+    pub fn of(engine: &Engine<'_>) -> Self {
         let model = &engine.frozen().model;
         let parameters = model.parameters();
         let values = |name: &str| parameters.0.get(name).map(|array| array.values.clone()).unwrap_or_default();
@@ -107,18 +108,29 @@ impl Slopes {
         Self { width, regions, first, bias: values("decoder.linear1.bias"), second: values("decoder.linear2.weight") }
     }
 
-    /// [N, d] slope at a mean state in the eigenbasis.
-    pub(crate) fn at(&self, mean: &[f32]) -> Vec<f32> {
-        let rows = self.first.chunks_exact(self.width);
-        let active: Vec<bool> = rows
-            .zip(&self.bias)
-            .map(|(row, bias)| row.iter().zip(mean).map(|(w, m)| w * m).sum::<f32>() + bias > 0.0)
-            .collect();
+    /// [d] 1 for the units of the decoder that are open at a state in the eigenbasis, 0 for the others.
+    pub fn open(&self, state: &[f32]) -> Vec<f32> {
+        let is_open = |(driven, bias): (f32, &f32)| f32::from(u8::from(driven + bias > 0.0));
+        self.driven(state).zip(&self.bias).map(is_open).collect()
+    }
+
+    /// [N] movement of the regions for one of the state, through the open units.
+    pub fn moved(&self, open: &[f32], step: &[f32]) -> Vec<f32> {
+        let hidden: Vec<f32> = self.driven(step).zip(open).map(|(driven, open)| driven * open).collect();
+        self.second.chunks_exact(self.width).map(|row| dot(row, &hidden)).collect()
+    }
+
+    fn driven(&self, x: &[f32]) -> impl Iterator<Item = f32> {
+        self.first.chunks_exact(self.width).map(|row| dot(row, x))
+    }
+
+    /// [N, d] slope through the open units, or its mean where units are open for a share of the time.
+    pub fn slope(&self, open: &[f32]) -> Vec<f32> {
         let mut slope = vec![0.0f32; self.regions * self.width];
         for (out, weights) in slope.chunks_exact_mut(self.width).zip(self.second.chunks_exact(self.width)) {
-            for ((weight, row), _) in
-                weights.iter().zip(self.first.chunks_exact(self.width)).zip(&active).filter(|(_, on)| **on)
-            {
+            let units = weights.iter().zip(self.first.chunks_exact(self.width)).zip(open);
+            for ((weight, row), open) in units.filter(|(_, open)| **open > 0.0) {
+                let weight = weight * open;
                 out.iter_mut().zip(row).for_each(|(x, w)| *x += weight * w);
             }
         }
@@ -126,8 +138,12 @@ impl Slopes {
     }
 
     fn variance(&self, mean: &[f32], variance: &[f32]) -> Vec<f32> {
-        let slope = self.at(mean);
+        let slope = self.slope(&self.open(mean));
         let region = |row: &[f32]| row.iter().zip(variance).map(|(j, v)| j * j * v).sum::<f32>();
         slope.chunks_exact(self.width).map(region).collect()
     }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

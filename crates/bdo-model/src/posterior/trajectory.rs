@@ -36,7 +36,8 @@ impl NetworkWeights {
         for row in piece.mean.chunks_exact(width) {
             moved.iter_mut().zip(row.iter().zip(&mean)).for_each(|(v, (x, m))| *v += f64::from(x - m).powi(2));
         }
-        let slope = Slopes::of(engine).at(&mean);
+        let slopes = Slopes::of(engine);
+        let slope = slopes.slope(&slopes.open(&mean));
         let name = |region: &Region| region.network.clone().unwrap_or_else(|| "other".to_owned());
         let mut names: Vec<String> = regions.iter().map(name).collect();
         names.sort();

@@ -18,7 +18,7 @@ use bdo_train::settings::Kind;
 use clap::Args;
 use serde_json::json;
 
-use crate::answer::{Answer, complain, note};
+use crate::answer::Answer;
 use crate::args::{ModelAndData, one_of, out_file, shard};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
     table.write(&args.out)?;
     let origin = table.origin.as_ref().context("features of a model have an origin")?;
     for scan in &table.passed_over {
-        note(common, &format!("{scan} has no usable region, or too few frames, and no feature"));
+        common.note(format!("{scan} has no usable region, or too few frames, and no feature"));
     }
     let seconds = started.elapsed().as_secs_f64();
     let json = json!({
@@ -95,9 +95,8 @@ fn of_bdo(
         let verdict = known.as_ref().and_then(|known| known.judge(&ScanFacts::of_entry(&frozen, entry, encoded)));
         verdicts.extend(verdict.map(|verdict| (entry.id.to_string(), verdict)));
     };
-    let mut tables = Progress::during("embed", cohort.len(), common, |progress| {
-        FeatureTable::embed_looking(&frozen, cohort, (&[args.pooling], args.shard), progress, judge)
-    })?;
+    let (what, progress) = ((&[args.pooling][..], args.shard), Progress::start("embed", cohort.len(), common)?);
+    let mut tables = FeatureTable::embed_looking(&frozen, cohort, what, &progress, judge)?;
     Ok((tables.swap_remove(0), verdicts))
 }
 
@@ -107,8 +106,8 @@ fn of_tokens(args: &EmbedArgs, kind: Kind, cohort: &Cohort, common: &Common) -> 
         let (kind, found) = (kind.name(), args.pooling.name());
         bail!("--pooling: expected mean for {kind}, which has one vector per scan, found {found}");
     }
-    let (what, device) = ((args.from.same.trusting(), args.shard), common.place()?);
-    Progress::during("embed", cohort.len(), common, |progress| embed(&args.from.model, cohort, what, &device, progress))
+    let (what, progress) = ((args.from.same.trusting(), args.shard), Progress::start("embed", cohort.len(), common)?);
+    Ok(embed(&args.from.model, cohort, what, &common.place()?, &progress)?)
 }
 
 /// Says which scans are not like those known, or refuses them. Returns those outside.
@@ -124,39 +123,28 @@ pub(super) fn unfamiliar(
                 "--strict: expected {FAMILIARITY_FILE}, which says what scans {who} knows, found none; hint: made with ten training scans or more"
             );
         }
-        note(
-            common,
-            &format!(
-                "nothing says what scans {who} knows ({FAMILIARITY_FILE}): whether these are like them was not checked"
-            ),
-        );
+        common.note(format!(
+            "nothing says what scans {who} knows ({FAMILIARITY_FILE}): whether these are like them was not checked"
+        ));
         return Ok(Vec::new());
     }
-    let (mut outside, mut unusual, mut first) = (Vec::new(), 0, None);
-    for (scan, verdict) in verdicts.iter().filter(|(_, verdict)| verdict.trust != Trust::Usual) {
-        unusual += usize::from(verdict.trust == Trust::Unusual);
-        if verdict.trust == Trust::Outside {
-            first.get_or_insert_with(|| format!("{scan}: {}", verdict.reasons.join("; ")));
-            outside.push(scan.clone());
-        }
-    }
-    if let Some(first) = first {
-        let count = outside.len();
+    let of = |trust: Trust| verdicts.iter().filter(move |(_, verdict)| verdict.trust == trust);
+    let outside: Vec<String> = of(Trust::Outside).map(|(scan, _)| scan.clone()).collect();
+    if let Some((scan, verdict)) = of(Trust::Outside).next() {
+        let (count, first) = (outside.len(), format!("{scan}: {}", verdict.reasons.join("; ")));
         if strict {
             bail!(
                 "--strict: expected scans like those {who} knows, found {count} outside ({first}); hint: leave them out, or leave out --strict and read the column trust"
             );
         }
-        complain(
-            common,
-            &format!(
-                "warning: outside what {who} knows, so that what is said of them was never checked: {count} of {} scans ({first})",
-                verdicts.len()
-            ),
-        );
+        common.complain(format!(
+            "warning: outside what {who} knows, so that what is said of them was never checked: {count} of {} scans ({first})",
+            verdicts.len()
+        ));
     }
+    let unusual = of(Trust::Unusual).count();
     if unusual > 0 {
-        note(common, &format!("at the edge of what {who} knows: {unusual} of {} scans (column trust)", verdicts.len()));
+        common.note(format!("at the edge of what {who} knows: {unusual} of {} scans (column trust)", verdicts.len()));
     }
     Ok(outside)
 }

@@ -1,6 +1,5 @@
 //! `bdo evaluate`: masked reconstruction beside simple predictors.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -18,7 +17,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::predict::note_namesakes;
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::{ModelAndData, shard};
 use crate::cli::Common;
 
@@ -97,15 +96,12 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
     if scans.len() < cohort.len() {
         let left_out = cohort.len() - scans.len();
         let trained_on = cohort.index().iter().filter(|entry| known.is_trained(&entry.id.subject)).count();
-        note(
-            common,
-            &format!(
-                "{} of {} scans are scored, those of {} people; of the {left_out} others {trained_on} were trained on",
-                scans.len(),
-                cohort.len(),
-                args.people.name()
-            ),
-        );
+        common.note(format!(
+            "{} of {} scans are scored, those of {} people; of the {left_out} others {trained_on} were trained on",
+            scans.len(),
+            cohort.len(),
+            args.people.name()
+        ));
     }
     let ratios = if args.mask_ratio.is_empty() { vec![notes.mask.ratio] } else { args.mask_ratio.clone() };
     let timings: &[Timing] = if args.other_timings { &Timing::OTHERS } else { &[] };
@@ -123,7 +119,7 @@ pub(crate) fn run(EvaluateArgs { from, scoring: args }: &EvaluateArgs, common: &
         for timing in std::iter::once(Timing::AsScanned).chain(timings.iter().copied()) {
             let result = trained.score(&cohort, &scans, &mask, timing, common.seed)?;
             let against = against_kriging(&result, &cohort);
-            write_text(&mut text, &result, timing, against)?;
+            text += &said(&result, timing, against);
             let scores: serde_json::Map<String, serde_json::Value> =
                 result.scores.iter().map(|(name, score)| ((*name).to_owned(), json!(score))).collect();
             results.push(json!({"mask_ratio": ratio, "timing": timing.name(), "frames": mask.frames,
@@ -212,33 +208,26 @@ pub(crate) fn scans_of(
 
 /// The model's errors less those of kriging, over the people of the scored scans.
 fn against_kriging(result: &RatioResult, cohort: &Cohort) -> Option<PairedErrors> {
-    let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| &score.relative);
     let people: Vec<&str> = result.scans.iter().map(|&i| cohort.index()[i].id.subject.as_str()).collect();
-    paired_errors(&people, of("model")?, of(Predictor::Kriging.name())?)
+    paired_errors(&people, &result.score("model")?.relative, &result.score(Predictor::Kriging.name())?.relative)
 }
 
-fn write_text(
-    text: &mut String,
-    result: &RatioResult,
-    timing: Timing,
-    against_kriging: Option<PairedErrors>,
-) -> std::fmt::Result {
-    let RatioResult { mask_ratio, scans, mean_square, loss, .. } = result;
-    let scans = scans.len();
-    writeln!(text, "mask ratio {mask_ratio}, {}, {scans} scans, mean square {mean_square:.4}", timing.name())?;
-    writeln!(
-        text,
-        "  loss {:.4} = reconstruction {:.4} + latent {:.4} + energy {:.4}",
+fn said(result: &RatioResult, timing: Timing, against_kriging: Option<PairedErrors>) -> String {
+    let RatioResult { mask_ratio, scans, mean_square, loss, scores } = result;
+    let (timing, scans) = (timing.name(), scans.len());
+    let mut text = format!("mask ratio {mask_ratio}, {timing}, {scans} scans, mean square {mean_square:.4}\n");
+    text += &format!(
+        "  loss {:.4} = reconstruction {:.4} + latent {:.4} + energy {:.4}\n",
         loss.total,
         loss.term("reconstruction"),
         loss.term("latent"),
         loss.term("energy")
-    )?;
-    for (name, score) in &result.scores {
-        writeln!(text, "  {name:<14} mse {:.4}   rho {:.4}", score.mse, score.rho)?;
+    );
+    for (name, score) in scores {
+        text += &format!("  {name:<14} mse {:.4}   rho {:.4}\n", score.mse, score.rho);
     }
     if let Some(found) = against_kriging {
-        writeln!(text, "  model less kriging, as a share of each scan's variance: {found}")?;
+        text += &format!("  model less kriging, as a share of each scan's variance: {found}\n");
     }
-    Ok(())
+    text
 }

@@ -51,10 +51,10 @@ pub(crate) fn run(args: &ExplainArgs, common: &Common) -> anyhow::Result<Answer>
         shuffles: args.shuffles,
         seed: common.seed,
     };
-    let device = common.place()?;
-    let found = Progress::during("explain", cohort.len().min(settings.scans), common, |progress| {
-        explain(&args.from.head, &cohort, (args.from.same.trusting(), &device), &settings, progress)
-    })?;
+    let how = (args.from.same.trusting(), &common.place()?);
+    let progress = Progress::start("explain", cohort.len().min(settings.scans), common)?;
+    let found = explain(&args.from.head, &cohort, how, &settings, &progress)?;
+    drop(progress);
     durable::create_folder(&args.out)?;
     durable::write(&args.out.join("regions.tsv"), table(&found.regions).as_bytes())?;
     durable::write(&args.out.join("networks.tsv"), table(&found.networks).as_bytes())?;

@@ -8,7 +8,7 @@ use clap::Args;
 use std::io::IsTerminal;
 
 use super::probe::report;
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::{Labelled, one_of};
 use crate::cli::Common;
 use crate::job::RankArgs;
@@ -57,13 +57,12 @@ fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     let points = TunePoint::at_rates(&TunePoint::subset(args.budget as usize), &args.rates);
     for (i, point) in points.iter().enumerate() {
         let TunePoint { batch_size, learning_rate, least_learning_rate, weight_decay, layer_decay } = point;
-        let what = format!(
+        common.note(format!(
             "configuration {} of {} (the protocol has 36): batch {batch_size}, learning rate {learning_rate} to \
              {least_learning_rate}, weight decay {weight_decay}, layer decay {layer_decay}",
             i + 1,
             points.len()
-        );
-        note(common, &what);
+        ));
     }
     let request = args.on.request(
         TuneSettings {
@@ -80,9 +79,9 @@ fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     )?;
     let runs = args.on.repetitions.list().len() * request.settings.points.len();
     let watcher = Watcher { progress: Progress::start("finetune", runs * args.epochs, common)?, args, common };
-    let found = finetune(&request, ranks, &watcher);
-    watcher.progress.finish();
-    Ok(found?.map_or_else(Answer::nothing, |found| report(&found, &args.on.out, common)))
+    let found = finetune(&request, ranks, &watcher)?;
+    drop(watcher);
+    Ok(found.map_or_else(Answer::nothing, |found| report(&found, &args.on.out, common)))
 }
 
 /// Shows epochs; what is embedded on the way is not worth a bar of its own.
@@ -106,10 +105,8 @@ impl TuneObserver for Watcher<'_> {
         self.progress.advance(before + epochs, 0);
         // Logs of batch systems get a line per epoch; a terminal has the bar.
         if !std::io::stderr().is_terminal() {
-            note(
-                self.common,
-                &format!("seed {seed}, configuration {}, epoch {epochs}: loss {loss:.4}", configuration + 1),
-            );
+            self.common
+                .note(format!("seed {seed}, configuration {}, epoch {epochs}: loss {loss:.4}", configuration + 1));
         }
     }
 }

@@ -7,18 +7,16 @@ use bdo_data::bids::Selection;
 use bdo_data::clean::{self, Band};
 use bdo_data::cohort::{Cohort, CohortError, Rejection};
 use bdo_data::confound::{Expansion, Preset, Scrub, Strategy};
-use bdo_data::durable;
 use bdo_data::ingest::{self, Format, IngestError, IngestOptions, IngestPlan, Recipe};
 use bdo_data::pattern::Pattern;
 use bdo_data::shard::Shard;
 use bdo_report::kind::Kind;
-use bdo_report::report::page_of;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::inspect::{covered_json, poorly_covered};
-use super::report::ReportArgs;
-use crate::answer::{Answer, complain, note};
+use super::report::write_page;
+use crate::answer::Answer;
 use crate::args::{Maybe, above_zero, one_of, shard};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -153,11 +151,9 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
     let options = options(args)?;
     let plan = ingest::plan(&args.source, &options)?;
     for warning in &plan.warnings {
-        note(common, warning);
+        common.note(warning);
     }
-    let progress = Progress::start("ingest", plan.files.len(), common)?;
-    let report = ingest::ingest(&plan, &args.out, &progress);
-    progress.finish();
+    let report = ingest::ingest(&plan, &args.out, &Progress::start("ingest", plan.files.len(), common)?);
     let report = match report {
         Err(IngestError::Cohort(CohortError::Empty { rejected })) => {
             return nothing_good(args, &plan, &rejected, common);
@@ -167,35 +163,29 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
     let cohort = Cohort::open(&args.out)?;
     say_rejected(&report.rejected, args, common);
     for sentence in &report.notes {
-        note(common, sentence);
+        common.note(sentence);
     }
     if report.relabelled > 0 {
-        note(
-            common,
-            &format!("labels of {} people are taken from the participants table, which has changed", report.relabelled),
-        );
+        common.note(format!(
+            "labels of {} people are taken from the participants table, which has changed",
+            report.relabelled
+        ));
     }
     let poor = poorly_covered(&cohort);
     for entry in &poor {
-        note(
-            common,
-            &format!(
-                "{} ({}) is badly covered: {} of {} regions are constant or missing",
-                entry.id,
-                entry.source,
-                entry.invalid_regions,
-                cohort.regions().len()
-            ),
-        );
+        common.note(format!(
+            "{} ({}) is badly covered: {} of {} regions are constant or missing",
+            entry.id,
+            entry.source,
+            entry.invalid_regions,
+            cohort.regions().len()
+        ));
     }
     if args.report {
         let name = args.out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let path = args.out.with_file_name(format!("{name}.html"));
-        let paths = [(args.out.clone(), Kind::Cohort)];
-        let command = ReportArgs::new(&[&args.out], None, &path).command();
-        let page = page_of(&paths, &command)?;
-        durable::write(&path, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
-        note(common, &format!("the page about quality is {}", path.display()));
+        write_page(&args.out, Kind::Cohort, None, &path)?;
+        common.note(format!("the page about quality is {}", path.display()));
     }
     let json = json!({
         "cohort": args.out, "format": plan.format.name(), "scans": report.scans, "added": report.added,
@@ -221,11 +211,11 @@ pub(crate) fn run(args: &IngestArgs, common: &Common) -> anyhow::Result<Answer> 
 /// The first of the rejected files; all of them are in `rejected.tsv`.
 fn say_rejected(rejected: &[Rejection], args: &IngestArgs, common: &Common) {
     for r in rejected.iter().take(LISTED) {
-        complain(common, &format!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found));
+        common.complain(format!("rejected: {}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found));
     }
     if rejected.len() > LISTED {
         let (more, file) = (rejected.len() - LISTED, args.out.join("rejected.tsv"));
-        complain(common, &format!("rejected: {more} more, all in {}", file.display()));
+        common.complain(format!("rejected: {more} more, all in {}", file.display()));
     }
 }
 

@@ -4,7 +4,6 @@ pub(crate) mod baseline;
 pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod completions;
-pub(crate) mod demo;
 pub(crate) mod embed;
 pub(crate) mod evaluate;
 pub(crate) mod explain;
@@ -12,7 +11,6 @@ pub(crate) mod finetune;
 pub(crate) mod infer;
 pub(crate) mod ingest;
 pub(crate) mod inspect;
-mod inspect_run;
 pub(crate) mod label;
 pub(crate) mod merge;
 pub(crate) mod predict;
@@ -31,6 +29,7 @@ use bdo_model::device::{DeviceChoice, guarded};
 use crate::answer::Answer;
 use crate::cli::{Cli, Common, Verb};
 use crate::job::refuse_ranks;
+use crate::pipeline;
 
 /// Sets up the threads and runs the verb.
 pub(crate) fn run(Cli { common, verb }: &Cli) -> anyhow::Result<Answer> {
@@ -67,7 +66,7 @@ fn runs_models(verb: &Verb) -> bool {
 
 fn verb_of(verb: &Verb, common: &Common) -> anyhow::Result<Answer> {
     match verb {
-        Verb::Demo(args) => demo::run(args, common),
+        Verb::Demo(args) => pipeline::run(args, common),
         Verb::Simulate(args) => simulate::run(args, common),
         Verb::Ingest(args) => ingest::run(args, common),
         Verb::Merge(args) => merge::run(args, common),
@@ -91,9 +90,4 @@ fn verb_of(verb: &Verb, common: &Common) -> anyhow::Result<Answer> {
         Verb::Bench(args) => bench::run(args, common),
         Verb::Completions(args) => completions::run(args),
     }
-}
-
-/// Most memory this process has held, where the system says it.
-pub(crate) fn peak_rss_mib() -> Option<f64> {
-    bdo_eval::memory::peak_mib()
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::embed::unfamiliar;
 use super::infer::read_conformal;
-use crate::answer::{Answer, complain, note};
+use crate::answer::Answer;
 use crate::args::{HeadAndData, out_file};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -47,24 +47,21 @@ pub(crate) fn run(args: &PredictArgs, common: &Common) -> anyhow::Result<Answer>
         predictions.scans.iter().filter_map(|s| Some((s.row.scan.clone(), s.verdict.clone()?))).collect();
     let outside = unfamiliar("the head", &verdicts, args.strict, common)?;
     if let (Some(conformal), false) = (&conformal, outside.is_empty()) {
-        complain(
-            common,
-            &format!(
-                "warning: for these {} scans the intervals do not keep their promise of {:.0} %",
-                outside.len(),
-                100.0 * conformal.level
-            ),
-        );
+        common.complain(format!(
+            "warning: for these {} scans the intervals do not keep their promise of {:.0} %",
+            outside.len(),
+            100.0 * conformal.level
+        ));
     }
     durable::write(&args.out, predictions.to_tsv(&head, conformal.as_ref()).as_bytes())?;
     for scan in &predictions.passed_over {
-        note(common, &format!("{scan} has no usable region and no prediction"));
+        common.note(format!("{scan} has no usable region and no prediction"));
     }
     let (seen_by_head, seen_by_model) = predictions.seen();
     if seen_by_head + seen_by_model > 0 {
         let text =
             format!("{seen_by_head} people were trained on by the head, {seen_by_model} by the model (column `seen`)");
-        note(common, &text);
+        common.note(text);
     }
     note_namesakes(predictions.namesakes, common);
     // Labels are scored where they are there; a head is for people without any.
@@ -101,10 +98,8 @@ pub(super) fn predicted(
     cohort: &Cohort,
     common: &Common,
 ) -> anyhow::Result<Predictions> {
-    let device = common.place()?;
-    Progress::during("predict", cohort.len(), common, |progress| {
-        predict(&from.head, head, cohort, (from.same.trusting(), &device), progress)
-    })
+    let progress = Progress::start("predict", cohort.len(), common)?;
+    Ok(predict(&from.head, head, cohort, (from.same.trusting(), &common.place()?), &progress)?)
 }
 
 fn shown(score: &PeopleScore) -> String {
@@ -117,12 +112,9 @@ fn shown(score: &PeopleScore) -> String {
 /// Says that people who share an ID with training people are taken for others.
 pub(super) fn note_namesakes(namesakes: usize, common: &Common) {
     if namesakes > 0 {
-        note(
-            common,
-            &format!(
+        common.note(format!(
                 "{namesakes} people have the ID of somebody trained on, but no scan of this cohort was trained on: they are \
                  taken for other people (--same-people if they are not)"
-            ),
-        );
+            ));
     }
 }

@@ -9,7 +9,7 @@ use bdo_model::pooling::Pooling;
 use clap::Args;
 use serde_json::json;
 
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::{Labelled, one_of};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
         common,
     )?;
     let scans = Cohort::open(&request.data)?.len();
-    let found = Progress::during("embed", scans, common, |progress| probe(&request, progress))?;
+    let found = probe(&request, &Progress::start("embed", scans, common)?)?;
     Ok(report(&found, &on.out, common))
 }
 
@@ -60,11 +60,11 @@ pub(crate) fn run(args: &ProbeArgs, common: &Common) -> anyhow::Result<Answer> {
 pub(super) fn report(found: &Found, out: &std::path::Path, common: &Common) -> Answer {
     if found.pretrained_test_people > 0 {
         let count = found.pretrained_test_people;
-        note(common, &format!("{count} test people were in the pre-training of the model (without labels)"));
+        common.note(format!("{count} test people were in the pre-training of the model (without labels)"));
     }
     if let Some(further) = found.test_data.as_ref().filter(|t| t.seen_by_head > 0) {
         let count = further.seen_by_head;
-        note(common, &format!("{count} of the further people were trained on; their scores mean nothing"));
+        common.note(format!("{count} of the further people were trained on; their scores mean nothing"));
     }
     let json = json!({
         "out": out, "task": found.task, "summary": found.summary, "seeds": found.seeds,

@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::{General, command_line, out_file};
 use crate::cli::Common;
 use crate::model_look::{Look, show_look};
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Answer> 
             Ok(look) => show_look(&look, cohort, &mut page),
             Err(error) => {
                 // A model that does not fit the cohort does not stop the others.
-                note(common, &format!("{}: {error}", model.display()));
+                common.note(format!("{}: {error}", model.display()));
                 page.section("Through the model").missing(&format!("The model could not be used: {error}"), "");
             }
         }
@@ -92,28 +92,28 @@ pub(crate) fn run(args: &ReportArgs, common: &Common) -> anyhow::Result<Answer> 
     Ok(Answer::new(json, text))
 }
 
+/// Leaves the page of a folder in a file.
+pub(crate) fn write_page(folder: &Path, kind: Kind, data: Option<&Path>, out: &Path) -> anyhow::Result<()> {
+    let mut page = page_of(&[(folder.to_path_buf(), kind)], &ReportArgs::new(&[folder], None, out).command())?;
+    if kind == Kind::Comparison {
+        add_splits(&mut page, folder, data.and_then(|path| Cohort::open(path).ok()).as_ref());
+    }
+    if kind == Kind::Run {
+        page.section("Through the model").missing(
+            "Reconstructions, traces, features, control energy and time constants are drawn by:",
+            &with_cohort(folder),
+        );
+    }
+    Ok(durable::write(out, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?)
+}
+
 /// The page of a folder that a verb has just made, beside what it holds. The work is done by then, so a page that cannot
 /// be drawn or written is a remark and no failure.
 pub(crate) fn leave_page(folder: &Path, kind: Kind, data: Option<&Path>, common: &Common) {
-    let made = || -> anyhow::Result<PathBuf> {
-        let paths = [(folder.to_path_buf(), kind)];
-        let out = folder.join("report.html");
-        let mut page = page_of(&paths, &ReportArgs::new(&[folder], None, &out).command())?;
-        if kind == Kind::Comparison {
-            add_splits(&mut page, folder, data.and_then(|path| Cohort::open(path).ok()).as_ref());
-        }
-        if kind == Kind::Run {
-            page.section("Through the model").missing(
-                "Reconstructions, traces, features, control energy and time constants are drawn by:",
-                &with_cohort(folder),
-            );
-        }
-        durable::write(&out, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
-        Ok(out)
-    };
-    match made() {
-        Ok(path) => note(common, &format!("the page about it is {}", path.display())),
-        Err(error) => note(common, &format!("the page about {} could not be made: {error}", folder.display())),
+    let out = folder.join("report.html");
+    match write_page(folder, kind, data, &out) {
+        Ok(()) => common.note(format!("the page about it is {}", out.display())),
+        Err(error) => common.note(format!("the page about {} could not be made: {error}", folder.display())),
     }
 }
 

@@ -8,7 +8,7 @@ use bdo_report::live::LiveServer;
 use clap::Args;
 use serde_json::json;
 
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::cli::Common;
 use crate::progress::stop_flag;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> anyhow::Result<Answer> {
     let stop = stop_flag()?;
     let address = format!("http://{}/", server.address());
     Answer::new(json!({"address": address, "run": args.run}), address).print(common)?;
-    note(common, "the page is seen on this machine only; Ctrl-C ends it");
+    common.note("the page is seen on this machine only; Ctrl-C ends it");
     server.serve(&stop)?;
     Ok(Answer::nothing())
 }

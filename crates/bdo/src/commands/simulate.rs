@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bdo_data::cohort::{self, Cohort};
 use bdo_data::synth::{self, Effects, Generator, PART_MIB, SynthSpec};
+use bdo_eval::memory::peak_mib;
 use clap::Args;
 use serde_json::json;
 
-use super::peak_rss_mib;
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &SimulateArgs, common: &Common) -> anyhow::Result<Answer
     let cohort = cohort(spec(args, common.seed)?, &args.out, args.scans.part_mib, common)?;
     let (scans, subjects, regions) = (cohort.len(), cohort.manifest().subjects, cohort.regions().len());
     let json = json!({"cohort": args.out, "scans": scans, "subjects": subjects, "regions": regions,
-                      "peak_rss_mib": peak_rss_mib()});
+                      "peak_rss_mib": peak_mib()});
     let text =
         format!("{}: {scans} scans of {subjects} people, {regions} regions\nNext: bdo inspect {0}", args.out.display());
     Ok(Answer::new(json, text))
@@ -83,15 +83,14 @@ pub(crate) fn cohort(spec: SynthSpec, out: &Path, part_mib: u64, common: &Common
     let provenance = synth::provenance(&spec, part_mib);
     let generator = Generator::new(spec)?;
     if let Some(cohort) = cohort::existing(out, &provenance)? {
-        note(common, &format!("{} is already there, made with these settings", out.display()));
+        common.note(format!("{} is already there, made with these settings", out.display()));
         return Ok(cohort);
     }
     if let Some(partial) = cohort::resumable(out, &provenance) {
-        note(common, &format!("going on with {}", partial.display()));
+        common.note(format!("going on with {}", partial.display()));
     }
-    Progress::during("simulate", generator.scan_count(), common, |progress| {
-        synth::simulate(&generator, out, part_mib, progress)
-    })
+    let progress = Progress::start("simulate", generator.scan_count(), common)?;
+    Ok(synth::simulate(&generator, out, part_mib, &progress)?)
 }
 
 fn spec(SimulateArgs { people, scans, .. }: &SimulateArgs, seed: u64) -> anyhow::Result<SynthSpec> {

@@ -5,11 +5,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::Context;
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Scheme, Split};
 use bdo_data::durable;
-use bdo_data::record::{JournalText, RunRecord};
 use bdo_data::target::Target;
 use bdo_eval::cache::cached_features;
 use bdo_eval::comparison::{primary_metric, run_task};
@@ -17,6 +16,7 @@ use bdo_eval::connectivity::connectivity_table;
 use bdo_eval::leak::LeakReport;
 use bdo_eval::method::{FitOn, Task};
 use bdo_eval::reference::ClosedForm;
+use bdo_eval::score::mean_and_spread;
 use bdo_eval::untrained::untrained_twin;
 use bdo_model::frozen::FrozenModel;
 use bdo_model::intake::Timing;
@@ -28,9 +28,10 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::compare::pretraining::Run;
 use super::evaluate::{People, Trained};
-use super::pretrain::trained_model;
-use crate::answer::{Answer, note};
+use super::pretrain::{continued, trained_model};
+use crate::answer::Answer;
 use crate::args::{Configuration, Data, General, SEEDS, SeedSpan, command_line};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -42,7 +43,6 @@ use crate::progress::Progress;
 )]
 pub(crate) struct SweepArgs {
     #[command(flatten)]
-    #[serde(flatten)]
     pub(crate) cohort: Data,
     /// Where runs, table and figure go; run again to go on
     #[arg(long, value_name = "DIR", help_heading = "Output")]
@@ -51,7 +51,6 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "KEY=V1,V2", help_heading = "Training")]
     pub(crate) vary: String,
     #[command(flatten)]
-    #[serde(flatten)]
     pub(crate) configuration: Configuration,
     /// Minutes of each run
     #[arg(long, value_name = "M", help_heading = "Training")]
@@ -89,8 +88,7 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     let varied = Varied::parse(&args.vary)?;
     let cohort = Cohort::open(&args.cohort.data)?;
-    let targets =
-        args.targets.iter().map(|t| Ok(Target::of(cohort.participants(), t)?)).collect::<anyhow::Result<Vec<_>>>()?;
+    let targets = Target::all(cohort.participants(), &args.targets)?;
     // All settings are looked at before the first run: a typing error in the last value must not cost a night.
     let settings = varied.settings(args)?;
     let division = Division::of(&cohort)?.with_sites(None);
@@ -106,7 +104,7 @@ pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     for (value, settings) in varied.values.iter().zip(settings) {
         let mut found = Vec::new();
         for seed in args.seeds(common) {
-            note(common, &format!("{} = {value}, seed {seed}", varied.name));
+            common.note(format!("{} = {value}, seed {seed}", varied.name));
             match bench.trial(value, settings.clone(), seed) {
                 // A value that cannot be trained with is a result; the others are still wanted.
                 Err(error) if matches!(error.downcast_ref(), Some(TrainError::Diverged)) => {
@@ -149,7 +147,8 @@ impl Bench<'_> {
         let first = self.targets.first();
         let split = first.map(|t| self.division.split(Some(&t.name), Scheme::Random, seed)).transpose()?;
         let out = args.out.join(folder_name(value, seed));
-        let model = trained_model(&args.cohort.data, &out, settings, seed, split.clone(), common)?;
+        let request = continued(&args.cohort.data, &out, settings, seed, split.clone(), common)?;
+        let model = trained_model(&request, common)?;
         let scored = self.reconstruction(&model)?;
         let frozen = FrozenModel::read_on(&model, &common.place()?)?;
         let [mut probes, mut untrained, mut connectivity]: [Scores; 3] = Default::default();
@@ -168,7 +167,7 @@ impl Bench<'_> {
         }
         let steps = frozen.notes.as_ref().map(|notes| notes.steps);
         Ok(
-            json!({"seed": seed, "run": folder_name(value, seed), "steps": steps, "epochs": epochs(&out), "scans": frozen.contract.scan_count,
+            json!({"seed": seed, "run": folder_name(value, seed), "steps": steps, "epochs": Run::read(out).and_then(|run| run.epochs()), "scans": frozen.contract.scan_count,
                   "test_scans": scored["scans"], "mse": scored["mse"], "kriging_mse": scored["kriging_mse"],
                   "rho": scored["rho"], "probes": probes, "untrained": untrained, "fc": connectivity}),
         )
@@ -176,9 +175,8 @@ impl Bench<'_> {
 
     fn of_model(&mut self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<Scores> {
         let (cache, cohort) = (self.args.out.join("features"), self.cohort);
-        let table = Progress::during("embed", cohort.len(), self.common, |progress| {
-            cached_features(&cache, frozen, cohort, Pooling::Mean, progress)
-        })?;
+        let progress = Progress::start("embed", cohort.len(), self.common)?;
+        let table = cached_features(&cache, frozen, cohort, Pooling::Mean, &progress)?;
         let source = table.origin_blake3();
         Ok(self.scores(&ClosedForm::new("bdo-mean", Arc::new(table), &source).of_pretrained(), split))
     }
@@ -199,19 +197,15 @@ impl Bench<'_> {
         for target in self.targets {
             let metric = primary_metric(target.classes().unwrap_or(0));
             let task = Task { cohort, split, target, seed, fit_on: FitOn::Train };
-            let scored = run_task(method, &task, "", &[]).map(|result| result.metrics.get(metric));
+            let scored = run_task(method, &task, "", &[]).map_err(|error| error.reason()).and_then(|result| {
+                let score = result.metrics.get(metric).filter(|value| value.is_finite());
+                score.ok_or_else(|| format!("{metric} is undefined for {} people", split.test.subjects().len()))
+            });
             // One score that cannot be given is a dash, not the end of a sweep.
-            let score = match scored {
-                Ok(score) => score
-                    .filter(|value| value.is_finite())
-                    .ok_or_else(|| format!("{metric} is undefined for {} people", split.test.subjects().len())),
-                Err(error) => Err(error.reason()),
-            };
-            if let Err(reason) = &score {
+            if let Err(reason) = &scored {
                 self.flag(format!("no score of {}: {reason}", target.name));
             }
-            let score = score.ok();
-            found.insert(target.name.clone(), json!(score));
+            found.insert(target.name.clone(), json!(scored.ok()));
         }
         found
     }
@@ -226,7 +220,7 @@ impl Bench<'_> {
             return Ok(json!({"scans": 0}));
         }
         let result = trained.score(self.cohort, &scans, &mask, Timing::AsScanned, self.common.seed)?;
-        let of = |wanted: &str| result.scores.iter().find(|(name, _)| *name == wanted).map(|(_, score)| score);
+        let of = |wanted: &str| result.score(wanted);
         Ok(json!({"scans": result.scans.len(), "mse": of("model").map(|s| s.mse), "rho": of("model").map(|s| s.rho),
                   "kriging_mse": of("kriging").map(|s| s.mse)}))
     }
@@ -239,19 +233,10 @@ impl Bench<'_> {
     }
 }
 
-/// Epochs a run came to.
-fn epochs(run: &Path) -> Option<f64> {
-    let last = JournalText::parse(&std::fs::read_to_string(run.join("journal.jsonl")).ok()?).steps.last()?.step;
-    Some((last + 1) as f64 / RunRecord::read(run).ok()?.plan?.steps_per_epoch as f64)
-}
-
 /// The runs of one value: means over seeds, and their spread.
 fn row(value: &str, targets: &[Target], runs: &[Value]) -> Value {
     let moments = |of: &dyn Fn(&Value) -> Option<f64>| -> (Option<f64>, Option<f64>) {
-        let Some(values) = runs.iter().map(of).collect::<Option<Vec<f64>>>() else { return (None, None) };
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        (Some(mean), Some((values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()))
+        runs.iter().map(of).collect::<Option<Vec<f64>>>().map(|values| mean_and_spread(&values)).unzip()
     };
     let mut row = json!({"value": value, "runs": runs, "spreads": {}});
     for key in ["steps", "epochs", "scans", "test_scans", "mse", "kriging_mse", "rho"] {
@@ -271,46 +256,33 @@ fn row(value: &str, targets: &[Target], runs: &[Value]) -> Value {
     row
 }
 
-/// The keys that are varied, and their values.
+/// The key that is varied, and its values.
 struct Varied {
     name: String,
-    keys: Vec<String>,
     values: Vec<String>,
-    /// One list per value, one entry per key.
-    settings: Vec<Vec<String>>,
+    /// What is set for each value: that key, and others that move with it.
+    sets: Vec<Vec<String>>,
 }
 
 impl Varied {
     fn parse(text: &str) -> anyhow::Result<Self> {
-        let wrong = || anyhow::anyhow!("--vary: expected KEY=V1,V2 (several joined by `+`), found {text:?}");
-        let mut parsed = Self { name: String::new(), keys: vec![], values: vec![], settings: vec![] };
-        for part in text.split('+') {
-            let (key, values) = part.split_once('=').ok_or_else(wrong)?;
-            let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
-            if values.iter().any(String::is_empty) || (!parsed.keys.is_empty() && values.len() != parsed.settings.len())
-            {
-                return Err(wrong());
-            }
-            if parsed.keys.is_empty() {
-                key.trim().clone_into(&mut parsed.name);
-                parsed.values.clone_from(&values);
-                parsed.settings = vec![vec![]; values.len()];
-            }
-            parsed.keys.push(key.trim().to_owned());
-            values.into_iter().zip(&mut parsed.settings).for_each(|(value, row)| row.push(value));
-        }
-        Ok(parsed)
+        let pair = |part: &str| {
+            let (key, values) = part.split_once('=')?;
+            let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+            (!values.iter().any(String::is_empty)).then(|| (key.trim().to_owned(), values))
+        };
+        let pairs: Option<Vec<(String, Vec<String>)>> = text.split('+').map(pair).collect();
+        let pairs = pairs.filter(|pairs| pairs.iter().all(|(_, values)| values.len() == pairs[0].1.len()));
+        let pairs =
+            pairs.with_context(|| format!("--vary: expected KEY=V1,V2 (several joined by `+`), found {text:?}"))?;
+        let (name, values) = pairs[0].clone();
+        let set = |i: usize| pairs.iter().map(|(key, values)| format!("{key}={}", values[i])).collect();
+        Ok(Self { sets: (0..values.len()).map(set).collect(), name, values })
     }
 
     fn settings(&self, args: &SweepArgs) -> anyhow::Result<Vec<Settings>> {
-        let minutes = args.max_minutes.map(|m| format!("train.max_minutes={m:?}"));
-        let mut all = Vec::new();
-        for row in &self.settings {
-            let own = self.keys.iter().zip(row).map(|(key, value)| format!("{key}={value}"));
-            let sets: Vec<String> = minutes.clone().into_iter().chain(own).collect();
-            all.push(args.configuration.resolve_bdo(&sets)?);
-        }
-        Ok(all)
+        let minutes: Vec<String> = args.max_minutes.iter().map(|m| format!("train.max_minutes={m:?}")).collect();
+        self.sets.iter().map(|set| args.configuration.resolve_bdo(&[&minutes[..], set].concat())).collect()
     }
 }
 
@@ -358,9 +330,6 @@ fn report(
         writeln!(text)?;
     }
     flags.iter().try_for_each(|flag| writeln!(text, "\nWarning: {flag}."))?;
-    if rows.is_empty() {
-        bail!("--vary: expected at least one value, found none");
-    }
     let json = json!({"vary": varied.name, "data": args.cohort.data, "mask_ratio": args.mask_ratio, "flags": flags, "rows": rows});
     durable::write(&args.out.join("table.md"), text.as_bytes())?;
     durable::write(&args.out.join("figure.svg"), sweep_drawing(&json).as_bytes())?;

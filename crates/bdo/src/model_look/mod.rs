@@ -1,19 +1,23 @@
 //! A cohort seen through a model, as plain numbers for figures.
 
 mod drive;
-mod visit;
 
 use std::path::Path;
 
 use anyhow::bail;
 use bdo_data::cohort::Cohort;
+use bdo_data::random::stream;
 use bdo_data::region::Region;
+use bdo_data::scan::Scan;
+use bdo_data::shard::spread;
 use bdo_eval::cache::cached_features;
 use bdo_eval::features::FeatureTable;
 use bdo_model::frozen::FrozenModel;
-use bdo_model::intake::{Intake, MaskSettings, Windows};
+use bdo_model::intake::{Intake, MaskSettings, Timing, Windows};
 use bdo_model::pooling::Pooling;
 use bdo_model::posterior::engine::Engine;
+use bdo_model::posterior::rows::Rows;
+use bdo_model::posterior::spread::{Uncertainty, decoded_variance};
 use bdo_report::chart::{Axis, Chart, Marks, Point};
 use bdo_report::figure::Figure;
 use bdo_report::network::{NO_COORDINATES, RegionValues, network_figures};
@@ -26,6 +30,8 @@ use crate::cli::Common;
 use crate::progress::Progress;
 use drive::Drive;
 
+/// Draws of the state from which deviations are estimated: their own relative error is 1 / sqrt(2 * 128), 6 %.
+const DRAWS: usize = 128;
 /// Scans over which control and time constants are averaged.
 const DRIVEN_SCANS: usize = 20;
 
@@ -80,14 +86,15 @@ impl Look {
         let engine = Engine::new(&frozen);
         for (n, i) in shown.iter().enumerate() {
             // Deviations cost many passes through the decoder; traces are drawn of one scan.
-            scans.extend(visit::reconstructed(&engine, &intake, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
+            scans.extend(reconstructed(&engine, &intake, &cohort.scan(*i)?, &mask, (common.seed, *i), n == 0)?);
         }
         let driven = spread(&all, DRIVEN_SCANS);
-        let drive = Drive::of(&frozen, cohort, &driven)?;
-        let table = Progress::during("embed", cohort.len(), common, |progress| match cache {
-            Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, progress),
-            None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, progress),
-        })?;
+        let drive = Drive::of(&engine, cohort, &driven)?;
+        let progress = Progress::start("embed", cohort.len(), common)?;
+        let table = match cache {
+            Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, &progress)?,
+            None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, &progress)?,
+        };
         let features = FeatureRows {
             scans: table.rows.iter().map(|r| r.scan.clone()).collect(),
             subjects: table.rows.iter().map(|r| r.subject.clone()).collect(),
@@ -99,10 +106,38 @@ impl Look {
     }
 }
 
-/// So many of a list, evenly spread over it.
-fn spread(list: &[usize], count: usize) -> Vec<usize> {
-    let count = count.min(list.len());
-    (0..count).map(|i| list[i * list.len() / count]).collect()
+/// Centred on visible frames and scaled as in evaluation; `None` if no region carries a signal the model knows.
+fn reconstructed(
+    engine: &Engine<'_>,
+    intake: &Intake,
+    scan: &Scan,
+    mask: &MaskSettings,
+    (seed, number): (u64, usize),
+    with_deviation: bool,
+) -> anyhow::Result<Option<ReconstructedScan>> {
+    let mut rng = stream("report visit", &[seed, number as u64]);
+    let Some(visit) = intake.draw(scan, Timing::AsScanned, mask, &mut rng) else {
+        return Ok(None);
+    };
+    let (mut predicted, mut deviation) = (Vec::new(), with_deviation.then(Vec::new));
+    engine.infer(&Rows::of_masked(&visit), |piece| -> anyhow::Result<()> {
+        if let Some(deviation) = &mut deviation {
+            let how = Uncertainty::Sampled { draws: DRAWS };
+            let variance = decoded_variance(engine, &piece, how, &[seed, number as u64]);
+            deviation.extend(variance.iter().map(|v| v.sqrt()));
+        }
+        predicted.extend(piece.decoded);
+        Ok(())
+    })?;
+    let start = visit.times_seconds.first().copied().unwrap_or(0.0);
+    Ok(Some(ReconstructedScan {
+        name: scan.id.to_string(),
+        frames: visit.times_seconds.iter().map(|t| t - start).zip(visit.context).collect(),
+        region_valid: visit.region_valid,
+        original: visit.values,
+        predicted,
+        deviation,
+    }))
 }
 
 /// Adds the sections of a model and a cohort to a page.

@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
-use crate::program::{names, run_json, transcript};
-
-const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
-                     --set mask.frames=24 --set train.epochs=1 --set train.batch_size=8 --quiet";
+use crate::program::{SMALL, names, run_json, transcript};
 
 fn cohort_and_model(folder: &Path) {
     run_json(folder, "simulate c --subjects 60 --regions 12 --frames 40 --sites 2");
     run_json(folder, "simulate further --subjects 30 --regions 12 --frames 30 --sites 2 --seed 7");
-    run_json(folder, &format!("pretrain --data c --out run {SMALL}"));
+    run_json(folder, &format!("pretrain --data c --out run {SMALL} --set train.epochs=1"));
 }
 
 #[test]

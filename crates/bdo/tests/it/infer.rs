@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use crate::program::{run_json, transcript};
-
-const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
-                     --set mask.frames=24 --set train.epochs=2 --set train.batch_size=8 --quiet";
+use crate::program::{SMALL, run_json, transcript};
 
 fn cohort_and_model(folder: &Path) {
     run_json(folder, "simulate c --subjects 80 --regions 12 --frames 40 --sites 2");

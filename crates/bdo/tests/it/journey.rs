@@ -5,10 +5,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::program::{SmallDisk, bdo, run, run_json, transcript};
-
-const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
-                     --set mask.frames=24 --set train.epochs=2 --set train.batch_size=8 --quiet";
+use crate::program::{SMALL, SmallDisk, bdo, run, run_json, transcript};
 
 /// Runs and compares all that is said with the snapshot of this name.
 fn says(folder: &Path, name: &str, arguments: &str) {

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 use bdo_data::random::{below, stream};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// A model that is trained in seconds.
+pub(crate) const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
+                     --set mask.frames=24 --set train.epochs=2 --set train.batch_size=8 --quiet";
+
 /// Full counts when asked for, a tenth otherwise.
 pub(crate) fn torture(full: usize, least: usize) -> usize {
     if full_torture() { full } else { (full / 10).max(least) }

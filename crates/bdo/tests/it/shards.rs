@@ -4,10 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::program::{bdo, bytes, names, run, run_json};
-
-const SMALL: &str = "--set model.width=16 --set model.blocks=1 --set model.heads=1 --set model.basis_count=4 \
-                     --set mask.frames=24 --set train.epochs=2 --set train.batch_size=8 --quiet";
+use crate::program::{SMALL, bdo, bytes, names, run, run_json};
 
 /// A cohort whose scans differ in length, and a model of it.
 fn prepared(folder: &Path) {

@@ -8,31 +8,30 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use bdo_baselines::connectivity::ConnectomeSet;
 use bdo_baselines::foundation::{FoundationMethod, FoundationRun};
-use bdo_baselines::method::{ConnectivityMethod, NetworkKeys, Outcome as MethodOutcome, Run};
+use bdo_baselines::method::{ConnectivityMethod, Outcome as MethodOutcome, Run};
 use bdo_baselines::pretrain::run::pretrain;
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Split, SplitManifest};
 use bdo_data::durable;
 use bdo_data::random::stream;
 use bdo_data::record::ValidationEntry;
-use bdo_data::target::{Target, TargetKind};
+use bdo_data::target::{LabelScale, Target, TargetKind};
 use bdo_eval::fit::loss_of;
+use bdo_eval::memory::peak_mib;
 use bdo_eval::method::Prediction;
 use bdo_eval::outcome::predictions_tsv;
-use bdo_eval::score::Score;
-use bdo_eval::supervised::recipe::Recipe;
+use bdo_eval::score::{Score, mean_and_spread};
 use bdo_train::fit::RunObserver;
 use bdo_train::ranks::Ranks;
 use bdo_train::run::{Request, Summary};
-use bdo_train::settings::Settings;
 use burn::tensor::Device;
 use clap::Args;
 use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::peak_rss_mib;
-use crate::answer::{Answer, note};
+use super::pretrain::continued;
+use crate::answer::Answer;
 use crate::args::{Choice, Choices, Data, Same, Seeds, one_of, positive};
 use crate::cli::Common;
 use crate::job::{RankArgs, Stopped};
@@ -150,24 +149,20 @@ fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     let set = match &plan {
         Plan::Connectivity { method, .. } => {
             if ranks.size() > 1 {
-                note(
-                    common,
-                    &format!("a step of {} is one micro-batch: other ranks wait for the first", method.name()),
-                );
+                common.note(format!("a step of {} is one micro-batch: other ranks wait for the first", method.name()));
             }
             let set = ConnectomeSet::of_cohort(&cohort, method.inputs())?;
             if !set.left_out.is_empty() {
-                note(common, &format!("{} scans have too few frames or regions and are left out", set.left_out.len()));
+                common.note(format!("{} scans have too few frames or regions and are left out", set.left_out.len()));
             }
             Some(set)
         }
         Plan::Foundation { .. } => None,
     };
-    let (set, progress) = (set.as_ref(), &progress);
-    let device = common.place()?;
+    let (set, device) = (set.as_ref(), common.place()?);
     let work = Work { args, common, plan: &plan, cohort: &cohort, labels: &labels, set, progress, ranks, device };
     let results = splits.splits.iter().map(|split| work.one_seed(split)).collect::<anyhow::Result<Vec<_>>>()?;
-    progress.finish();
+    drop(work);
     let (loss, summary) = (loss_of(&labels.kind), summary(&results, &labels.kind));
     let (task, classes) = match &labels.kind {
         TargetKind::Regression => ("number", &[][..]),
@@ -178,7 +173,7 @@ fn train(args: &BaselineArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
         "data": args.cohort.data, "regions": regions, "parameters": plan.parameter_count(regions, loss.outputs())?,
         "plan": plan, "splits_blake3": splits.blake3, "summary": summary,
         "seeds": results.iter().map(without_predictions).collect::<Vec<_>>(),
-        "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_rss_mib(),
+        "seconds": started.elapsed().as_secs_f64(), "peak_rss_mib": peak_mib(),
     });
     if !ranks.is_first() {
         return Ok(Answer::nothing());
@@ -220,7 +215,7 @@ struct Work<'a> {
     cohort: &'a Cohort,
     labels: &'a Target,
     set: Option<&'a ConnectomeSet>,
-    progress: &'a Progress,
+    progress: Progress,
     ranks: &'a dyn Ranks,
     device: Device,
 }
@@ -244,37 +239,9 @@ impl Work<'_> {
         // Every split has its own weights, order and masks, and another --seed gives others again.
         let run_seed = stream("baseline run", &[self.common.seed, seed]).next_u64();
         let label = |subject: &str| self.labels.value(subject).map(|y| scale.to_loss(y) as f32);
-        let mut pretrained_on = 0;
-        let (outcome, people) = match self.plan {
-            Plan::Connectivity { method, model, train } => {
-                self.connectivity(*method, model, train, split, run_seed, &label)?
-            }
-            Plan::Foundation { method, pretraining, tuning } => {
-                let (model, seen) = self.pretrained(pretraining, split, run_seed)?;
-                if seen > 0 {
-                    let tested = split.test.subjects().len();
-                    note(self.common, &format!("seed {seed}: {seen} of {tested} test people were pre-trained on"));
-                }
-                pretrained_on = seen;
-                let folder = self.checkpoints(seed);
-                let run = FoundationRun {
-                    run: self.run(run_seed, Some((&folder, &split.blake3))),
-                    model: &model,
-                    trusting: self.args.training.same.trusting(),
-                    tuning: tuning.as_ref(),
-                    features: None,
-                };
-                let epochs = Epochs { progress: self.progress, seed };
-                let found = method.run(self.cohort, split, &run, &label, &epochs)?;
-                found.notes.iter().for_each(|text| note(self.common, text));
-                (found.outcome, found.people)
-            }
-        };
-        let person = |(person, said): (&usize, &Vec<f64>)| {
-            let (subject, predicted) = (people[*person].clone(), scale.said(said.clone()));
-            Some(Prediction { truth: self.labels.value(&subject)?, subject, predicted })
-        };
-        let predictions: Vec<_> = outcome.said.iter().filter_map(person).collect();
+        let states = self.out_of("checkpoints", seed);
+        let (outcome, people, pretrained_on) = self.trained(split, run_seed, &label, &states)?;
+        let predictions = predictions(&outcome, &people, self.labels, scale);
         let result = SeedResult {
             seed,
             split_blake3: split.blake3.clone(),
@@ -290,11 +257,42 @@ impl Work<'_> {
             return Ok(result);
         }
         durable::write(&file, serde_json::to_string(&result)?.as_bytes())?;
-        let states = self.checkpoints(seed);
         if states.is_dir() {
             std::fs::remove_dir_all(&states).with_context(|| format!("cannot remove {}", states.display()))?;
         }
         Ok(result)
+    }
+
+    /// What was said of whom under a split, and how many of those who are tested a model was pre-trained on.
+    fn trained(
+        &self,
+        split: &Split,
+        seed: u64,
+        label: &dyn Fn(&str) -> Option<f32>,
+        states: &Path,
+    ) -> anyhow::Result<(MethodOutcome, Vec<String>, usize)> {
+        let (loss, states) = (loss_of(&self.labels.kind), Some((states, split.blake3.as_str())));
+        let run = Run { loss, seed, device: &self.device, states, ranks: self.ranks };
+        let epochs = Epochs { progress: &self.progress, seed: split.seed() };
+        match self.plan {
+            Plan::Connectivity { method, model, train } => {
+                let set = self.set.context("connectomes are computed for methods that use them")?;
+                let outcome = method.run(set.regions, (model, train), &set.parts(split, label), &run, &epochs)?;
+                Ok((outcome, set.people.clone(), 0))
+            }
+            Plan::Foundation { method, pretraining, tuning } => {
+                let (model, seen) = self.pretrained(pretraining, split, seed)?;
+                if seen > 0 {
+                    let (tested, seed) = (split.test.subjects().len(), split.seed());
+                    self.common.note(format!("seed {seed}: {seen} of {tested} test people were pre-trained on"));
+                }
+                let trusting = self.args.training.same.trusting();
+                let run = FoundationRun { run, model: &model, trusting, tuning: tuning.as_ref(), features: None };
+                let found = method.run(self.cohort, split, &run, label, &epochs)?;
+                found.notes.iter().for_each(|text| self.common.note(text));
+                Ok((found.outcome, found.people, seen))
+            }
+        }
     }
 
     /// The token model of a split, and how many of those it is tested on it has seen.
@@ -306,45 +304,17 @@ impl Work<'_> {
                 Ok((folder.clone(), seen))
             }
             Pretraining::Own(settings) => {
-                let out = self.args.out.join(format!("pretraining-{}", split.seed()));
-                let found = pretrain_tokens(
-                    &self.args.cohort.data,
-                    &out,
-                    settings,
-                    run_seed,
-                    split,
-                    (self.common, self.ranks),
-                )?;
-                Ok((found.model, 0))
+                let (data, out) = (&self.args.cohort.data, self.out_of("pretraining", split.seed()));
+                let (settings, people) = ((**settings).clone(), Some(split.clone()));
+                let request = continued(data, &out, settings, run_seed, people, self.common)?;
+                Ok((pretrain_tokens(&request, self.common, self.ranks)?.model, 0))
             }
         }
     }
 
-    fn checkpoints(&self, seed: u64) -> PathBuf {
-        self.args.out.join(format!("checkpoints-{seed}"))
-    }
-
-    fn connectivity(
-        &self,
-        method: ConnectivityMethod,
-        keys: &NetworkKeys,
-        recipe: &Recipe,
-        split: &Split,
-        run_seed: u64,
-        label: &dyn Fn(&str) -> Option<f32>,
-    ) -> anyhow::Result<(MethodOutcome, Vec<String>)> {
-        let set = self.set.context("connectomes are computed for methods that use them")?;
-        let parts = set.parts(split, label);
-        let seed = split.seed();
-        let states = self.checkpoints(seed);
-        let run = self.run(run_seed, Some((states.as_path(), split.blake3.as_str())));
-        let observer = Epochs { progress: self.progress, seed };
-        let outcome = method.run(set.regions, (keys, recipe), &parts, &run, &observer)?;
-        Ok((outcome, set.people.clone()))
-    }
-
-    fn run<'a>(&'a self, seed: u64, states: Option<(&'a Path, &'a str)>) -> Run<'a> {
-        Run { loss: loss_of(&self.labels.kind), seed, device: &self.device, states, ranks: self.ranks }
+    /// A folder of one seed.
+    fn out_of(&self, what: &str, seed: u64) -> PathBuf {
+        self.args.out.join(format!("{what}-{seed}"))
     }
 }
 
@@ -365,32 +335,28 @@ impl RunObserver for Epochs<'_> {
 }
 
 /// Pre-trains a token model on those of a split who are not tested, or goes on with it.
-pub(crate) fn pretrain_tokens(
-    data: &Path,
-    out: &Path,
-    settings: &Settings,
-    seed: u64,
-    split: &Split,
-    (common, ranks): (&Common, &dyn Ranks),
-) -> anyhow::Result<Summary> {
-    let request = Request {
-        data: data.to_path_buf(),
-        out: out.to_path_buf(),
-        settings: Some(settings.clone()),
-        seed,
-        resume: out.exists(),
-        people: Some(split.clone()),
-        device: common.place()?,
-    };
+pub(crate) fn pretrain_tokens(request: &Request, common: &Common, ranks: &dyn Ranks) -> anyhow::Result<Summary> {
     let progress = Progress::start("pretrain", 0, common)?;
-    let summary = pretrain(&request, ranks, &progress);
-    progress.finish();
-    summary.map_err(|error| match error.stopped_at() {
+    pretrain(request, ranks, &progress).map_err(|error| match error.stopped_at() {
         Some(step) => {
             Stopped(format!("interrupted at step {step} of pre-training; run the same command again to go on")).into()
         }
         None => error.into(),
     })
+}
+
+/// What was said of people, in units of the label.
+pub(crate) fn predictions(
+    outcome: &MethodOutcome,
+    people: &[String],
+    target: &Target,
+    scale: LabelScale,
+) -> Vec<Prediction> {
+    let person = |(&person, said): (&usize, &Vec<f64>)| {
+        let (subject, predicted) = (people[person].clone(), scale.said(said.clone()));
+        Some(Prediction { truth: target.value(&subject)?, subject, predicted })
+    };
+    outcome.said.iter().filter_map(person).collect()
 }
 
 fn without_predictions(result: &SeedResult) -> serde_json::Value {
@@ -406,9 +372,7 @@ fn summary(results: &[SeedResult], task: &TargetKind) -> serde_json::Value {
     let over = |pick: &dyn Fn(&Score) -> Option<f64>| {
         let found: Option<Vec<f64>> = results.iter().map(|r| pick(&r.test)).collect();
         found.map(|values| {
-            let n = values.len() as f64;
-            let mean = values.iter().sum::<f64>() / n;
-            let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
+            let (mean, spread) = mean_and_spread(&values);
             json!({"mean": mean, "spread": (values.len() > 1).then_some(spread)})
         })
     };

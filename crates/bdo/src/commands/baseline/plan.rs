@@ -12,8 +12,7 @@ use bdo_model::frozen::model_blake3;
 use bdo_model::weights::TrainingPeople;
 use bdo_train::settings::Settings;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Baseline, BaselineArgs};
 
@@ -45,44 +44,44 @@ impl Plan {
     pub(super) fn of(BaselineArgs { name, training: args, .. }: &BaselineArgs) -> anyhow::Result<Self> {
         let mut sets: Vec<String> = args.epochs.iter().map(|epochs| format!("train.epochs={epochs}")).collect();
         sets.extend(args.set.iter().cloned());
-        let connectivity = |method: ConnectivityMethod| {
-            if args.model.is_some() || args.finetune {
-                bail!("--model and --finetune: expected brainlm or brainjepa, found {}", method.name());
-            }
-            let (model, train) = separated(&sets)?;
-            method.check(&model).context("--set")?;
-            Ok(Self::Connectivity { method, model, train: changed(&method.recipe(), &train)? })
-        };
-        let foundation = |method: FoundationMethod| {
-            let pretraining = match &args.model {
-                Some(_) if !sets.is_empty() => {
-                    bail!("--set and --epochs are about pre-training: expected none of them with --model")
-                }
-                Some(folder) => {
-                    let TokenDirectory { config, mut people, mut preprocessor, .. } = TokenDirectory::read(folder)?;
-                    args.same.trusting().apply(&mut people, &mut preprocessor);
-                    if config.kind() != method.kind() {
-                        bail!("--model: expected a model of {}, found one of {}", method.name(), config.kind().name());
-                    }
-                    Pretraining::Given { folder: folder.clone(), blake3: model_blake3(folder)?, people }
-                }
-                None => {
-                    let mut sets = sets.clone();
-                    sets.push(format!("model.kind={}", method.name()));
-                    let resolved = Settings::resolve(None, "", &sets)?;
-                    if let Some(key) = resolved.unused.first() {
-                        bail!("--set {key}: expected a key that {} has", method.name());
-                    }
-                    Pretraining::Own(Box::new(resolved.settings))
-                }
-            };
-            let points = TunePoint::subset(args.finetune_budget);
-            let tuning = Tuning { epochs: args.finetune_epochs, points, max_minutes: 0.0 };
-            Ok(Self::Foundation { method, pretraining, tuning: args.finetune.then_some(tuning) })
-        };
         match *name {
-            Baseline::Network(method) => connectivity(method),
-            Baseline::Tokens(method) => foundation(method),
+            Baseline::Network(method) => {
+                if args.model.is_some() || args.finetune {
+                    bail!("--model and --finetune: expected brainlm or brainjepa, found {}", method.name());
+                }
+                let (model, train): (Vec<_>, Vec<_>) =
+                    assigned(&sets)?.into_iter().partition(|(key, _)| key.starts_with("model."));
+                let model = model.into_iter().map(|(key, value)| (key["model.".len()..].to_owned(), value)).collect();
+                method.check(&model).context("--set")?;
+                Ok(Self::Connectivity { method, model, train: changed(&method.recipe(), train)? })
+            }
+            Baseline::Tokens(method) => {
+                let pretraining = match &args.model {
+                    Some(_) if !sets.is_empty() => {
+                        bail!("--set and --epochs are about pre-training: expected none of them with --model")
+                    }
+                    Some(folder) => {
+                        let TokenDirectory { config, mut people, mut preprocessor, .. } = TokenDirectory::read(folder)?;
+                        args.same.trusting().apply(&mut people, &mut preprocessor);
+                        if config.kind() != method.kind() {
+                            let (expected, found) = (method.name(), config.kind().name());
+                            bail!("--model: expected a model of {expected}, found one of {found}");
+                        }
+                        Pretraining::Given { folder: folder.clone(), blake3: model_blake3(folder)?, people }
+                    }
+                    None => {
+                        sets.push(format!("model.kind={}", method.name()));
+                        let resolved = Settings::resolve(None, "", &sets)?;
+                        if let Some(key) = resolved.unused.first() {
+                            bail!("--set {key}: expected a key that {} has", method.name());
+                        }
+                        Pretraining::Own(Box::new(resolved.settings))
+                    }
+                };
+                let points = TunePoint::subset(args.finetune_budget);
+                let tuning = Tuning { epochs: args.finetune_epochs, points, max_minutes: 0.0 };
+                Ok(Self::Foundation { method, pretraining, tuning: args.finetune.then_some(tuning) })
+            }
         }
     }
 
@@ -114,33 +113,25 @@ impl Plan {
     }
 }
 
-/// Keys of the network, and the rest.
-fn separated(sets: &[String]) -> anyhow::Result<(NetworkKeys, Vec<String>)> {
-    let (mut model, mut rest) = (NetworkKeys::new(), Vec::new());
-    for set in sets {
-        let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
-        match key.trim().strip_prefix("model.") {
-            Some(name) => {
-                let value = value.trim();
-                model.insert(name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
-            }
-            None => rest.push(set.clone()),
-        }
-    }
-    Ok((model, rest))
+/// Keys and their values; what is no JSON is text.
+fn assigned(sets: &[String]) -> anyhow::Result<Vec<(&str, Value)>> {
+    sets.iter()
+        .map(|set| {
+            let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
+            let value = value.trim();
+            Ok((key.trim(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
+        })
+        .collect()
 }
 
-/// A recipe with some of its keys, written `train.NAME=VALUE`, changed.
-fn changed<T: Serialize + DeserializeOwned>(recipe: &T, sets: &[String]) -> anyhow::Result<T> {
+/// A recipe with some of its keys, named `train.NAME`, changed.
+fn changed(recipe: &Recipe, values: Vec<(&str, Value)>) -> anyhow::Result<Recipe> {
     let mut table = serde_json::to_value(recipe)?;
-    for set in sets {
-        let (key, value) = set.split_once('=').with_context(|| format!("--set {set}: expected KEY=VALUE"))?;
-        let known: Vec<String> =
-            table.as_object().map(|o| o.keys().map(|k| format!("train.{k}")).collect()).unwrap_or_default();
-        let name = key.trim().strip_prefix("train.").filter(|name| table.get(*name).is_some());
-        let name = name.with_context(|| format!("--set {key}: expected one of {}", known.join(", ")))?;
-        let value = value.trim();
-        table[name] = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+    let keys = table.as_object().into_iter().flat_map(|table| table.keys());
+    let known = keys.map(|key| format!("train.{key}")).collect::<Vec<_>>().join(", ");
+    for (key, value) in values {
+        let name = key.strip_prefix("train.").filter(|name| table.get(*name).is_some());
+        table[name.with_context(|| format!("--set {key}: expected one of {known}"))?] = value;
     }
     for key in ["epochs", "batch_size"] {
         if table[key].as_u64() == Some(0) {

@@ -14,7 +14,6 @@ use bdo_baselines::token::place::Places;
 use bdo_data::cohort::Cohort;
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
-use bdo_model::intake::{Sample, VisitKey};
 use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_model::parameters::{parameter_table, trainable_count};
@@ -24,8 +23,8 @@ use bdo_train::settings::{Preset, TrainSettings};
 use bdo_train::source::ScanSource;
 use burn::tensor::Device;
 
-use super::train::{MICRO_BATCH, step_on};
-use super::{Phase, Workload, embed, workload};
+use super::steps::{MICRO_BATCH, features as feature_work, sample, step_on};
+use super::{Phase, Workload, workload};
 
 /// Size and operations of a model, known without timing it.
 pub(super) struct Facts {
@@ -99,17 +98,14 @@ impl Contestant {
             frames,
         };
         if phase == Phase::Train {
-            let sample = |(b, scan): (usize, &TokenScan)| {
-                Sample::alone(scan.scan.clone(), VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
-            };
-            let samples = scans.iter().enumerate().map(sample).collect();
+            let samples = scans.iter().enumerate().map(|(b, scan)| sample(scan.scan.clone(), seed, b)).collect();
             let kernels = (kernels, Precision::fastest());
             let step = step_on(&config, samples, kernels, (frames, MICRO_BATCH), (seed, &Device::flex()))?;
             return Ok(Self { facts, work: step.work });
         }
         let model = Bdo::init(&config, seed, workload::embed_kernels(args).0, &Device::flex())?;
         let scans: Vec<ScaledScan> = scans.iter().map(|scan| scan.scan.clone()).collect();
-        Ok(Self { facts, work: embed::features(model, scans) })
+        Ok(Self { facts, work: feature_work(model, scans) })
     }
 
     fn tokens<M: TokenModel + 'static>(

@@ -7,16 +7,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use bdo_data::durable;
-use bdo_eval::memory::forget_peak;
+use bdo_eval::memory::{forget_peak, peak_mib};
 use bdo_report::bench::efficiency_drawing;
 use serde_json::{Value, json};
 
 use super::contestant::Contestant;
 use super::{BenchArgs, Phase, Workload, laps, rounded, typed, warm_up};
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::Choice;
 use crate::cli::Common;
-use crate::commands::peak_rss_mib;
 use crate::commands::report::ReportArgs;
 
 /// Who is compared, in the order of the table.
@@ -30,7 +29,7 @@ pub(super) fn run(BenchArgs { workload: args, files, .. }: &BenchArgs, common: &
     let out = files.out.as_deref().context("--out: expected a folder for table and figure, found none")?;
     let mut rows = Vec::new();
     for (name, title) in MODELS {
-        note(common, &format!("{title}: training, then embedding"));
+        common.note(format!("{title}: training, then embedding"));
         let train = child(args, data, name, Phase::Train, common)?;
         let embed = child(args, data, name, Phase::Embed, common)?;
         rows.push(json!({
@@ -55,7 +54,7 @@ pub(super) fn run(BenchArgs { workload: args, files, .. }: &BenchArgs, common: &
     durable::write_json(&out.join("efficiency.json"), &json)?;
     durable::write(&out.join("efficiency.svg"), efficiency_drawing(&json).as_bytes())?;
     let page = ReportArgs::new(&[&out.join("efficiency.json")], None, Path::new("page.html")).command();
-    note(common, &format!("efficiency.svg is the figure; as a page that also saves it as PNG: {page}"));
+    common.note(format!("efficiency.svg is the figure; as a page that also saves it as PNG: {page}"));
     Ok(Answer::new(json, markdown))
 }
 
@@ -64,14 +63,14 @@ fn measure(args: &Workload, data: &Path, model: &str, phase: Phase, seed: u64) -
     let Contestant { facts, mut work } = Contestant::new(args, data, model, phase, seed)?;
     // Reading the cohort takes more than small models do, and is the same for all.
     forget_peak();
-    let resting = peak_rss_mib();
+    let resting = peak_mib();
     warm_up(&mut work)?;
     let (median, least) = laps(args.steps, &mut work)?;
     let json = json!({
         "model": model, "parameters": facts.parameters, "tokens": facts.tokens, "visible_tokens": facts.visible_tokens,
         "flops_per_scan": facts.flops_per_scan, "regions": facts.regions, "frames": facts.frames,
         "median_ms": rounded(median), "least_ms": rounded(least),
-        "resting_mib": resting.map(rounded), "peak_mib": peak_rss_mib().map(rounded),
+        "resting_mib": resting.map(rounded), "peak_mib": peak_mib().map(rounded),
         "threads": rayon::current_num_threads(),
     });
     let text = json.to_string();

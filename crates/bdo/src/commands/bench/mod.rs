@@ -2,19 +2,19 @@
 
 mod contestant;
 mod efficiency;
-mod embed;
-mod gemm;
 mod infer;
-mod ingest;
-mod limits;
-mod scan;
-mod serve;
-mod train;
+mod kernels;
+mod steps;
 pub(crate) mod workload;
 
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::Context;
+use bdo_data::atlas::image::AtlasImage;
+use bdo_data::parcellate::measure_speed;
+use bdo_eval::memory::peak_mib;
 use bdo_kernels::Precision;
 use bdo_model::device::{Traffic, is_cpu, launches, name_of};
 use bdo_train::settings::Size;
@@ -22,11 +22,9 @@ use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::peak_rss_mib;
 use crate::answer::Answer;
 use crate::args::{Choice, Maybe, one_of, parsed, positive};
 use crate::cli::Common;
-use limits::Limits;
 
 /// Measure how fast this machine trains, embeds and multiplies
 #[derive(Debug, Args)]
@@ -137,13 +135,13 @@ fn typed(choice: impl ValueEnum) -> String {
 pub(crate) fn run(args: &BenchArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     match args.task {
-        BenchTask::Train => step_bench(args, common, train::step(&args.workload, common)?),
-        BenchTask::Embed => step_bench(args, common, embed::step(&args.workload, common)?),
-        BenchTask::Scan => Ok(scan::run(&args.workload)),
+        BenchTask::Train => step_bench(args, common, steps::training(&args.workload, common)?),
+        BenchTask::Embed => step_bench(args, common, steps::embedding(&args.workload, common)?),
+        BenchTask::Scan => Ok(kernels::scan_bench(&args.workload)),
         BenchTask::Infer => infer::run(&args.workload, common),
         BenchTask::Efficiency => efficiency::run(args, common),
-        BenchTask::Ingest => ingest::run(&args.files),
-        BenchTask::Gemm => Ok(gemm::run()),
+        BenchTask::Ingest => ingest(&args.files),
+        BenchTask::Gemm => Ok(kernels::gemm_bench()),
     }
 }
 
@@ -182,7 +180,7 @@ fn step_bench(
     let device = common.place()?;
     warm_up(&mut work)?;
     if args.serve {
-        serve::serve(&mut work)?;
+        serve(&mut work)?;
         return Ok(Answer::nothing());
     }
     let (median, least) = laps(args.steps, &mut work)?;
@@ -192,20 +190,20 @@ fn step_bench(
         "frames": args.frames, "steps": args.steps, "threads": rayon::current_num_threads(),
         "precision": precision, "isa": bdo_kernels::Isa::current().to_string(),
         "median_ms": rounded(median), "min_ms": rounded(least), "flops_per_step": flops,
-        "peak_rss_mb": peak_rss_mib().map(rounded), "device": name_of(&device),
+        "peak_rss_mb": peak_mib().map(rounded), "device": name_of(&device),
     });
     if !is_cpu(&device) {
         // The limits below are those of the processor.
         return counted(json, args, &device, (median, flops), work);
     }
-    let (limits, gflops) = (Limits::measure(), flops / least / 1e6);
+    let ((f32_limit, bf16_limit), gflops) = (kernels::limits(), flops / least / 1e6);
     json["gflops"] = rounded(gflops).into();
-    json["f32_limit_gflops"] = rounded(limits.f32_gflops).into();
-    json["share_of_f32_limit"] = rounded(gflops / limits.f32_gflops).into();
-    json["bf16_limit_gflops"] = json!(limits.bf16_gflops.map(rounded));
-    json["share_of_bf16_limit"] = json!(limits.bf16_gflops.map(|limit| rounded(gflops / limit)));
+    json["f32_limit_gflops"] = rounded(f32_limit).into();
+    json["share_of_f32_limit"] = rounded(gflops / f32_limit).into();
+    json["bf16_limit_gflops"] = json!(bf16_limit.map(rounded));
+    json["share_of_bf16_limit"] = json!(bf16_limit.map(|limit| rounded(gflops / limit)));
     let text = format!(
-        "{} {}: median {median:.1} ms, best {least:.1} ms of {} steps (batch {}, {} threads, {}, {}); {:.0} GFLOP/s, {:.0} % of the machine's f32 limit of {:.0}",
+        "{} {}: median {median:.1} ms, best {least:.1} ms of {} steps (batch {}, {} threads, {}, {}); {:.0} GFLOP/s, {:.0} % of the machine's f32 limit of {f32_limit:.0}",
         typed(*task),
         args.size.typed(),
         args.steps,
@@ -214,10 +212,29 @@ fn step_bench(
         precision,
         bdo_kernels::Isa::current(),
         gflops,
-        100.0 * gflops / limits.f32_gflops,
-        limits.f32_gflops
+        100.0 * gflops / f32_limit
     );
     Ok(Answer::new(json, text))
+}
+
+/// Answers every line `step` on stdin with the milliseconds of one step, until `quit` or the end, so that two programs can be timed
+/// in turns on a noisy machine.
+fn serve(work: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    writeln!(std::io::stderr(), "ready")?;
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        match line?.trim() {
+            "step" => {
+                let started = Instant::now();
+                work()?;
+                writeln!(out, "{:.3}", started.elapsed().as_secs_f64() * 1e3)?;
+                out.flush()?;
+            }
+            "quit" => break,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// What a step does on a device that is not the CPU: kernels, and bytes between it and the host.
@@ -249,6 +266,25 @@ fn counted(
         moved.downloaded_bytes
     );
     Ok(Answer::new(json, text))
+}
+
+/// A 4D image to region means, beside inflating it alone: what the reading costs over the unavoidable.
+fn ingest(args: &Files) -> anyhow::Result<Answer> {
+    let image = args.image.as_ref().context("bench ingest: expected --image with a 4D image, found none")?;
+    let atlas = args.atlas.as_ref().context("bench ingest: expected --atlas with a label image, found none")?;
+    let atlas = AtlasImage::read(atlas, None)?;
+    let mut measured = serde_json::to_value(measure_speed(image, &atlas)?)?;
+    measured["peak_rss_mb"] = json!(peak_mib());
+    let text = format!(
+        "{}: {} s by the clock and {} s of the processor; inflating alone takes {} s and {} s; peak {} MB",
+        image.display(),
+        measured["masker_wall_s"],
+        measured["masker_cpu_s"],
+        measured["inflate_wall_s"],
+        measured["inflate_cpu_s"],
+        measured["peak_rss_mb"]
+    );
+    Ok(Answer::new(measured, text))
 }
 
 /// Three digits after the point: more would only be noise.

@@ -1,9 +1,9 @@
 //! The data and sizes that training and embedding are timed on.
 
 use bdo_data::random;
+use bdo_data::scaler::ScaledScan;
 use bdo_model::config::ModelConfig;
 use bdo_model::device::is_cpu;
-use bdo_model::dynamics::Frames;
 use bdo_model::ops::{Kernels, Precision};
 use bdo_train::settings::Size;
 use burn::tensor::Device;
@@ -49,25 +49,23 @@ pub(super) fn noise(purpose: &str, position: &[u64], count: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Irregular times with a mean gap of 2.2 s, and a quarter of the frames as context.
-pub(super) fn frames(args: &Workload, seed: u64, step: u64) -> Frames {
-    let (batch, frames) = (args.batch, args.frames);
-    let mut rng = random::stream("bench-frames", &[seed, step]);
-    let targets = (0.75 * frames as f64 + 0.5) as usize;
-    let (mut times_seconds, mut context) = (Vec::with_capacity(batch * frames), vec![]);
-    for _ in 0..batch {
+/// A batch of noise at irregular times with a mean gap of 2.2 s.
+pub(super) fn scans(args: &Workload, seed: u64) -> Vec<ScaledScan> {
+    let scan = |b: u64| {
+        let mut rng = random::stream("bench-frames", &[seed, b]);
         let mut time = 0.0;
-        for _ in 0..frames {
-            times_seconds.push(time);
+        let mut frame = || {
+            let now = time;
             time += 0.1 + 4.2 * (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            now
+        };
+        ScaledScan {
+            times_seconds: (0..args.frames).map(|_| frame()).collect(),
+            values: noise("bench-series", &[seed, b], args.frames * args.regions),
+            region_valid: vec![true; args.regions],
         }
-        let mut order: Vec<usize> = (0..frames).collect();
-        random::shuffle(&mut order, &mut rng);
-        let mut is_context = vec![true; frames];
-        order[..targets.min(frames - 1)].iter().for_each(|i| is_context[*i] = false);
-        context.extend(is_context);
-    }
-    Frames { batch, frames, times_seconds, context, valid: vec![true; batch * frames] }
+    };
+    (0..args.batch as u64).map(scan).collect()
 }
 
 /// Flops of one forward pass of the encoder over one sample's tokens.

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
 use serde::{Serialize, Serializer};
 
-use super::row::Row;
+use super::row::{BdoRow, Row};
 use crate::args::{Choice, one_of};
 
 /// One row, or a stack of two or more.
@@ -38,7 +38,7 @@ impl Asked {
 
     /// Whether some of its features come from a model before its first step.
     pub(crate) fn is_untrained(&self) -> bool {
-        self.0.iter().any(|row| matches!(row, Row::Bdo(of) if of.is_untrained()))
+        self.0.iter().filter_map(|row| row.bdo()).any(BdoRow::is_untrained)
     }
 
     /// The rows it is judged by: the same untrained, and the last member of a stack.

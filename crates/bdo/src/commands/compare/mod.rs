@@ -2,27 +2,24 @@
 
 mod asked;
 mod baseline_rows;
-mod compute;
-mod feature_tables;
 mod model_rows;
 mod people;
-mod pretraining;
+pub(crate) mod pretraining;
 mod protocol;
 mod request;
 pub(crate) mod row;
-mod split_rows;
 mod tasks;
+mod workshop;
 
 pub(crate) use request::CompareArgs;
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use bdo_data::cohort::Cohort;
 use bdo_data::division::{Division, Split, SplitManifest};
 use bdo_data::durable;
@@ -34,28 +31,26 @@ use bdo_eval::comparison::{
     to_markdown,
 };
 use bdo_eval::confound::Nuisance;
-use bdo_eval::method::{Method, Task};
-use bdo_eval::reference::{ClosedForm, NoBrain};
+use bdo_eval::features::FeatureTable;
+use bdo_eval::memory::peak_mib;
+use bdo_eval::method::Task;
 use bdo_model::pooling::Pooling;
 use bdo_model::weights::ModelDirectory;
 use bdo_report::kind::Kind;
 use serde_json::json;
 
-use super::peak_rss_mib;
 use super::report::leave_page;
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::Choice;
 use crate::cli::Common;
 use asked::Asked;
-use baseline_rows::Baselines;
-use feature_tables::FeatureTables;
 use model_rows::Models;
 use people::{Impossible, copied, everybody_has_a_value, guarded, impossible, is_asked, splits};
 use pretraining::PretrainingCost;
 use request::People;
 use row::{BdoRow, Connectivity, Row};
-use split_rows::Workshop;
-use tasks::{Done, Turn, run_all};
+use tasks::{Done, Todo, Turn, run_all};
+use workshop::{Line, Workshop};
 
 /// The lines of the table: those asked for with what they bring, those others are compared with, those that are always there.
 fn rows(args: &CompareArgs) -> Vec<Asked> {
@@ -75,8 +70,8 @@ fn with_possible_twins(
     let trained = model.people.known_in(cohort);
     let known = cohort.participants().subjects().any(|subject| trained.is_trained(subject));
     let impossible = |row: &Asked| {
-        let of = |row: &Row| if let Row::Bdo(of) = row { of.pooling().filter(|_| of.is_untrained()) } else { None };
-        let reads_out = row.members().iter().filter_map(of).any(Pooling::needs_readout);
+        let untrained = row.members().iter().filter_map(|row| row.bdo()).filter(|of| of.is_untrained());
+        let reads_out = untrained.filter_map(BdoRow::pooling).any(Pooling::needs_readout);
         row.is_untrained() && !args.methods.contains(row) && (model.notes.is_none() || (reads_out && !known))
     };
     let (left_out, kept): (Vec<Asked>, Vec<Asked>) = rows.into_iter().partition(impossible);
@@ -87,34 +82,9 @@ fn with_possible_twins(
         } else {
             "nobody of this cohort is among the people a readout may be fitted on"
         };
-        note(common, &format!("left out: {names}: {why}"));
+        common.note(format!("left out: {names}: {why}"));
     }
     kept
-}
-
-/// The rows that are the same under every split, with what they need computed.
-fn plain_rows(
-    rows: &[Asked],
-    args: &CompareArgs,
-    cohort: &Cohort,
-    tables: &FeatureTables<'_>,
-    nuisance: &Arc<Nuisance>,
-    common: &Common,
-) -> anyhow::Result<Vec<Box<dyn Method>>> {
-    let baselines = Baselines { args, cohort, common, sets: RefCell::default() };
-    let method = |row: Row| -> Option<anyhow::Result<Box<dyn Method>>> {
-        Some(match row {
-            Row::Connectivity { kind, combat } => tables.fixed(kind).map(|member| -> Box<dyn Method> {
-                let plain = ClosedForm::new(row.typed(), member.table.clone(), &member.source);
-                Box::new(if combat { plain.harmonised(nuisance.clone()) } else { plain })
-            }),
-            Row::NoBrain(kind) => Ok(Box::new(NoBrain::new(kind, nuisance.clone()))),
-            Row::Network(method) => baselines.network(row, method),
-            Row::Tokens { method, tuned } => baselines.tokens(row, method, tuned),
-            Row::Bdo(_) => return None,
-        })
-    };
-    rows.iter().filter(|row| !depends_on_split(row)).filter_map(Asked::single).filter_map(method).collect()
 }
 
 /// Whether a row has features of its own under each split.
@@ -139,15 +109,11 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     }
     let cohort = Cohort::open(&args.cohort.data)?;
     let cohort_blake3 = cohort.content_blake3()?;
-    let targets = args
-        .targets
-        .iter()
-        .map(|name| Ok(Target::of(cohort.participants(), name)?))
-        .collect::<anyhow::Result<Vec<Target>>>()?;
+    let targets = Target::all(cohort.participants(), &args.targets)?;
     let People { family_column, site_column, .. } = &args.people;
     let division = Division::by_family(&cohort, family_column.as_deref())?.with_sites(site_column.as_deref());
     if let Some(copied) = copied(&division) {
-        note(common, &format!("copies of one scan under two names stay on one side: {copied}"));
+        common.note(format!("copies of one scan under two names stay on one side: {copied}"));
     }
     let splits = splits(args, &division)?;
     if args.people.stratify_by.is_some() {
@@ -156,40 +122,34 @@ pub(crate) fn run(args: &CompareArgs, common: &Common) -> anyhow::Result<Answer>
     let pretrained = args.model.as_ref().map(|path| ModelDirectory::read(path)).transpose()?;
     let rows = with_possible_twins(rows, args, pretrained.as_ref(), &cohort, common);
     let impossible = impossible(&rows, &targets, &splits.splits, args, common)?;
-    let flags = guarded(&splits.splits, &division, pretrained.as_ref().map(|model| &model.people))?;
+    // What is said about pre-training is asked of each model once it is there.
+    guarded(&splits.splits, &division, None)?;
 
     let nuisance = Arc::new(Nuisance::of(&cohort));
-    let tables = FeatureTables::new(&rows, args, &cohort, common)?;
+    let (division, splits, targets, cohort) = (&division, &splits, &targets[..], &cohort);
+    let field = Field { args, common, cohort, division, splits, targets, nuisance, impossible };
+    let workshop = Workshop::new(&rows, &field)?;
     durable::create_folder(&args.out)?;
     let mut done = Done {
         store: ResultStore::open(&args.out.join("results"))?,
-        cohort_blake3: cohort_blake3.clone(),
+        cohort_blake3,
         results: vec![],
         reused: 0,
         without_result: vec![],
         shard: args.shard,
     };
     let first = done.wait_for("splits.json")?;
-    durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(&splits)?.as_bytes())?;
+    durable::write(&args.out.join("splits.json"), serde_json::to_string_pretty(splits)?.as_bytes())?;
     drop(first);
     let mut audited = vec![];
     if !args.statistics.no_audit {
-        let fc = tables.fixed(Connectivity::Fisher)?;
-        audited = audit("fc", &fc.table, &cohort, &division, &nuisance, common.seed)?;
+        audited = field.audited("fc", &workshop.fixed(Connectivity::Fisher)?.table)?;
     }
-    let field = Field {
-        args,
-        common,
-        cohort: &cohort,
-        division: &division,
-        splits: &splits,
-        flags: RefCell::new(flags),
-        targets: &targets,
-        impossible,
-    };
+    let (of_splits, plain): (Vec<&Asked>, Vec<&Asked>) = rows.iter().partition(|row| depends_on_split(row));
     // Models are trained first: a mistake in their settings shows before the baselines have taken hours.
-    audited.extend(field.run_by_split(&rows, &tables, &nuisance, &mut done)?);
-    field.run(&plain_rows(&rows, args, &cohort, &tables, &nuisance, common)?, &splits.splits, &mut done)?;
+    audited.extend(field.run_by_split(&of_splits, &workshop, &mut done)?);
+    let any = splits.splits.first().context("a comparison has at least one split")?;
+    field.run(&workshop.lines(&plain, any, None)?, None, &splits.splits, &mut done)?;
     match args.shard {
         // One of the processes that share the work writes the tables.
         Some(shard) if shard.part > 1 => Ok(shared(&done, shard, &args.out)),
@@ -212,31 +172,40 @@ struct Field<'a> {
     cohort: &'a Cohort,
     division: &'a Division<'a>,
     splits: &'a SplitManifest,
-    /// By split, what a table must say about pre-training.
-    flags: RefCell<BTreeMap<String, Vec<String>>>,
     targets: &'a [Target],
+    nuisance: Arc<Nuisance>,
     /// Known before work begins.
     impossible: Vec<Impossible>,
 }
 
 impl Field<'_> {
-    /// Rows under some of the splits.
-    fn run(&self, methods: &[Box<dyn Method>], splits: &[Split], done: &mut Done) -> anyhow::Result<()> {
-        let all_flags = self.flags.borrow();
-        let mut tasks: Vec<(&dyn Method, Task<'_>, &[String])> = vec![];
-        for method in methods {
+    /// Lines under some of the splits. Whoever a model has seen among those it is tested on is flagged, also where it was
+    /// trained for this comparison.
+    fn run(
+        &self,
+        lines: &[Line<'_>],
+        models: Option<&Models>,
+        splits: &[Split],
+        done: &mut Done,
+    ) -> anyhow::Result<()> {
+        let people = models.map(|models| ModelDirectory::read(&models.trained)).transpose()?.map(|model| model.people);
+        let all_flags = guarded(splits, self.division, people.as_ref())?;
+        let mut tasks: Vec<Todo<'_>> = vec![];
+        for line in lines {
+            let needs_model = line.asked.members().iter().any(|row| row.needs_model());
             for split in splits {
-                let flags = all_flags.get(&split.blake3).map_or(&[][..], Vec::as_slice);
-                for target in self.targets.iter().filter(|t| is_asked(self.args, method.as_ref(), split, t)) {
+                let flags = all_flags.get(&split.blake3).filter(|_| needs_model).map_or(&[][..], Vec::as_slice);
+                for target in self.targets.iter().filter(|t| is_asked(self.args, line.asked, split, t)) {
+                    let name = line.method.name();
                     let impossible = |it: &&Impossible| {
-                        it.row == method.name() && it.target == target.name && it.split_blake3 == split.blake3
+                        it.row == name && it.target == target.name && it.split_blake3 == split.blake3
                     };
                     if let Some(Impossible { reason, .. }) = self.impossible.iter().find(impossible) {
-                        done.leave_out(method.name(), target, split, reason.clone(), self.common);
+                        done.leave_out(name, target, split, reason.clone(), self.common);
                         continue;
                     }
                     let (cohort, seed, fit_on) = (self.cohort, split.seed(), self.args.people.fit_on);
-                    tasks.push((method.as_ref(), Task { cohort, split, target, seed, fit_on }, flags));
+                    tasks.push((line, Task { cohort, split, target, seed, fit_on }, flags));
                 }
             }
         }
@@ -244,19 +213,9 @@ impl Field<'_> {
     }
 
     /// The rows that depend on the split, one after another, and the audit of the features of one model.
-    fn run_by_split(
-        &self,
-        rows: &[Asked],
-        tables: &FeatureTables<'_>,
-        nuisance: &Arc<Nuisance>,
-        done: &mut Done,
-    ) -> anyhow::Result<Vec<AuditRow>> {
-        let (args, cohort, common) = (self.args, self.cohort, self.common);
-        let rows: Vec<&Asked> = rows.iter().filter(|row| depends_on_split(row)).collect();
-        let of_models: Vec<BdoRow> = (rows.iter().flat_map(|row| row.members()))
-            .filter_map(|row| if let Row::Bdo(of) = row { Some(*of) } else { None })
-            .collect();
-        let groups = if rows.is_empty() { vec![] } else { by_tables(args, &rows, &self.splits.splits) };
+    fn run_by_split(&self, rows: &[&Asked], workshop: &Workshop<'_>, done: &mut Done) -> anyhow::Result<Vec<AuditRow>> {
+        let of_models: Vec<BdoRow> = rows.iter().flat_map(|row| row.members()).filter_map(|row| row.bdo()).collect();
+        let groups = if rows.is_empty() { vec![] } else { by_tables(self.args, rows, &self.splits.splits) };
         // The features that are audited are those of the same model whatever the order of splits.
         let first = self.splits.splits.iter().map(|split| &split.blake3).min();
         let mut audited = vec![];
@@ -277,51 +236,37 @@ impl Field<'_> {
             busy = 0;
             if groups.len() > 1 {
                 let what = if of_models.is_empty() { "its features" } else { "its model, then the rows of BDO" };
-                note(common, &format!("split {} of {}: {what}", i + 1, groups.len()));
+                self.common.note(format!("split {} of {}: {what}", i + 1, groups.len()));
             }
-            let mut models = None;
-            if !of_models.is_empty() {
-                let ready = models.insert(Models::ready(&of_models, args, group, cohort, common)?);
-                ready.embed(&of_models, args, cohort, common)?;
-                self.flag_overlap(ready, group)?;
-            }
-            let models = models.as_ref();
-            let workshop = Workshop { args, tables, models, nuisance };
-            let methods = rows.iter().map(|row| workshop.row(row, group)).collect::<anyhow::Result<Vec<_>>>()?;
+            let split = &group[0];
+            let models = (!of_models.is_empty()).then(|| Models::ready(&of_models, split, self)).transpose()?;
+            let lines = workshop.lines(rows, split, models.as_ref())?;
             drop(lease);
-            self.run(&methods, group, done)?;
+            self.run(&lines, models.as_ref(), group, done)?;
             if let Some(models) = models.filter(|_| group.iter().any(|split| Some(&split.blake3) == first)) {
-                audited.extend(self.audit(&of_models, models, nuisance)?);
+                audited.extend(self.audit(&of_models, &models)?);
             }
-            drop(methods);
-            tables.forget_split();
+            drop(lines);
+            workshop.forget_split();
         }
         Ok(audited)
     }
 
-    /// Whoever a model has seen among those it is tested on is flagged, also where it was trained for this comparison.
-    fn flag_overlap(&self, models: &Models, splits: &[Split]) -> anyhow::Result<()> {
-        for split in splits {
-            let people = ModelDirectory::read(models.folder(&split.blake3, false)?)?.people;
-            let seen = guarded(std::slice::from_ref(split), self.division, Some(&people))?;
-            self.flags.borrow_mut().extend(seen);
-        }
-        Ok(())
-    }
-
     /// What the paper's feature, and the one that says most where it is a row, know that they should not.
-    fn audit(&self, rows: &[BdoRow], models: &Models, nuisance: &Nuisance) -> anyhow::Result<Vec<AuditRow>> {
-        let (args, cohort, common) = (self.args, self.cohort, self.common);
+    fn audit(&self, rows: &[BdoRow], models: &Models) -> anyhow::Result<Vec<AuditRow>> {
         let mut audited = vec![];
         for pooling in [Pooling::Mean, Pooling::Coupling] {
             let row = row::pooled(pooling);
             let asked = pooling == Pooling::Mean || rows.iter().any(|of| Row::Bdo(*of) == row);
-            if asked && !args.statistics.no_audit {
-                let table = models.audited(pooling, args, cohort, common)?;
-                audited.extend(audit(row.typed(), &table, cohort, self.division, nuisance, common.seed)?);
+            if asked && !self.args.statistics.no_audit {
+                audited.extend(self.audited(row.typed(), &self.features_of(&models.trained, pooling)?)?);
             }
         }
         Ok(audited)
+    }
+
+    fn audited(&self, name: &str, table: &FeatureTable) -> anyhow::Result<Vec<AuditRow>> {
+        Ok(audit(name, table, self.cohort, self.division, &self.nuisance, self.common.seed)?)
     }
 
     /// Summarises the results and writes the tables and their page.
@@ -330,7 +275,7 @@ impl Field<'_> {
         let Done { mut results, reused, cohort_blake3, without_result, .. } = done;
         in_order(&mut results, rows, &self.splits.splits, self.targets);
         if reused > 0 {
-            note(common, &format!("{reused} of {} results were there already", results.len()));
+            common.note(format!("{reused} of {} results were there already", results.len()));
         }
         let settings = SummarySettings {
             bootstraps: args.statistics.bootstraps,
@@ -368,7 +313,7 @@ impl Field<'_> {
         let protocol = protocol::protocol(args, rows, &runs, common.general())?;
         markdown = format!("{markdown}\n{}", protocol.to_markdown());
         // The system's own peak was forgotten between rows.
-        let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_rss_mib()).reduce(f64::max);
+        let peak = results.iter().filter_map(|r| r.peak_rss_mib).chain(peak_mib()).reduce(f64::max);
         let json = json!({
             "cohort": args.cohort.data, "cohort_blake3": cohort_blake3, "splits_blake3": splits_blake3, "fit_on": fit_on,
             "model": args.model, "copies": self.division.copies(), "results": results.len(),

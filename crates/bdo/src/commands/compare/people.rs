@@ -7,14 +7,12 @@ use bdo_data::division::{Division, Scheme, Split, SplitError, SplitManifest};
 use bdo_data::participants::Participants;
 use bdo_data::target::Target;
 use bdo_eval::leak::LeakReport;
-use bdo_eval::method::Method;
 use bdo_eval::part::Parts;
 use bdo_model::weights::TrainingPeople;
 
 use super::CompareArgs;
 use super::asked::Asked;
 use super::request::People;
-use crate::answer::note;
 use crate::cli::Common;
 
 /// A row that has no result for a label under a split, and why.
@@ -53,7 +51,7 @@ pub(super) fn impossible(
     }
     if let Some(Impossible { row, target, reason, .. }) = found.first() {
         let more = if found.len() > 1 { format!(" (and {} more)", found.len() - 1) } else { String::new() };
-        note(common, &format!("{row} cannot predict {target} under every split: {reason}{more}"));
+        common.note(format!("{row} cannot predict {target} under every split: {reason}{more}"));
     }
     Ok(found)
 }
@@ -78,10 +76,11 @@ pub(super) fn splits(args: &CompareArgs, division: &Division<'_>) -> Result<Spli
     Ok(division.manifest(splits))
 }
 
-/// Whether a method is scored on a label under a split. Groups of sites ask what a feature is worth elsewhere; methods that
-/// train for long are not trained five times more for it.
-pub(super) fn is_asked(args: &CompareArgs, method: &dyn Method, split: &Split, target: &Target) -> bool {
-    let left_out = method.trains_for_long() && matches!(split.scheme(), Scheme::LeaveSiteOut { .. });
+/// Whether a row is scored on a label under a split. Groups of sites ask what a feature is worth elsewhere; methods that train
+/// for long are not trained five times more for it.
+pub(super) fn is_asked(args: &CompareArgs, asked: &Asked, split: &Split, target: &Target) -> bool {
+    let long = asked.members().iter().any(|row| row.trains_for_long());
+    let left_out = long && matches!(split.scheme(), Scheme::LeaveSiteOut { .. });
     !left_out && is_of(args, split, target)
 }
 

@@ -23,7 +23,6 @@ use crate::commands::finetune::RATES;
 )]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
-    #[serde(flatten)]
     pub(crate) cohort: Data,
     /// Columns of the participants table to predict
     #[arg(long, value_name = "A,B", value_delimiter = ',', required = true, help_heading = "Input")]
@@ -45,13 +44,10 @@ pub(crate) struct CompareArgs {
     #[serde(skip)]
     pub(crate) shard: Option<Shard>,
     #[command(flatten)]
-    #[serde(flatten)]
     pub(crate) training: Training,
     #[command(flatten)]
-    #[serde(flatten)]
     pub(crate) people: People,
     #[command(flatten)]
-    #[serde(flatten)]
     pub(crate) statistics: Statistics,
 }
 
@@ -59,7 +55,6 @@ pub(crate) struct CompareArgs {
 #[command(next_help_heading = "Training")]
 pub(crate) struct Training {
     #[command(flatten)]
-    #[serde(flatten)]
     pub(crate) configuration: Configuration,
     /// Time for each pre-training of BDO where no model is given; 0 for the epochs of the configuration
     #[arg(long, value_name = "M", default_value_t = 15.0)]

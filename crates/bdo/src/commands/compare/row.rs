@@ -72,8 +72,18 @@ impl Row {
         Self::NoBrain(NoBrainKind::Majority),
     ];
 
+    /// How a BDO model is used for it, where it is.
+    pub(crate) fn bdo(self) -> Option<BdoRow> {
+        if let Self::Bdo(of) = self { Some(of) } else { None }
+    }
+
     pub(crate) fn needs_model(self) -> bool {
-        matches!(self, Self::Bdo(_))
+        self.bdo().is_some()
+    }
+
+    /// Whether it trains for long: then groups of sites are not asked of it.
+    pub(crate) fn trains_for_long(self) -> bool {
+        self == Self::Bdo(BdoRow::Finetune) || self.is_baseline()
     }
 
     pub(crate) fn is_baseline(self) -> bool {

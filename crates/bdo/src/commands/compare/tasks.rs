@@ -1,6 +1,5 @@
 //! The tasks of a comparison: done, taken from the folder, or left to another process that shares the work.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -10,9 +9,9 @@ use bdo_data::shard::Shard;
 use bdo_data::target::Target;
 use bdo_eval::comparison::{Lease, ResultStore, Row as SummaryRow, TaskResult, run_task};
 use bdo_eval::error::EvalError;
-use bdo_eval::method::{Method, Task};
+use bdo_eval::method::Task;
 
-use crate::answer::note;
+use super::workshop::Line;
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -32,6 +31,8 @@ pub(super) struct Done {
     pub(super) shard: Option<Shard>,
 }
 
+/// A line with a task for it, and what its table must say about pre-training.
+pub(super) type Todo<'a> = (&'a Line<'a>, Task<'a>, &'a [String]);
 /// What is known of a task: a result, or why there is none.
 type Found = Result<TaskResult, String>;
 
@@ -54,7 +55,7 @@ impl Done {
             Some(noted) if noted.0 <= split.seed() => {}
             Some(noted) => *noted = (split.seed(), row),
             None => {
-                note(common, &format!("{method} on {}: {}", target.name, row.flags.join("; ")));
+                common.note(format!("{method} on {}: {}", target.name, row.flags.join("; ")));
                 self.without_result.push((split.seed(), row));
             }
         }
@@ -87,95 +88,80 @@ impl Done {
 }
 
 /// All tasks, those done before taken from the folder, one after another, each with all threads and with time and memory of
-/// its own. What another process has is looked at again until there is a
-/// result, or the process is gone and the task is ours.
-pub(super) fn run_all(
-    tasks: &[(&dyn Method, Task<'_>, &[String])],
-    so_far: &mut Done,
-    common: &Common,
-) -> anyhow::Result<()> {
-    let progress = Progress::start("compare", tasks.len(), common)?;
-    let work = Work { so_far, progress: &progress, done: AtomicUsize::new(0), reused: AtomicUsize::new(0) };
+/// its own. What another process has is looked at again until there is a result, or the process is gone and the task is ours.
+pub(super) fn run_all(tasks: &[Todo<'_>], so_far: &mut Done, common: &Common) -> anyhow::Result<()> {
     let mut open: Vec<usize> = so_far.in_turn((0..tasks.len()).collect());
     let mut found: Vec<Option<Found>> = tasks.iter().map(|_| None).collect();
-    let all = loop {
-        let ended: anyhow::Result<()> = open.iter().try_for_each(|i| {
+    let mut work = Work { so_far, progress: Progress::start("compare", tasks.len(), common)?, done: 0, reused: 0 };
+    loop {
+        for i in &open {
             found[*i] = work.one(&tasks[*i])?;
-            Ok(())
-        });
-        if ended.is_err() {
-            break ended;
         }
         open.retain(|i| found[*i].is_none());
         if open.is_empty() {
-            break Ok(());
+            break;
         }
         std::thread::sleep(LOOK);
-    };
-    progress.finish();
-    all?;
-    let reused = work.reused.into_inner();
-    for (found, (method, task, _)) in found.into_iter().flatten().zip(tasks) {
+    }
+    let Work { reused, progress, .. } = work;
+    drop(progress);
+    so_far.reused += reused;
+    for (found, (line, task, _)) in found.into_iter().flatten().zip(tasks) {
         match found {
             Ok(result) => so_far.results.push(result),
-            Err(reason) => so_far.leave_out(method.name(), task.target, task.split, reason, common),
+            Err(reason) => so_far.leave_out(line.method.name(), task.target, task.split, reason, common),
         }
     }
-    so_far.reused += reused;
     Ok(())
 }
 
 /// Tasks that are being done.
 struct Work<'a> {
     so_far: &'a Done,
-    progress: &'a Progress,
-    done: AtomicUsize,
-    reused: AtomicUsize,
+    progress: Progress,
+    done: usize,
+    reused: usize,
 }
 
 impl Work<'_> {
     /// One task; `None` while another process has it.
-    fn one(&self, (method, task, flags): &(&dyn Method, Task<'_>, &[String])) -> anyhow::Result<Option<Found>> {
+    fn one(&mut self, (line, task, flags): &Todo<'_>) -> anyhow::Result<Option<Found>> {
         let Done { store, cohort_blake3, results, .. } = self.so_far;
-        let flags = if method.uses_pretraining() { *flags } else { &[] };
+        let method = line.method.as_ref();
         if self.progress.stop_requested() {
-            bail!(
-                "interrupted after {} results; run the same command again to go on",
-                results.len() + self.done.load(Ordering::Relaxed)
-            );
+            bail!("interrupted after {} results; run the same command again to go on", results.len() + self.done);
         }
-        let name = format!("{} {}", method.name(), task.split.blake3);
-        let again = || {
-            store.find(*method, task, cohort_blake3).map(|mut found| {
-                let new = flags.iter().filter(|flag| !found.outcome.flags.contains(flag)).cloned();
-                let new: Vec<String> = new.collect();
-                found.outcome.flags.extend(new);
-                self.reused.fetch_add(1, Ordering::Relaxed);
-                found
-            })
-        };
-        let result = if let Some(found) = again() {
-            found
-        } else {
-            let Turn::Ours(_lease) = self.so_far.turn(&name)? else { return Ok(None) };
+        let again = || store.find(method, task, cohort_blake3);
+        let (mut earlier, mut lease) = (again(), None);
+        if earlier.is_none() {
+            let Turn::Ours(ours) = self.so_far.turn(&format!("{} {}", method.name(), task.split.blake3))? else {
+                return Ok(None);
+            };
             // Another process may have come to its end between the two looks.
-            match again() {
-                Some(found) => found,
-                None => match run_task(*method, task, cohort_blake3, flags) {
-                    Ok(result) => {
-                        store.keep(&result)?;
-                        result
-                    }
-                    // A method that fails on one label is a dash in the table; the others go on.
-                    Err(error @ EvalError::Task { .. }) if !self.progress.stop_requested() => {
-                        self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-                        return Ok(Some(Err(error.reason())));
-                    }
-                    Err(error) => return Err(error.into()),
-                },
+            (earlier, lease) = (again(), ours);
+        }
+        let found = match earlier {
+            Some(mut found) => {
+                self.reused += 1;
+                let new: Vec<String> =
+                    flags.iter().filter(|flag| !found.outcome.flags.contains(flag)).cloned().collect();
+                found.outcome.flags.extend(new);
+                Ok(found)
             }
+            None => match run_task(method, task, cohort_blake3, flags) {
+                Ok(found) => {
+                    let found = TaskResult { frozen_parameters: line.frozen_parameters, ..found };
+                    store.keep(&found)?;
+                    Ok(found)
+                }
+                // A method that fails on one label is a dash in the table; the others go on.
+                Err(error @ EvalError::Task { .. }) if !self.progress.stop_requested() => Err(error.reason()),
+                Err(error) => return Err(error.into()),
+            },
         };
-        self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1, 0);
-        Ok(Some(Ok(result)))
+        drop(lease);
+        self.done += 1;
+        self.progress.advance(self.done, 0);
+        Ok(Some(found))
     }
 }

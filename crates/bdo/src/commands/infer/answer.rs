@@ -17,7 +17,7 @@ use bdo_model::posterior::trajectory::NetworkWeights;
 use serde_json::json;
 
 use super::{Asked, ForecastArgs, ImputeArgs, ReconstructArgs, Setup};
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -168,7 +168,7 @@ fn answer(
         familiar.add(setup, i, &setup.cohort.index()[i])?;
         progress.advance(done + 1, passed_over.len());
     }
-    progress.finish();
+    drop(progress);
     table.finish()?;
     if let Some(example) = &example {
         setup.folder.write_json("example.json", example)?;
@@ -178,10 +178,10 @@ fn answer(
         write_description(setup.folder.path())?;
     }
     for scan in &passed_over {
-        note(common, &format!("{scan} has no usable region or no frame to look at, and no answer"));
+        common.note(format!("{scan} has no usable region or no frame to look at, and no answer"));
     }
     if unfamiliar > 0 {
-        note(common, &format!("{unfamiliar} scans are not like those the model knows; see familiarity.tsv"));
+        common.note(format!("{unfamiliar} scans are not like those the model knows; see familiarity.tsv"));
     }
     let facts = json!({
         "verb": description, "model_blake3": setup.frozen.blake3, "cohort_blake3": setup.cohort.content_blake3()?,
@@ -394,7 +394,7 @@ pub(super) fn trajectory(asked: &Asked, common: &Common) -> anyhow::Result<Answe
         summary.push((scan.id.to_string(), energy / n, times.iter().map(|t| t / n).collect::<Vec<f64>>()));
         progress.advance(done + 1, 0);
     }
-    progress.finish();
+    drop(progress);
     table.finish()?;
     write_description(setup.folder.path())?;
     let mut text = format!(

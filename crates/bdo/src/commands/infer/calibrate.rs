@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::super::evaluate::{People, scans_of};
 use super::CalibrateArgs;
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -51,7 +51,7 @@ pub(super) fn run(args: &CalibrateArgs, common: &Common) -> anyhow::Result<Answe
     );
     let mut checked = Vec::new();
     if scans.is_empty() {
-        note(common, "nobody is left to check the bands on");
+        common.note("nobody is left to check the bands on");
     } else {
         let (engine, correlation) = (Engine::new(&frozen), &notes.autocorrelation);
         let (calibration, cohort, scans, seed) = (&calibration, &cohort, &scans, common.seed);
@@ -100,13 +100,13 @@ pub(super) fn fit(
         found.extend(residuals(&engine, visit, &population, &notes.autocorrelation, how, &seed)?);
         progress.advance(done + 1, 0);
     }
-    progress.finish();
     let mut known = scans_of(People::All, &frozen.people, Some(notes), cohort);
     let trained = frozen.people.known_in(cohort);
     known.retain(|i| trained.is_trained(&cohort.index()[*i].id.subject));
     let familiarity = Familiarity::of_cohort(frozen, cohort, &known, &scans, &progress)?;
+    drop(progress);
     if familiarity.is_none() {
-        note(common, "too few training or validation scans to say what is familiar to the model");
+        common.note("too few training or validation scans to say what is familiar to the model");
     }
     Ok(Calibration::fit(
         frozen.blake3.clone(),
@@ -144,9 +144,8 @@ pub(super) fn filled(
     missing: &[f64],
     common: &Common,
 ) -> anyhow::Result<Vec<FillScore>> {
-    Progress::during(what, question.scans.len(), common, |progress| {
-        missing.iter().map(|ratio| question.fill(&notes.mask.at_ratio(*ratio), progress)).collect::<Result<_, _>>()
-    })
+    let progress = Progress::start(what, question.scans.len(), common)?;
+    Ok(missing.iter().map(|ratio| question.fill(&notes.mask.at_ratio(*ratio), &progress)).collect::<Result<_, _>>()?)
 }
 
 /// One line per share of missing frames.

@@ -29,9 +29,9 @@ pub(super) fn run(args: &CheckArgs, common: &Common) -> anyhow::Result<Answer> {
     let everybody = setup.scans.clone();
     setup.scans = setup.scans.iter().copied().step_by(step).collect();
 
-    let changes = Progress::during("other timings", setup.scans.len(), common, |progress| {
-        invariance(&setup.frozen, &setup.cohort, &setup.scans, Pooling::Mean, common.seed, progress)
-    })?;
+    let progress = Progress::start("other timings", setup.scans.len(), common)?;
+    let changes = invariance(&setup.frozen, &setup.cohort, &setup.scans, Pooling::Mean, common.seed, &progress)?;
+    drop(progress);
     let simulations = simulations(&setup, args.paths, common)?;
     let retest = retest(&setup, &everybody)?;
     let truth = truth(&setup, &everybody, args.scans)?;

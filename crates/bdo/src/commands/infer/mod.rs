@@ -28,7 +28,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::evaluate::{People, scans_of};
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::args::{HeadAndData, ModelAndData, Spread, above_zero, out_file, shard};
 use crate::cli::Common;
 use crate::progress::Progress;
@@ -253,7 +253,7 @@ impl Setup {
         let calibration = match (given, &notes) {
             (Some(calibration), _) => Some(calibration),
             (None, Some(notes)) if calibrate::has_people(&frozen, notes, &cohort) => {
-                note(common, "bands are fitted on the model's validation people, who are in this cohort");
+                common.note("bands are fitted on the model's validation people, who are in this cohort");
                 Some(calibrate::fit(&frozen, notes, &cohort, uncertainty, common)?)
             }
             _ => None,
@@ -263,8 +263,7 @@ impl Setup {
                 uncertainty = calibration.uncertainty;
                 calibration.write(&folder.join("calibration.json"))?;
             }
-            None => note(
-                common,
+            None => common.note(
                 "no calibration: spreads are those of the latent state alone, far too narrow; see bdo infer calibrate",
             ),
         }
@@ -325,10 +324,10 @@ fn open_data(asked: &Asked, out: &Path, common: &Common) -> anyhow::Result<Cohor
     };
     let plan = ingest::plan(&asked.from.cohort.data, &options)?;
     for warning in &plan.warnings {
-        note(common, warning);
+        common.note(warning);
     }
     let place = out.join("cohort");
-    let report = Progress::during("read", 1, common, |progress| ingest::ingest(&plan, &place, progress))?;
+    let report = ingest::ingest(&plan, &place, &Progress::start("read", 1, common)?)?;
     if let Some(r) = report.rejected.first() {
         bail!("{}: {}: expected {}, found {}", r.file, r.reason, r.expected, r.found);
     }

@@ -9,7 +9,7 @@ use super::super::evaluate::{People, scans_of};
 use super::answer::keep_example;
 use super::calibrate::{coverage_table, filled};
 use super::{ForecastArgs, ImputeArgs, Setup};
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -23,7 +23,7 @@ pub(super) fn impute(args: &ImputeArgs, common: &Common) -> anyhow::Result<Answe
     if scans.is_empty() {
         bail!("{}: expected scans of people the model has not seen, found none", args.asked.from.cohort.data.display());
     }
-    note(common, &format!("{} scans are scored", scans.len()));
+    common.note(format!("{} scans are scored", scans.len()));
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
     let scores = filled("impute", &question, notes, &args.missing, common)?;
@@ -50,9 +50,9 @@ pub(super) fn forecast(args: &ForecastArgs, common: &Common) -> anyhow::Result<A
     let autoregression = VectorAutoregression::fit(&setup.cohort, &training, &setup.intake, setup.intake.regions())?;
     let engine = setup.engine();
     let question = setup.question(&engine, &scans, common.seed)?;
-    let (scores, scored) = Progress::during("forecast", scans.len(), common, |progress| {
-        forecast_skill(&question, &autoregression, args.horizon as usize, notes.mask.frames, progress)
-    })?;
+    let (horizon, progress) = (args.horizon as usize, Progress::start("forecast", scans.len(), common)?);
+    let (scores, scored) = forecast_skill(&question, &autoregression, horizon, notes.mask.frames, &progress)?;
+    drop(progress);
     if scored == 0 {
         bail!(
             "{}: expected scans with at least {} frames and the repetition time of at least 8 training scans, found none",

@@ -12,7 +12,7 @@ use serde_json::json;
 use bdo_eval::export::TableFormat;
 use bdo_eval::features::FeatureTable;
 
-use crate::answer::{Answer, note};
+use crate::answer::Answer;
 use crate::cli::Common;
 
 /// Join cohorts of one atlas into one, or parts of embed or infer that --shard cut
@@ -61,13 +61,10 @@ pub(crate) fn run(args: &MergeArgs, common: &Common) -> anyhow::Result<Answer> {
     let manifest = cohort::merge(&cohorts, out, provenance, &args.prefix)?;
     let people: usize = cohorts.iter().map(|c| c.manifest().subjects).sum();
     if manifest.subjects < people {
-        note(
-            common,
-            &format!(
+        common.note(format!(
                 "{} IDs are in several cohorts and taken for the same people; hint: --prefix keeps people of different studies apart",
                 people - manifest.subjects
-            ),
-        );
+            ));
     }
     let json =
         json!({"cohort": out, "scans": manifest.scans, "subjects": manifest.subjects, "regions": manifest.regions});

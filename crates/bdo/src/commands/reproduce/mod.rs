@@ -16,15 +16,13 @@ use bdo_data::target::Target;
 use bdo_report::kind::Kind;
 use bdo_report::page::Page;
 use bdo_train::settings::Size;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
-use super::pretrain::trained_model;
-use crate::answer::{Answer, note};
-use crate::args::{
-    Choice, Choices, Configuration, Data, General, SEEDS, SeedSpan, above_zero, as_typed, command_line, one_of,
-};
+use super::pretrain::{continued, trained_model};
+use crate::answer::Answer;
+use crate::args::{Choice, Configuration, Data, General, SEEDS, SeedSpan, above_zero, command_line, one_of};
 use crate::cli::Common;
 use crate::model_look::{Look, show_features, show_reconstructions};
 
@@ -35,11 +33,9 @@ use crate::model_look::{Look, show_features, show_reconstructions};
 )]
 pub(crate) struct ReproduceArgs {
     /// Which
-    #[arg(value_name = "TABLE-OR-FIGURE", value_parser = one_of::<What>())]
-    #[serde(serialize_with = "as_typed")]
+    #[arg(value_name = "TABLE-OR-FIGURE", value_enum)]
     what: What,
     #[command(flatten)]
-    #[serde(flatten)]
     cohort: Data,
     /// Columns of the participants table to predict [default: age and sex and further ones of the paper, or a diagnosis]
     #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Input")]
@@ -57,46 +53,36 @@ pub(crate) struct ReproduceArgs {
     /// Sizes of BDO
     #[arg(long, value_name = "S,S", value_delimiter = ',', value_parser = one_of::<Size>(), default_value = "tiny")]
     #[arg(help_heading = "Training")]
-    #[serde(serialize_with = "sizes_as_typed")]
     sizes: Vec<Size>,
     /// Repetitions
     #[arg(long, value_name = "N,N-M", value_delimiter = ',', default_values_t = SEEDS, help_heading = "Training")]
     seeds: Vec<SeedSpan>,
     #[command(flatten)]
-    #[serde(flatten)]
     configuration: Configuration,
 }
 
-fn sizes_as_typed<S: serde::Serializer>(sizes: &[Size], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(sizes.iter().map(|size| size.typed()))
-}
-
 /// What the paper has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 enum What {
+    /// Age and sex: networks, BDO probed and fine-tuned, BrainLM, Brain-JEPA
     Table1,
+    /// The same with traits and sizes of BDO
     Table2,
+    /// Diagnosis: networks and sizes of BDO
     Table3,
+    /// Performance against memory and parameters
     Figure2,
+    /// Downstream score over the length of pre-training, by size and by share of people
     Figure3,
+    /// Features by principal components and UMAP
     Figure4,
+    /// Mask ratio, tau, latent target alone, reconstruction alone
     Figure5,
+    /// Labels over training, validation and test people
     Splits,
+    /// Hidden frames of five scans
     Reconstruction,
-}
-
-impl Choice for What {
-    const CHOICES: Choices<Self> = &[
-        (Self::Table1, "table1", "Age and sex: networks, BDO probed and fine-tuned, BrainLM, Brain-JEPA"),
-        (Self::Table2, "table2", "The same with traits and sizes of BDO"),
-        (Self::Table3, "table3", "Diagnosis: networks and sizes of BDO"),
-        (Self::Figure2, "figure2", "Performance against memory and parameters"),
-        (Self::Figure3, "figure3", "Downstream score over the length of pre-training, by size and by share of people"),
-        (Self::Figure4, "figure4", "Features by principal components and UMAP"),
-        (Self::Figure5, "figure5", "Mask ratio, tau, latent target alone, reconstruction alone"),
-        (Self::Splits, "splits", "Labels over training, validation and test people"),
-        (Self::Reconstruction, "reconstruction", "Hidden frames of five scans"),
-    ];
 }
 
 /// Its title, what the text of the paper says of a figure, and the columns that are taken where none is asked for, by what they
@@ -154,7 +140,7 @@ pub(crate) fn run(args: &ReproduceArgs, common: &Common) -> anyhow::Result<Answe
     let out = args.out.join("index.html");
     durable::write(&out, page.finish(env!("CARGO_PKG_VERSION")).as_bytes())?;
     let list = cuts.iter().fold(String::new(), |list, cut| list + "\nleft out: " + cut);
-    let json = json!({"what": args.what.typed(), "page": out, "figures": figures, "cuts": cuts,
+    let json = json!({"what": args.what, "page": out, "figures": figures, "cuts": cuts,
                       "folders": work.shown.iter().map(|(folder, _)| folder).collect::<Vec<_>>()});
     Ok(Answer::new(json, format!("{}: {figures} figures{list}", out.display())))
 }
@@ -190,7 +176,7 @@ fn targets(args: &ReproduceArgs, cohort: &Cohort) -> anyhow::Result<Vec<Target>>
             columns.join(", ")
         );
     }
-    names.iter().map(|name| Ok(Target::of(cohort.participants(), name)?)).collect()
+    Ok(Target::all(cohort.participants(), &names)?)
 }
 
 struct Work<'a> {
@@ -234,8 +220,9 @@ impl Work<'_> {
         let minutes = budget::alike(args.minutes, 1.0);
         let settings = args.at_size(size).resolve_bdo(&[format!("train.max_minutes={minutes:?}")])?;
         let run = args.out.join("run");
-        note(common, &format!("pre-training for {minutes} minutes in {}", run.display()));
-        let model = trained_model(&args.cohort.data, &run, settings, common.seed, None, common)?;
+        common.note(format!("pre-training for {minutes} minutes in {}", run.display()));
+        let request = continued(&args.cohort.data, &run, settings, common.seed, None, common)?;
+        let model = trained_model(&request, common)?;
         let look = Look::through(&model, self.cohort, 5, common, Some(&args.out.join("features")))?;
         self.beside(page);
         if args.what == What::Figure4 {

@@ -119,60 +119,51 @@ impl Work<'_> {
     /// Figure 2.
     pub(super) fn beside_cost(&self, page: &mut Page, found: &[AtSize], costs: &[(Size, Value)]) {
         self.beside(page);
-        let mut points: Vec<(String, f64, f64, &Summary, &str)> = vec![];
-        for (at, (size, cost)) in found.iter().zip(costs) {
-            for row in cost["rows"].as_array().into_iter().flatten() {
-                let model = row["model"].as_str().unwrap_or_default();
-                let method = if model == "bdo" { "bdo-mean" } else { model };
-                let memory = row["train_peak_mib"].as_f64().unwrap_or(f64::NAN)
-                    - row["train_resting_mib"].as_f64().unwrap_or(f64::NAN);
-                let name = format!("{}, {}", row["title"].as_str().unwrap_or(model), size.typed());
-                points.push((name, row["parameters"].as_f64().unwrap_or(f64::NAN), memory, &at.summary, method));
-            }
-        }
+        let costs: Vec<Cost<'_>> = (found.iter().zip(costs))
+            .flat_map(|(at, (size, cost))| {
+                let rows = cost["rows"].as_array().into_iter().flatten();
+                rows.map(move |row| Cost::of(row, *size, &at.summary))
+            })
+            .collect();
         let mut table = Table::new(
             "Cost of a training step and scores of the frozen features",
             ["model", "parameters", "memory of training (MiB)", "label", "score", "value"],
         );
+        let axes = [("parameters", "parameters (log scale)"), ("memory", "MiB (log scale)")];
+        let costs_on: [fn(&Cost<'_>) -> f64; 2] = [|cost| cost.parameters, |cost| cost.memory_mib];
         let mut charts = vec![];
         for target in self.targets {
-            for (title, axis, of) in [("parameters", "parameters (log scale)", 0), ("memory", "MiB (log scale)", 1)] {
-                let mut chart = Chart::new(
-                    format!("{}: {title}", target.name),
-                    Axis::log(axis),
-                    Axis::linear(row_metric(found, &target.name)),
-                )
-                .sized(440.0, 320.0);
-                for (i, (name, parameters, memory, summary, method)) in points.iter().enumerate() {
-                    let score = row_of(summary, method, &target.name).and_then(|row| row.cell(&row.primary)?.mean);
-                    let Some(score) = score else { continue };
-                    let point = Point::at(if of == 0 { *parameters } else { *memory }, score);
-                    let note = format!("{name}: {score:.3}, {parameters:.0} parameters, {memory:.0} MiB");
-                    chart = chart.with(name, Colour::Kind(i), Marks::Dots, vec![point.noted(note)]);
-                    if of == 0 {
-                        let metric = row_metric(found, &target.name);
-                        table.row([
-                            Cell::from(name.as_str()),
-                            Cell::Shown(*parameters, format!("{parameters:.0}")),
-                            Cell::Shown(*memory, format!("{memory:.0}")),
-                            Cell::from(target.name.as_str()),
-                            Cell::from(metric),
-                            Cell::from(score),
-                        ]);
-                    }
+            let metric = row_metric(found, &target.name);
+            let score = |cost: &Cost<'_>| {
+                row_of(cost.summary, cost.method, &target.name).and_then(|row| row.cell(&row.primary)?.mean)
+            };
+            let scored: Vec<(usize, &Cost<'_>, f64)> =
+                costs.iter().enumerate().filter_map(|(i, cost)| Some((i, cost, score(cost)?))).collect();
+            for ((title, axis), on) in axes.into_iter().zip(costs_on) {
+                let title = format!("{}: {title}", target.name);
+                let mut chart = Chart::new(title, Axis::log(axis), Axis::linear(&metric)).sized(440.0, 320.0);
+                for (i, cost, score) in &scored {
+                    let Cost { name, parameters, memory_mib, .. } = cost;
+                    let note = format!("{name}: {score:.3}, {parameters:.0} parameters, {memory_mib:.0} MiB");
+                    let point = Point::at(on(cost), *score).noted(note);
+                    chart = chart.with(name, Colour::Kind(*i), Marks::Dots, vec![point]);
                 }
                 charts.push(chart);
             }
+            for (_, Cost { name, parameters, memory_mib, .. }, score) in scored {
+                table.row([
+                    Cell::from(name.as_str()),
+                    Cell::Shown(*parameters, format!("{parameters:.0}")),
+                    Cell::Shown(*memory_mib, format!("{memory_mib:.0}")),
+                    Cell::from(target.name.as_str()),
+                    Cell::from(metric.as_str()),
+                    Cell::from(score),
+                ]);
+            }
         }
         let caption = "Primary score of the frozen features of each model under the same splits, against its trained parameters and against the memory its training takes beyond the data, each measured in a process of its own on the same scans.";
-        page.section("Performance against cost").figure(&Figure::of_charts(
-            "figure2",
-            "Performance against parameters and memory",
-            caption,
-            &charts,
-            2,
-        ));
-        page.table(&table);
+        let figure = Figure::of_charts("figure2", "Performance against parameters and memory", caption, &charts, 2);
+        page.section("Performance against cost").figure(&figure).table(&table);
     }
 
     /// Figure 3.
@@ -180,16 +171,13 @@ impl Work<'_> {
         self.beside(page);
         let mut charts = vec![];
         for target in self.targets {
-            let mut chart = Chart::new(
-                format!("{}: probe of the mean control", target.name),
-                Axis::log("epochs of pre-training (log scale)"),
-                Axis::linear("score of test people"),
-            )
-            .sized(640.0, 360.0);
+            let title = format!("{}: probe of the mean control", target.name);
+            let axes = ["epochs of pre-training (log scale)", "score of test people"];
+            let mut chart = Chart::new(title, Axis::log(axes[0]), Axis::linear(axes[1])).sized(640.0, 360.0);
             for (i, swept) in found.iter().enumerate() {
-                let points = swept.table["rows"].as_array().into_iter().flatten().filter_map(|row| {
-                    let (epochs, score) = (row["epochs"].as_f64()?, row["probes"][&target.name].as_f64()?);
-                    let spread = row["spreads"]["probes"][&target.name].as_f64().unwrap_or(0.0);
+                let points = swept.rows().iter().filter_map(|row| {
+                    let (score, spread) = score_of(row, &["probes", &target.name])?;
+                    let epochs = row["epochs"].as_f64()?;
                     let note = format!("{}: {epochs:.1} epochs, {score:.3} ± {spread:.3}", swept.name);
                     Some(Point::at(epochs, score).noted(note))
                 });
@@ -198,42 +186,27 @@ impl Work<'_> {
             charts.push(judged(chart, found.first(), &target.name));
         }
         let caption = "Mean over seeds. Every point is a run of its own on the training people of its split, whose schedule ends there; spreads over seeds are in the tooltips and in the tables below. Dashed: the same probe on the model of the first curve before its first step, and on connectivity.";
-        page.section("Score over the length of pre-training").figure(&Figure::of_charts(
-            "figure3",
-            "Scalability",
-            caption,
-            &charts,
-            1,
-        ));
+        let figure = Figure::of_charts("figure3", "Scalability", caption, &charts, 1);
+        page.section("Score over the length of pre-training").figure(&figure);
     }
 
     /// Figure 5.
     pub(super) fn beside_ablations(&self, page: &mut Page, found: &[Swept]) {
         self.beside(page);
         let mut charts = vec![];
-        let measures = self.targets.iter().map(|t| (t.name.clone(), true)).chain([("hidden frames".to_owned(), false)]);
-        for (name, probed) in measures {
+        let probes = self.targets.iter().map(|t| (t.name.as_str(), vec!["probes", &t.name], "score of test people"));
+        for (name, keys, y) in probes.chain([("hidden frames", vec!["rho"], "rho at hidden frames")]) {
             for swept in found {
-                let rows = swept.table["rows"].as_array().map_or(&[][..], Vec::as_slice);
-                let values = rows.iter().map(|r| r["value"].as_str().unwrap_or_default().to_owned()).collect();
-                let score = |row: &Value| {
-                    let (mean, spread) = if probed {
-                        (&row["probes"][&name], &row["spreads"]["probes"][&name])
-                    } else {
-                        (&row["rho"], &row["spreads"]["rho"])
-                    };
-                    Some((mean.as_f64()?, spread.as_f64().unwrap_or(0.0)))
-                };
-                let points = rows.iter().enumerate().filter_map(|(i, row)| {
-                    let (mean, spread) = score(row)?;
+                let values = swept.rows().iter().map(|r| r["value"].as_str().unwrap_or_default().to_owned()).collect();
+                let points = swept.rows().iter().enumerate().filter_map(|(i, row)| {
+                    let (mean, spread) = score_of(row, &keys)?;
                     let ends = (mean - spread, mean + spread);
                     Some(Point::at(i as f64, mean).between(ends).noted(format!("{mean:.3} ± {spread:.3}")))
                 });
                 let title = format!("{name} by {}", swept.name);
-                let y = if probed { "score of test people" } else { "rho at hidden frames" };
                 let chart = Chart::new(title, Axis::of_names(&swept.name, values), Axis::linear(y)).sized(400.0, 300.0);
                 let chart = chart.with("mean and spread", Colour::Kind(0), Marks::UpAndDown, points.collect());
-                charts.push(judged(chart, Some(swept), &name));
+                charts.push(judged(chart, Some(swept), name));
             }
         }
         let caption = "Above, the closed-form probe of the mean control on test people no run has seen; below, the correlation at hidden frames of test people, three quarters hidden. Bars are the spread over seeds. Reconstruction weight 0 is the latent target alone, tau 0 the reconstruction alone. Dashed: the same probe on the model before its first step and on connectivity.";
@@ -251,7 +224,6 @@ impl Work<'_> {
         frames.sort_unstable();
         let mut tr: Vec<f64> = index.iter().map(|entry| entry.tr_seconds).collect();
         tr.sort_by(f64::total_cmp);
-        let middle = |n: usize| n / 2;
         let people = cohort.participants().subjects().count();
         let preset = args.configuration.preset.unwrap_or(Preset::Default).typed();
         let settings = args.configuration.resolve_bdo(&[]).ok();
@@ -263,7 +235,7 @@ impl Work<'_> {
             ("Atlas", "Schaefer-400 and Tian S3, 450 regions".to_owned(),
              format!("{}, {} regions", cohort.manifest().atlas.name, cohort.regions().len())),
             ("Scans", "UK Biobank: 480 frames of 0.735 s".to_owned(),
-             format!("median of {} frames of {:.3} s", frames[middle(frames.len())], tr[middle(tr.len())])),
+             format!("median of {} frames of {:.3} s", frames[frames.len() / 2], tr[tr.len() / 2])),
             ("Who is pre-trained on", "80 % of UK Biobank".to_owned(),
              "the training people of each split; test people never".to_owned()),
             ("Model", "12 blocks; 5M, 21M and 85M".to_owned(),
@@ -293,15 +265,51 @@ impl Work<'_> {
     }
 }
 
+impl Swept {
+    fn rows(&self) -> &[Value] {
+        self.table["rows"].as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Mean and spread of a score in a row of a sweep.
+fn score_of(row: &Value, keys: &[&str]) -> Option<(f64, f64)> {
+    let at = |row: &Value| keys.iter().fold(row, |found, key| &found[*key]).as_f64();
+    Some((at(row)?, at(&row["spreads"]).unwrap_or(0.0)))
+}
+
 /// A chart of scores with what they are judged by: the same model untrained, and connectivity.
 fn judged(chart: Chart, swept: Option<&Swept>, target: &str) -> Chart {
-    let first = swept.and_then(|swept| swept.table["rows"].get(0));
+    let first = swept.and_then(|swept| swept.rows().first());
     [("untrained", "untrained"), ("fc", "connectivity")].into_iter().fold(chart, |chart, (from, name)| {
         match first.and_then(|row| row[from][target].as_f64()) {
             Some(level) => chart.against(Reference::Level(name.into(), level)),
             None => chart,
         }
     })
+}
+
+/// What a model at a size costs, and where its scores are.
+struct Cost<'a> {
+    name: String,
+    parameters: f64,
+    /// What a training takes beyond the data.
+    memory_mib: f64,
+    summary: &'a Summary,
+    method: &'a str,
+}
+
+impl<'a> Cost<'a> {
+    fn of(row: &'a Value, size: Size, summary: &'a Summary) -> Self {
+        let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+        let model = row["model"].as_str().unwrap_or_default();
+        Self {
+            name: format!("{}, {}", row["title"].as_str().unwrap_or(model), size.typed()),
+            parameters: number("parameters"),
+            memory_mib: number("train_peak_mib") - number("train_resting_mib"),
+            summary,
+            method: if model == "bdo" { "bdo-mean" } else { model },
+        }
+    }
 }
 
 fn row_metric(found: &[AtSize], target: &str) -> String {

@@ -15,7 +15,6 @@ use serde_json::Value;
 use super::Work;
 use super::budget::TableWork;
 use super::paper::Reported;
-use crate::answer::note;
 use crate::args::{Choice, SeedSpan};
 use crate::commands::bench;
 use crate::commands::compare::row::{BdoRow, Row, pooled};
@@ -25,9 +24,6 @@ pub(super) struct AtSize {
     pub(super) size: Size,
     pub(super) summary: Summary,
 }
-
-const NETWORKS: [ConnectivityMethod; 3] =
-    [ConnectivityMethod::BrainNetCnn, ConnectivityMethod::BrainGnn, ConnectivityMethod::BrainNetTf];
 
 impl Work<'_> {
     /// A table of the paper; `tuned` has the rows that are trained end to end.
@@ -39,7 +35,12 @@ impl Work<'_> {
             first.push(Row::Bdo(BdoRow::Finetune));
             tokens.extend(FoundationMethod::ALL.map(|method| Row::Tokens { method, tuned: true }));
         }
-        let found = self.compared(&first, &NETWORKS.map(Row::Network), &tokens, &[probe, pooled(Pooling::Mean)])?;
+        let found = self.compared(
+            &first,
+            &ConnectivityMethod::ALL.map(Row::Network),
+            &tokens,
+            &[probe, pooled(Pooling::Mean)],
+        )?;
         self.beside_table(page, reported, &found);
         Ok(())
     }
@@ -89,7 +90,7 @@ impl Work<'_> {
     }
 
     fn one(&mut self, request: &CompareArgs) -> anyhow::Result<Summary> {
-        note(self.common, &request.command(self.common.general()));
+        self.common.note(request.command(self.common.general()));
         let answer = compare::run(request, self.common)?.into_json();
         self.shown.push((request.out.clone(), Kind::Comparison));
         serde_json::from_value(answer["summary"].clone()).context("a comparison has a summary")

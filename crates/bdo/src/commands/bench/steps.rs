@@ -1,10 +1,14 @@
-//! One whole training step: draw, student, teacher, dynamics, decoder, clipping, Adam, moving average.
+//! What is timed again and again: one whole training step (draw, student, teacher, dynamics, decoder, clipping, Adam, moving
+//! average), or whole scans to features.
 
 use bdo_data::record::Plan;
 use bdo_data::scaler::ScaledScan;
 use bdo_model::config::ModelConfig;
-use bdo_model::intake::{MaskSettings, MicroBatches, NoiseShape, Sample, VisitKey};
+use bdo_model::control::encode;
+use bdo_model::intake::{MaskSettings, MicroBatches, NoiseShape, Sample, VisitKey, Windows};
+use bdo_model::model::Bdo;
 use bdo_model::ops::{Kernels, Precision};
+use bdo_model::pooling::Pooling;
 use bdo_train::bdo::BdoLearner;
 use bdo_train::learner::{At, Learner};
 use bdo_train::optimiser::AdamState;
@@ -19,22 +23,19 @@ use crate::cli::Common;
 /// What the timed run cuts its batches into, unless told otherwise.
 pub(super) const MICRO_BATCH: usize = 16;
 
-pub(super) fn step(args: &Workload, common: &Common) -> anyhow::Result<Step> {
+pub(super) fn training(args: &Workload, common: &Common) -> anyhow::Result<Step> {
     let seed = common.seed;
     let device = common.place()?;
     let (kernels, precision) = workload::kernels(args, &device);
-    let times = workload::frames(args, seed, 0).times_seconds;
-    let sample = |b: usize| {
-        let scan = ScaledScan {
-            times_seconds: times[b * args.frames..(b + 1) * args.frames].to_vec(),
-            values: workload::noise("bench-series", &[seed, b as u64], args.frames * args.regions),
-            region_valid: vec![true; args.regions],
-        };
-        Sample::alone(scan, VisitKey { seed, epoch: 0, scan: b as u64, visit: 0 })
-    };
-    let samples = (0..args.batch).map(sample).collect();
+    let scans = workload::scans(args, seed);
+    let samples = scans.into_iter().enumerate().map(|(b, scan)| sample(scan, seed, b)).collect();
     let sizes = (args.frames, args.micro_batch);
     step_on(&workload::config(args), samples, (kernels, precision), sizes, (seed, &device))
+}
+
+/// The first visit of a scan.
+pub(super) fn sample(scan: ScaledScan, seed: u64, number: usize) -> Sample {
+    Sample::alone(scan, VisitKey { seed, epoch: 0, scan: number as u64, visit: 0 })
 }
 
 /// On given scans, of which a visit draws so many frames.
@@ -66,4 +67,24 @@ pub(super) fn step_on(
         Ok(())
     };
     Ok(Step { work: Box::new(work), flops, precision })
+}
+
+/// Whole scans to features, as `bdo embed` computes them.
+pub(super) fn embedding(args: &Workload, common: &Common) -> anyhow::Result<Step> {
+    let config = workload::config(args);
+    let (kernels, precision) = workload::embed_kernels(args);
+    let scans = workload::scans(args, common.seed);
+    let flops = scans.len() as f64 * workload::encoder_flops(&config, args.frames);
+    let model = Bdo::init(&config, common.seed, kernels, &common.place()?)?;
+    Ok(Step { work: features(model, scans), flops, precision })
+}
+
+/// The mean of the control of every scan, through the functions that `bdo embed` calls.
+pub(super) fn features(model: Bdo, scans: Vec<ScaledScan>) -> Box<dyn FnMut() -> anyhow::Result<()>> {
+    Box::new(move || {
+        let controls = encode(&model, Windows::WHOLE_SCANS, &scans.iter().collect::<Vec<_>>())?;
+        let features = controls.iter().map(|control| Pooling::Mean.of_control(control));
+        std::hint::black_box(features.collect::<Vec<_>>());
+        Ok(())
+    })
 }
