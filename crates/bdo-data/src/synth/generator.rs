@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::constants::{CONSTANTS, Constants, LABEL_WEIGHTS, LabelWeights};
 use super::dynamics::Brain;
 use super::measurement::{Site, displacement, signal};
-use super::person::{Person, PersonTruth, subject_name};
+use super::person::{PersonTruth, subject_name};
 use super::population::{Layout, Population, RegionTruth};
 use super::spec::SynthSpec;
 use super::stream::{Purpose, Stream};
@@ -67,12 +67,6 @@ impl Generator {
         self.spec.subjects * self.spec.sessions
     }
 
-    /// What a study would know of a subject. Panics if there is no such subject.
-    pub fn person(&self, subject: usize) -> Person {
-        let truth = self.person_truth(subject);
-        truth.observed(&self.spec, subject, &self.sites[truth.site].name)
-    }
-
     /// A subject's true labels and parameters. Panics if there is no such subject.
     pub fn person_truth(&self, subject: usize) -> PersonTruth {
         assert!(subject < self.spec.subjects, "subject {subject} of {}", self.spec.subjects);
@@ -89,6 +83,27 @@ impl Generator {
             between: Population::between(),
             sites: self.sites.clone(),
         }
+    }
+
+    /// What a study would know of the subjects.
+    pub fn participants(&self) -> Participants {
+        let mut people = Participants::with_columns(["age", "sex", "diagnosis", "trait", "site", "family_id"]);
+        for subject in 0..self.spec.subjects {
+            let truth = self.person_truth(subject);
+            let labels = truth.observed(&self.spec, subject, &self.sites[truth.site].name);
+            people.insert(subject_name(&self.spec, subject), labels);
+        }
+        for (column, description, units) in [
+            ("age", "Age; slows the rates and weakens coupling within networks", Some("years")),
+            ("sex", "Sex; shifts coupling between networks", None),
+            ("diagnosis", "Diagnosis; weakens salience and default coupling", None),
+            ("trait", "A trait; raises control and attention coupling", None),
+            ("family_id", "Siblings share it", None),
+        ] {
+            let (description, units) = (Some(description.to_owned()), units.map(str::to_owned));
+            people.describe(column, ColumnNote { description, units, levels: BTreeMap::new() });
+        }
+        people
     }
 
     /// Makes one scan. Panics if `index` is not below [`Generator::scan_count`].
@@ -155,38 +170,9 @@ pub fn simulate(
         items: generator.scan_count(),
         part_bytes: part_mib << 20,
     };
-    let tables = |_: &BuildReport| Tables { participants: people(generator), extras: truth_files(generator) };
+    let tables = |_: &BuildReport| Tables { participants: generator.participants(), extras: truth_files(generator) };
     build(out, &plan, |i| Ok(generator.scan(i)), tables, observer)?;
     Cohort::open(out)
-}
-
-fn people(generator: &Generator) -> Participants {
-    let mut people = Participants::with_columns(["age", "sex", "diagnosis", "trait", "site", "family_id"]);
-    for i in 0..generator.spec().subjects {
-        let person = generator.person(i);
-        let number = |x: Option<f64>| x.map(|x| format!("{x:.4}"));
-        let text = |x: Option<&str>| x.map(str::to_owned);
-        let labels = vec![
-            number(person.age_years),
-            text(person.sex),
-            text(person.diagnosis),
-            number(person.trait_score),
-            Some(person.site),
-            Some(person.family),
-        ];
-        people.insert(person.subject, labels);
-    }
-    for (column, description, units) in [
-        ("age", "Age; slows the rates and weakens coupling within networks", Some("years")),
-        ("sex", "Sex; shifts coupling between networks", None),
-        ("diagnosis", "Diagnosis; weakens salience and default coupling", None),
-        ("trait", "A trait; raises control and attention coupling", None),
-        ("family_id", "Siblings share it", None),
-    ] {
-        let (description, units) = (Some(description.to_owned()), units.map(str::to_owned));
-        people.describe(column, ColumnNote { description, units, levels: BTreeMap::new() });
-    }
-    people
 }
 
 fn truth_files(generator: &Generator) -> BTreeMap<String, Vec<u8>> {
