@@ -132,7 +132,7 @@ impl Row {
         Self {
             method: method.to_owned(),
             target: target.name.clone(),
-            scheme: scheme_name(scheme).to_owned(),
+            scheme: scheme.name().to_owned(),
             primary: primary_metric(classes.len()).to_owned(),
             classes,
             flags: vec![format!("no result: {reason}")],
@@ -183,7 +183,7 @@ pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary 
     let mut order: Vec<(String, String, String)> = vec![];
     let mut groups: BTreeMap<(String, String, String), Vec<&TaskResult>> = BTreeMap::new();
     for result in results {
-        let group = (scheme_name(result.scheme).to_owned(), result.target.clone(), result.method.clone());
+        let group = (result.scheme.name().to_owned(), result.target.clone(), result.method.clone());
         if !groups.contains_key(&group) {
             order.push(group.clone());
         }
@@ -208,14 +208,6 @@ pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary 
         control(&mut rows, p, set);
     }
     Summary { settings: settings.clone(), rows, footnotes: vec![] }
-}
-
-fn scheme_name(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::Random => "random",
-        Scheme::HoldOut { .. } => "hold_out",
-        Scheme::LeaveSiteOut { .. } => "leave_site_out",
-    }
 }
 
 /// Which repetition of its scheme a result is.
@@ -270,7 +262,7 @@ fn row<'a>(
     Row {
         method: first.method.clone(),
         target: first.target.clone(),
-        scheme: scheme_name(first.scheme).to_owned(),
+        scheme: first.scheme.name().to_owned(),
         classes: first.classes.clone(),
         repetitions: results.iter().map(|r| repetition(r)).collect(),
         fitted_people: fitted,
