@@ -112,9 +112,8 @@ fn measures(journal: &JournalText, smoothed: &str) -> Option<Figure> {
             chart
         }
     };
-    let charts: Vec<Chart> = names(all).into_iter().map(chart).filter(|chart| !chart.is_empty()).collect();
     let caption = format!("Other numbers of the journal. Those that are zero throughout are not drawn.{smoothed}");
-    (!charts.is_empty()).then(|| Figure::of_charts("measures", "Measures", caption, &charts, 3))
+    Figure::of_any("measures", "Measures", caption, names(all).into_iter().map(chart), 3)
 }
 
 fn curve(chart: Chart, steps: &[StepEntry], name: &str, colour: Colour, of: impl Fn(&StepEntry) -> f64) -> Chart {

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::bail;
 use bdo_data::cohort::Cohort;
 use bdo_data::region::Region;
+use bdo_data::shard::spread;
 use bdo_eval::cache::cached_features;
 use bdo_eval::features::FeatureTable;
 use bdo_model::frozen::FrozenModel;
@@ -19,7 +20,7 @@ use bdo_report::figure::Figure;
 use bdo_report::network::{NO_COORDINATES, RegionValues, network_figures};
 use bdo_report::page::{Citation, Page};
 use bdo_report::palette::Colour;
-use bdo_report::projection::{FeatureRows, projection_figures};
+use bdo_report::projection::projection_figures;
 use bdo_report::reconstruction::{ReconstructedScan, reconstruction_figure, trace_figure};
 
 use crate::cli::Common;
@@ -36,7 +37,7 @@ pub(crate) struct Look {
     scans: Vec<ReconstructedScan>,
     /// Whether the model has never seen the people of those scans.
     unseen: bool,
-    features: FeatureRows,
+    features: FeatureTable,
     drive: Drive,
     driven_scans: usize,
     /// Units of the decoder's output.
@@ -84,25 +85,13 @@ impl Look {
         }
         let driven = spread(&all, DRIVEN_SCANS);
         let drive = Drive::of(&frozen, cohort, &driven)?;
-        let table = Progress::during("embed", cohort.len(), common, |progress| match cache {
+        let features = Progress::during("embed", cohort.len(), common, |progress| match cache {
             Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, progress),
             None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, progress),
         })?;
-        let features = FeatureRows {
-            scans: table.rows.iter().map(|r| r.scan.clone()).collect(),
-            subjects: table.rows.iter().map(|r| r.subject.clone()).collect(),
-            width: table.features.width(),
-            values: table.features.values().iter().map(|x| *x as f32).collect(),
-        };
         let unit = if frozen.model.config().unit_input { "scan sizes" } else { "inter-quartile ranges" };
         Ok(Self { regions, scans, unseen, features, drive, driven_scans: driven.len(), unit, windows: frozen.windows })
     }
-}
-
-/// So many of a list, evenly spread over it.
-fn spread(list: &[usize], count: usize) -> Vec<usize> {
-    let count = count.min(list.len());
-    (0..count).map(|i| list[i * list.len() / count]).collect()
 }
 
 /// Adds the sections of a model and a cohort to a page.
