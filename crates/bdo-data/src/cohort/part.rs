@@ -15,6 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use super::CohortError;
 use super::manifest::{IndexEntry, Part};
 use crate::durable::{self, FileError, InFile};
+use crate::quantile::mean;
 use crate::scan::{Scan, ScanId, Source};
 
 /// Alignment of Arrow buffers: one cache line, so that a memory map can be used by vector code as it is.
@@ -83,6 +84,7 @@ impl PartWriter {
         let sink = self.arrow.get_mut();
         sink.inside_scan = false;
         let times = &scan.frame_times_seconds;
+        let displacements = scan.framewise_displacement_mm.iter().flatten();
         self.index.push(IndexEntry {
             id: scan.id.clone(),
             site: scan.site.clone(),
@@ -90,7 +92,7 @@ impl PartWriter {
             frames: scan.frames(),
             span_seconds: times.last().unwrap_or(&0.0) - times.first().unwrap_or(&0.0),
             invalid_regions: scan.valid_regions().iter().filter(|v| !**v).count(),
-            mean_fd_mm: scan.framewise_displacement_mm.as_ref().and_then(|fd| finite_mean(fd)),
+            mean_fd_mm: mean(displacements.filter(|mm| mm.is_finite()).map(|mm| f64::from(*mm))),
             part: self.number,
             offset,
             bytes: sink.written - offset,
@@ -124,11 +126,6 @@ impl PartWriter {
 
 pub(super) fn part_name(number: usize) -> String {
     format!("part-{number:05}.arrow")
-}
-
-fn finite_mean(values: &[f32]) -> Option<f64> {
-    let (sum, n) = values.iter().filter(|x| x.is_finite()).fold((0.0, 0u32), |(s, n), x| (s + f64::from(*x), n + 1));
-    (n > 0).then(|| sum / f64::from(n))
 }
 
 /// An Arrow write fails because the file does (a full disk): the system's error is what the user needs to see.

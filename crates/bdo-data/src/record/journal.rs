@@ -220,17 +220,6 @@ fn missing() -> f64 {
     f64::NAN
 }
 
-impl Entry {
-    pub fn step(&self) -> u64 {
-        match self {
-            Self::Step(entry) => entry.step,
-            Self::Validation(entry) => entry.step,
-            Self::Plan(entry) => entry.step,
-            Self::Device(entry) => entry.step,
-        }
-    }
-}
-
 /// What could be read of a journal, which may still be growing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JournalText {

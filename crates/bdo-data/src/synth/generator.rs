@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::constants::{CONSTANTS, Constants, LABEL_WEIGHTS, LabelWeights};
+use super::constants::{CONSTANTS, LABEL_WEIGHTS};
 use super::dynamics::Brain;
 use super::measurement::{Site, displacement, signal};
 use super::person::{PersonTruth, subject_name};
-use super::population::{Layout, Population, RegionTruth};
+use super::population::{Layout, Population};
 use super::spec::SynthSpec;
 use super::stream::{Purpose, Stream};
 use crate::atlas::{Network, Region};
@@ -23,22 +23,7 @@ pub struct Generator {
     spec: SynthSpec,
     pub(super) layout: Layout,
     pub(super) population: Population,
-    sites: Vec<Site>,
-}
-
-/// What everybody in a synthetic cohort shares; enough, with [`PersonTruth`], to write down every equation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Truth {
-    pub spec: SynthSpec,
-    /// The order of every array over networks.
-    pub networks: [Network; 8],
-    pub constants: Constants,
-    /// Which label acts on which network.
-    pub label_weights: LabelWeights,
-    pub regions: Vec<RegionTruth>,
-    /// Mean coupling between network drives, (to, from), in units of the drive rate.
-    pub between: [[f64; 8]; 8],
-    pub sites: Vec<Site>,
+    pub(super) sites: Vec<Site>,
 }
 
 impl Generator {
@@ -46,7 +31,7 @@ impl Generator {
         spec.validate()?;
         let layout = Layout::new(spec.regions);
         let population = Population::new(spec.population_seed, &layout);
-        let sites = Site::all(&spec);
+        let sites = (0..spec.sites).map(|index| Site::new(&spec, index)).collect();
         Ok(Generator { spec, layout, population, sites })
     }
 
@@ -56,10 +41,6 @@ impl Generator {
 
     pub fn regions(&self) -> &[Region] {
         &self.layout.regions
-    }
-
-    pub fn sites(&self) -> &[Site] {
-        &self.sites
     }
 
     /// Subjects times sessions.
@@ -73,16 +54,18 @@ impl Generator {
         PersonTruth::new(&self.spec, subject)
     }
 
-    pub fn truth(&self) -> Truth {
-        Truth {
-            spec: self.spec.clone(),
-            networks: Network::ALL,
-            constants: CONSTANTS,
-            label_weights: LABEL_WEIGHTS,
-            regions: self.population.regions.clone(),
-            between: Population::between(),
-            sites: self.sites.clone(),
-        }
+    /// What everybody shares; enough, with [`PersonTruth`], to write down every equation. Arrays over networks are in the order of
+    /// `networks`; `between` is the mean coupling between their drives, (to, from), in units of the drive rate.
+    fn truth(&self) -> Value {
+        json!({
+            "spec": self.spec,
+            "networks": Network::ALL,
+            "constants": CONSTANTS,
+            "label_weights": LABEL_WEIGHTS,
+            "regions": self.population.regions,
+            "between": Population::between(),
+            "sites": self.sites,
+        })
     }
 
     /// What a study would know of the subjects.
