@@ -81,6 +81,46 @@ pub enum Label {
     Category(Vec<Option<String>>),
 }
 
+/// A number with at most this many different values is a code, such as 1 and 2.
+const MOST_CODES: usize = 10;
+
+/// What a label can be predicted, stratified and drawn as.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values<'a> {
+    /// A number that is no code.
+    Quantity(&'a [Option<f64>]),
+    /// The names of the classes, sorted (codes by value), and the class of every row.
+    Classes { names: Vec<String>, of: Vec<Option<usize>> },
+}
+
+impl Label {
+    /// The values as text; equal numbers are spelled alike.
+    pub fn texts(&self) -> Vec<Option<String>> {
+        match self {
+            Self::Number(values) => values.iter().map(|v| v.map(|x| x.to_string())).collect(),
+            Self::Category(texts) => texts.clone(),
+        }
+    }
+
+    pub fn values(&self) -> Values<'_> {
+        let texts = self.texts();
+        let mut names: Vec<String> = texts.iter().flatten().cloned().collect();
+        names.sort_by(|a, b| match (self, a.parse::<f64>(), b.parse::<f64>()) {
+            (Self::Number(_), Ok(a), Ok(b)) => a.total_cmp(&b),
+            _ => a.cmp(b),
+        });
+        names.dedup();
+        match self {
+            Self::Number(values) if names.len() > MOST_CODES => Values::Quantity(values),
+            _ => {
+                let places: HashMap<&String, usize> = names.iter().zip(0..).collect();
+                let of = texts.iter().map(|text| Some(places[text.as_ref()?])).collect();
+                Values::Classes { names, of }
+            }
+        }
+    }
+}
+
 impl Participants {
     pub fn with_columns<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Self {
         Self { columns: columns.into_iter().map(Into::into).collect(), ..Self::default() }

@@ -1,6 +1,7 @@
 //! How good the scans of a cohort are: numbers from its index and series.
 
 use crate::cohort::{Cohort, CohortError};
+use crate::shard::evenly;
 
 /// Scans read for the measures that need the series; more would not change the picture.
 const MOST_SCANS_READ: usize = 400;
@@ -19,8 +20,7 @@ pub struct Quality {
 impl Quality {
     /// Reads up to 400 scans, evenly spread over the cohort.
     pub fn measure(cohort: &Cohort) -> Result<Self, CohortError> {
-        let count = cohort.len().min(MOST_SCANS_READ);
-        let read: Vec<usize> = (0..count).map(|i| i * cohort.len() / count).collect();
+        let read: Vec<usize> = evenly(cohort.len(), MOST_SCANS_READ).collect();
         let regions = cohort.regions().len();
         let mut valid = vec![0_usize; regions];
         let mut coverage = vec![(0.0, 0_usize); regions];

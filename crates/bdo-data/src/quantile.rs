@@ -12,6 +12,12 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * part)
 }
 
+/// `None` of nothing.
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0, 0.0), |(count, sum), x| (count + 1, sum + x));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
 /// Bits told apart by each pass.
 const PASS_BITS: [u32; 3] = [11, 11, 10];
 

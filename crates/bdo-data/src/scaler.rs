@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cohort::{Cohort, CohortError};
 use crate::division::TrainPeople;
-use crate::quantile::{PASSES, QuantileSearch, quantile};
+use crate::quantile::{PASSES, QuantileSearch, mean, quantile};
 use crate::scan::{Scan, SeriesView, valid_regions};
 use crate::shard::spread;
 
@@ -275,12 +275,6 @@ fn moments(scan: SeriesView<'_>) -> Moments {
     }
     variances.iter_mut().for_each(|variance| *variance /= scan.frames() as f64);
     Moments { means, variances, valid }
-}
-
-/// `None` of nothing.
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = values.fold((0, 0.0), |(count, sum), x| (count + 1, sum + x));
-    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Each region's mean over all kept frames, and which regions are valid.

@@ -4,7 +4,7 @@ use crate::problem::{Problem, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Who and which run a scan is of. Ordered as cohorts are: person, session, task, run.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ScanId {
     /// The person, spelled as in the participants table.
     pub subject: String,
@@ -17,7 +17,7 @@ pub struct ScanId {
 impl ScanId {
     /// A scan of a person with a single one.
     pub fn of_subject(subject: impl Into<String>) -> Self {
-        Self { subject: subject.into(), session: None, task: None, run: None }
+        Self { subject: subject.into(), ..Self::default() }
     }
 
     pub fn validate(&self, site: Option<&str>) -> Result<(), Problem> {

@@ -44,8 +44,13 @@ impl Shard {
 
 /// At most so many items of a list, evenly spread over it.
 pub fn spread(items: &[usize], most: usize) -> Vec<usize> {
-    let count = items.len().min(most);
-    (0..count).map(|k| items[k * items.len() / count]).collect()
+    evenly(items.len(), most).map(|k| items[k]).collect()
+}
+
+/// Places of at most so many items of a list of this length, evenly spread over it.
+pub fn evenly(items: usize, most: usize) -> impl Iterator<Item = usize> + Clone {
+    let count = items.min(most);
+    (0..count).map(move |k| k * items / count)
 }
 
 impl fmt::Display for Shard {

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::division::TrainPeople;
-use crate::participants::{Label, Participants};
+use crate::participants::{Label, Participants, Values};
 use crate::random;
 
-/// A number with at most this many different values is a code; splits stratify by the same rule.
-const MOST_CODES: usize = 10;
 /// More classes than this are names, not classes.
 const MOST_CLASSES: usize = 100;
 
@@ -54,25 +52,18 @@ pub enum TargetError {
 impl Target {
     /// Reads a column of a participants table and decides what it is.
     pub fn of(people: &Participants, column: &str) -> Result<Self, TargetError> {
-        let texts = texts(people, column)?;
-        let numeric = matches!(people.label(column), Some(Label::Number(_)));
-        let mut classes: Vec<String> = texts.values().cloned().collect();
-        classes.sort_by(|a, b| match (numeric, a.parse::<f64>(), b.parse::<f64>()) {
-            (true, Ok(a), Ok(b)) => a.total_cmp(&b),
-            _ => a.cmp(b),
-        });
-        classes.dedup();
         let unfit =
             |expected: String, found: String| Err(TargetError::Unfit { column: column.into(), expected, found });
-        let kind = if numeric && classes.len() > MOST_CODES {
-            TargetKind::Regression
-        } else if classes.len() < 2 {
-            return unfit("at least two different values".into(), classes.len().to_string());
-        } else if classes.len() > MOST_CLASSES {
-            let expected = format!("at most {MOST_CLASSES} classes or a number");
-            return unfit(expected, format!("{} different texts", classes.len()));
-        } else {
-            TargetKind::Classification { classes }
+        let kind = match label(people, column)?.values() {
+            Values::Quantity(_) => TargetKind::Regression,
+            Values::Classes { names, .. } if names.len() < 2 => {
+                return unfit("at least two different values".into(), names.len().to_string());
+            }
+            Values::Classes { names, .. } if names.len() > MOST_CLASSES => {
+                let expected = format!("at most {MOST_CLASSES} classes or a number");
+                return unfit(expected, format!("{} different texts", names.len()));
+            }
+            Values::Classes { names, .. } => TargetKind::Classification { classes: names },
         };
         Self::read_as(people, column, &kind)
     }
@@ -84,7 +75,8 @@ impl Target {
     /// Reads a column of other people as what it was when something was fitted.
     pub fn read_as(people: &Participants, column: &str, kind: &TargetKind) -> Result<Self, TargetError> {
         let mut values = BTreeMap::new();
-        for (subject, text) in texts(people, column)? {
+        let texts = people.subjects().zip(label(people, column)?.texts());
+        for (subject, text) in texts.filter_map(|(subject, text)| Some((subject, text?))).collect::<BTreeMap<_, _>>() {
             let (value, expected) = match kind {
                 TargetKind::Regression => (text.parse::<f64>().ok(), "numbers".to_owned()),
                 TargetKind::Classification { classes } => {
@@ -93,7 +85,7 @@ impl Target {
             };
             let found = format!("{text:?} of {subject}");
             let value = value.ok_or(TargetError::Unfit { column: column.to_owned(), expected, found })?;
-            values.insert(subject, value);
+            values.insert(subject.to_owned(), value);
         }
         Ok(Self { name: column.to_owned(), kind: kind.clone(), values })
     }
@@ -126,16 +118,9 @@ impl Target {
     }
 }
 
-/// The present values as text, by person; equal numbers are spelled alike.
-fn texts(people: &Participants, column: &str) -> Result<BTreeMap<String, String>, TargetError> {
-    let label = people
-        .label(column)
-        .ok_or_else(|| TargetError::NoColumn { column: column.to_owned(), found: people.columns().to_vec() })?;
-    let texts: Vec<Option<String>> = match label {
-        Label::Number(values) => values.into_iter().map(|v| v.map(|x| x.to_string())).collect(),
-        Label::Category(values) => values,
-    };
-    Ok(people.subjects().map(str::to_owned).zip(texts).filter_map(|(subject, text)| Some((subject, text?))).collect())
+fn label(people: &Participants, column: &str) -> Result<Label, TargetError> {
+    let missing = || TargetError::NoColumn { column: column.to_owned(), found: people.columns().to_vec() };
+    people.label(column).ok_or_else(missing)
 }
 
 /// Z-scores of a number by the training people; classes are left as they are.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::EvalError;
-use bdo_data::division::{Division, ScanContent, Split};
+use bdo_data::cohort::IndexEntry;
+use bdo_data::division::{Division, Split};
 use bdo_model::weights::TrainingPeople;
 use serde::{Deserialize, Serialize};
 
@@ -44,14 +45,14 @@ impl LeakReport {
         let families: BTreeSet<String> = tested.iter().filter_map(crosses).collect();
         let families = families.into_iter().collect();
         let mut duplicates = BTreeSet::new();
-        let mut seen: BTreeMap<&str, Vec<&ScanContent>> = BTreeMap::new();
-        for content in division.contents().iter().filter(|c| fitted.contains(c.subject.as_str())) {
-            content.hashes().for_each(|hash| seen.entry(hash).or_default().push(content));
+        let mut seen: BTreeMap<&str, Vec<&IndexEntry>> = BTreeMap::new();
+        for content in division.contents().iter().filter(|c| fitted.contains(c.id.subject.as_str())) {
+            content.content_hashes().for_each(|hash| seen.entry(hash).or_default().push(content));
         }
-        for content in division.contents().iter().filter(|c| tested.contains(c.subject.as_str())) {
-            for other in content.hashes().filter_map(|hash| seen.get(hash)).flatten() {
-                if other.subject != content.subject {
-                    duplicates.insert((other.scan.clone(), content.scan.clone()));
+        for content in division.contents().iter().filter(|c| tested.contains(c.id.subject.as_str())) {
+            for other in content.content_hashes().filter_map(|hash| seen.get(hash)).flatten() {
+                if other.id.subject != content.id.subject {
+                    duplicates.insert((other.id.to_string(), content.id.to_string()));
                 }
             }
         }
@@ -60,7 +61,7 @@ impl LeakReport {
 
     /// Adds the test people a model was pre-trained on.
     pub fn with_pretraining(mut self, split: &Split, division: &Division<'_>, trained: &TrainingPeople) -> Self {
-        let scans = division.contents().iter().map(|c| (&*c.subject, &*c.batch_blake3, &*c.source_blake3));
+        let scans = division.contents().iter().map(|c| (&*c.id.subject, &*c.blake3, &*c.source_blake3));
         let known = trained.known_among(scans);
         self.pretrained = split.test.subjects().iter().filter(|s| known.is_trained(s)).cloned().collect();
         self
@@ -97,15 +98,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use bdo_data::participants::Participants;
+    use bdo_data::scan::ScanId;
 
     #[test]
     fn each_kind_of_overlap_is_named() {
         let table = Participants::parse("p", b"id\tfamily\na\t1\nb\t2\nc\t1\nd\tn/a\ne\tn/a\n", &[]).unwrap();
-        let contents = [("a", "x"), ("b", "y"), ("c", "z"), ("d", "y"), ("e", "q")].map(|(name, series)| ScanContent {
-            subject: name.into(),
-            scan: name.into(),
+        let contents = [("a", "x"), ("b", "y"), ("c", "z"), ("d", "y"), ("e", "q")].map(|(name, series)| IndexEntry {
+            id: ScanId::of_subject(name),
             series_blake3: series.into(),
-            ..ScanContent::default()
+            ..IndexEntry::default()
         });
         let division = Division::of_people(&table).with_contents(contents.to_vec());
         let clean = LeakReport::between(&["a", "c"], &["d", "e"], &division);

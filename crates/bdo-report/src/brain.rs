@@ -112,10 +112,10 @@ pub(crate) fn glass_brain(regions: &[Region], found: &RegionValues, scale: Colou
     let width = x + colour_bar(&mut out, scale, unit, (x, TOP, 150.0)) + 6.0;
     let mut csv = "region,network,hemisphere,x_mm,y_mm,z_mm,value\n".to_owned();
     for (i, [mm_x, mm_y, mm_z]) in placed {
-        let text = |t: &Option<String>| escape::csv(t.as_deref().unwrap_or(""));
-        let (name, network, side) =
-            (escape::csv(&regions[i].name), text(&regions[i].network), text(&regions[i].hemisphere));
-        let _ = writeln!(csv, "{name},{network},{side},{mm_x},{mm_y},{mm_z},{}", values[i]);
+        let Region { name, network, hemisphere, .. } = &regions[i];
+        let [mm_x, mm_y, mm_z, value] = [mm_x, mm_y, mm_z, values[i]].map(|x| x.to_string());
+        let [network, side] = [network, hemisphere].map(|text| text.as_deref().unwrap_or(""));
+        csv += &escape::csv_line([name.as_str(), network, side, &mm_x, &mm_y, &mm_z, &value]);
     }
     let svg = svg::wrap(&out, width, TOP + tallest + 10.0, &found.title);
     let RegionValues { name, title, caption, .. } = found.clone();

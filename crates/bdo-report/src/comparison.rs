@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bdo_eval::audit::AuditRow;
 use bdo_eval::comparison::{Against, Protocol, Row, Summary, TaskResult};
+use serde_json::Value;
 
 use crate::chart::{Axis, Chart, Marks, Point, Reference};
 use crate::figure::Figure;
@@ -16,15 +17,12 @@ use crate::table::{Cell, Table};
 
 /// Adds the folder of a comparison to a page; what is missing or damaged is left out and named.
 pub(crate) fn show(folder: &Path, page: &mut Page) {
-    let record = source::json(&folder.join("table.json")).unwrap_or_default();
-    let mut files = vec![];
-    source::json_files(&folder.join("results"), 3, &mut files);
-    let read: Vec<Option<TaskResult>> =
-        files.iter().map(|f| serde_json::from_slice(&std::fs::read(f).ok()?).ok()).collect();
-    let unreadable = read.iter().filter(|r| r.is_none()).count();
-    let results: Vec<TaskResult> = read.into_iter().flatten().collect();
+    let record: Value = source::json(&folder.join("table.json")).unwrap_or_default();
+    let files = source::json_files(&folder.join("results"), 3);
+    let results: Vec<TaskResult> = files.iter().filter_map(|file| source::json(file)).collect();
+    let unreadable = files.len() - results.len();
     let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
-    let value = |record: &serde_json::Value, key: &str| record[key].as_f64().unwrap_or(f64::NAN);
+    let value = |record: &Value, key: &str| record[key].as_f64().unwrap_or(f64::NAN);
     let seconds = record["seconds"].as_f64();
     let memory = number(value(&record, "peak_rss_mib"));
     let count = record["results"].as_u64().unwrap_or(results.len() as u64);
@@ -92,7 +90,7 @@ fn task(page: &mut Page, summary: &Summary, rows: &[&Row], results: &[TaskResult
     let mut best: Vec<&&Row> = rows.iter().collect();
     best.sort_by(|a, b| score(b).total_cmp(&score(a)));
     let of_row = |row: &&&Row| {
-        let same = |r: &&TaskResult| r.method == row.method && r.target == row.target && scheme_of(r) == row.scheme;
+        let same = |r: &&TaskResult| r.method == row.method && r.target == row.target && r.scheme.name() == row.scheme;
         let people = results
             .iter()
             .filter(same)
@@ -125,14 +123,6 @@ fn cut(page: &mut Page, protocol: &Protocol) {
     }
     page.table(&table);
     page.paragraph("The full protocol on the same data, targets and methods:").verbatim(&protocol.full_command);
-}
-
-fn scheme_of(result: &TaskResult) -> String {
-    match serde_json::to_value(result.scheme) {
-        Ok(serde_json::Value::String(name)) => name,
-        Ok(serde_json::Value::Object(map)) => map.keys().next().cloned().unwrap_or_default(),
-        _ => String::new(),
-    }
 }
 
 fn score(row: &Row) -> f64 {
@@ -296,14 +286,10 @@ fn forest(summary: &Summary, rows: &[&Row]) -> Figure {
     // The first row of the table is at the top.
     let names: Vec<String> = rows.iter().rev().map(|r| r.method.clone()).collect();
     let place = |row: &Row| names.iter().position(|n| *n == row.method).unwrap_or(0) as f64;
-    let values = |row: &&Row| row.cell(&row.primary).map(|c| c.values.clone()).unwrap_or_default();
     let each = rows.iter().flat_map(|row| {
+        let values = row.cell(&row.primary).into_iter().flat_map(|cell| &cell.values).flatten();
         let note = |v: f64| format!("{}: {} in one repetition", row.method, number(v));
-        values(row)
-            .into_iter()
-            .flatten()
-            .map(move |v| (v, note(v)))
-            .map(|(v, note)| Point::at(v, place(row)).noted(note))
+        values.map(move |v| Point::at(*v, place(row)).noted(note(*v)))
     });
     let mean = rows.iter().filter_map(|row| {
         let mean = row.cell(&row.primary)?.mean?;

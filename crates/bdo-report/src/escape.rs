@@ -25,10 +25,15 @@ pub(crate) fn html(text: &str) -> String {
 }
 
 /// A cell of a CSV file. A spreadsheet must not take a name for a formula, so such text is quoted with a mark before it.
-pub(crate) fn csv(text: &str) -> String {
+fn csv(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
     let text = if formula { format!("'{text}") } else { text.to_owned() };
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+/// A line of a CSV file.
+pub(crate) fn csv_line<S: AsRef<str>>(cells: impl IntoIterator<Item = S>) -> String {
+    cells.into_iter().map(|cell| csv(cell.as_ref())).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// Text that is at most `most` characters long; what is cut off is marked.

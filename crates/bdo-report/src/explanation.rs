@@ -14,9 +14,7 @@ use crate::table::Table;
 const ROWS: usize = 40;
 
 pub(crate) fn show(folder: &Path, page: &mut Page) {
-    let found: Option<Explanation> =
-        json(&folder.join("explanation.json")).and_then(|value| serde_json::from_value(value).ok());
-    let Some(found) = found else {
+    let Some(found) = json::<Explanation>(&folder.join("explanation.json")) else {
         let command = "bdo explain --head DIR --data COHORT --out DIR";
         page.section("Explanation").missing("explanation.json is missing or cannot be read.", command);
         return;

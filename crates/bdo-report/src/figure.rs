@@ -34,9 +34,16 @@ impl Figure {
         Self { name, title, caption, svg: grid(charts, columns), csv, wide: columns > 1 }
     }
 
-    /// One chart as a figure, if any of its points has a place.
-    pub(crate) fn of_chart(name: &str, title: &str, caption: impl Into<String>, chart: Chart) -> Option<Self> {
-        (!chart.is_empty()).then(|| Self::of_charts(name, title, caption, &[chart], 1))
+    /// The charts that have a point with a place, if there are any.
+    pub(crate) fn of_any(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        charts: impl IntoIterator<Item = Chart>,
+        columns: usize,
+    ) -> Option<Self> {
+        let charts: Vec<Chart> = charts.into_iter().filter(|chart| !chart.is_empty()).collect();
+        (!charts.is_empty()).then(|| Self::of_charts(name, title, caption, &charts, columns))
     }
 
     /// The name as part of a file name on any system.

@@ -1,9 +1,9 @@
 //! The output of a probe, a fine-tuning or a baseline: scores and predictions of test people.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use bdo_eval::method::Prediction;
+use serde_json::Value;
 
 use crate::page::Page;
 use crate::predictions::{Predicted, prediction_figures};
@@ -11,8 +11,8 @@ use crate::source::{self, facts_table, json, lines, text};
 use crate::table::{Cell, Table};
 
 pub(crate) fn show(folder: &Path, page: &mut Page) {
-    let result = json(&folder.join("result.json")).unwrap_or_default();
-    let head = json(&folder.join("head.json")).unwrap_or_default();
+    let [result, head]: [Value; 2] =
+        ["result.json", "head.json"].map(|name| json(&folder.join(name)).unwrap_or_default());
     let first = |keys: &[&str]| {
         keys.iter()
             .find_map(|k| result.pointer(k).or_else(|| head.pointer(k))?.as_str().map(str::to_owned))
@@ -48,13 +48,13 @@ pub(crate) fn show(folder: &Path, page: &mut Page) {
 }
 
 /// Scores by name: a list of named ones, or of a baseline one entry for each.
-fn named_scores(summary: &serde_json::Value) -> Vec<(&str, &serde_json::Value)> {
+fn named_scores(summary: &Value) -> Vec<(&str, &Value)> {
     let listed = summary.as_array().into_iter().flatten().filter_map(|row| Some((row["name"].as_str()?, row)));
     listed.chain(summary.as_object().into_iter().flatten().map(|(name, row)| (name.as_str(), row))).collect()
 }
 
 /// The score on people the head has not seen.
-fn verdict(page: &mut Page, target: &str, result: &serde_json::Value) {
+fn verdict(page: &mut Page, target: &str, result: &Value) {
     let scores = named_scores(&result["summary"]);
     let find = |name: &str| {
         let (_, row) = scores.iter().find(|(named, _)| *named == name)?;
@@ -106,7 +106,6 @@ fn predictions(text: &str, method: &str) -> Option<Predicted> {
         let other = rows.iter().map(|r| r[truth]).find(|t| *t != classes[0])?;
         classes.insert(0, other.to_owned());
     }
-    let place: BTreeMap<&str, usize> = classes.iter().enumerate().map(|(i, c)| (c.as_str(), i)).collect();
     let said = |row: &Vec<&str>| {
         let seed = column("seed").and_then(|c| row[c].parse().ok()).unwrap_or(0);
         let predicted: Vec<f64> = match probabilities.len() {
@@ -117,7 +116,8 @@ fn predictions(text: &str, method: &str) -> Option<Predicted> {
             }
             _ => probabilities.iter().map(|(c, _)| row[*c].parse().ok()).collect::<Option<_>>()?,
         };
-        let truth = if classes.is_empty() { row[truth].parse().ok()? } else { *place.get(row[truth])? as f64 };
+        let class = || classes.iter().position(|class| class == row[truth]).map(|class| class as f64);
+        let truth = if classes.is_empty() { row[truth].parse().ok()? } else { class()? };
         Some((seed, Prediction { subject: row[subject].to_owned(), truth, predicted }))
     };
     let people: Vec<(u64, Prediction)> = rows.iter().filter_map(said).collect();

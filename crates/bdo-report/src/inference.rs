@@ -21,9 +21,8 @@ const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 const DRAWN: [&str; 3] = ["scores", "timings", "simulation"];
 
 pub(crate) fn show(folder: &Path, page: &mut Page) {
-    let facts = json(&folder.join("inference.json")).unwrap_or_default();
-    let scores = json(&folder.join("scores.json")).unwrap_or_default();
-    let example = json(&folder.join("example.json")).unwrap_or_default();
+    let [facts, scores, example]: [Value; 3] =
+        ["inference.json", "scores.json", "example.json"].map(|name| json(&folder.join(name)).unwrap_or_default());
     let verb = facts["verb"].as_str().or(scores["verb"].as_str()).unwrap_or("inference").to_owned();
     verdict(page, &verb, &facts, &scores);
     page.section(&format!("{verb}: {}", source::name(folder)))
@@ -46,13 +45,14 @@ fn rows(scores: &Value) -> &[Value] {
     source::list(&scores["scores"])
 }
 
-/// Error of a simple predictor, which imputation gives by name and forecasting by place.
-fn other(scores: &Value, row: &Value, name: &str) -> Option<f64> {
-    let list = row["others"].as_array()?;
-    match scores["others"].as_array() {
-        Some(names) => list.get(names.iter().position(|n| n == name)?)?.as_f64(),
-        None => list.iter().find(|pair| pair[0] == name)?[1].as_f64(),
-    }
+/// Simple predictors with their errors: imputation gives each beside its name, forecasting in the order of a list of names.
+fn others<'a>(scores: &'a Value, row: &'a Value) -> Vec<(&'a str, f64)> {
+    let named = |(place, other): (usize, &'a Value)| match scores["others"].as_array() {
+        Some(names) => Some((names.get(place)?.as_str()?, other)),
+        None => Some((other[0].as_str()?, &other[1])),
+    };
+    let named = source::list(&row["others"]).iter().enumerate().filter_map(named);
+    named.map(|(name, error)| (name, error.as_f64().unwrap_or(f64::NAN))).collect()
 }
 
 fn error_of_model(row: &Value) -> f64 {
@@ -124,17 +124,7 @@ fn timings(scores: &Value) -> Option<Figure> {
     .with("share of scans found again", Colour::Kind(2), Marks::Dots, dots("identified"))
     .sized(640.0, height);
     let caption = "Features of scans of which only some frames are seen, or whose repetition time is stated wrongly, beside those of whole scans.";
-    Figure::of_chart("timings", "The feature under other timings", caption, chart)
-}
-
-fn others(scores: &Value) -> Vec<String> {
-    let names = |list: &Value, of: fn(&Value) -> Option<&str>| -> Vec<String> {
-        source::list(list).iter().filter_map(of).map(str::to_owned).collect()
-    };
-    if scores["others"].is_array() {
-        return names(&scores["others"], Value::as_str);
-    }
-    rows(scores).first().map(|row| names(&row["others"], |pair| pair[0].as_str())).unwrap_or_default()
+    Figure::of_any("timings", "The feature under other timings", caption, [chart], 1)
 }
 
 /// What a check found with every second frame.
@@ -149,19 +139,17 @@ fn verdict(page: &mut Page, verb: &str, facts: &Value, scores: &Value) {
     let headline = if let Some(row) = hardest {
         let inside = row["model"]["coverage"][2].as_f64().map(|share| 100.0 * share);
         said.extend(inside.map(|share| format!("{share:.1} % of the hidden values lie inside the bands of 95 %.")));
-        let best = others(scores)
-            .into_iter()
-            .filter_map(|name| Some((other(scores, row, &name)?, name)))
-            .min_by(|a, b| a.0.total_cmp(&b.0));
-        let against = |row: &Value| best.as_ref().and_then(|(error, name)| beside(scores, row, name, *error));
+        let known = others(scores, row).into_iter().filter(|other| other.1.is_finite());
+        let best = known.min_by(|a, b| a.1.total_cmp(&b.1));
+        let against = |row: &Value| best.and_then(|(name, error)| beside(scores, row, name, error));
         // How it begins to go on matters as much as how far it reaches.
         if let Some((judged, words)) = rows(scores).first().filter(|first| *first != row).and_then(&against)
             && row["against"].is_array()
         {
             said.push(format!("{judged} it {}: {words}.", place(&rows(scores)[0])));
         }
-        match (against(row), &best) {
-            (Some((judged, words)), Some((_, name))) => {
+        match (against(row), best) {
+            (Some((judged, words)), Some((name, _))) => {
                 format!("{judged} {name}, the best simple predictor, {}: {words}.", place(row))
             }
             _ => format!("Error {} {}.", number(error_of_model(row)), place(row)),
@@ -218,7 +206,7 @@ fn bands(example: &Value) -> Option<Figure> {
     let caption = format!(
         "{scan}: three regions. Where nothing was measured, or it was hidden, the band is all the model knows."
     );
-    (!charts.is_empty()).then(|| Figure::of_charts("bands", "Bands over what was measured", caption, &charts, 1))
+    Figure::of_any("bands", "Bands over what was measured", caption, charts, 1)
 }
 
 /// The horizontal axis of the scores: share missing, or seconds ahead.
@@ -236,15 +224,16 @@ fn error(scores: &Value) -> Option<Figure> {
         rows(scores).iter().filter_map(|row| Some(Point::at(across(row), of(row)?))).collect()
     };
     let mut chart = Chart::new("", axis(scores), Axis::linear("mean squared error")).sized(560.0, 320.0);
-    for (i, name) in others(scores).into_iter().enumerate() {
-        let points = line(&|row| other(scores, row, &name));
+    for (i, (name, _)) in rows(scores).first().into_iter().flat_map(|row| others(scores, row)).enumerate() {
+        let error = |row: &Value| others(scores, row).into_iter().find(|other| other.0 == name).map(|other| other.1);
+        let points = line(&|row| error(row).filter(|error| error.is_finite()));
         chart = chart.with(name, Colour::Kind(i + 1), Marks::LineAndDots, points);
     }
     let chart = chart.with("model", Colour::Kind(0), Marks::LineAndDots, line(&|row| row["model"]["mse"].as_f64()));
     let forecast = rows(scores).first().is_some_and(|row| row["frames_ahead"].is_number());
     let title = if forecast { "Forecast error by horizon" } else { "Error by share of missing frames" };
     let caption = "Mean squared error in the units of the model, on frames that were hidden; lower is better.";
-    Figure::of_chart("inference-error", title, caption, chart)
+    Figure::of_any("inference-error", title, caption, [chart], 1)
 }
 
 fn coverage(scores: &Value) -> Option<Figure> {
@@ -258,7 +247,7 @@ fn coverage(scores: &Value) -> Option<Figure> {
             .against(Reference::Level(name, 100.0 * level));
     }
     let caption = "A band keeps its promise where its line lies on the dashed one of the same share.";
-    Figure::of_chart("coverage", "How often the truth is inside the bands", caption, chart)
+    Figure::of_any("coverage", "How often the truth is inside the bands", caption, [chart], 1)
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Kind {
         } else if has("inference.json") {
             Some(Self::Inference)
         } else if has("table.json") || path.join("results").is_dir() {
-            let record = source::json(&path.join("table.json")).unwrap_or_default();
+            let record: serde_json::Value = source::json(&path.join("table.json")).unwrap_or_default();
             Some(if record["vary"].is_string() { Self::Sweep } else { Self::Comparison })
         } else if has("head.json") || has("result.json") || has("predictions.tsv") {
             Some(Self::Head)

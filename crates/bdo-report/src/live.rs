@@ -52,14 +52,9 @@ impl LiveServer {
             while !stop.load(Ordering::Relaxed) {
                 let stream = match self.listener.accept() {
                     Ok((stream, _)) => stream,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        std::thread::sleep(LOOK);
-                        continue;
-                    }
                     // A connection that failed while being accepted does not end the server.
-                    Err(error)
-                        if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) =>
-                    {
+                    Err(error) if is_temporary(&error) || error.kind() == io::ErrorKind::ConnectionAborted => {
+                        std::thread::sleep(LOOK);
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -226,7 +221,7 @@ fn read_head(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<Head> {
     }
 }
 
-/// Whether a read or write may be tried again.
+/// Whether something may be tried again.
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

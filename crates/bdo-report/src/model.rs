@@ -11,7 +11,7 @@ use crate::palette::Colour;
 use crate::source::{json, lines, plain, text};
 
 pub(crate) fn show(folder: &Path, page: &mut Page) {
-    let [config, contract, people, notes] =
+    let [config, contract, people, notes]: [(&str, Value); 4] =
         ["config.json", "preprocessor_config.json", "training_people.json", "training.json"]
             .map(|name| (name, json(&folder.join(name)).unwrap_or_default()));
     let missing = [&config, &contract, &notes].into_iter().filter(|(_, value)| value.is_null()).map(|(name, _)| *name);
@@ -68,7 +68,7 @@ fn autocorrelation(notes: &Value) -> Option<Figure> {
         .with("", Colour::Kind(0), Marks::Line, points)
         .sized(520.0, 280.0);
     let caption = "Mean over regions and training scans; the basis of kriging.";
-    Figure::of_chart("autocorrelation", "Autocorrelation of the training people", caption, chart)
+    Figure::of_any("autocorrelation", "Autocorrelation of the training people", caption, [chart], 1)
 }
 
 fn file_hash(path: &Path) -> String {

@@ -56,9 +56,8 @@ fn confusions(target: &str, methods: &[&Predicted]) -> Figure {
         width = width.max(x);
         for (i, count) in found.counts.iter().enumerate() {
             let k = method.classes.len();
-            let [name, truth, said] =
-                [&method.method, &method.classes[i / k], &method.classes[i % k]].map(|t| escape::csv(t));
-            csv += &format!("{name},{truth},{said},{count}\n");
+            let (truth, said) = (&method.classes[i / k], &method.classes[i % k]);
+            csv += &escape::csv_line([&method.method, truth, said, &count.to_string()]);
         }
     }
     Figure {

@@ -1,6 +1,8 @@
 //! Features of scans projected to two dimensions, coloured by labels of people.
 
 use bdo_data::participants::{Label, Participants};
+use bdo_data::shard::evenly;
+use bdo_eval::features::{FeatureTable, ScanRow};
 
 use crate::chart::{Axis, Chart, Marks, Point};
 use crate::figure::Figure;
@@ -17,55 +19,35 @@ const SEED: u64 = 42;
 /// Labels that colour the points, where the cohort has them.
 const LABELS: [&str; 4] = ["age", "sex", "diagnosis", "site"];
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct FeatureRows {
-    pub scans: Vec<String>,
-    pub subjects: Vec<String>,
-    pub width: usize,
-    /// Row-major.
-    pub values: Vec<f32>,
-}
-
 /// The variance of the principal components, then components and UMAP of the features, one figure per label.
-pub fn projection_figures(features: &FeatureRows, people: &Participants) -> Vec<Figure> {
-    let features = thinned(features);
-    let Some(components) = pca(&features.values, features.width, 10) else { return vec![] };
-    let plane = umap(&features.values, features.width, SEED);
-    let linear: Vec<[f64; 2]> = (0..features.scans.len()).map(|r| [0, 1].map(|c| components.score(r, c))).collect();
+pub fn projection_figures(features: &FeatureTable, people: &Participants) -> Vec<Figure> {
+    let chosen: Vec<usize> = evenly(features.rows.len(), MOST_SCANS).collect();
+    let rows: Vec<&ScanRow> = chosen.iter().map(|row| &features.rows[*row]).collect();
+    let values: Vec<f32> = chosen.iter().flat_map(|row| features.feature(*row)).collect();
+    let width = features.features.width();
+    let Some(components) = pca(&values, width, 10) else { return vec![] };
+    let plane = umap(&values, width, SEED);
+    let linear: Vec<[f64; 2]> = (0..rows.len()).map(|r| [0, 1].map(|c| components.score(r, c))).collect();
     let share = |k: usize| {
         components.explained.get(k).map_or_else(String::new, |s| format!(" ({:.1} % of the variance)", 100.0 * s))
     };
     let mut figures = vec![explained(&components.explained)];
     for label in LABELS {
-        let Some(groups) = groups(&features, people, label) else { continue };
+        let Some(groups) = groups(&rows, people, label) else { continue };
         let axes = [0, 1].map(|k| format!("component {}{}", k + 1, share(k)));
-        let mut charts = vec![scatter("principal components", axes, &linear, &features, &groups)];
+        let mut charts = vec![scatter("principal components", axes, &linear, &rows, &groups)];
         if let Some(plane) = &plane {
-            charts.push(scatter("UMAP", ["UMAP 1".into(), "UMAP 2".into()], plane, &features, &groups));
+            charts.push(scatter("UMAP", ["UMAP 1".into(), "UMAP 2".into()], plane, &rows, &groups));
         }
         let caption = format!(
             "The universal feature of {} scans, coloured by {label}{}. Click an entry of the legend to hide it. Distances between groups in a UMAP mean little; it is computed with 15 neighbours, from the principal components, with a fixed seed.",
-            features.scans.len(),
+            rows.len(),
             if groups.cut { " in five groups of equal size" } else { "" }
         );
         let (name, title) = (format!("features-{label}"), format!("Features by {label}"));
         figures.push(Figure::of_charts(name, title, caption, &charts, 2));
     }
     figures
-}
-
-fn thinned(features: &FeatureRows) -> FeatureRows {
-    let count = features.scans.len();
-    if count <= MOST_SCANS {
-        return features.clone();
-    }
-    let kept: Vec<usize> = (0..MOST_SCANS).map(|i| i * count / MOST_SCANS).collect();
-    FeatureRows {
-        scans: kept.iter().map(|i| features.scans[*i].clone()).collect(),
-        subjects: kept.iter().map(|i| features.subjects[*i].clone()).collect(),
-        width: features.width,
-        values: kept.iter().flat_map(|i| &features.values[i * features.width..][..features.width]).copied().collect(),
-    }
 }
 
 fn explained(shares: &[f64]) -> Figure {
@@ -89,64 +71,52 @@ struct Groups {
     cut: bool,
 }
 
-fn groups(features: &FeatureRows, people: &Participants, label: &str) -> Option<Groups> {
-    let rows: Vec<Option<usize>> = features.subjects.iter().map(|s| people.row_of(s)).collect();
-    match people.label(label)? {
+fn groups(scans: &[&ScanRow], people: &Participants, label: &str) -> Option<Groups> {
+    let rows: Vec<Option<usize>> = scans.iter().map(|scan| people.row_of(&scan.subject)).collect();
+    let label = people.label(label)?;
+    let cut = matches!(label, Label::Number(_));
+    let (mut names, mut colours, of, shown): (Vec<String>, Vec<Colour>, Vec<Option<usize>>, Vec<Option<String>>);
+    match label {
         Label::Number(values) => {
-            let of: Vec<Option<f64>> = rows.iter().map(|r| values[(*r)?]).collect();
-            let mut sorted: Vec<f64> = of.iter().flatten().copied().collect();
+            let numbers: Vec<Option<f64>> = rows.iter().map(|r| values[(*r)?]).collect();
+            let mut sorted: Vec<f64> = numbers.iter().flatten().copied().collect();
             sorted.sort_by(f64::total_cmp);
-            let mut edges: Vec<f64> =
-                (1..GROUPS).filter_map(|g| sorted.get(g * sorted.len() / GROUPS).copied()).collect();
+            let (first, last) = (*sorted.first()?, *sorted.last()?);
+            let mut edges: Vec<f64> = (1..GROUPS).map(|g| sorted[g * sorted.len() / GROUPS]).collect();
             edges.dedup();
-            let count = edges.len() + 1;
-            let place = |x: f64| edges.iter().filter(|e| x >= **e).count();
-            let ends =
-                |g: usize| (if g == 0 { sorted.first() } else { edges.get(g - 1) }, edges.get(g).or(sorted.last()));
-            let mut names: Vec<String> = (0..count)
-                .map(|g| match ends(g) {
-                    (Some(a), Some(b)) => format!("{} to {}", number(*a), number(*b)),
-                    _ => "none".into(),
-                })
-                .collect();
-            names.push("not known".into());
-            let mut colours: Vec<Colour> =
-                (0..count).map(|g| Colour::Ramp(g as f64 / (count.max(2) - 1) as f64 * 0.9)).collect();
-            colours.push(Colour::Grey);
-            (!sorted.is_empty()).then(|| Groups {
-                of: of.iter().map(|x| x.map_or(count, place)).collect(),
-                shown: of.iter().map(|x| x.map_or_else(|| "not known".into(), number)).collect(),
-                names,
-                colours,
-                cut: true,
-            })
+            of = numbers.iter().map(|x| x.map(|x| edges.partition_point(|edge| *edge <= x))).collect();
+            shown = numbers.iter().map(|x| x.map(number)).collect();
+            let steps = edges.len().max(1) as f64;
+            colours = (0..=edges.len()).map(|g| Colour::Ramp(g as f64 / steps * 0.9)).collect();
+            let ends: Vec<f64> = std::iter::once(first).chain(edges).chain([last]).collect();
+            names = ends.windows(2).map(|ends| format!("{} to {}", number(ends[0]), number(ends[1]))).collect();
         }
         Label::Category(values) => {
-            let of: Vec<Option<&String>> = rows.iter().map(|r| values[(*r)?].as_ref()).collect();
-            let mut names: Vec<String> = of.iter().flatten().map(|s| (*s).clone()).collect();
+            shown = rows.iter().map(|r| values[(*r)?].clone()).collect();
+            names = shown.iter().flatten().cloned().collect();
             names.sort();
             names.dedup();
             if names.is_empty() || names.len() > MOST_CLASSES {
                 return None;
             }
-            let count = names.len();
-            let place = |x: &String| names.iter().position(|n| n == x).unwrap_or(count);
-            let of_rows = of.iter().map(|x| x.map_or(count, place)).collect();
-            let shown = of.iter().map(|x| x.map_or_else(|| "not known".into(), Clone::clone)).collect();
-            names.push("not known".into());
-            let colours = (0..count).map(Colour::Kind).chain([Colour::Grey]).collect();
-            Some(Groups { names, colours, of: of_rows, shown, cut: false })
+            of = shown.iter().map(|text| names.binary_search(text.as_ref()?).ok()).collect();
+            colours = (0..names.len()).map(Colour::Kind).collect();
         }
     }
+    let unknown = names.len();
+    names.push("not known".into());
+    colours.push(Colour::Grey);
+    let of = of.into_iter().map(|group| group.unwrap_or(unknown)).collect();
+    let shown = shown.into_iter().map(|text| text.unwrap_or_else(|| "not known".into())).collect();
+    Some(Groups { names, colours, of, shown, cut })
 }
 
-fn scatter(title: &str, axes: [String; 2], places: &[[f64; 2]], features: &FeatureRows, groups: &Groups) -> Chart {
+fn scatter(title: &str, axes: [String; 2], places: &[[f64; 2]], scans: &[&ScanRow], groups: &Groups) -> Chart {
     let [x, y] = axes.map(Axis::linear);
     let mut chart = Chart::new(title, x, y).sized(540.0, 470.0);
     for (g, (name, colour)) in groups.names.iter().zip(&groups.colours).enumerate() {
-        let point = |i: usize| {
-            Point::at(places[i][0], places[i][1]).noted(format!("{}: {}", features.scans[i], groups.shown[i]))
-        };
+        let point =
+            |i: usize| Point::at(places[i][0], places[i][1]).noted(format!("{}: {}", scans[i].scan, groups.shown[i]));
         let points: Vec<Point> = (0..places.len()).filter(|i| groups.of[*i] == g).map(point).collect();
         if !points.is_empty() {
             chart = chart.with(name, *colour, Marks::Dots, points);
@@ -156,23 +126,23 @@ fn scatter(title: &str, axes: [String; 2], places: &[[f64; 2]], features: &Featu
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    fn table() -> (FeatureRows, Participants) {
+    fn table() -> (FeatureTable, Participants) {
         let mut people = Participants::with_columns(["age", "sex"]);
-        let mut rows = FeatureRows { scans: vec![], subjects: vec![], width: 3, values: vec![] };
+        let (mut rows, mut values) = (vec![], vec![]);
         for i in 0..40u32 {
             let name = format!("s{i}");
             people.insert(
                 name.clone(),
                 vec![(i > 3).then(|| format!("{}", 20 + i)), Some(if i % 2 == 0 { "F" } else { "M" }.into())],
             );
-            rows.scans.push(format!("{name} <b>"));
-            rows.subjects.push(name);
-            rows.values.extend([f64::from(i).sin() as f32, f64::from(i * 7).cos() as f32, f64::from(i % 5) as f32]);
+            rows.push(ScanRow { scan: format!("{name} <b>"), subject: name, session: None });
+            values.extend([f64::from(i).sin(), f64::from(i * 7).cos(), f64::from(i % 5)]);
         }
-        (rows, people)
+        (FeatureTable::new(rows, 3, values).unwrap(), people)
     }
 
     #[test]
@@ -186,18 +156,5 @@ mod tests {
         assert_eq!(age.svg.matches("data-t=").count(), 80);
         assert!(age.svg.contains("not known") && !age.svg.contains("<b>"));
         assert!(figures[2].svg.contains("aria-label=\"show F\""));
-    }
-
-    #[test]
-    fn large_tables_are_thinned_evenly() {
-        let rows = FeatureRows {
-            scans: (0..4100).map(|i| i.to_string()).collect(),
-            subjects: vec![String::new(); 4100],
-            width: 1,
-            values: (0..4100u16).map(f32::from).collect(),
-        };
-        let thin = thinned(&rows);
-        assert_eq!((thin.scans.len(), thin.values.len()), (MOST_SCANS, MOST_SCANS));
-        assert!(thin.values[MOST_SCANS - 1] > 4090.0);
     }
 }

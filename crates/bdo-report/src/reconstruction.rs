@@ -1,8 +1,7 @@
 //! Hidden frames and their reconstruction: maps of scans, and traces of single regions.
 
-use std::fmt::Write;
-
 use bdo_data::region::Region;
+use bdo_data::shard::spread;
 
 use crate::chart::{Axis, Chart, Marks, Point};
 use crate::escape;
@@ -138,7 +137,6 @@ pub fn reconstruction_figure(scans: &[ReconstructedScan], regions: &[Region]) ->
 fn network_means(scans: &[&ReconstructedScan], order: &Order) -> String {
     let mut csv = "scan,frame,time_s,seen,network,original,reconstruction,absolute_error\n".to_owned();
     for scan in scans {
-        let name = escape::csv(&scan.name);
         for (t, (time, seen)) in scan.frames.iter().enumerate() {
             let mut start = 0;
             for (network, count) in &order.groups {
@@ -151,9 +149,9 @@ fn network_means(scans: &[&ReconstructedScan], order: &Order) -> String {
                     n += 1.0;
                 }
                 if n > 0.0 {
-                    let [a, b, error] = sums.map(|sum| sum / n);
-                    let network = escape::csv(network);
-                    let _ = writeln!(csv, "{name},{t},{time:.3},{seen},{network},{a:.4},{b:.4},{error:.4}");
+                    let [a, b, error] = sums.map(|sum| format!("{:.4}", sum / n));
+                    let [t, time, seen] = [t.to_string(), format!("{time:.3}"), seen.to_string()];
+                    csv += &escape::csv_line([&scan.name, &t, &time, &seen, network, &a, &b, &error]);
                 }
             }
         }
@@ -177,7 +175,7 @@ pub fn trace_figure(scan: &ReconstructedScan, regions: &[Region]) -> Option<Figu
     // An atlas without networks: regions evenly spread over it.
     if chosen.len() < 4 {
         let valid: Vec<usize> = (0..regions.len()).filter(|r| scan.region_valid[*r]).collect();
-        chosen = (0..valid.len().min(6)).map(|i| valid[i * valid.len() / valid.len().min(6)]).collect();
+        chosen = spread(&valid, 6);
     }
     let trace = |r: usize| {
         let points = |of: &dyn Fn(usize, f64, bool) -> Option<Point>| -> Vec<Point> {

@@ -34,9 +34,7 @@ pub fn add_paths(page: &mut Page, paths: &[(PathBuf, Kind)]) -> Result<(), Cohor
 /// Adds the distribution of labels over the splits of a comparison or a probe; needs the cohort of the people.
 pub fn add_splits(page: &mut Page, folder: &Path, cohort: Option<&Cohort>) {
     page.section("Splits");
-    let manifest: Option<SplitManifest> =
-        source::json(&folder.join("splits.json")).and_then(|v| serde_json::from_value(v).ok());
-    let Some(manifest) = manifest else {
+    let Some(manifest) = source::json::<SplitManifest>(&folder.join("splits.json")) else {
         page.missing("splits.json is missing or cannot be read.", "");
         return;
     };

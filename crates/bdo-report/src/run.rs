@@ -134,7 +134,7 @@ impl RunFolder {
 
     /// What the model's error is beside those of others, which a run that came to its end leaves in `learned.json`.
     fn beside(&self) -> Option<String> {
-        let learned = source::json(&self.path.join("learned.json"))?;
+        let learned: Value = source::json(&self.path.join("learned.json"))?;
         let [own, kriging, untrained] = ["model", "kriging", "untrained"].map(|name| learned[name].as_f64());
         let (own, kriging, untrained) = (own?, kriging?, untrained?);
         let judged = match (own < kriging, own < untrained) {
@@ -154,7 +154,7 @@ impl RunFolder {
 
     fn words(&self) -> Option<Words> {
         // A contract without the word is pooled, as those of earlier versions are.
-        let contract = source::json(&self.path.join("model").join("preprocessor_config.json"));
+        let contract: Option<Value> = source::json(&self.path.join("model").join("preprocessor_config.json"));
         let scaling = contract.map(|contract| serde_json::from_value(contract["scaling"].clone()).unwrap_or_default());
         Words::of_record(&self.record.as_ref()?.identity.settings, scaling)
     }
@@ -250,16 +250,17 @@ pub(crate) fn show_several(runs: &[RunFolder], page: &mut Page) {
         .filter(|(section, key, _)| {
             runs.iter().any(|r| r.setting_text(section, key) != runs[0].setting_text(section, key))
         })
-        .map(|(section, key, name)| figure(runs, name, |run| format!("{name} {}", run.setting_text(section, key))))
+        .filter_map(|(section, key, name)| {
+            figure(runs, name, |run| format!("{name} {}", run.setting_text(section, key)))
+        })
         .collect();
     if figures.is_empty() {
-        figures.push(figure(runs, "run", |run| source::name(&run.path)));
+        figures.extend(figure(runs, "run", |run| source::name(&run.path)));
     }
-    figures.retain(|f| f.csv.lines().count() > 1);
     page.figures(&figures, "None of these runs has a validation yet.", "bdo pretrain");
 }
 
-fn figure(runs: &[RunFolder], what: &str, group: impl Fn(&RunFolder) -> String) -> Figure {
+fn figure(runs: &[RunFolder], what: &str, group: impl Fn(&RunFolder) -> String) -> Option<Figure> {
     let mut names: Vec<String> = runs.iter().map(&group).collect();
     names.sort_by(|a, b| order(a).total_cmp(&order(b)).then(a.cmp(b)));
     names.dedup();
@@ -282,10 +283,9 @@ fn figure(runs: &[RunFolder], what: &str, group: impl Fn(&RunFolder) -> String) 
         chart("explained variance (%)", |v| 100.0 * v.measures.get("explained_variance")),
         chart("validation loss", |v| v.loss.total),
     ];
-    let charts: Vec<Chart> = charts.into_iter().filter(|chart| !chart.is_empty()).collect();
     let caption = "One curve per run, on its validation people. Curves are comparable where the cohort and the split are the same (see the table).";
     let (name, title) = (format!("scalability-{what}"), format!("Validation over epochs, by {what}"));
-    Figure::of_charts(name, title, caption, &charts, 2)
+    Figure::of_any(name, title, caption, charts, 2)
 }
 
 /// Sizes by their size, numbers by their value.

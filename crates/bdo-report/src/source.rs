@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use crate::table::{Cell, Table};
 
-pub(crate) fn json(path: &Path) -> Option<serde_json::Value> {
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
@@ -18,21 +21,20 @@ pub(crate) fn text(path: &Path) -> Option<String> {
 }
 
 /// All JSON files below a folder, sorted by name, at most `depth` folders down.
-pub(crate) fn json_files(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+pub(crate) fn json_files(folder: &Path, depth: usize) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     paths.sort();
-    for path in paths {
-        if path.is_dir() && depth > 0 {
-            json_files(&path, depth - 1, found);
-        } else if path.extension().is_some_and(|e| e == "json") {
-            found.push(path);
-        }
-    }
+    let found = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() && depth > 0 => json_files(&path, depth - 1),
+        Some(extension) if extension == "json" => vec![path],
+        _ => vec![],
+    };
+    paths.into_iter().flat_map(found).collect()
 }
 
 /// The entries of a list; none of anything else.
-pub(crate) fn list(value: &serde_json::Value) -> &[serde_json::Value] {
+pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -47,15 +49,15 @@ pub(crate) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 /// A value as text without quotes; "-" for null.
-pub(crate) fn plain(value: &serde_json::Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     match value {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Null => "-".into(),
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
         other => other.to_string(),
     }
 }
 
-pub(crate) fn facts_table(caption: &str, value: &serde_json::Value, keep: impl Fn(&str, &Cell) -> bool) -> Table {
+pub(crate) fn facts_table(caption: &str, value: &Value, keep: impl Fn(&str, &Cell) -> bool) -> Table {
     let mut table = Table::new(caption, ["what", "value"]);
     for (name, text) in flat(value) {
         let cell = text.parse::<f64>().map_or_else(|_| Cell::from(text), Cell::from);
@@ -67,29 +69,19 @@ pub(crate) fn facts_table(caption: &str, value: &serde_json::Value, keep: impl F
 }
 
 /// A JSON object as names and values, nested names joined by dots; of long lists only the length.
-pub(crate) fn flat(value: &serde_json::Value) -> Vec<(String, String)> {
-    let mut out = vec![];
-    flatten("", value, &mut out);
-    out
+pub(crate) fn flat(value: &Value) -> Vec<(String, String)> {
+    let below = |(key, value): (&String, &Value)| match value {
+        Value::Null => vec![],
+        Value::Object(_) => flat(value).into_iter().map(|(name, text)| (format!("{key}.{name}"), text)).collect(),
+        Value::Array(list) if list.len() > 8 || list.iter().any(|v| v.is_object() || v.is_array()) => {
+            vec![(key.clone(), format!("{} entries", list.len()))]
+        }
+        other => vec![(key.clone(), plain(other))],
+    };
+    value.as_object().into_iter().flatten().flat_map(below).collect()
 }
 
 /// The same as text, one name and value per line.
-pub(crate) fn lines(value: &serde_json::Value) -> String {
+pub(crate) fn lines(value: &Value) -> String {
     flat(value).iter().fold(String::new(), |all, (name, value)| all + name + " = " + value + "\n")
-}
-
-fn flatten(name: &str, value: &serde_json::Value, out: &mut Vec<(String, String)>) {
-    match value {
-        serde_json::Value::Object(map) => {
-            for (key, value) in map {
-                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                flatten(&name, value, out);
-            }
-        }
-        serde_json::Value::Array(list) if list.len() > 8 || list.iter().any(|v| v.is_object() || v.is_array()) => {
-            out.push((name.to_owned(), format!("{} entries", list.len())));
-        }
-        serde_json::Value::Null => {}
-        other => out.push((name.to_owned(), plain(other))),
-    }
 }

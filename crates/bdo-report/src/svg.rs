@@ -19,10 +19,11 @@ pub(crate) fn standing_alone(svg: &str) -> String {
     svg.replacen("<svg ", r#"<svg xmlns="http://www.w3.org/2000/svg" "#, 1)
 }
 
+const INK: &str = r##"class="ink" fill="#1b1b1f""##;
+
 /// Text in the main colour; `more` are further attributes.
 pub(crate) fn text(svg: &mut String, (x, y): (f64, f64), more: &str, words: &str) {
-    let words = escape::html(words);
-    let _ = write!(svg, r##"<text class="ink" fill="#1b1b1f" x="{x:.1}" y="{y:.1}" {more}>{words}</text>"##);
+    let _ = write!(svg, r#"<text {INK} x="{x:.1}" y="{y:.1}" {more}>{}</text>"#, escape::html(words));
 }
 
 pub(crate) fn soft_text(svg: &mut String, (x, y): (f64, f64), more: &str, words: &str) {
@@ -32,11 +33,8 @@ pub(crate) fn soft_text(svg: &mut String, (x, y): (f64, f64), more: &str, words:
 
 /// Text turned by an angle in degrees around its anchor.
 pub(crate) fn turned_text(svg: &mut String, (x, y): (f64, f64), angle: f64, more: &str, words: &str) {
-    let words = escape::html(words);
-    let _ = write!(
-        svg,
-        r##"<text class="ink" fill="#1b1b1f" {more} transform="translate({x:.1} {y:.1}) rotate({angle})">{words}</text>"##
-    );
+    let place = format!(r#"transform="translate({x:.1} {y:.1}) rotate({angle})""#);
+    let _ = write!(svg, "<text {INK} {more} {place}>{}</text>", escape::html(words));
 }
 
 pub(crate) fn axis(svg: &mut String, more: &str, path: &str) {

@@ -83,7 +83,7 @@ fn verdict(page: &mut Page, setting: &str, record: &Value) {
 }
 
 pub(crate) fn show(folder: &Path, page: &mut Page) {
-    let record = source::json(&folder.join("table.json")).unwrap_or_default();
+    let record: Value = source::json(&folder.join("table.json")).unwrap_or_default();
     let setting = record["vary"].as_str().unwrap_or("a setting");
     page.section(&format!("Effect of {setting}")).facts(&[
         ("Folder", folder.display().to_string()),

@@ -104,12 +104,11 @@ impl Table {
 
     pub fn to_csv(&self) -> String {
         let cell = |cell: &Cell| match cell {
-            Cell::Text(text) => escape::csv(text),
+            Cell::Text(text) => text.clone(),
             Cell::Number(x) | Cell::Shown(x, _) => format!("{x}"),
             Cell::Empty => String::new(),
         };
-        let headings: Vec<String> = self.headings.iter().map(|h| escape::csv(h)).collect();
-        let rows = self.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(","));
-        std::iter::once(headings.join(",")).chain(rows).fold(String::new(), |all, line| all + &line + "\n")
+        let rows = self.rows.iter().map(|row| escape::csv_line(row.iter().map(cell)));
+        std::iter::once(escape::csv_line(&self.headings)).chain(rows).collect()
     }
 }

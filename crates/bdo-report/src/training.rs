@@ -112,13 +112,12 @@ fn measures(journal: &JournalText, smoothed: &str) -> Option<Figure> {
             chart
         }
     };
-    let charts: Vec<Chart> = names(all).into_iter().map(chart).filter(|chart| !chart.is_empty()).collect();
     let caption = format!("Other numbers of the journal. Those that are zero throughout are not drawn.{smoothed}");
-    (!charts.is_empty()).then(|| Figure::of_charts("measures", "Measures", caption, &charts, 3))
+    Figure::of_any("measures", "Measures", caption, names(all).into_iter().map(chart), 3)
 }
 
 fn curve(chart: Chart, steps: &[StepEntry], name: &str, colour: Colour, of: impl Fn(&StepEntry) -> f64) -> Chart {
-    let groups = grouped(steps, of, MOST_POINTS);
+    let groups = grouped(steps, of);
     // A term whose weight is zero has no place on a logarithmic axis.
     if groups.iter().all(|(_, mean, _)| !mean.is_finite() || *mean == 0.0) {
         return chart;
@@ -132,8 +131,8 @@ fn curve(chart: Chart, steps: &[StepEntry], name: &str, colour: Colour, of: impl
 
 type Group = (f64, f64, Option<(f64, f64)>);
 
-fn grouped(steps: &[StepEntry], of: impl Fn(&StepEntry) -> f64, most: usize) -> Vec<Group> {
-    let size = steps.len().div_ceil(most.max(1)).max(1);
+fn grouped(steps: &[StepEntry], of: impl Fn(&StepEntry) -> f64) -> Vec<Group> {
+    let size = steps.len().div_ceil(MOST_POINTS).max(1);
     let group = |group: &[StepEntry]| {
         let known: Vec<f64> = group.iter().map(&of).filter(|x| x.is_finite()).collect();
         let mean = known.iter().sum::<f64>() / known.len() as f64;
@@ -153,7 +152,7 @@ mod tests {
         let loss = |step| Loss::plain(if step == 777 { 9.0 } else { 1.0 });
         let steps: Vec<StepEntry> =
             (0..50_000).map(|step| StepEntry { step, loss: loss(step), ..StepEntry::default() }).collect();
-        let groups = grouped(&steps, |s| s.loss.total, MOST_POINTS);
+        let groups = grouped(&steps, |s| s.loss.total);
         assert_eq!(groups.len(), MOST_POINTS);
         assert_eq!(groups.iter().filter_map(|g| g.2).map(|ends| ends.1).fold(0.0, f64::max), 9.0);
     }

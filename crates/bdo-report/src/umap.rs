@@ -164,6 +164,7 @@ pub(crate) fn pca(values: &[f32], width: usize, components: usize) -> Option<Pca
     // The smaller of the two products has the same values and gives the same components.
     let loadings =
         if width <= rows { leading(&product(x.transpose(), x), components)? } else { from_rows(x, components)? };
+    let loadings = fixed_signs(loadings);
     let scores = product(x, loadings.as_ref());
     let total: f64 = table.iter().map(|v| v * v).sum();
     if total <= 0.0 {
@@ -174,10 +175,9 @@ pub(crate) fn pca(values: &[f32], width: usize, components: usize) -> Option<Pca
     Some(Pca { scores: flat, explained })
 }
 
-/// Eigenvectors of the largest values, largest first, signs fixed.
+/// Eigenvectors of the largest values, largest first.
 fn leading(matrix: &Mat<f64>, count: usize) -> Option<Mat<f64>> {
-    let (_, vectors) = leading_eigen(matrix.as_ref())?;
-    Some(fixed_signs(vectors.subcols(0, count).to_owned()))
+    Some(leading_eigen(matrix.as_ref())?.1.subcols(0, count).to_owned())
 }
 
 fn from_rows(x: MatRef<'_, f64>, count: usize) -> Option<Mat<f64>> {
@@ -188,8 +188,7 @@ fn from_rows(x: MatRef<'_, f64>, count: usize) -> Option<Mat<f64>> {
         let norm = (0..loadings.nrows()).map(|r| loadings[(r, k)].powi(2)).sum::<f64>().sqrt();
         (0..loadings.nrows()).for_each(|r| loadings[(r, k)] /= norm.max(f64::MIN_POSITIVE));
     }
-    let loadings = Mat::from_fn(x.ncols(), count, |r, k| if k < count_left { loadings[(r, k)] } else { 0.0 });
-    Some(fixed_signs(loadings))
+    Some(Mat::from_fn(x.ncols(), count, |r, k| if k < count_left { loadings[(r, k)] } else { 0.0 }))
 }
 
 fn fixed_signs(mut loadings: Mat<f64>) -> Mat<f64> {

@@ -15,9 +15,9 @@ use super::manifest::{
     Atlas, CHECKSUMS_FILE, COHORT_FILE, Checksums, FORMAT, INDEX_FILE, IndexEntry, Manifest, PARTICIPANTS_FILE,
     PARTICIPANTS_NOTES_FILE, Part, Provenance, REGIONS_FILE,
 };
-use super::part::PartWriter;
-use super::{Cohort, CohortError, part};
-use crate::durable::{self, InFile};
+use super::part::{PartWriter, part_name};
+use super::{Cohort, CohortError};
+use crate::durable::{self, FileError, InFile};
 use crate::participants::Participants;
 use crate::problem::Problem;
 use crate::region::Region;
@@ -196,8 +196,8 @@ pub fn build_beside(
     durable::create_folder(&work)?;
     let lock = lock(&work.join("lock"))?;
     let mut builder = Builder::resume(&cohort, &work, plan, known, observer)?;
-    builder.fill(plan, &produce, observer)?;
-    let (manifest, report) = builder.into_manifest(plan);
+    builder.fill(&produce)?;
+    let (manifest, report) = builder.into_manifest();
     if report.index.is_empty() {
         // There is nothing to continue; failing to tidy up changes nothing.
         let _ = fs::remove_dir_all(partial);
@@ -270,11 +270,8 @@ pub(super) fn is_fixed(out: &Path) -> bool {
 }
 
 /// Moves what a finished folder holds into one that cannot be replaced. `cohort.json`, without which it is no cohort, comes last.
-pub(super) fn move_into(fresh: &Path, out: &Path) -> Result<(), CohortError> {
-    let mut entries: Vec<PathBuf> = vec![];
-    for entry in fs::read_dir(fresh).in_file("read", fresh)? {
-        entries.push(entry.in_file("read", fresh)?.path());
-    }
+fn move_into(fresh: &Path, out: &Path) -> Result<(), CohortError> {
+    let mut entries = entries(fresh)?;
     entries.sort_by_key(|path| path.file_name().is_some_and(|n| n == COHORT_FILE));
     for path in entries {
         let to = out.join(path.file_name().unwrap_or_default());
@@ -287,19 +284,29 @@ pub(super) fn move_into(fresh: &Path, out: &Path) -> Result<(), CohortError> {
 /// Gives the finished cohort its name and removes what is left of the work.
 pub fn publish(fresh: &Unpublished, out: &Path) -> Result<(), CohortError> {
     durable::create_folder(durable::parent(out))?;
-    if out.exists() && is_vacant(out) {
-        // Only the table of an earlier run in which nothing was good can lie there.
-        let _ = fs::remove_file(out.join(REJECTED_FILE));
-    }
-    if fresh.partial.starts_with(out) {
-        move_into(&fresh.folder(), out)?;
-    } else {
-        fs::rename(fresh.folder(), out).in_file("write", out)?;
-        durable::sync_folder(durable::parent(out))?;
-    }
+    give_name(&fresh.folder(), out)?;
     // The cohort is published; leftovers of the work are only untidy.
     let _ = fs::remove_dir_all(&fresh.partial);
     Ok(())
+}
+
+/// Gives the finished folder `new` the name `out`, which is free.
+pub(super) fn give_name(new: &Path, out: &Path) -> Result<(), CohortError> {
+    if is_vacant(out) {
+        // Only the table of an earlier run in which nothing was good can lie there.
+        let _ = fs::remove_file(out.join(REJECTED_FILE));
+    }
+    if new.starts_with(out) {
+        return move_into(new, out);
+    }
+    fs::rename(new, out).in_file("write", out)?;
+    Ok(durable::sync_folder(durable::parent(out))?)
+}
+
+/// What lies in a folder.
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let paths = fs::read_dir(folder).in_file("read", folder)?.map(|entry| entry.map(|entry| entry.path()));
+    paths.collect::<Result<_, _>>().in_file("read", folder)
 }
 
 fn lock(path: &Path) -> Result<File, CohortError> {
@@ -311,30 +318,33 @@ fn lock(path: &Path) -> Result<File, CohortError> {
     }
 }
 
-struct Builder {
+struct Builder<'a> {
+    plan: &'a Plan,
+    observer: &'a dyn Observer,
     scans: PathBuf,
     work: PathBuf,
     parts: Vec<Part>,
-    /// The part that is being written, with its scans.
-    open: Option<(PartWriter, Vec<IndexEntry>)>,
+    /// The part that is being written.
+    open: Option<PartWriter>,
     report: BuildReport,
     seen: BTreeSet<crate::scan::ScanId>,
     contents: Option<BTreeMap<String, String>>,
     next_item: usize,
 }
 
-impl Builder {
+impl<'a> Builder<'a> {
     /// Takes up the finished parts; anything later is thrown away and done again.
     fn resume(
         cohort: &Path,
         work: &Path,
-        plan: &Plan,
+        plan: &'a Plan,
         contents: Option<BTreeMap<String, String>>,
-        observer: &dyn Observer,
+        observer: &'a dyn Observer,
     ) -> Result<Self, CohortError> {
         let (scans, work) = (cohort.join("scans"), work.to_path_buf());
         let (report, seen) = (BuildReport::default(), BTreeSet::new());
-        let mut builder = Self { scans, work, parts: vec![], open: None, report, seen, contents, next_item: 0 };
+        let mut builder =
+            Self { plan, observer, scans, work, parts: vec![], open: None, report, seen, contents, next_item: 0 };
         while let Some(checkpoint) = builder.checkpoint() {
             for entry in &checkpoint.index {
                 builder.seen.insert(entry.id.clone());
@@ -349,8 +359,7 @@ impl Builder {
             builder.next_item = checkpoint.next_item.min(plan.items);
         }
         let kept: BTreeSet<String> = (0..builder.parts.len()).map(part_name).collect();
-        for entry in fs::read_dir(&builder.scans).in_file("read", &builder.scans)? {
-            let path = entry.in_file("read", &builder.scans)?.path();
+        for path in entries(&builder.scans)? {
             if !path.file_name().is_some_and(|n| kept.contains(&*n.to_string_lossy())) {
                 fs::remove_file(&path).in_file("remove", &path)?;
             }
@@ -369,71 +378,55 @@ impl Builder {
     }
 
     /// Produces and stores what is missing. While one batch is written the next is produced.
-    fn fill(
-        &mut self,
-        plan: &Plan,
-        produce: &(impl Fn(usize) -> Item + Sync),
-        observer: &dyn Observer,
-    ) -> Result<(), CohortError> {
-        let schema = part::schema(plan.regions.len());
+    fn fill(&mut self, produce: &(impl Fn(usize) -> Item + Sync)) -> Result<(), CohortError> {
+        let (items, observer) = (self.plan.items, self.observer);
         let batch_items = 4 * rayon::current_num_threads();
         let make = |from: usize| -> Vec<Item> {
-            let to = (from + batch_items).min(plan.items);
+            let to = (from + batch_items).min(items);
             if observer.stop_requested() { vec![] } else { (from..to).into_par_iter().map(produce).collect() }
         };
-        let mut ready = make(self.next_item);
         let mut at = self.next_item;
-        while at < plan.items {
+        let mut ready = make(at);
+        while at < items {
             if observer.stop_requested() || ready.is_empty() {
-                return Err(CohortError::Interrupted { done: self.next_item, total: plan.items });
+                return Err(CohortError::Interrupted { done: self.next_item, total: items });
             }
             let following = at + ready.len();
-            let (stored, next) = rayon::join(
-                || {
-                    for (i, item) in std::mem::take(&mut ready).into_iter().enumerate() {
-                        self.store(at + i, item, plan, &schema, observer)?;
-                        observer.advance(at + i + 1, self.report.rejected.len());
-                    }
-                    Ok::<(), CohortError>(())
-                },
-                || make(following),
-            );
+            let store = || {
+                for (i, item) in (at..).zip(ready) {
+                    self.store(i, item)?;
+                    observer.advance(i + 1, self.report.rejected.len());
+                }
+                Ok::<(), CohortError>(())
+            };
+            let (stored, next) = rayon::join(store, || make(following));
             stored?;
             (ready, at) = (next, following);
         }
-        self.close_part(plan.items, observer)
+        self.close_part(items)
     }
 
-    fn store(
-        &mut self,
-        item: usize,
-        scan: Item,
-        plan: &Plan,
-        schema: &arrow_schema::SchemaRef,
-        observer: &dyn Observer,
-    ) -> Result<(), CohortError> {
-        let scan = match scan.and_then(|scan| self.admit(scan, plan)) {
+    fn store(&mut self, item: usize, scan: Item) -> Result<(), CohortError> {
+        let scan = match scan.and_then(|scan| self.admit(scan)) {
             Ok(scan) => scan,
             Err(rejection) => {
                 self.report.rejected.push(rejection);
                 return Ok(());
             }
         };
-        let part = self.parts.len();
-        let (mut writer, mut entries) = match self.open.take() {
-            Some(open) => open,
-            None => (PartWriter::create(&self.scans.join(part_name(part)), schema.clone())?, vec![]),
+        let number = self.parts.len();
+        let part = match &mut self.open {
+            Some(part) => part,
+            none => none.insert(PartWriter::create(&self.scans, number, self.plan.regions.len())?),
         };
-        entries.push(writer.push(&scan, part)?);
-        let is_full = writer.bytes() >= plan.part_bytes;
-        self.open = Some((writer, entries));
-        if is_full { self.close_part(item + 1, observer) } else { Ok(()) }
+        part.push(&scan)?;
+        if part.bytes() >= self.plan.part_bytes { self.close_part(item + 1) } else { Ok(()) }
     }
 
     /// A scan that breaks the rules, or repeats another one, is a rejection like any other.
-    fn admit(&mut self, scan: Scan, plan: &Plan) -> Item {
+    fn admit(&mut self, scan: Scan) -> Item {
         let file = if scan.source.name.is_empty() { scan.id.to_string() } else { scan.source.name.clone() };
-        scan.validate(plan.regions.len()).map_err(|problem| Rejection::of(&file, problem))?;
+        scan.validate(self.plan.regions.len()).map_err(|problem| Rejection::of(&file, problem))?;
         if !self.seen.insert(scan.id.clone()) {
             let found = format!("a second {}", scan.id);
             return Err(Rejection::of(&file, Problem::new("duplicate scan", "one file a scan", found)));
@@ -450,21 +443,21 @@ impl Builder {
         Ok(scan)
     }
 
-    fn close_part(&mut self, next_item: usize, observer: &dyn Observer) -> Result<(), CohortError> {
-        let Some((writer, index)) = self.open.take() else { return Ok(()) };
-        let number = self.parts.len();
-        let part = writer.finish(format!("scans/{}", part_name(number)))?;
+    fn close_part(&mut self, next_item: usize) -> Result<(), CohortError> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let (part, index) = open.finish()?;
         let rejected = self.report.rejected.clone();
-        let checkpoint = Checkpoint { part, index, rejected, next_item, noticed: observer.noticed() };
+        let checkpoint = Checkpoint { part, index, rejected, next_item, noticed: self.observer.noticed() };
         let json = serde_json::to_vec(&checkpoint).expect("a checkpoint holds only strings and finite numbers");
-        durable::write(&self.work.join(checkpoint_name(number)), &json)?;
+        durable::write(&self.work.join(checkpoint_name(self.parts.len())), &json)?;
         self.parts.push(checkpoint.part);
         self.report.index.extend(checkpoint.index);
         self.next_item = next_item;
         Ok(())
     }
 
-    fn into_manifest(mut self, plan: &Plan) -> (Manifest, BuildReport) {
+    fn into_manifest(mut self) -> (Manifest, BuildReport) {
+        let plan = self.plan;
         self.report.index.sort_by(|a, b| a.id.cmp(&b.id));
         let manifest = Manifest {
             format: FORMAT.into(),
@@ -503,10 +496,6 @@ pub(super) fn write_tables(
     sums.0.extend(manifest.parts.iter().map(|p| (p.file.clone(), p.blake3.clone())));
     durable::write(&cohort.join(CHECKSUMS_FILE), sums.to_text().as_bytes())?;
     Ok(())
-}
-
-pub(super) fn part_name(number: usize) -> String {
-    format!("part-{number:05}.arrow")
 }
 
 fn checkpoint_name(number: usize) -> String {

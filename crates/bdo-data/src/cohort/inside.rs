@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::CohortError;
+use super::build::entries;
 use super::manifest::Part;
 use crate::durable::{self, FileError, InFile};
 
@@ -54,8 +55,7 @@ pub(super) fn finish(out: &Path) -> Result<(), CohortError> {
 }
 
 fn move_files(from: &Path, to: &Path) -> Result<(), CohortError> {
-    for entry in fs::read_dir(from).in_file("read", from)? {
-        let path = entry.in_file("read", from)?.path();
+    for path in entries(from)? {
         let place = to.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
             durable::create_folder(&place)?;

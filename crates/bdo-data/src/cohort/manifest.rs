@@ -17,6 +17,8 @@ pub(super) const REGIONS_FILE: &str = "regions.json";
 pub(super) const INDEX_FILE: &str = "index.json";
 pub(super) const PARTICIPANTS_FILE: &str = "participants.tsv";
 pub(super) const PARTICIPANTS_NOTES_FILE: &str = "participants.json";
+pub(super) const TABLES: [&str; 5] =
+    [COHORT_FILE, REGIONS_FILE, INDEX_FILE, PARTICIPANTS_FILE, PARTICIPANTS_NOTES_FILE];
 /// BLAKE3 of every other file, one line each, as `b3sum` prints and checks them.
 pub(super) const CHECKSUMS_FILE: &str = "checksums.b3";
 
@@ -84,7 +86,7 @@ pub struct Part {
 }
 
 /// Where a scan is stored; one record batch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexEntry {
     #[serde(flatten)]
@@ -102,6 +104,7 @@ pub struct IndexEntry {
     pub part: usize,
     pub offset: u64,
     pub bytes: u64,
+    /// BLAKE3 of the batch, as models list the scans they were trained on.
     pub blake3: String,
     /// The file the scan was read from, or how it was made.
     pub source: String,
@@ -110,6 +113,13 @@ pub struct IndexEntry {
     /// BLAKE3 of the series alone, by which a copy is told whatever it is called; empty in cohorts of earlier versions.
     #[serde(default)]
     pub series_blake3: String,
+}
+
+impl IndexEntry {
+    /// Hashes that a copy of the scan shares with it.
+    pub fn content_hashes(&self) -> impl Iterator<Item = &str> {
+        [&self.series_blake3, &self.source_blake3].into_iter().map(String::as_str).filter(|hash| !hash.is_empty())
+    }
 }
 
 /// The lines of `checksums.b3`: path below the folder to lower-case hexadecimal BLAKE3.

@@ -6,11 +6,9 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::build::{
-    REJECTED_FILE, Unpublished, is_fixed, is_vacant, lock_beside, move_into, part_name, partial_folder, refuse_link,
-    write_tables,
-};
-use super::manifest::{FORMAT, IndexEntry, Manifest, Part, Provenance};
+use super::build::{Unpublished, give_name, is_vacant, lock_beside, partial_folder, refuse_link, write_tables};
+use super::manifest::{Checksums, FORMAT, IndexEntry, Manifest, Part, Provenance, TABLES};
+use super::part::part_name;
 use super::{Cohort, CohortError, inside};
 use crate::durable::{self, InFile};
 use crate::participants::Participants;
@@ -152,17 +150,11 @@ impl<'a> Joined<'a> {
         }
         write_tables(new, manifest, self.first.regions(), &self.index, &self.participants, extras)?;
         durable::sync_folder(&new.join("scans"))?;
-        if !replace && out.exists() {
-            // Vacant but for the table of a run in which nothing was good.
-            let _ = fs::remove_file(out.join(REJECTED_FILE));
+        match (replace, new.starts_with(out)) {
+            (false, _) => give_name(new, out),
+            (true, true) => inside::replace(new, out, &self.parts),
+            (true, false) => exchange(new, out),
         }
-        match (replace, is_fixed(out)) {
-            (true, true) => inside::replace(new, out, &self.parts)?,
-            (true, false) => exchange(new, out)?,
-            (false, true) => move_into(new, out)?,
-            (false, false) => fs::rename(new, out).in_file("write", out)?,
-        }
-        Ok(durable::sync_folder(durable::parent(out))?)
     }
 }
 
@@ -176,13 +168,8 @@ fn prefixed(id: &str, prefix: &str) -> String {
 
 /// Files that belong to neither the tables nor the parts (truth, rejected scans); a merged cohort keeps them side by side.
 fn extra_files(cohort: &Cohort) -> Result<Extras, CohortError> {
-    let sums = super::manifest::Checksums::read(cohort.folder())?;
-    let known = |name: &str| {
-        use super::manifest::{COHORT_FILE, INDEX_FILE, PARTICIPANTS_FILE, PARTICIPANTS_NOTES_FILE, REGIONS_FILE};
-        [COHORT_FILE, INDEX_FILE, PARTICIPANTS_FILE, PARTICIPANTS_NOTES_FILE, REGIONS_FILE].contains(&name)
-            || name.starts_with("scans/")
-    };
-    let names = sums.0.keys().filter(|n| !known(n));
+    let sums = Checksums::read(cohort.folder())?;
+    let names = sums.0.keys().filter(|n| !TABLES.contains(&n.as_str()) && !n.starts_with("scans/"));
     names.map(|n| Ok((n.clone(), super::checked(cohort.folder(), n, &sums)?))).collect()
 }
 
@@ -205,7 +192,7 @@ fn same_regions(first: &Cohort, other: &Cohort) -> Result<(), CohortError> {
 fn exchange(new: &Path, old: &Path) -> Result<(), CohortError> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE).map_err(std::io::Error::from).in_file("replace", old)?;
-    Ok(())
+    Ok(durable::sync_folder(durable::parent(old))?)
 }
 
 /// Folder of the tables that were there before.

@@ -15,6 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use super::CohortError;
 use super::manifest::{IndexEntry, Part};
 use crate::durable::{self, FileError, InFile};
+use crate::quantile::mean;
 use crate::scan::{Scan, ScanId, Source};
 
 /// Alignment of Arrow buffers: one cache line, so that a memory map can be used by vector code as it is.
@@ -44,16 +45,19 @@ impl Write for HashingFile {
     }
 }
 
-/// An Arrow file being written under a temporary name.
+/// An Arrow file being written under a temporary name, with the entries of its scans.
 pub(super) struct PartWriter {
     arrow: FileWriter<HashingFile>,
     path: PathBuf,
+    number: usize,
     schema: SchemaRef,
+    index: Vec<IndexEntry>,
 }
 
 impl PartWriter {
-    pub(super) fn create(path: &Path, schema: SchemaRef) -> Result<Self, CohortError> {
-        let temporary = durable::temporary_name(path);
+    pub(super) fn create(folder: &Path, number: usize, regions: usize) -> Result<Self, CohortError> {
+        let (path, schema) = (folder.join(part_name(number)), schema(regions));
+        let temporary = durable::temporary_name(&path);
         let file = File::create(&temporary).in_file("write", &temporary)?;
         let hasher = blake3::Hasher::new;
         let file = HashingFile {
@@ -66,58 +70,62 @@ impl PartWriter {
         };
         let options = IpcWriteOptions::try_new(ALIGNMENT, false, arrow_ipc::MetadataVersion::V5)
             .and_then(|options| FileWriter::try_new_with_options(file, &schema, options));
-        let arrow = options.map_err(|e| arrow_error(path, e))?;
-        Ok(Self { arrow, path: path.to_path_buf(), schema })
+        let arrow = options.map_err(|e| arrow_error(&path, e))?;
+        Ok(Self { arrow, path, number, schema, index: vec![] })
     }
 
-    pub(super) fn push(&mut self, scan: &Scan, part: usize) -> Result<IndexEntry, CohortError> {
-        let path = self.path.clone();
-        let batch = encode(scan, &self.schema).map_err(|e| arrow_error(&path, e))?;
+    pub(super) fn push(&mut self, scan: &Scan) -> Result<(), CohortError> {
+        let batch = encode(scan, &self.schema).map_err(|e| arrow_error(&self.path, e))?;
         let sink = self.arrow.get_mut();
         let offset = sink.written;
         sink.scan.reset();
         sink.inside_scan = true;
-        self.arrow.write(&batch).map_err(|e| arrow_error(&path, e))?;
+        self.arrow.write(&batch).map_err(|e| arrow_error(&self.path, e))?;
         let sink = self.arrow.get_mut();
         sink.inside_scan = false;
         let times = &scan.frame_times_seconds;
-        Ok(IndexEntry {
+        let displacements = scan.framewise_displacement_mm.iter().flatten();
+        self.index.push(IndexEntry {
             id: scan.id.clone(),
             site: scan.site.clone(),
             tr_seconds: scan.tr_seconds,
             frames: scan.frames(),
             span_seconds: times.last().unwrap_or(&0.0) - times.first().unwrap_or(&0.0),
             invalid_regions: scan.valid_regions().iter().filter(|v| !**v).count(),
-            mean_fd_mm: scan.framewise_displacement_mm.as_ref().and_then(|fd| finite_mean(fd)),
-            part,
+            mean_fd_mm: mean(displacements.filter(|mm| mm.is_finite()).map(|mm| f64::from(*mm))),
+            part: self.number,
             offset,
             bytes: sink.written - offset,
             blake3: sink.scan.finalize().to_hex().to_string(),
             source: scan.source.name.clone(),
             source_blake3: scan.source.blake3.clone(),
             series_blake3: scan.series_blake3(),
-        })
+        });
+        Ok(())
     }
 
     pub(super) fn bytes(&mut self) -> u64 {
         self.arrow.get_mut().written
     }
 
-    pub(super) fn finish(mut self, name: String) -> Result<Part, CohortError> {
+    pub(super) fn finish(mut self) -> Result<(Part, Vec<IndexEntry>), CohortError> {
         self.arrow.finish().map_err(|e| arrow_error(&self.path, e))?;
         let sink = self.arrow.get_mut();
         sink.flush().and_then(|()| sink.file.get_ref().sync_all()).in_file("write", &self.path)?;
         let hex = |hasher: &blake3::Hasher| hasher.finalize().to_hex().to_string();
-        let part =
-            Part { file: name, bytes: sink.written, blake3: hex(&sink.whole), envelope_blake3: hex(&sink.envelope) };
+        let part = Part {
+            file: format!("scans/{}", part_name(self.number)),
+            bytes: sink.written,
+            blake3: hex(&sink.whole),
+            envelope_blake3: hex(&sink.envelope),
+        };
         durable::publish_file(&durable::temporary_name(&self.path), &self.path)?;
-        Ok(part)
+        Ok((part, self.index))
     }
 }
 
-fn finite_mean(values: &[f32]) -> Option<f64> {
-    let (sum, n) = values.iter().filter(|x| x.is_finite()).fold((0.0, 0u32), |(s, n), x| (s + f64::from(*x), n + 1));
-    (n > 0).then(|| sum / f64::from(n))
+pub(super) fn part_name(number: usize) -> String {
+    format!("part-{number:05}.arrow")
 }
 
 /// An Arrow write fails because the file does (a full disk): the system's error is what the user needs to see.

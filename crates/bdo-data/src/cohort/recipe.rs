@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Cohort, CohortError, Provenance};
 
@@ -14,14 +14,14 @@ const NOT_TREATMENT: [&str; 6] = ["files_blake3", "table_blake3", "regions_blake
 pub struct Recipe {
     /// `ingest`, or what else made the scans.
     pub verb: String,
-    /// Setting and value, in order; empty for other verbs.
-    pub settings: Vec<(String, Value)>,
+    /// Empty for other verbs.
+    pub settings: Map<String, Value>,
 }
 
 impl std::fmt::Display for Recipe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.verb)?;
-        let shown = self.settings.iter().filter(|(key, value)| !value.is_null() && key != "atlas_blake3");
+        let shown = self.settings.iter().filter(|(key, value)| !value.is_null() && *key != "atlas_blake3");
         for (i, (key, value)) in shown.enumerate() {
             write!(f, "{}{key} {value}", if i == 0 { ": " } else { ", " })?;
         }
@@ -51,11 +51,11 @@ fn collect(step: &Provenance, found: &mut Vec<Recipe>) {
             return;
         }
         "ingest" => {
-            let settings = step.settings.as_object().into_iter().flatten();
-            let settings = settings.filter(|(key, value)| !NOT_TREATMENT.contains(&key.as_str()) && !value.is_null());
-            Recipe { verb: step.verb.clone(), settings: settings.map(|(k, v)| (k.clone(), v.clone())).collect() }
+            let mut settings = step.settings.as_object().cloned().unwrap_or_default();
+            settings.retain(|key, value| !NOT_TREATMENT.contains(&key.as_str()) && !value.is_null());
+            Recipe { verb: step.verb.clone(), settings }
         }
-        other => Recipe { verb: other.to_owned(), settings: vec![] },
+        other => Recipe { verb: other.to_owned(), settings: Map::new() },
     };
     if !found.contains(&recipe) {
         found.push(recipe);
@@ -66,26 +66,21 @@ fn collect(step: &Provenance, found: &mut Vec<Recipe>) {
 pub fn differing_recipes(cohorts: &[Cohort]) -> Result<(), CohortError> {
     let Some((first, others)) = cohorts.split_first() else { return Ok(()) };
     let expected = recipe_of(first);
+    let nothing = Recipe { verb: "nothing".into(), settings: Map::new() };
     for other in others {
         let found = recipe_of(other);
         let same = |a: &[Recipe], b: &[Recipe]| a.iter().all(|r| b.contains(r));
         if same(&expected, &found) && same(&found, &expected) {
             continue;
         }
-        let (a, b) = (expected.first(), found.first());
-        let value = |r: Option<&Recipe>, key: &str| {
-            let value = r.and_then(|r| r.settings.iter().find(|(k, _)| k == key)).map(|(_, v)| v.to_string());
-            value.unwrap_or_else(|| "nothing".into())
-        };
-        let keys: BTreeSet<&String> = a.into_iter().chain(b).flat_map(|r| r.settings.iter().map(|(k, _)| k)).collect();
-        let differing = keys.into_iter().find(|key| value(a, key) != value(b, key));
-        let verb = |r: Option<&Recipe>| r.map_or("nothing", |r| r.verb.as_str()).to_owned();
-        let (expected, found) = match differing {
-            Some(key) if verb(a) == verb(b) => (
-                format!("{key} {} as in {}", value(a, key), first.folder().display()),
-                format!("{key} {}", value(b, key)),
-            ),
-            _ => (format!("scans made by {} as in {}", verb(a), first.folder().display()), verb(b)),
+        let [a, b] = [&expected, &found].map(|recipes| recipes.first().unwrap_or(&nothing));
+        let keys: BTreeSet<&String> = a.settings.keys().chain(b.settings.keys()).collect();
+        let (expected, found) = match keys.into_iter().find(|key| a.settings.get(*key) != b.settings.get(*key)) {
+            Some(key) if a.verb == b.verb => {
+                let value = |r: &Recipe| r.settings.get(key).map_or_else(|| "nothing".into(), Value::to_string);
+                (format!("{key} {} as in {}", value(a), first.folder().display()), format!("{key} {}", value(b)))
+            }
+            _ => (format!("scans made by {} as in {}", a.verb, first.folder().display()), b.verb.clone()),
         };
         let found = format!("{found}; hint: --different-recipes merges them all the same");
         return Err(CohortError::mismatch(other.folder(), expected, found));

@@ -1,13 +1,13 @@
 //! Checking every byte of a cohort against its checksums.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::manifest::{CHECKSUMS_FILE, Checksums};
+use super::build::entries;
+use super::manifest::{CHECKSUMS_FILE, COHORT_FILE, Checksums, Part};
 use super::{Cohort, CohortError, checked};
-use crate::durable::InFile;
 
 /// One thing found wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,40 +22,30 @@ pub struct Damage {
 pub fn verify(folder: &Path) -> Result<Vec<Damage>, CohortError> {
     let cohort = Cohort::open(folder)?;
     let sums = Checksums::read(folder)?;
-    let parts: BTreeSet<&str> = cohort.manifest().parts.iter().map(|p| p.file.as_str()).collect();
-    let listed: BTreeSet<&str> = sums.0.keys().map(String::as_str).chain([CHECKSUMS_FILE]).collect();
+    let parts: BTreeMap<&str, &Part> = cohort.manifest().parts.iter().map(|p| (p.file.as_str(), p)).collect();
     let present = files_below(folder, folder)?;
-    let mut damages: Vec<Damage> = (present.iter().filter(|f| !listed.contains(f.as_str())))
-        .map(|f| {
-            damage(folder, f, vec![], format!("expected no such file, found one that {CHECKSUMS_FILE} does not list"))
-        })
-        .collect();
+    let wrong = |name: &str, problem: String| damage(folder, name, vec![], &problem);
+    let mut damages = vec![];
+    for name in present.iter().filter(|name| *name != CHECKSUMS_FILE && !sums.0.contains_key(*name)) {
+        damages.push(wrong(name, format!("expected no such file, found one that {CHECKSUMS_FILE} does not list")));
+    }
     for (name, sum) in &sums.0 {
-        if !present.contains(name) {
-            damages.push(damage(folder, name, vec![], "expected this file, found none".into()));
-        } else if !parts.contains(name.as_str()) {
-            damages.extend(checked(folder, name, &sums).err().map(|e| from_error(folder, name, &e)));
-        } else if cohort.manifest().parts.iter().any(|p| p.file == *name && p.blake3 != *sum) {
-            damages.push(damage(
-                folder,
-                name,
-                vec![],
-                format!("expected one checksum, found two: {CHECKSUMS_FILE} and cohort.json differ"),
-            ));
+        match parts.get(name.as_str()) {
+            _ if !present.contains(name) => damages.push(wrong(name, "expected this file, found none".into())),
+            None => damages.extend(checked(folder, name, &sums).err().map(|e| unreadable(folder, name, vec![], &e))),
+            Some(part) if part.blake3 != *sum => {
+                let problem = format!("expected one checksum, found two: {CHECKSUMS_FILE} and {COHORT_FILE} differ");
+                damages.push(wrong(name, problem));
+            }
+            Some(_) => {}
         }
     }
-    damages.extend(
-        parts
-            .iter()
-            .filter(|p| !listed.contains(*p))
-            .map(|p| damage(folder, p, vec![], format!("expected a line in {CHECKSUMS_FILE}, found none"))),
-    );
-    damages.par_extend((0..cohort.len()).into_par_iter().filter_map(|i| {
-        let entry = &cohort.index()[i];
-        let mut found =
-            cohort.scan(i).err().map(|e| from_error(folder, &cohort.manifest().parts[entry.part].file, &e))?;
-        found.scans = vec![entry.id.to_string()];
-        Some(found)
+    for name in parts.keys().filter(|name| !sums.0.contains_key(**name)) {
+        damages.push(wrong(name, format!("expected a line in {CHECKSUMS_FILE}, found none")));
+    }
+    damages.par_extend(cohort.index().par_iter().enumerate().filter_map(|(i, entry)| {
+        let error = cohort.scan(i).err()?;
+        Some(unreadable(folder, &cohort.manifest().parts[entry.part].file, vec![entry.id.to_string()], &error))
     }));
     for (number, part) in cohort.manifest().parts.iter().enumerate() {
         let map = super::map(&folder.join(&part.file), 0, part.bytes)?;
@@ -72,28 +62,27 @@ pub fn verify(folder: &Path) -> Result<Vec<Damage>, CohortError> {
         if found.as_str() != part.envelope_blake3 {
             let scans = cohort.index().iter().filter(|e| e.part == number).map(|e| e.id.to_string()).collect();
             let message = format!("expected header and footer of BLAKE3 {}, found {found}", part.envelope_blake3);
-            damages.push(damage(folder, &part.file, scans, message));
+            damages.push(damage(folder, &part.file, scans, &message));
         }
     }
     damages.sort_by(|a, b| (&a.path, &a.scans).cmp(&(&b.path, &b.scans)));
     Ok(damages)
 }
 
-fn damage(folder: &Path, name: &str, scans: Vec<String>, problem: String) -> Damage {
+fn damage(folder: &Path, name: &str, scans: Vec<String>, problem: &str) -> Damage {
     let path = folder.join(name);
     let message = format!("{}: {problem}{}", path.display(), super::concerning(&scans));
     Damage { path, scans, message }
 }
 
-fn from_error(folder: &Path, name: &str, error: &CohortError) -> Damage {
-    Damage { path: folder.join(name), scans: vec![], message: error.to_string() }
+fn unreadable(folder: &Path, name: &str, scans: Vec<String>, error: &CohortError) -> Damage {
+    Damage { path: folder.join(name), scans, message: error.to_string() }
 }
 
 /// Paths of all files below `folder`, relative to `root`, with forward slashes.
 fn files_below(root: &Path, folder: &Path) -> Result<BTreeSet<String>, CohortError> {
     let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).in_file("read", folder)? {
-        let path = entry.in_file("read", folder)?.path();
+    for path in entries(folder)? {
         if path.is_dir() && !path.is_symlink() {
             found.extend(files_below(root, &path)?);
         } else if let Ok(below) = path.strip_prefix(root) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Division;
 use super::split::{HELD_OUT_FRACTION, SITE_GROUPS, Scheme, SplitError, SplitSpec};
-use crate::participants::{Label, Participants};
+use crate::participants::{Label, Participants, Values};
 use crate::random;
 
 /// Fewest people of a class, or of everything, that a split makes sense for: one in each part.
@@ -25,7 +25,7 @@ pub(super) fn assign(
     let mut persons = eligible(division, labels, spec)?;
     persons.sort();
     let everybody: BTreeSet<String> = labels.subjects().map(str::to_owned).collect();
-    let (mut train, mut validation, test);
+    let (mut train, mut validation, mut test);
     match spec.scheme {
         Scheme::Random | Scheme::HoldOut { .. } => {
             let units = units(&persons);
@@ -53,7 +53,6 @@ pub(super) fn assign(
     }
     train.sort();
     validation.sort();
-    let mut test = test;
     test.sort();
     let used: BTreeSet<&String> = train.iter().chain(&validation).chain(&test).collect();
     let excluded = everybody.iter().filter(|s| !used.contains(s)).cloned().collect();
@@ -75,8 +74,8 @@ fn eligible(division: &Division<'_>, labels: &Participants, spec: &SplitSpec) ->
         found: table.columns().to_vec(),
     };
     let strata = match &spec.target {
-        Some(target) => Strata::of(&labels.label(target).ok_or_else(|| missing(target, labels))?),
-        None => Strata::single(labels.len()),
+        Some(target) => strata(&labels.label(target).ok_or_else(|| missing(target, labels))?),
+        None => vec![Some(0); labels.len()],
     };
     for column in [&spec.family_column, &spec.site_column].into_iter().flatten() {
         division.people().columns().contains(column).then_some(()).ok_or_else(|| missing(column, division.people()))?;
@@ -84,7 +83,7 @@ fn eligible(division: &Division<'_>, labels: &Participants, spec: &SplitSpec) ->
     let person = |(row, subject): (usize, &str)| {
         let get = |column: &Option<String>| division.value(subject, column.as_deref()?).map(str::to_owned);
         let (family, site) = (get(&spec.family_column), get(&spec.site_column));
-        Some(Person { subject: subject.to_owned(), family, site, stratum: strata.0[row]? })
+        Some(Person { subject: subject.to_owned(), family, site, stratum: strata[row]? })
     };
     let persons: Vec<Person> = labels.subjects().enumerate().filter_map(person).collect();
     if persons.len() < LEAST_PEOPLE {
@@ -179,45 +178,22 @@ fn site_group(persons: &[Person], fold: usize) -> Result<BTreeSet<String>, Split
     Ok(groups.swap_remove(fold).1)
 }
 
-/// Quantile bins of a number.
+/// Quantile bins of a quantity.
 const BINS: usize = 10;
 /// A bin with fewer people is merged with its neighbour.
 const LEAST_IN_BIN: usize = 5;
 
-/// The stratum of every person; `None` where the label is missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Strata(pub Vec<Option<usize>>);
-
-impl Strata {
-    /// Classes of a category, quantile bins of a number. A number with few values (a code such as 1 and 2) is a category.
-    pub fn of(label: &Label) -> Self {
-        match label {
-            Label::Category(values) => Self(classes(values)),
-            Label::Number(values) => {
-                let mut present: Vec<f64> = values.iter().copied().flatten().collect();
-                present.sort_by(f64::total_cmp);
-                let mut distinct = present.clone();
-                distinct.dedup();
-                if distinct.len() <= BINS {
-                    let of = |x: f64| distinct.partition_point(|d| *d < x);
-                    return Self(values.iter().map(|v| v.map(of)).collect());
-                }
-                let edges = bin_edges(&present);
-                Self(values.iter().map(|v| v.map(|x| edges.partition_point(|e| *e <= x))).collect())
-            }
+/// The stratum of every person, a class or a quantile bin; `None` where the label is missing.
+fn strata(label: &Label) -> Vec<Option<usize>> {
+    match label.values() {
+        Values::Classes { of, .. } => of,
+        Values::Quantity(values) => {
+            let mut present: Vec<f64> = values.iter().copied().flatten().collect();
+            present.sort_by(f64::total_cmp);
+            let edges = bin_edges(&present);
+            values.iter().map(|v| v.map(|x| edges.partition_point(|e| *e <= x))).collect()
         }
     }
-
-    pub fn single(people: usize) -> Self {
-        Self(vec![Some(0); people])
-    }
-}
-
-fn classes(values: &[Option<String>]) -> Vec<Option<usize>> {
-    let mut names: Vec<&str> = values.iter().flatten().map(String::as_str).collect();
-    names.sort_unstable();
-    names.dedup();
-    values.iter().map(|v| v.as_deref().map(|v| names.partition_point(|n| *n < v))).collect()
 }
 
 /// Inner edges of quantile bins over sorted values, without those that would leave a bin with too few people.
@@ -244,7 +220,7 @@ mod strata_tests {
         for n in [11, 23, 50, 51, 97, 200] {
             let values: Vec<Option<f64>> =
                 (0..n).map(|i| Some(f64::from((i * i) % 37) + f64::from(i) * 0.001)).collect();
-            let Strata(strata) = Strata::of(&Label::Number(values));
+            let strata = strata(&Label::Number(values));
             let bins = strata.iter().flatten().max().copied().unwrap_or(0) + 1;
             for bin in 0..bins {
                 let members = strata.iter().flatten().filter(|s| **s == bin).count();
@@ -257,6 +233,6 @@ mod strata_tests {
     #[test]
     fn codes_are_classes_and_missing_stays_missing() {
         let label = Label::Number(vec![Some(1.0), Some(2.0), None, Some(1.0)]);
-        assert_eq!(Strata::of(&label).0, [Some(0), Some(1), None, Some(0)]);
+        assert_eq!(strata(&label), [Some(0), Some(1), None, Some(0)]);
     }
 }

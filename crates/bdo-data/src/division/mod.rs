@@ -6,7 +6,6 @@
 mod assign;
 mod split;
 
-pub use assign::Strata;
 pub use split::{
     HELD_OUT_FRACTION, SITE_GROUPS, Scheme, Split, SplitError, SplitManifest, TestPeople, TrainPeople, ValidationPeople,
 };
@@ -17,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use rayon::prelude::*;
 use split::SplitSpec;
 
-use crate::cohort::{Cohort, CohortError};
+use crate::cohort::{Cohort, CohortError, IndexEntry};
 use crate::participants::{ColumnNote, Participants};
 
 /// Spellings of the family column, in lower case and without separators, the preferred one first.
@@ -33,7 +32,7 @@ pub struct Division<'a> {
     people: Cow<'a, Participants>,
     family_column: Option<String>,
     site_column: Option<String>,
-    contents: Vec<ScanContent>,
+    contents: Vec<IndexEntry>,
     copies: Vec<(String, String)>,
     cohort_blake3: String,
 }
@@ -49,7 +48,7 @@ impl<'a> Division<'a> {
         let mut division = Self::of_people(cohort.participants());
         division.cohort_blake3 = cohort.content_blake3()?;
         division.family_column = column.map(str::to_owned).or(division.family_column);
-        Ok(division.with_contents(ScanContent::of_cohort(cohort)?))
+        Ok(division.with_contents(contents_of(cohort)?))
     }
 
     /// The people of a table whose scans are not known, so that copies cannot be found.
@@ -119,7 +118,7 @@ impl<'a> Division<'a> {
         self.value(subject, self.family_column.as_deref()?)
     }
 
-    pub fn contents(&self) -> &[ScanContent] {
+    pub fn contents(&self) -> &[IndexEntry] {
         &self.contents
     }
 
@@ -136,7 +135,7 @@ impl<'a> Division<'a> {
     }
 
     /// Joins families and people with copies of one scan. Without copies the family column is all that is needed.
-    pub fn with_contents(mut self, contents: Vec<ScanContent>) -> Self {
+    pub fn with_contents(mut self, contents: Vec<IndexEntry>) -> Self {
         let copies = copies(&contents);
         if !copies.is_empty() {
             // Everybody starts in a group of the family or alone; each pair of copies joins two groups.
@@ -150,7 +149,7 @@ impl<'a> Division<'a> {
             let mut joined: Vec<usize> =
                 names.iter().enumerate().map(|(row, name)| *first.entry(name).or_insert(row)).collect();
             for (a, b) in &copies {
-                if let (Some(a), Some(b)) = (self.people.row_of(&a.subject), self.people.row_of(&b.subject)) {
+                if let (Some(a), Some(b)) = (self.people.row_of(&a.id.subject), self.people.row_of(&b.id.subject)) {
                     let (kept, gone) = (last_row(&mut joined, a), last_row(&mut joined, b));
                     joined[gone] = kept;
                 }
@@ -161,7 +160,7 @@ impl<'a> Division<'a> {
             self.people.to_mut().derive(TOGETHER_COLUMN, note, |_, row| Some(groups[row].clone()));
             self.family_column = Some(TOGETHER_COLUMN.to_owned());
         }
-        self.copies = copies.iter().map(|(a, b)| (a.scan.clone(), b.scan.clone())).collect();
+        self.copies = copies.iter().map(|(a, b)| (a.id.to_string(), b.id.to_string())).collect();
         self.contents = contents;
         self
     }
@@ -190,52 +189,24 @@ pub fn site_column(people: &Participants) -> Option<&'static str> {
     SITE_COLUMNS.into_iter().find(|name| people.columns().iter().any(|column| column == name))
 }
 
-/// A scan by its content, whatever it is called.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ScanContent {
-    pub subject: String,
-    pub scan: String,
-    /// BLAKE3 of the series alone: names and times are left out, so that a renamed copy is still a copy.
-    pub series_blake3: String,
-    /// BLAKE3 of the source file; empty where there was none.
-    pub source_blake3: String,
-    /// BLAKE3 of the stored batch, as models list the scans they were trained on.
-    pub batch_blake3: String,
-}
-
-impl ScanContent {
-    pub fn of_cohort(cohort: &Cohort) -> Result<Vec<Self>, CohortError> {
-        (0..cohort.len())
-            .into_par_iter()
-            .map(|i| {
-                let entry = &cohort.index()[i];
-                Ok(Self {
-                    subject: entry.id.subject.clone(),
-                    scan: entry.id.to_string(),
-                    // Read, and so verified, also where the index has the hash.
-                    series_blake3: cohort.scan(i)?.series_blake3(),
-                    source_blake3: entry.source_blake3.clone(),
-                    batch_blake3: entry.blake3.clone(),
-                })
-            })
-            .collect()
-    }
-
-    /// Hashes that a copy shares with its original.
-    pub fn hashes(&self) -> impl Iterator<Item = &str> {
-        [&self.series_blake3, &self.source_blake3].into_iter().map(String::as_str).filter(|hash| !hash.is_empty())
-    }
+/// Every scan of a cohort with the hash of its series, by which a copy is told whatever it is called. All are read, and so
+/// verified, also where the index has the hash.
+pub fn contents_of(cohort: &Cohort) -> Result<Vec<IndexEntry>, CohortError> {
+    let read = |(i, entry): (usize, &IndexEntry)| {
+        Ok(IndexEntry { series_blake3: cohort.scan(i)?.series_blake3(), ..entry.clone() })
+    };
+    cohort.index().par_iter().enumerate().map(read).collect()
 }
 
 /// Pairs of scans of different people with the same content, the original first.
-fn copies(contents: &[ScanContent]) -> Vec<(&ScanContent, &ScanContent)> {
-    let mut first: BTreeMap<&str, &ScanContent> = BTreeMap::new();
+fn copies(contents: &[IndexEntry]) -> Vec<(&IndexEntry, &IndexEntry)> {
+    let mut first: BTreeMap<&str, &IndexEntry> = BTreeMap::new();
     let mut copies = vec![];
     for content in contents {
-        for hash in content.hashes() {
+        for hash in content.content_hashes() {
             let original = *first.entry(hash).or_insert(content);
             // Both hashes may tell the same.
-            if original.subject != content.subject && copies.last() != Some(&(original, content)) {
+            if original.id.subject != content.id.subject && copies.last() != Some(&(original, content)) {
                 copies.push((original, content));
             }
         }
@@ -246,10 +217,10 @@ fn copies(contents: &[ScanContent]) -> Vec<(&ScanContent, &ScanContent)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scan::ScanId;
 
-    fn content(subject: &str, series: &str) -> ScanContent {
-        let (subject, scan) = (subject.to_owned(), subject.to_owned());
-        ScanContent { subject, scan, series_blake3: series.into(), ..ScanContent::default() }
+    fn content(subject: &str, series: &str) -> IndexEntry {
+        IndexEntry { id: ScanId::of_subject(subject), series_blake3: series.into(), ..IndexEntry::default() }
     }
 
     #[test]

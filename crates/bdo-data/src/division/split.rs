@@ -35,6 +35,17 @@ pub enum Scheme {
     LeaveSiteOut { fold: usize },
 }
 
+impl Scheme {
+    /// The name in tables, whatever the share or fold.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::HoldOut { .. } => "hold_out",
+            Self::LeaveSiteOut { .. } => "leave_site_out",
+        }
+    }
+}
+
 /// What decides a split, besides the people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SplitSpec {

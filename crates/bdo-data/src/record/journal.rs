@@ -31,25 +31,32 @@ pub enum Skipped {
     LossSpike,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepEntry {
     /// Counted from 0.
     pub step: u64,
     /// Pass over the training scans, counted from 0.
+    #[serde(default)]
     pub epoch: u64,
     /// Mean over the scans of the batch.
+    #[serde(default = "Loss::unknown")]
     pub loss: Loss,
+    #[serde(default = "missing", deserialize_with = "number")]
     pub learning_rate: f64,
     /// Before clipping.
+    #[serde(default = "missing", deserialize_with = "number")]
     pub gradient_norm: f64,
     /// Whatever else the model measures in a step (BDO: `tau`, `explained_variance`, `spread_over_time`,
     /// `spread_over_scans`).
     #[serde(flatten)]
     pub measures: Terms,
     /// Waiting for data included.
+    #[serde(default = "missing", deserialize_with = "number")]
     pub scans_per_second: f64,
     /// Share of the step spent waiting for data.
+    #[serde(default = "missing", deserialize_with = "number")]
     pub waiting_share: f64,
+    #[serde(default = "missing", deserialize_with = "number")]
     pub memory_mib: f64,
     /// None for a step that was taken.
     pub skipped: Option<Skipped>,
@@ -71,15 +78,17 @@ pub struct Exchange {
     pub waited: f64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValidationEntry {
     /// Steps taken before it.
     pub step: u64,
     /// With the weights of the end of training.
+    #[serde(default = "Loss::unknown")]
     pub loss: Loss,
     /// Scores (BDO: `mse`, `mean_square`, `explained_variance`, `spread_over_time`, `spread_over_scans`).
     #[serde(flatten)]
     pub measures: Terms,
+    #[serde(default)]
     pub scans: usize,
 }
 
@@ -102,9 +111,11 @@ pub struct DeviceEntry {
     pub device: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Lines of earlier versions are read too: `plain_step`, a loss that is one number, a nested `spread`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
+    #[serde(alias = "plain_step")]
     Step(StepEntry),
     Validation(ValidationEntry),
     Plan(PlanEntry),
@@ -140,6 +151,10 @@ impl Loss {
         Self { total, terms: Terms::default() }
     }
 
+    fn unknown() -> Self {
+        Self::plain(f64::NAN)
+    }
+
     pub fn add(&mut self, other: &Self) {
         self.total += other.total;
         self.terms.add(&other.terms);
@@ -169,86 +184,40 @@ impl Serialize for Loss {
     }
 }
 
-impl<'de> Deserialize<'de> for Entry {
-    /// Also reads lines of earlier versions: `plain_step`, a loss that is one number, and a nested `spread`.
+impl<'de> Deserialize<'de> for Terms {
+    /// Whatever is not a number is passed over, but for the nested `spread` of earlier versions.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let line = Value::deserialize(deserializer)?;
-        let step = line["step"].as_u64().ok_or_else(|| D::Error::missing_field("step"))?;
-        match line["kind"].as_str() {
-            Some("step" | "plain_step") => Ok(Self::Step(StepEntry {
-                step,
-                epoch: line["epoch"].as_u64().unwrap_or(0),
-                loss: loss_of(&line["loss"]),
-                learning_rate: number(&line["learning_rate"]),
-                gradient_norm: number(&line["gradient_norm"]),
-                measures: measures_of(&line),
-                scans_per_second: number(&line["scans_per_second"]),
-                waiting_share: number(&line["waiting_share"]),
-                memory_mib: number(&line["memory_mib"]),
-                skipped: Option::deserialize(&line["skipped"]).map_err(D::Error::custom)?,
-                exchange: Option::deserialize(&line["exchange"]).map_err(D::Error::custom)?,
-            })),
-            Some("validation") => Ok(Self::Validation(validation_of(step, &line))),
-            Some("plan") => PlanEntry::deserialize(&line).map(Self::Plan).map_err(D::Error::custom),
-            Some("device") => DeviceEntry::deserialize(&line).map(Self::Device).map_err(D::Error::custom),
-            found => {
-                Err(D::Error::custom(format!("expected a step, a validation, a plan or a device, found {found:?}")))
+        let mut found = BTreeMap::new();
+        for (name, value) in serde_json::Map::deserialize(deserializer)? {
+            match value {
+                Value::Number(_) | Value::Null => _ = found.insert(name, value.as_f64().unwrap_or(f64::NAN)),
+                Value::Object(_) if name == "spread" => {
+                    let parts = Self::deserialize(&value).map_err(Error::custom)?.0;
+                    found.extend(parts.into_iter().map(|(part, value)| (format!("spread_{part}"), value)));
+                }
+                _ => {}
             }
         }
+        Ok(Self(found))
     }
 }
 
-impl<'de> Deserialize<'de> for ValidationEntry {
+impl<'de> Deserialize<'de> for Loss {
+    /// Also reads a loss that is one number.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let line = Value::deserialize(deserializer)?;
-        let step = line["step"].as_u64().ok_or_else(|| D::Error::missing_field("step"))?;
-        Ok(validation_of(step, &line))
+        let value = Value::deserialize(deserializer)?;
+        let mut terms = Terms::deserialize(&value).unwrap_or_default();
+        let total = terms.0.remove("total").or(value.as_f64()).unwrap_or(f64::NAN);
+        Ok(Self { total, terms })
     }
 }
 
-fn validation_of(step: u64, line: &Value) -> ValidationEntry {
-    ValidationEntry {
-        step,
-        loss: loss_of(&line["loss"]),
-        measures: measures_of(line),
-        scans: line["scans"].as_u64().unwrap_or(0) as usize,
-    }
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(f64::NAN)
-}
-
-fn terms_of(value: &Value) -> Terms {
-    let numbers = value.as_object().into_iter().flatten().filter(|(_, value)| value.is_number() || value.is_null());
-    Terms(numbers.map(|(name, value)| (name.clone(), number(value))).collect())
-}
-
-fn loss_of(value: &Value) -> Loss {
-    let mut terms = terms_of(value);
-    let total = terms.0.remove("total").unwrap_or_else(|| number(value));
-    Loss { total, terms }
-}
-
-/// Every other number of a line.
-fn measures_of(line: &Value) -> Terms {
-    const FIELDS: &str =
-        "step epoch loss learning_rate gradient_norm scans_per_second waiting_share memory_mib scans skipped";
-    let mut found = terms_of(line);
-    found.0.retain(|name, _| !FIELDS.split(' ').any(|field| field == name));
-    found.0.extend(terms_of(&line["spread"]).0.into_iter().map(|(name, value)| (format!("spread_{name}"), value)));
-    found
-}
-
-impl Entry {
-    pub fn step(&self) -> u64 {
-        match self {
-            Self::Step(entry) => entry.step,
-            Self::Validation(entry) => entry.step,
-            Self::Plan(entry) => entry.step,
-            Self::Device(entry) => entry.step,
-        }
-    }
+fn missing() -> f64 {
+    f64::NAN
 }
 
 /// What could be read of a journal, which may still be growing.

@@ -3,6 +3,7 @@
 use crate::durable::{self, FileError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const RUN_FILE: &str = "run.json";
@@ -119,15 +120,14 @@ impl Identity {
         self.settings.get(section)?.get(key).filter(|value| !value.is_null())
     }
 
-    /// Every setting with a value as `section.key` and text, sorted.
-    pub fn flat_settings(&self) -> Vec<(String, String)> {
-        let mut found = Vec::new();
+    /// Every setting with a value as `section.key` and text.
+    pub fn flat_settings(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
         for (section, keys) in self.settings.as_object().into_iter().flatten() {
             for (key, value) in keys.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
-                found.push((format!("{section}.{key}"), value.to_string()));
+                found.insert(format!("{section}.{key}"), value.to_string());
             }
         }
-        found.sort();
         found
     }
 
@@ -146,14 +146,9 @@ impl Identity {
         compare("division of people", &people(&self.split_blake3), &people(&asked.split_blake3));
         compare("instruction set", &self.instruction_set, &asked.instruction_set);
         let (here, there) = (self.flat_settings(), asked.flat_settings());
-        let value = |list: &[(String, String)], key: &String| {
-            list.iter().find(|(k, _)| k == key).map_or_else(|| "no value".to_owned(), |(_, v)| v.clone())
-        };
-        let mut keys: Vec<&String> = here.iter().chain(&there).map(|(key, _)| key).collect();
-        keys.sort();
-        keys.dedup();
-        for key in keys {
-            compare(key, &value(&here, key), &value(&there, key));
+        for key in here.keys().chain(there.keys()).collect::<BTreeSet<_>>() {
+            let [here, there] = [&here, &there].map(|settings| settings.get(key).map_or("no value", String::as_str));
+            compare(key, here, there);
         }
         found
     }

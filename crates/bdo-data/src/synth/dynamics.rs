@@ -26,14 +26,18 @@ struct NetworkModes {
     members: Vec<usize>,
     /// Row-major; row m is mode m over the members.
     vectors: Vec<f64>,
-    /// Factor on a mode over one step.
-    decay: Vec<f64>,
+    modes: Vec<Mode>,
+}
+
+struct Mode {
+    /// Factor over one step.
+    decay: f64,
     /// Effect of the network's drive, and of the global one, over one step.
-    drive: Vec<[f64; 2]>,
+    drive: [f64; 2],
     /// Standard deviation of the innovation over one step.
-    innovation: Vec<f64>,
-    /// Standard deviation a mode would have without drives; where it starts.
-    start: Vec<f64>,
+    innovation: f64,
+    /// Standard deviation it would have without drives; where it starts.
+    start: f64,
 }
 
 impl Brain {
@@ -61,7 +65,7 @@ impl Brain {
         let warm_up = taps.max((40.0 / self.step_seconds) as usize);
         let mut history = vec![0.0; taps * regions];
         let mut state: Vec<f64> =
-            self.networks.iter().flat_map(|n| &n.start).map(|deviation| deviation * stream.normal()).collect();
+            self.networks.iter().flat_map(|n| &n.modes).map(|mode| mode.start * stream.normal()).collect();
         let mut z = self.drives.start(stream);
         let mut filtered = vec![0.0; regions];
         let mut out = vec![0.0; frames * regions];
@@ -89,15 +93,11 @@ impl Brain {
 
     fn advance(&self, state: &mut [f64], drives: &[f64; DRIVES], stream: &mut Stream) {
         let mut rest = state;
-        for modes in &self.networks {
-            let (own, others) = rest.split_at_mut(modes.members.len());
+        for NetworkModes { network, modes, .. } in &self.networks {
+            let (own, others) = rest.split_at_mut(modes.len());
             rest = others;
-            for (m, x) in own.iter_mut().enumerate() {
-                let [network, global] = modes.drive[m];
-                *x = modes.decay[m] * *x
-                    + network * drives[modes.network]
-                    + global * drives[GLOBAL]
-                    + modes.innovation[m] * stream.normal();
+            for (x, Mode { decay, drive: [within, global], innovation, .. }) in own.iter_mut().zip(modes) {
+                *x = decay * *x + within * drives[*network] + global * drives[GLOBAL] + innovation * stream.normal();
             }
         }
     }
@@ -130,25 +130,19 @@ impl NetworkModes {
         let eigen = symmetric_eigen(relaxation, n);
         let reference = person.rate_scale * CONSTANTS.reference_rate_per_second;
         let gains: Vec<[f64; 2]> = members.iter().map(|&i| drive_gains(population, person, network, i)).collect();
-        let mut modes = NetworkModes {
-            network,
-            members: members.to_vec(),
-            vectors: eigen.vectors,
-            decay: Vec::with_capacity(n),
-            drive: Vec::with_capacity(n),
-            innovation: Vec::with_capacity(n),
-            start: Vec::with_capacity(n),
-        };
-        for (rate, row) in eigen.values.iter().zip(modes.vectors.chunks_exact(n)) {
+        let mode = |(rate, row): (&f64, &[f64])| {
             let decay = exp(-rate * h);
             let stationary = reference / rate;
-            modes.decay.push(decay);
-            modes.start.push(stationary.sqrt());
-            modes.innovation.push((stationary * (1.0 - decay * decay)).sqrt());
             let onto_mode = |which: usize| row.iter().zip(&gains).map(|(v, g)| v * g[which]).sum::<f64>();
-            modes.drive.push([0, 1].map(|which| (1.0 - decay) / rate * onto_mode(which)));
-        }
-        modes
+            Mode {
+                decay,
+                drive: [0, 1].map(|which| (1.0 - decay) / rate * onto_mode(which)),
+                innovation: (stationary * (1.0 - decay * decay)).sqrt(),
+                start: stationary.sqrt(),
+            }
+        };
+        let modes = eigen.values.iter().zip(eigen.vectors.chunks_exact(n)).map(mode).collect();
+        NetworkModes { network, members: members.to_vec(), vectors: eigen.vectors, modes }
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::constants::{CONSTANTS, Constants, LABEL_WEIGHTS, LabelWeights};
+use super::constants::{CONSTANTS, LABEL_WEIGHTS};
 use super::dynamics::Brain;
 use super::measurement::{Site, displacement, signal};
-use super::person::{Person, PersonTruth, subject_name};
-use super::population::{Layout, Population, RegionTruth};
+use super::person::{PersonTruth, subject_name};
+use super::population::{Layout, Population};
 use super::spec::SynthSpec;
 use super::stream::{Purpose, Stream};
 use crate::atlas::{Network, Region};
@@ -23,22 +23,7 @@ pub struct Generator {
     spec: SynthSpec,
     pub(super) layout: Layout,
     pub(super) population: Population,
-    sites: Vec<Site>,
-}
-
-/// What everybody in a synthetic cohort shares; enough, with [`PersonTruth`], to write down every equation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Truth {
-    pub spec: SynthSpec,
-    /// The order of every array over networks.
-    pub networks: [Network; 8],
-    pub constants: Constants,
-    /// Which label acts on which network.
-    pub label_weights: LabelWeights,
-    pub regions: Vec<RegionTruth>,
-    /// Mean coupling between network drives, (to, from), in units of the drive rate.
-    pub between: [[f64; 8]; 8],
-    pub sites: Vec<Site>,
+    pub(super) sites: Vec<Site>,
 }
 
 impl Generator {
@@ -46,7 +31,7 @@ impl Generator {
         spec.validate()?;
         let layout = Layout::new(spec.regions);
         let population = Population::new(spec.population_seed, &layout);
-        let sites = Site::all(&spec);
+        let sites = (0..spec.sites).map(|index| Site::new(&spec, index)).collect();
         Ok(Generator { spec, layout, population, sites })
     }
 
@@ -58,19 +43,9 @@ impl Generator {
         &self.layout.regions
     }
 
-    pub fn sites(&self) -> &[Site] {
-        &self.sites
-    }
-
     /// Subjects times sessions.
     pub fn scan_count(&self) -> usize {
         self.spec.subjects * self.spec.sessions
-    }
-
-    /// What a study would know of a subject. Panics if there is no such subject.
-    pub fn person(&self, subject: usize) -> Person {
-        let truth = self.person_truth(subject);
-        truth.observed(&self.spec, subject, &self.sites[truth.site].name)
     }
 
     /// A subject's true labels and parameters. Panics if there is no such subject.
@@ -79,16 +54,39 @@ impl Generator {
         PersonTruth::new(&self.spec, subject)
     }
 
-    pub fn truth(&self) -> Truth {
-        Truth {
-            spec: self.spec.clone(),
-            networks: Network::ALL,
-            constants: CONSTANTS,
-            label_weights: LABEL_WEIGHTS,
-            regions: self.population.regions.clone(),
-            between: Population::between(),
-            sites: self.sites.clone(),
+    /// What everybody shares; enough, with [`PersonTruth`], to write down every equation. Arrays over networks are in the order of
+    /// `networks`; `between` is the mean coupling between their drives, (to, from), in units of the drive rate.
+    fn truth(&self) -> Value {
+        json!({
+            "spec": self.spec,
+            "networks": Network::ALL,
+            "constants": CONSTANTS,
+            "label_weights": LABEL_WEIGHTS,
+            "regions": self.population.regions,
+            "between": Population::between(),
+            "sites": self.sites,
+        })
+    }
+
+    /// What a study would know of the subjects.
+    pub fn participants(&self) -> Participants {
+        let mut people = Participants::with_columns(["age", "sex", "diagnosis", "trait", "site", "family_id"]);
+        for subject in 0..self.spec.subjects {
+            let truth = self.person_truth(subject);
+            let labels = truth.observed(&self.spec, subject, &self.sites[truth.site].name);
+            people.insert(subject_name(&self.spec, subject), labels);
         }
+        for (column, description, units) in [
+            ("age", "Age; slows the rates and weakens coupling within networks", Some("years")),
+            ("sex", "Sex; shifts coupling between networks", None),
+            ("diagnosis", "Diagnosis; weakens salience and default coupling", None),
+            ("trait", "A trait; raises control and attention coupling", None),
+            ("family_id", "Siblings share it", None),
+        ] {
+            let (description, units) = (Some(description.to_owned()), units.map(str::to_owned));
+            people.describe(column, ColumnNote { description, units, levels: BTreeMap::new() });
+        }
+        people
     }
 
     /// Makes one scan. Panics if `index` is not below [`Generator::scan_count`].
@@ -155,38 +153,9 @@ pub fn simulate(
         items: generator.scan_count(),
         part_bytes: part_mib << 20,
     };
-    let tables = |_: &BuildReport| Tables { participants: people(generator), extras: truth_files(generator) };
+    let tables = |_: &BuildReport| Tables { participants: generator.participants(), extras: truth_files(generator) };
     build(out, &plan, |i| Ok(generator.scan(i)), tables, observer)?;
     Cohort::open(out)
-}
-
-fn people(generator: &Generator) -> Participants {
-    let mut people = Participants::with_columns(["age", "sex", "diagnosis", "trait", "site", "family_id"]);
-    for i in 0..generator.spec().subjects {
-        let person = generator.person(i);
-        let number = |x: Option<f64>| x.map(|x| format!("{x:.4}"));
-        let text = |x: Option<&str>| x.map(str::to_owned);
-        let labels = vec![
-            number(person.age_years),
-            text(person.sex),
-            text(person.diagnosis),
-            number(person.trait_score),
-            Some(person.site),
-            Some(person.family),
-        ];
-        people.insert(person.subject, labels);
-    }
-    for (column, description, units) in [
-        ("age", "Age; slows the rates and weakens coupling within networks", Some("years")),
-        ("sex", "Sex; shifts coupling between networks", None),
-        ("diagnosis", "Diagnosis; weakens salience and default coupling", None),
-        ("trait", "A trait; raises control and attention coupling", None),
-        ("family_id", "Siblings share it", None),
-    ] {
-        let (description, units) = (Some(description.to_owned()), units.map(str::to_owned));
-        people.describe(column, ColumnNote { description, units, levels: BTreeMap::new() });
-    }
-    people
 }
 
 fn truth_files(generator: &Generator) -> BTreeMap<String, Vec<u8>> {

@@ -31,12 +31,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// The sites of a cohort; site k does not depend on how many there are.
-    pub(super) fn all(spec: &SynthSpec) -> Vec<Site> {
-        (0..spec.sites).map(|index| Site::new(spec, index)).collect()
-    }
-
-    fn new(spec: &SynthSpec, index: usize) -> Site {
+    /// One of the sites of a cohort; it does not depend on how many there are.
+    pub(super) fn new(spec: &SynthSpec, index: usize) -> Site {
         let mut stream = Stream::new(spec.seed, Purpose::Site, index, 0);
         let tr_seconds = match spec.tr_seconds {
             Some(tr) if index == 0 => tr,

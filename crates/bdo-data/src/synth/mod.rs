@@ -20,8 +20,8 @@ mod stream;
 mod tests;
 
 pub use constants::{CONSTANTS, Constants, LABEL_WEIGHTS, LabelWeights};
-pub use generator::{Generator, PART_MIB, Truth, provenance, simulate};
+pub use generator::{Generator, PART_MIB, provenance, simulate};
 pub use measurement::Site;
-pub use person::{Person, PersonTruth};
+pub use person::PersonTruth;
 pub use population::RegionTruth;
 pub use spec::{Effects, SynthSpec};

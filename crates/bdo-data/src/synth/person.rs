@@ -9,30 +9,15 @@ use super::spec::SynthSpec;
 use super::stream::{Purpose, Stream};
 use crate::atlas::Network;
 
-/// What a study would know of a person; a label that was not recorded is absent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Person {
-    /// `sub-0001`, `sub-0002`, ...
-    pub subject: String,
-    /// Age, to a tenth of a year.
-    pub age_years: Option<f64>,
-    /// `F` or `M`.
-    pub sex: Option<&'static str>,
-    /// `control` or `patient`.
-    pub diagnosis: Option<&'static str>,
-    /// A score of mean 100 and standard deviation 15, to a tenth.
-    pub trait_score: Option<f64>,
-    pub site: String,
-    /// Siblings share it.
-    pub family: String,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PersonTruth {
-    /// Age, also where the label is missing.
+    /// Age to a tenth of a year, also where the label is missing.
     pub age_years: f64,
+    /// `F` or `M`.
     pub sex: &'static str,
+    /// `control` or `patient`.
     pub diagnosis: &'static str,
+    /// A score of mean 100 and standard deviation 15, to a tenth.
     pub trait_score: f64,
     pub site: usize,
     /// The first subject index of the family.
@@ -110,19 +95,18 @@ impl PersonTruth {
         }
     }
 
-    /// The labels as a study would have them, some missing.
-    pub(super) fn observed(&self, spec: &SynthSpec, index: usize, site: &str) -> Person {
+    /// Age, sex, diagnosis and trait as a study would have them, some missing; then site and family.
+    pub(super) fn observed(&self, spec: &SynthSpec, index: usize, site: &str) -> Vec<Option<String>> {
         let mut stream = Stream::new(spec.seed, Purpose::Missing, index, 0);
-        let mut recorded = || stream.uniform() >= spec.missing_label_fraction;
-        Person {
-            subject: subject_name(spec, index),
-            age_years: recorded().then_some(self.age_years),
-            sex: recorded().then_some(self.sex),
-            diagnosis: recorded().then_some(self.diagnosis),
-            trait_score: recorded().then_some(self.trait_score),
-            site: site.to_owned(),
-            family: format!("fam-{:04}", self.family + 1),
-        }
+        let mut recorded = |label: String| (stream.uniform() >= spec.missing_label_fraction).then_some(label);
+        vec![
+            recorded(format!("{:.4}", self.age_years)),
+            recorded(self.sex.to_owned()),
+            recorded(self.diagnosis.to_owned()),
+            recorded(format!("{:.4}", self.trait_score)),
+            Some(site.to_owned()),
+            Some(format!("fam-{:04}", self.family + 1)),
+        ]
     }
 }
 

@@ -2,50 +2,35 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::constants::with_values;
 use crate::problem::{Problem, ensure};
 
-/// The settings of a synthetic cohort. Two equal specs give the same bytes, on any machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SynthSpec {
-    pub subjects: usize,
-    /// Regions; 450 is Schaefer-400 + Tian S3, fewer a balanced subset, more adds numbered regions.
-    pub regions: usize,
-    /// Volumes per scan, before censoring.
-    pub frames: usize,
-    /// Scanners, each with its own repetition time, gain and noise.
-    pub sites: usize,
-    /// The repetition time of the first site, the others vary around it; absent: typical repetition times.
-    pub tr_seconds: Option<f64>,
-    /// Scans per person: the same brain, new states and new noise.
-    pub sessions: usize,
-    /// Seed of people, scanners and noise.
-    pub seed: u64,
-    /// Seed of what all brains have in common; cohorts that share it are samples of one population.
-    pub population_seed: u64,
-    /// How strongly labels act on the dynamics.
-    pub effects: Effects,
-    /// Share of each label that was not recorded.
-    pub missing_label_fraction: f64,
-    /// Volumes with more framewise displacement than this are left out; true times stay.
-    pub censor_fd_mm: Option<f64>,
-}
-
-impl Default for SynthSpec {
-    fn default() -> Self {
-        SynthSpec {
-            subjects: 100,
-            regions: 450,
-            frames: 490,
-            sites: 3,
-            tr_seconds: None,
-            sessions: 1,
-            seed: 0,
-            population_seed: 0,
-            effects: Effects::default(),
-            missing_label_fraction: 0.03,
-            censor_fd_mm: None,
-        }
+with_values! {
+    /// The settings of a synthetic cohort. Two equal specs give the same bytes, on any machine.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    SynthSpec {
+        subjects: usize = 100,
+        /// Regions; 450 is Schaefer-400 + Tian S3, fewer a balanced subset, more adds numbered regions.
+        regions: usize = 450,
+        /// Volumes per scan, before censoring.
+        frames: usize = 490,
+        /// Scanners, each with its own repetition time, gain and noise.
+        sites: usize = 3,
+        /// The repetition time of the first site, the others vary around it; absent: typical repetition times.
+        tr_seconds: Option<f64> = None,
+        /// Scans per person: the same brain, new states and new noise.
+        sessions: usize = 1,
+        /// Seed of people, scanners and noise.
+        seed: u64 = 0,
+        /// Seed of what all brains have in common; cohorts that share it are samples of one population.
+        population_seed: u64 = 0,
+        /// How strongly labels act on the dynamics.
+        effects: Effects = Effects::USUAL,
+        /// Share of each label that was not recorded.
+        missing_label_fraction: f64 = 0.03,
+        /// Volumes with more framewise displacement than this are left out; true times stay.
+        censor_fd_mm: Option<f64> = None,
     }
 }
 
@@ -75,40 +60,28 @@ impl SynthSpec {
     }
 }
 
-/// Effect sizes, in standard deviations of the parameter between people of equal labels.
-///
-/// Age and trait: per standard deviation of the label. Sex and diagnosis: the difference of the two groups.
-/// Zero means that the label is independent of everything in the scan.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Effects {
-    /// How much slower all rates are with age.
-    pub age_rate: f64,
-    /// How much weaker coupling within networks is with age.
-    pub age_coupling: f64,
-    /// How much more the head moves with age.
-    pub age_motion: f64,
-    /// Coupling: women above men in the default and limbic networks, below in somatomotor and visual.
-    pub sex_coupling: f64,
-    /// Coupling: patients below controls in salience and default, above in the subcortex.
-    pub diagnosis_coupling: f64,
-    /// Coupling between the salience and default networks: patients above controls.
-    pub diagnosis_between: f64,
-    /// Coupling in the control and dorsal attention networks rises with the trait.
-    pub trait_coupling: f64,
-}
-
-impl Default for Effects {
-    fn default() -> Self {
-        Effects {
-            age_rate: 0.8,
-            age_coupling: 0.5,
-            age_motion: 0.2,
-            sex_coupling: 0.9,
-            diagnosis_coupling: 0.7,
-            diagnosis_between: 0.7,
-            trait_coupling: 0.3,
-        }
+with_values! {
+    /// Effect sizes, in standard deviations of the parameter between people of equal labels.
+    ///
+    /// Age and trait: per standard deviation of the label. Sex and diagnosis: the difference of the two groups.
+    /// Zero means that the label is independent of everything in the scan.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    Effects {
+        /// How much slower all rates are with age.
+        age_rate: f64 = 0.8,
+        /// How much weaker coupling within networks is with age.
+        age_coupling: f64 = 0.5,
+        /// How much more the head moves with age.
+        age_motion: f64 = 0.2,
+        /// Coupling: women above men in the default and limbic networks, below in somatomotor and visual.
+        sex_coupling: f64 = 0.9,
+        /// Coupling: patients below controls in salience and default, above in the subcortex.
+        diagnosis_coupling: f64 = 0.7,
+        /// Coupling between the salience and default networks: patients above controls.
+        diagnosis_between: f64 = 0.7,
+        /// Coupling in the control and dorsal attention networks rises with the trait.
+        trait_coupling: f64 = 0.3,
     }
 }
 

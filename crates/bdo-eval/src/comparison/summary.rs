@@ -127,7 +127,7 @@ impl Row {
         Self {
             method: method.to_owned(),
             target: target.name.clone(),
-            scheme: scheme_name(scheme).to_owned(),
+            scheme: scheme.name().to_owned(),
             primary: primary_metric(classes.len()).to_owned(),
             classes,
             flags: vec![format!("no result: {reason}")],
@@ -186,7 +186,7 @@ pub fn primary_metric(classes: usize) -> &'static str {
 /// Rows in the order in which schemes, targets and methods first appear.
 pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary {
     fn group(result: &TaskResult) -> (&str, &str, &str) {
-        (scheme_name(result.scheme), &result.target, &result.method)
+        (result.scheme.name(), &result.target, &result.method)
     }
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&TaskResult>> = BTreeMap::new();
     results.iter().for_each(|result| groups.entry(group(result)).or_default().push(result));
@@ -208,14 +208,6 @@ pub fn summarise(results: &[TaskResult], settings: &SummarySettings) -> Summary 
         control(&mut rows, p, set);
     }
     Summary { settings: settings.clone(), rows, footnotes: vec![] }
-}
-
-fn scheme_name(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::Random => "random",
-        Scheme::HoldOut { .. } => "hold_out",
-        Scheme::LeaveSiteOut { .. } => "leave_site_out",
-    }
 }
 
 /// Which repetition of its scheme a result is.
@@ -269,7 +261,7 @@ fn row<'a>(
     Row {
         method: first.method.clone(),
         target: first.target.clone(),
-        scheme: scheme_name(first.scheme).to_owned(),
+        scheme: first.scheme.name().to_owned(),
         classes: first.classes.clone(),
         repetitions: results.iter().map(|r| repetition(r)).collect(),
         fitted_people: fitted,

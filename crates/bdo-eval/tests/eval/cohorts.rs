@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use bdo_data::cohort::{self, Cohort, Observer, Plan, Provenance, Tables};
-use bdo_data::participants::Participants;
 use bdo_data::region::Region;
 use bdo_data::scan::Scan;
 use bdo_data::synth::{Effects, Generator, SynthSpec};
@@ -36,24 +35,7 @@ pub(crate) fn simulate(spec: SynthSpec, folder: &Path, change: impl Fn(usize, Sc
         part_bytes: 1 << 24,
     };
     let produce = |i: usize| Ok(change(i, generator.scan(i)));
-    let tables = |_: &cohort::BuildReport| Tables { participants: people(&generator), ..Tables::default() };
+    let tables = |_: &cohort::BuildReport| Tables { participants: generator.participants(), ..Tables::default() };
     cohort::build(folder, &plan, produce, tables, &Nobody).unwrap();
     Cohort::open(folder).unwrap()
-}
-
-fn people(generator: &Generator) -> Participants {
-    let mut people = Participants::with_columns(["age", "sex", "diagnosis", "site", "family_id"]);
-    for i in 0..generator.spec().subjects {
-        let person = generator.person(i);
-        let text = |x: Option<&str>| x.map(str::to_owned);
-        let labels = vec![
-            person.age_years.map(|x| x.to_string()),
-            text(person.sex),
-            text(person.diagnosis),
-            Some(person.site),
-            Some(person.family),
-        ];
-        people.insert(person.subject, labels);
-    }
-    people
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bdo_data::cohort::Cohort;
-use bdo_data::division::{Division, ScanContent, Scheme, Split};
+use bdo_data::division::{self, Division, Scheme, Split};
 use bdo_data::participants::Participants;
 use bdo_data::synth::Effects;
 use bdo_data::target::Target;
@@ -75,13 +75,13 @@ fn a_planted_duplicate_is_caught() {
         7 => bdo_data::scan::Scan { id: scan.id, ..original.clone() },
         _ => scan,
     });
-    let contents = ScanContent::of_cohort(&cohort).unwrap();
+    let contents = division::contents_of(&cohort).unwrap();
     // A division that knows of no families, so that only the scans can tell.
     let nobody = Participants::default();
     let strangers = Division::of_people(&nobody).with_contents(contents.clone());
-    let names: Vec<&str> = contents.iter().map(|c| c.subject.as_str()).collect();
+    let names: Vec<&str> = contents.iter().map(|c| c.id.subject.as_str()).collect();
     let report = LeakReport::between(&names[..7], &names[7..], &strangers);
-    assert_eq!(report.duplicates, [(contents[0].scan.clone(), contents[7].scan.clone())]);
+    assert_eq!(report.duplicates, [(contents[0].id.to_string(), contents[7].id.to_string())]);
     assert!(report.refuse().is_err());
     let apart = LeakReport::between(&names[..7], &names[8..], &strangers);
     assert!(apart.refuse().is_ok());

@@ -41,13 +41,10 @@ fn inner(chart: &Chart, x: f64, y: f64) -> (String, (f64, f64)) {
     // Points outside given ends are clipped. The name follows from the place, so that equal names are equal plots.
     let place = format!("{:.1} {:.1} {:.1} {:.1}", frame.left, frame.top, frame.plot.0, frame.plot.1);
     let clip = format!("c{}", &blake3::hash(place.as_bytes()).to_hex()[..10]);
+    let (x, y, wide, tall) = (frame.left - 5.0, frame.top - 5.0, frame.plot.0 + 10.0, frame.plot.1 + 10.0);
     let _ = write!(
         svg,
-        r#"<clipPath id="{clip}"><rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"/></clipPath><g clip-path="url(#{clip})">"#,
-        frame.left - 5.0,
-        frame.top - 5.0,
-        frame.plot.0 + 10.0,
-        frame.plot.1 + 10.0
+        r#"<clipPath id="{clip}"><rect x="{x:.1}" y="{y:.1}" width="{wide:.1}" height="{tall:.1}"/></clipPath><g clip-path="url(#{clip})">"#
     );
     for number in 0..chart.series.len() {
         draw_series(&mut svg, chart, number, &frame);
@@ -224,26 +221,21 @@ fn spans(chart: &Chart) -> (Span, Span) {
             _ => None,
         })
     };
-    let across = |marks| marks == Marks::Across;
-    let xs = points().flat_map(|(m, p)| {
-        let ends = p.between.filter(|_| across(m));
-        [Some(p.x), ends.map(|e| e.0), ends.map(|e| e.1)].into_iter().flatten()
-    });
-    let ys = points().flat_map(|(m, p)| {
-        let ends = p.between.filter(|_| !across(m) && m != Marks::Bars);
-        // Bars begin at zero; anything else would make differences look larger than they are.
-        let ground = matches!(m, Marks::Bars | Marks::GroupedBars).then_some(0.0);
-        [Some(p.y), ends.map(|e| e.0), ends.map(|e| e.1), ground].into_iter().flatten()
-    });
-    let bins = points().filter(|(m, _)| *m == Marks::Bars).filter_map(|(_, p)| p.between);
-    let bins: Vec<f64> = bins.flat_map(|(l, h)| [l, h]).collect();
-    let x = span(&chart.x, xs.chain(levels(true)).chain(bins));
-    let mut y = span(&chart.y, ys.chain(levels(false)));
+    let is_bar = |marks| matches!(marks, Marks::Bars | Marks::GroupedBars);
+    // Intervals and bins lie along one of the axes.
+    let ends = |lying: bool| {
+        let along = points().filter(move |(m, _)| matches!(m, Marks::Across | Marks::Bars) == lying);
+        along.filter_map(|(_, p)| p.between).flat_map(|(low, high)| [low, high])
+    };
+    // Bars begin at zero; anything else would make differences look larger than they are.
+    let ground = points().filter(|(m, _)| is_bar(*m)).map(|_| 0.0);
+    let x = span(&chart.x, points().map(|(_, p)| p.x).chain(ends(true)).chain(levels(true)));
+    let mut y = span(&chart.y, points().map(|(_, p)| p.y).chain(ends(false)).chain(levels(false)).chain(ground));
     if !chart.y.categories.is_empty() && levels(true).next().is_some() {
         // Room for the name of an upright line above the first row.
         y = Span::around(chart.y.scale, [].into_iter(), Some((-0.5, chart.y.categories.len() as f64 + 0.2)));
     }
-    if chart.series.iter().any(|s| matches!(s.marks, Marks::Bars | Marks::GroupedBars)) && chart.y.range.is_none() {
+    if chart.series.iter().any(|s| is_bar(s.marks)) && chart.y.range.is_none() {
         let highest = points().map(|(_, p)| p.y).filter(|y| y.is_finite()).fold(0.0, f64::max);
         if points().all(|(_, p)| p.y >= 0.0 || p.y.is_nan()) {
             // Room for the numbers above bars.

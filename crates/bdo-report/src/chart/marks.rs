@@ -44,26 +44,17 @@ pub(super) fn marker(colour: Colour, x: f64, y: f64, r: f64, attributes: &str) -
     match colour.marker() % 4 {
         0 => format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{r}" {attributes}/>"#),
         1 => {
-            let side = 1.8 * r;
-            format!(
-                r#"<rect x="{:.1}" y="{:.1}" width="{side:.1}" height="{side:.1}" {attributes}/>"#,
-                x - 0.9 * r,
-                y - 0.9 * r
-            )
+            let (left, top, side) = (x - 0.9 * r, y - 0.9 * r, 1.8 * r);
+            format!(r#"<rect x="{left:.1}" y="{top:.1}" width="{side:.1}" height="{side:.1}" {attributes}/>"#)
         }
-        2 => format!(
-            r#"<path d="M{x:.1} {:.1}l{:.1} {:.1}h{:.1}z" {attributes}/>"#,
-            y - 1.2 * r,
-            1.15 * r,
-            2.0 * r,
-            -2.3 * r
-        ),
-        _ => format!(
-            r#"<path d="M{x:.1} {:.1}l{2:.1} {2:.1}l-{2:.1} {2:.1}l-{2:.1} -{2:.1}z" {1}/>"#,
-            y - 1.3 * r,
-            attributes,
-            1.3 * r
-        ),
+        2 => {
+            let (top, across, down, back) = (y - 1.2 * r, 1.15 * r, 2.0 * r, -2.3 * r);
+            format!(r#"<path d="M{x:.1} {top:.1}l{across:.1} {down:.1}h{back:.1}z" {attributes}/>"#)
+        }
+        _ => {
+            let (top, d) = (y - 1.3 * r, 1.3 * r);
+            format!(r#"<path d="M{x:.1} {top:.1}l{d:.1} {d:.1}l-{d:.1} {d:.1}l-{d:.1} -{d:.1}z" {attributes}/>"#)
+        }
     }
 }
 
@@ -71,25 +62,18 @@ fn note(point: &Point) -> String {
     point.note.as_ref().map_or_else(String::new, |text| format!(r#" data-t="{}""#, escape::html(text)))
 }
 
-/// Runs of finite points; anything else interrupts the line.
-fn runs(series: &Series, frame: &Frame) -> Vec<Vec<(f64, f64)>> {
-    let mut runs = vec![vec![]];
-    for point in &series.points {
-        match (frame.x(point.x), frame.y(point.y)) {
-            (Some(x), Some(y)) => runs.last_mut().expect("there is a first run").push((x, y)),
-            _ => runs.push(vec![]),
-        }
-    }
-    runs.retain(|run| !run.is_empty());
-    runs
+/// A path of straight lines.
+fn path_through(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let step = |(i, (x, y)): (usize, (f64, f64))| format!("{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
+    points.enumerate().map(step).collect()
 }
 
 fn line(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
+    let places: Vec<Option<(f64, f64)>> = series.points.iter().map(|p| frame.x(p.x).zip(frame.y(p.y))).collect();
     let mut path = String::new();
-    for run in runs(series, frame) {
-        for (i, (x, y)) in run.iter().enumerate() {
-            let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
-        }
+    // Points without a place interrupt the line.
+    for run in places.split(Option::is_none) {
+        path += &path_through(run.iter().copied().flatten());
         // A single point would be invisible.
         if run.len() == 1 {
             path += "h1";
@@ -120,13 +104,8 @@ fn band(svg: &mut String, series: &Series, frame: &Frame, colour: &str) {
         .iter()
         .filter_map(|p| Some((frame.x(p.x)?, frame.y(p.between?.0)?, frame.y(p.between?.1)?)))
         .collect();
-    let mut path = String::new();
-    for (i, (x, _, high)) in ends.iter().enumerate() {
-        let _ = write!(path, "{}{x:.1} {high:.1}", if i == 0 { 'M' } else { 'L' });
-    }
-    for (x, low, _) in ends.iter().rev() {
-        let _ = write!(path, "L{x:.1} {low:.1}");
-    }
+    let (upper, lower) = (ends.iter().map(|(x, _, high)| (*x, *high)), ends.iter().rev().map(|(x, low, _)| (*x, *low)));
+    let path = path_through(upper.chain(lower));
     if !path.is_empty() {
         let _ = write!(svg, r#"<path fill="{colour}" fill-opacity="0.22" stroke="none" d="{path}Z"/>"#);
     }

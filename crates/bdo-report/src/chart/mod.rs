@@ -151,13 +151,10 @@ impl Chart {
     pub fn to_csv(&self) -> String {
         let name =
             |axis: &Axis, otherwise: &str| if axis.label.is_empty() { otherwise.into() } else { axis.label.clone() };
-        let mut out = format!(
-            "chart,series,{},{},low,high,note\n",
-            escape::csv(&name(&self.x, "x")),
-            escape::csv(&name(&self.y, "y"))
-        );
+        let (x, y) = (name(&self.x, "x"), name(&self.y, "y"));
+        let mut out = escape::csv_line(["chart", "series", &x, &y, "low", "high", "note"]);
         let cell = |axis: &Axis, value: f64| match axis.categories.get(value.round().max(0.0) as usize) {
-            Some(name) => escape::csv(name),
+            Some(name) => name.clone(),
             None if value.is_finite() => format!("{value}"),
             None => String::new(),
         };
@@ -165,14 +162,8 @@ impl Chart {
             for point in &series.points {
                 let (low, high) =
                     point.between.map_or_else(Default::default, |(l, h)| (format!("{l}"), format!("{h}")));
-                out += &format!(
-                    "{},{},{},{},{low},{high},{}\n",
-                    escape::csv(&self.title),
-                    escape::csv(&series.name),
-                    cell(&self.x, point.x),
-                    cell(&self.y, point.y),
-                    escape::csv(point.note.as_deref().unwrap_or(""))
-                );
+                let (x, y, note) = (cell(&self.x, point.x), cell(&self.y, point.y), point.note.as_deref());
+                out += &escape::csv_line([self.title.as_str(), &series.name, &x, &y, &low, &high, note.unwrap_or("")]);
             }
         }
         out

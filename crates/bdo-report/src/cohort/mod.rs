@@ -4,7 +4,7 @@ mod people;
 mod regions;
 mod scans;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bdo_data::cohort::{Cohort, CohortError};
@@ -80,13 +80,11 @@ fn verdict(cohort: &Cohort, page: &mut Page) -> Result<(), CohortError> {
     if poor > 0 {
         said.push(format!("{poor} scans lack more than a tenth of their regions."));
     }
-    let mut timings: Vec<String> = cohort.index().iter().map(|e| format!("{:.3}", e.tr_seconds)).collect();
-    timings.sort();
-    timings.dedup();
-    said.push(match timings.as_slice() {
-        [one] => format!("One repetition time: {one} s."),
-        [first, .., last] => format!("{} repetition times, {first} to {last} s.", timings.len()),
-        [] => "No repetition time.".to_owned(),
+    let timings: BTreeSet<String> = cohort.index().iter().map(|e| format!("{:.3}", e.tr_seconds)).collect();
+    said.push(match (timings.first(), timings.last()) {
+        (Some(first), Some(last)) if first == last => format!("One repetition time: {first} s."),
+        (Some(first), Some(last)) => format!("{} repetition times, {first} to {last} s.", timings.len()),
+        _ => "No repetition time.".to_owned(),
     });
     let labels = cohort.participants().columns();
     said.push(if labels.is_empty() {

@@ -66,19 +66,13 @@ pub(super) fn show(cohort: &Cohort, page: &mut Page) {
 /// Why a figure of a column would tell nothing that those before it do not: everybody has one value, or it is another column in
 /// other words, as a code beside the name it stands for.
 fn tells_nothing(label: &Label, drawn: &[(&String, Label)]) -> Option<String> {
-    let texts = |label: &Label| -> Vec<Option<String>> {
-        match label {
-            Label::Number(values) => values.iter().map(|v| v.map(|x| x.to_string())).collect(),
-            Label::Category(values) => values.clone(),
-        }
-    };
-    let own = texts(label);
+    let own = label.texts();
     let different: BTreeSet<&String> = own.iter().flatten().collect();
     if let (1, Some(value)) = (different.len(), different.first().filter(|_| own.iter().all(Option::is_some))) {
         return Some(format!("{value} for everybody"));
     }
     let repeats = |(_, other): &&(&String, Label)| {
-        let other = texts(other);
+        let other = other.texts();
         let pairs: BTreeSet<_> = own.iter().zip(&other).collect();
         let others: BTreeSet<_> = other.iter().flatten().collect();
         // One value for each of the other's; where nobody shares a value, only equal numbers are the same.

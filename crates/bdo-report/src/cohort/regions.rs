@@ -2,6 +2,7 @@
 
 use bdo_data::cohort::{Cohort, CohortError};
 use bdo_data::quality::Quality;
+use bdo_data::shard::evenly;
 use bdo_eval::connectivity;
 
 use crate::brain::glass_brain;
@@ -53,10 +54,11 @@ pub(super) fn show(cohort: &Cohort, quality: &Quality, page: &mut Page) -> Resul
 
 fn connectivity_figure(cohort: &Cohort) -> Result<Figure, CohortError> {
     let (order, count) = (Order::of(cohort.regions()), cohort.regions().len());
-    let scans = cohort.len().min(AVERAGED_SCANS);
+    let chosen = evenly(cohort.len(), AVERAGED_SCANS);
+    let scans = chosen.clone().count();
     let mut mean = vec![0.0f32; count * count];
-    for i in 0..scans {
-        let fc = connectivity::pearson(&cohort.scan(i * cohort.len() / scans)?.series, count);
+    for i in chosen {
+        let fc = connectivity::pearson(&cohort.scan(i)?.series, count);
         mean.iter_mut().zip(fc).for_each(|(m, r)| *m += r / scans as f32);
     }
     let mean = &mean;

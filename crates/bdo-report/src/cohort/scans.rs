@@ -12,7 +12,6 @@ use crate::network::Order;
 use crate::page::Page;
 use crate::palette::ColourScale;
 use crate::scale::{ends, number};
-use crate::source::distinct;
 use crate::table::Table;
 
 const ROWS: usize = 20;
@@ -104,11 +103,10 @@ fn chosen(cohort: &Cohort) -> Vec<(&'static str, usize)> {
         ("most motion", moved),
         ("most missing regions", torn),
     ];
-    let scans = distinct(picks.iter().filter_map(|(_, i)| *i));
-    scans
-        .into_iter()
-        .filter_map(|i| picks.into_iter().find(|(_, pick)| *pick == Some(i)).map(|(why, _)| (why, i)))
-        .collect()
+    let mut chosen: Vec<(&str, usize)> = picks.into_iter().filter_map(|(why, pick)| Some((why, pick?))).collect();
+    let all = chosen.clone();
+    chosen.retain(|pick| all.iter().find(|first| first.1 == pick.1) == Some(pick));
+    chosen
 }
 
 /// One row per region, one column per repetition time; each region in units of its own standard deviation.

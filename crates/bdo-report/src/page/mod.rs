@@ -69,13 +69,11 @@ impl Page {
             if again && !self.folder.is_empty() { format!("{title}: {}", self.folder) } else { title.to_owned() };
         let (n, title) = (self.sections, escape::html(&title));
         let _ = write!(self.contents, "<li><a href=\"#s{n}\">{title}</a></li>");
-        self.add(&format!("<h2 id=\"s{n}\">{title}</h2>"));
-        self
+        self.add(&format!("<h2 id=\"s{n}\">{title}</h2>"))
     }
 
     pub fn paragraph(&mut self, text: &str) -> &mut Self {
-        self.add(&format!("<p>{}</p>", escape::html(text)));
-        self
+        self.add(&format!("<p>{}</p>", escape::html(text)))
     }
 
     /// A table with one name and value per row.
@@ -83,15 +81,12 @@ impl Page {
         let row = |(name, value): &(&str, String)| {
             format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape::html(name), escape::html(value))
         };
-        self.add(&format!("<table class=\"facts\">{}</table>", rows.iter().map(row).collect::<String>()));
-        self
+        self.add(&format!("<table class=\"facts\">{}</table>", rows.iter().map(row).collect::<String>()))
     }
 
     /// A table whose columns can be sorted, with its numbers to download.
     pub fn table(&mut self, table: &Table) -> &mut Self {
-        let link = data_link(&format!("table-{}", self.sections), &table.to_csv());
-        self.add(&format!("{}<p class=\"tools\">{link}</p>", table.to_html()));
-        self
+        self.add(&with_data(table, &format!("table-{}", self.sections)))
     }
 
     pub(crate) fn table_if_any(&mut self, table: &Table) -> &mut Self {
@@ -136,32 +131,24 @@ impl Page {
     pub fn missing(&mut self, what: &str, command: &str) -> &mut Self {
         let command =
             if command.is_empty() { String::new() } else { format!(" <code>{}</code>", escape::html(command)) };
-        self.add(&format!("<p class=\"missing\">{}{command}</p>", escape::html(what)));
-        self
+        self.add(&format!("<p class=\"missing\">{}{command}</p>", escape::html(what)))
     }
 
     /// A command or other text that is shown unchanged.
     pub fn verbatim(&mut self, text: &str) -> &mut Self {
-        self.add(&format!("<pre><code>{}</code></pre>", escape::html(text)));
-        self
+        self.add(&format!("<pre><code>{}</code></pre>", escape::html(text)))
     }
 
     /// Long text that is shown on a click.
     pub fn folded(&mut self, summary: &str, text: &str) -> &mut Self {
         let (summary, text) = (escape::html(summary), escape::html(text));
-        self.add(&format!("<details><summary>{summary}</summary><pre><code>{text}</code></pre></details>"));
-        self
+        self.add(&format!("<details><summary>{summary}</summary><pre><code>{text}</code></pre></details>"))
     }
 
     /// A table that is shown on a click.
     pub fn folded_table(&mut self, summary: &str, table: &Table) -> &mut Self {
-        let link = data_link(&format!("table-{}-all", self.sections), &table.to_csv());
-        let summary = escape::html(summary);
-        self.add(&format!(
-            "<details><summary>{summary}</summary>{}<p class=\"tools\">{link}</p></details>",
-            table.to_html()
-        ));
-        self
+        let table = with_data(table, &format!("table-{}-all", self.sections));
+        self.add(&format!("<details><summary>{}</summary>{table}</details>", escape::html(summary)))
     }
 
     /// Adds a paragraph to the methods, with the works it cites.
@@ -180,12 +167,13 @@ impl Page {
         self.figures
     }
 
-    fn add(&mut self, html: &str) {
+    fn add(&mut self, html: &str) -> &mut Self {
         if self.in_figures {
             self.body += "</div>";
             self.in_figures = false;
         }
         self.body += html;
+        self
     }
 
     /// The complete page, with methods, references and the command that makes it again.
@@ -228,6 +216,11 @@ impl Page {
             self.verdicts, self.contents, self.body
         )
     }
+}
+
+/// A table with its numbers to download.
+fn with_data(table: &Table, stem: &str) -> String {
+    format!("{}<p class=\"tools\">{}</p>", table.to_html(), data_link(stem, &table.to_csv()))
 }
 
 fn data_link(stem: &str, csv: &str) -> String {

@@ -10,11 +10,12 @@ use bdo_data::region::Region;
 use bdo_data::scan::{Scan, ScanId, Source};
 use bdo_eval::audit::AuditRow;
 use bdo_eval::comparison::{SummarySettings, TaskResult, summarise};
+use bdo_eval::features::{FeatureTable, ScanRow};
 use bdo_eval::method::{Outcome, Prediction};
 use bdo_eval::metric::{Metrics, classification, regression};
 use bdo_report::kind::Kind;
 use bdo_report::network::{RegionValues, network_figures};
-use bdo_report::projection::{FeatureRows, projection_figures};
+use bdo_report::projection::projection_figures;
 use bdo_report::reconstruction::{ReconstructedScan, reconstruction_figure, trace_figure};
 use bdo_report::report::page_of;
 use serde_json::json;
@@ -292,13 +293,9 @@ pub(crate) fn everything(folder: &Path, names: &Names) -> String {
     page.figure(&reconstruction_figure(&[scan.clone(), scan.clone()], &regions).unwrap());
     page.figure(&trace_figure(&scan, &regions).unwrap());
     let cohort = cohort::Cohort::open(&at("cohort")).unwrap();
-    let subjects: Vec<String> = cohort.index().iter().map(|e| e.id.subject.clone()).collect();
-    let features = FeatureRows {
-        scans: subjects.clone(),
-        subjects,
-        width: 6,
-        values: (0..24 * 6).map(|k| ((k * k) as f32 * 0.11).cos()).collect(),
-    };
+    let row = |e: &cohort::IndexEntry| ScanRow { scan: e.id.subject.clone(), ..ScanRow::of(e) };
+    let values = (0..24 * 6).map(|k| f64::from(((k * k) as f32 * 0.11).cos())).collect();
+    let features = FeatureTable::new(cohort.index().iter().map(row).collect(), 6, values).unwrap();
     for figure in projection_figures(&features, cohort.participants()) {
         page.figure(&figure);
     }

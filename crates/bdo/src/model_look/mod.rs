@@ -23,7 +23,7 @@ use bdo_report::figure::Figure;
 use bdo_report::network::{NO_COORDINATES, RegionValues, network_figures};
 use bdo_report::page::{Citation, Page};
 use bdo_report::palette::Colour;
-use bdo_report::projection::{FeatureRows, projection_figures};
+use bdo_report::projection::projection_figures;
 use bdo_report::reconstruction::{ReconstructedScan, reconstruction_figure, trace_figure};
 
 use crate::cli::Common;
@@ -42,7 +42,7 @@ pub(crate) struct Look {
     scans: Vec<ReconstructedScan>,
     /// Whether the model has never seen the people of those scans.
     unseen: bool,
-    features: FeatureRows,
+    features: FeatureTable,
     drive: Drive,
     driven_scans: usize,
     /// Units of the decoder's output.
@@ -91,15 +91,9 @@ impl Look {
         let driven = spread(&all, DRIVEN_SCANS);
         let drive = Drive::of(&engine, cohort, &driven)?;
         let progress = Progress::start("embed", cohort.len(), common)?;
-        let table = match cache {
+        let features = match cache {
             Some(folder) => cached_features(folder, &frozen, cohort, Pooling::Mean, &progress)?,
             None => FeatureTable::embed(&frozen, cohort, Pooling::Mean, &progress)?,
-        };
-        let features = FeatureRows {
-            scans: table.rows.iter().map(|r| r.scan.clone()).collect(),
-            subjects: table.rows.iter().map(|r| r.subject.clone()).collect(),
-            width: table.features.width(),
-            values: table.features.values().iter().map(|x| *x as f32).collect(),
         };
         let unit = if frozen.model.config().unit_input { "scan sizes" } else { "inter-quartile ranges" };
         Ok(Self { regions, scans, unseen, features, drive, driven_scans: driven.len(), unit, windows: frozen.windows })

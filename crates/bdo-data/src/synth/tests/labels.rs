@@ -6,32 +6,31 @@ use super::{connectivity, correlation, mean, small};
 #[test]
 fn labels_are_plausible_and_a_stated_share_is_missing() {
     let generator = small(|s| (s.subjects, s.missing_label_fraction) = (1000, 0.1));
-    let people: Vec<_> = (0..1000).map(|i| generator.person(i)).collect();
-    let ages: Vec<f64> = people.iter().filter_map(|p| p.age_years).collect();
+    let people = generator.participants();
+    let column = |name: &str| (0..1000).map(|row| people.get(row, name).map(str::to_owned)).collect::<Vec<_>>();
+    let ages: Vec<f64> = column("age").iter().flatten().map(|age| age.parse().unwrap()).collect();
     assert!(ages.iter().all(|a| (18.0..=85.0).contains(a)));
     assert!((mean(&ages) - 51.5).abs() < 4.0, "{}", mean(&ages));
     let share = |count: usize| count as f64 / 1000.0;
     // Five standard errors of a share of a thousand: 0.047 at one tenth, 0.08 at one half (siblings included).
-    for missing in [
-        people.iter().filter(|p| p.age_years.is_none()).count(),
-        people.iter().filter(|p| p.sex.is_none()).count(),
-        people.iter().filter(|p| p.diagnosis.is_none()).count(),
-        people.iter().filter(|p| p.trait_score.is_none()).count(),
-    ] {
-        assert!((share(missing) - 0.1).abs() < 0.047, "{missing}");
+    for name in ["age", "sex", "diagnosis", "trait"] {
+        let missing = column(name).iter().filter(|label| label.is_none()).count();
+        assert!((share(missing) - 0.1).abs() < 0.047, "{name}: {missing}");
     }
     let truths: Vec<_> = (0..1000).map(|i| generator.person_truth(i)).collect();
     assert!((share(truths.iter().filter(|t| t.sex == "F").count()) - 0.5).abs() < 0.08);
     let patients = share(truths.iter().filter(|t| t.diagnosis == "patient").count());
     assert!((patients - CONSTANTS.patient_fraction).abs() < 0.08);
-    for (person, truth) in people.iter().zip(&truths) {
-        assert!(person.sex.is_none_or(|sex| sex == truth.sex));
-        assert!(person.age_years.is_none_or(|age| age == truth.age_years));
+    for (row, truth) in truths.iter().enumerate() {
+        assert!(people.get(row, "sex").is_none_or(|sex| sex == truth.sex));
+        assert!(people.get(row, "age").is_none_or(|age| age.parse() == Ok(truth.age_years)));
     }
-    let complete = small(|s| s.missing_label_fraction = 0.0);
-    assert!((0..6).all(|i| complete.person(i).age_years.is_some() && complete.person(i).trait_score.is_some()));
-    let absent = small(|s| s.missing_label_fraction = 1.0);
-    assert!((0..6).all(|i| absent.person(i).age_years.is_none() && absent.person(i).sex.is_none()));
+    let recorded = |missing: f64, name: &str| {
+        let people = small(|s| s.missing_label_fraction = missing).participants();
+        (0..6).filter(|row| people.get(*row, name).is_some()).count()
+    };
+    assert_eq!((recorded(0.0, "age"), recorded(0.0, "trait")), (6, 6));
+    assert_eq!((recorded(1.0, "age"), recorded(1.0, "sex")), (0, 0));
 }
 
 #[test]

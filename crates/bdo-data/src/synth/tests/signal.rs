@@ -77,20 +77,20 @@ fn censoring_leaves_at_least_two_volumes() {
 #[test]
 fn sites_differ_and_the_requested_repetition_time_is_the_first_sites() {
     let generator = small(|s| (s.subjects, s.sites, s.frames, s.tr_seconds) = (40, 3, 2, Some(2.0)));
-    assert_eq!(generator.sites().iter().map(|s| s.tr_seconds).collect::<Vec<_>>(), [2.0, 2.5, 1.6]);
+    assert_eq!(generator.sites.iter().map(|s| s.tr_seconds).collect::<Vec<_>>(), [2.0, 2.5, 1.6]);
     let mut levels = vec![Vec::new(); 3];
     for i in 0..40 {
         let scan = generator.scan(i);
         let site = generator.person_truth(i).site;
-        assert_eq!(scan.site.as_ref(), Some(&generator.sites()[site].name));
-        assert_eq!(scan.tr_seconds, generator.sites()[site].tr_seconds);
+        assert_eq!(scan.site.as_ref(), Some(&generator.sites[site].name));
+        assert_eq!(scan.tr_seconds, generator.sites[site].tr_seconds);
         levels[site].push(mean(&scan.series.iter().map(|&v| f64::from(v)).collect::<Vec<_>>()));
     }
-    for (site, level) in generator.sites().iter().zip(&levels) {
+    for (site, level) in generator.sites.iter().zip(&levels) {
         assert!(level.len() >= 5, "{} people at {}", level.len(), site.name);
         // The slope of the gain over the brain moves the mean by a few percent at most.
-        assert!((mean(level) / mean(&levels[0]) / (site.gain / generator.sites()[0].gain) - 1.0).abs() < 0.05);
+        assert!((mean(level) / mean(&levels[0]) / (site.gain / generator.sites[0].gain) - 1.0).abs() < 0.05);
     }
     let typical = small(|s| (s.sites, s.tr_seconds) = (3, None));
-    assert_eq!(typical.sites().iter().map(|s| s.tr_seconds).collect::<Vec<_>>(), [0.735, 2.0, 0.8]);
+    assert_eq!(typical.sites.iter().map(|s| s.tr_seconds).collect::<Vec<_>>(), [0.735, 2.0, 0.8]);
 }
