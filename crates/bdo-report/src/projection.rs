@@ -75,7 +75,8 @@ fn groups(scans: &[&ScanRow], people: &Participants, label: &str) -> Option<Grou
     let rows: Vec<Option<usize>> = scans.iter().map(|scan| people.row_of(&scan.subject)).collect();
     let label = people.label(label)?;
     let cut = matches!(label, Label::Number(_));
-    let (mut names, mut colours, of, shown): (Vec<String>, Vec<Colour>, Vec<Option<usize>>, Vec<Option<String>>);
+    let (mut names, mut colours): (Vec<String>, Vec<Colour>);
+    let (of, shown): (Vec<Option<usize>>, Vec<Option<String>>);
     match label {
         Label::Number(values) => {
             let numbers: Vec<Option<f64>> = rows.iter().map(|r| values[(*r)?]).collect();

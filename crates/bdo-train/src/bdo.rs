@@ -261,6 +261,10 @@ impl Learner for BdoLearner {
         Ok(Contribution { loss, measures, gradients, unread, ..Contribution::default() })
     }
 
+    fn weighs_as_before(&self, at: &At) -> bool {
+        at.step == 0 || self.weights(at).tau == self.weights(&At { step: at.step - 1, ..*at }).tau
+    }
+
     fn learning_rate(&self, at: &At) -> f64 {
         self.settings.train.rate(Warmup::TenEpochs).at(&at.plan, at.step)
     }

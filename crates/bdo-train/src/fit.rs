@@ -263,6 +263,9 @@ impl<'a, L: Learner> Run<'a, L> {
         let learner = self.take_learner();
         let learning_rate = learner.learning_rate(&at);
         let pieces = learner.pieces(batch, &at);
+        if !learner.weighs_as_before(&at) {
+            self.progress.guard.start_anew();
+        }
         let loss = if self.course.skip_spikes { self.progress.guard.loss_limit() } else { f64::INFINITY };
         let limits = StepLimits { clip_norm: self.course.clip_norm, loss };
         let before = self.ranks.traffic();

@@ -32,6 +32,11 @@ impl Guard {
         if self.taken < SETTLING_STEPS { f64::INFINITY } else { SPIKE_FACTOR * self.loss_average }
     }
 
+    /// Forgets the losses so far: those to come weigh their terms differently and cannot be compared with them.
+    pub fn start_anew(&mut self) {
+        self.taken = 0;
+    }
+
     pub fn note(&mut self, report: &StepReport) {
         if report.skipped.is_some() {
             self.skipped += 1;

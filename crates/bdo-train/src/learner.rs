@@ -189,6 +189,11 @@ pub trait Learner: Sized + Sync {
     /// Forward and backward pass of one micro-batch. `alone` is false when others run at the same time.
     fn pass(&self, piece: &Self::Piece, at: &At, alone: bool) -> Result<Contribution, Self::Error>;
 
+    /// Whether the loss of a step can be compared with that of the step before: not where a term enters or grows by plan.
+    fn weighs_as_before(&self, _: &At) -> bool {
+        true
+    }
+
     /// Learning rate of a step, for the journal.
     fn learning_rate(&self, at: &At) -> f64;
 

@@ -1,8 +1,8 @@
 //! Progress on a terminal, and the signals that end long work early.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bdo_data::cohort::Observer;
 use bdo_data::record::{Plan, StepEntry, ValidationEntry};
@@ -14,14 +14,19 @@ use crate::cli::Common;
 use crate::host::Event;
 
 /// Set by Ctrl-C, SIGTERM and SIGUSR1 (which batch systems send before the time is up). The second signal ends the program
-/// at once: work that hangs must stay killable.
+/// at once: work that hangs must stay killable. There is one flag for the whole program, so that a signal between two pieces of work
+/// stops the second.
 pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
+    static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(stop) = STOP.get() {
+        return Ok(stop.clone());
+    }
+    let stop = STOP.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGUSR1] {
         signal_hook::flag::register_conditional_shutdown(signal, 2, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    Ok(stop)
+    Ok(stop.clone())
 }
 
 /// A progress bar on stderr (only on a terminal, and not when quiet) that also knows whether the user wants to stop, and goes away

@@ -25,7 +25,7 @@ pub(super) use with_values;
 
 with_values! {
     /// The constants of the model; `docs/simulate.md` says which equation each belongs to. Those of networks are in the order
-    /// Vis, SomMot, DorsAttn, SalVentAttn, Limbic, Cont, Default, Subcortical.
+    /// `Vis`, `SomMot`, `DorsAttn`, `SalVentAttn`, `Limbic`, `Cont`, `Default`, `Subcortical`.
     #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
     Constants {
         /// The longest step of the latent state; the actual step divides the repetition time.

@@ -354,3 +354,21 @@ fn a_run_that_does_not_settle_goes_back_to_its_checkpoint_and_ends_with_a_senten
     assert!(flag.starts_with("no score of train.learning_rate = 1e30") && flag.contains("does not settle"), "{flag}");
     assert!(swept["rows"][0]["mse"].is_f64() && swept["rows"][1]["mse"].is_null(), "{swept}");
 }
+
+/// Before the latent target enters, a run without the reconstruction has the energy of the control alone; the larger loss after that
+/// is no spike.
+#[test]
+fn a_run_on_the_latent_target_alone_skips_nothing_when_the_target_enters() {
+    let dir = tempfile::tempdir().unwrap();
+    cohort(dir.path());
+    let alone =
+        "--set loss.reconstruction_weight=0 --set train.epochs=40 --set train.tau_start=0.8 --set train.tau_warmup=0.1";
+    run_json(dir.path(), &format!("pretrain --data c --out r {SMALL} {alone}"));
+    let journal = std::fs::read_to_string(dir.path().join("r/journal.jsonl")).unwrap();
+    let steps: Vec<serde_json::Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let steps: Vec<_> = steps.iter().filter(|line| line["kind"] == "step").collect();
+    let loss = |k: usize| steps[k]["loss"]["total"].as_f64().unwrap();
+    let begun = steps.iter().position(|step| step["tau"].as_f64().unwrap() > 0.0).unwrap();
+    assert!(begun > 50 && loss(steps.len() - 1) > 5.0 * loss(begun - 1), "{begun} of {} steps", steps.len());
+    assert!(steps.iter().all(|step| step["skipped"].is_null()), "{journal}");
+}
