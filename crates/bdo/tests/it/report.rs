@@ -147,3 +147,24 @@ fn a_run_is_watched_and_served_even_if_its_journal_is_damaged() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(child.wait().unwrap().success());
 }
+
+/// README.md shows what `tools/pictures.py` made in one run: the example with its numbers, and the pictures.
+#[test]
+fn pictures_and_numbers_of_the_readme_are_of_one_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pictures = root.join("docs/pictures");
+    let made: serde_json::Value = serde_json::from_slice(&std::fs::read(pictures.join("made.json")).unwrap()).unwrap();
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    for part in ["example", "comparison"] {
+        let text = format!("<!-- {part}: tools/pictures.py -->\n{}\n<!-- end -->", made[part].as_str().unwrap());
+        assert!(readme.contains(&text), "README.md: expected the {part} of docs/pictures/made.json:\n{text}");
+    }
+    let listed = made["pictures"].as_object().unwrap();
+    assert_eq!(listed.len(), 3);
+    for (name, checksum) in listed {
+        let mut sum = flate2::Crc::new();
+        sum.update(&std::fs::read(pictures.join(format!("{name}.png"))).unwrap());
+        assert_eq!(Some(u64::from(sum.sum())), checksum.as_u64(), "{name}.png is not the picture of made.json");
+        assert!(readme.contains(&format!("docs/pictures/{name}.png")), "README.md does not show {name}.png");
+    }
+}
