@@ -199,7 +199,7 @@ impl Model {
         let pooling: Pooling = serde_json::from_value(json!(name)).map_err(|_| {
             Failure::of_data(Problem::new(
                 "pooling",
-                "mean, mean-std, covariance, correlation, log-covariance, regions or coupling",
+                "mean, mean-std, mean-movement, covariance, correlation, log-covariance, regions or coupling",
                 format!("{name:?}"),
             ))
         })?;

@@ -14,7 +14,7 @@ def scans(cohort):
     return [cohort.series(i) for i in numbers], [cohort.tr(i) for i in numbers]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "mean-std", "covariance", "log-covariance", "coupling"])
+@pytest.mark.parametrize("pooling", ["mean", "mean-std", "mean-movement", "covariance", "log-covariance", "coupling"])
 def test_features(pooling, cohort, model, program, tmp_path):
     program("embed", "--model", model.folder, "--data", cohort.folder, "--pooling", pooling, "--out", tmp_path / "f.npy")
     expected = np.load(tmp_path / "f.npy")

@@ -30,6 +30,16 @@ pub enum Labels {
 }
 
 impl Labels {
+    /// Those of some rows.
+    fn of(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Number(values) => Self::Number(rows.iter().map(|i| values[*i]).collect()),
+            Self::Class { codes, classes } => {
+                Self::Class { codes: rows.iter().map(|i| codes[*i]).collect(), classes: *classes }
+            }
+        }
+    }
+
     /// Number of classes, 0 for a number.
     pub fn classes(&self) -> usize {
         match self {
@@ -78,6 +88,28 @@ impl FittedProbe {
         let design = Design::new(features, rows)?;
         let Choice { penalty, tried, .. } = Choice::by(&design, |penalty| loss(&Self::at(&design, labels, penalty)));
         Ok(Self { tried, ..Self::at(&design, labels, penalty) })
+    }
+
+    /// For each row the number of a fit without the row's person, and those fits: folds of people, all at one penalty.
+    pub(crate) fn without_each(
+        features: &Features,
+        rows: &[usize],
+        (labels, groups): (&Labels, &[usize]),
+        penalty: f64,
+        seed: u64,
+    ) -> Result<(Vec<usize>, Vec<Self>), EvalError> {
+        let codes = match labels {
+            Labels::Number(values) => vec![0; values.len()],
+            Labels::Class { codes, .. } => codes.clone(),
+        };
+        let folds = person_folds(&codes, groups, seed);
+        let fit = |fold: usize| {
+            let kept: Vec<usize> = (0..rows.len()).filter(|i| folds[*i] != fold).collect();
+            let of_kept: Vec<usize> = kept.iter().map(|i| rows[*i]).collect();
+            Ok(Self::at(&Design::new(features, &of_kept)?, &labels.of(&kept), penalty))
+        };
+        let fits = (0..FOLDS).map(fit).collect::<Result<_, EvalError>>()?;
+        Ok((folds, fits))
     }
 
     fn at(design: &Design, labels: &Labels, penalty: f64) -> Self {

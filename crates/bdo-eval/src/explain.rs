@@ -303,11 +303,11 @@ impl Gradients {
                 let query = numbers[numbers.len() - head.width..].iter().map(|x| f64::from(*x));
                 (None, head.feature_weights(members[0], class).into_iter().chain(query).collect())
             }
-            (_, pooling @ (Pooling::Mean | Pooling::MeanStd | Pooling::Covariance)) => {
+            (_, pooling @ (Pooling::Mean | Pooling::MeanStd | Pooling::MeanMovement | Pooling::Covariance)) => {
                 (Some(pooling), mean_weights(head, members, class))
             }
             (_, other) => {
-                let expected = "a head on mean, mean-std, covariance, regions or coupling";
+                let expected = "a head on mean, mean-std, mean-movement, covariance, regions or coupling";
                 return Err(EvalError::named("pooling", expected, other.name()));
             }
         };
@@ -371,7 +371,8 @@ impl Gradients {
         let device = self.model.device().autodiff();
         let (series, frames, valid) = PaddedBatch::of_scans(&[scan]).on(&device);
         let series = series.require_grad();
-        let control = self.model.controls(&series, &frames, &valid)?.control;
+        let controls = self.model.controls(&series, &frames, &valid)?;
+        let control = controls.control.clone();
         let [_, count, d] = control.dims();
         let control: Tensor<2> = control.reshape([count, d]); // [T, d]
         let row = |values: &[f64]| {
@@ -391,6 +392,10 @@ impl Gradients {
                 let centred = control.clone() - mean();
                 let deviation = (centred.clone() * centred).mean_dim(0).add_scalar(1e-12).sqrt();
                 (mean() * row(&weights[..d])).sum() + (deviation * row(&weights[d..])).sum()
+            }
+            Some(Pooling::MeanMovement) => {
+                (mean() * row(&weights[..d])).sum()
+                    + (controls.movement(std::slice::from_ref(&scan.times_seconds)) * row(&weights[d..])).sum()
             }
             Some(_) => {
                 let centred = control.clone() - mean();

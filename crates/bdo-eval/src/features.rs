@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 pub struct Features {
     width: usize,
     values: Vec<f64>,
-    /// Columns are scaled together, not one by one.
-    one_unit: bool,
+    /// So many neighbouring columns are scaled together; 1 where each has a unit of its own.
+    together: usize,
+    /// What every such run of columns weighs beside the others; empty where all weigh the same.
+    weights: Vec<f64>,
 }
 
 impl Features {
@@ -28,12 +30,22 @@ impl Features {
             let found = format!("{} in row {}, column {}", values[at], at / width, at % width);
             return Err(EvalError::named("features", "finite values or NaN", found));
         }
-        Ok(Self { width, values, one_unit: false })
+        Ok(Self { width, values, together: 1, weights: vec![] })
     }
 
-    /// Whether columns are to be scaled together, not one by one.
-    pub fn have_one_unit(&self) -> bool {
-        self.one_unit
+    /// How many neighbouring columns are to be scaled together.
+    pub fn together(&self) -> usize {
+        self.together
+    }
+
+    /// What each run of them weighs beside the others; empty where all weigh the same.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// The same with other weights, one for each run of columns.
+    pub fn weighing(&self, weights: Vec<f64>) -> Self {
+        Self { weights, ..self.clone() }
     }
 
     pub fn width(&self) -> usize {
@@ -46,6 +58,13 @@ impl Features {
 
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.values[i * self.width..][..self.width]
+    }
+
+    /// Some of the columns, scaled as they were.
+    pub fn columns(&self, columns: std::ops::Range<usize>) -> Self {
+        let rows = self.values.chunks_exact(self.width);
+        let values = rows.flat_map(|row| row[columns.clone()].iter().copied()).collect();
+        Self { width: columns.len(), values, together: self.together, weights: vec![] }
     }
 
     /// All values, row-major.
@@ -133,7 +152,7 @@ impl FeatureTable {
     }
 
     /// Features that a model made. The numbers of a mean have one unit, and the larger ones say more: scaled one by one, directions
-    /// that hold little but noise would count as much as any other.
+    /// that hold little but noise would count as much as any other. Those of a movement likewise, at each of its distances.
     pub fn of_model(
         rows: Vec<ScanRow>,
         width: usize,
@@ -141,7 +160,11 @@ impl FeatureTable {
         origin: TableOrigin,
     ) -> Result<Self, EvalError> {
         let mut table = Self::new(rows, width, values)?;
-        table.features.one_unit = origin.pooling == Pooling::Mean;
+        table.features.together = match origin.pooling {
+            Pooling::Mean => width.max(1),
+            Pooling::MeanMovement => (width / 3).max(1),
+            _ => 1,
+        };
         Ok(Self { origin: Some(origin), ..table })
     }
 

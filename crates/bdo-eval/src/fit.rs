@@ -58,6 +58,14 @@ impl Loss {
         says(outputs, self.classes())
     }
 
+    /// Of what a person sees; the label of a class is its position.
+    pub fn of_saying(self, said: &[f64], label: f64) -> f64 {
+        match self {
+            Self::SquaredError => (said[0] - label) * (said[0] - label),
+            Self::CrossEntropy | Self::Softmax(_) => -said[label as usize].max(f64::EPSILON).ln(),
+        }
+    }
+
     /// Labels as rows of one value an output: a class of many is a row with a single 1.
     pub fn label_rows(self, labels: &[f32]) -> Vec<f32> {
         let Self::Softmax(classes) = self else { return labels.to_vec() };
@@ -85,6 +93,15 @@ pub fn cost(loss: Loss, output: Tensor<2>, labels: &[f32], reduction: Reduction)
         Reduction::Mean => costs.mean(),
         Reduction::Sum => costs.sum(),
     }
+}
+
+/// Outputs [B, outputs] with what is added to them; nothing where that is empty.
+pub fn added(output: Tensor<2>, further: &[f32]) -> Tensor<2> {
+    if further.is_empty() {
+        return output;
+    }
+    let further = Tensor::<2>::from_data(TensorData::new(further.to_vec(), output.dims()), &output.device());
+    output + further
 }
 
 /// Outputs [B, outputs] to what is reported: the z-scored number, or the probabilities of all classes.

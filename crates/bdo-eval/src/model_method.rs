@@ -2,9 +2,12 @@
 
 use crate::error::EvalError;
 use crate::features::FeatureTable;
-use crate::finetune::tuned::{HeadShape, count, head_table, tuned_table};
+use crate::finetune::tuned::{count, tuned_table};
 use crate::finetune::{TuneSettings, TuneWork, Unwatched, asked};
+use crate::fit::loss_of;
+use crate::fitted::HeadKind;
 use crate::folder::WorkFolder;
+use crate::head::{Head, LinearHead};
 use crate::method::{Method, Outcome, Task};
 use crate::outcome::SeedOutcome;
 use crate::probe::{ProbeSettings, probe_features};
@@ -54,7 +57,7 @@ pub struct FineTuning {
     name: String,
     model: PathBuf,
     model_blake3: String,
-    /// The mean control of the frozen model.
+    /// The pooled control of the frozen model, as [`TuneSettings::pooling`] says.
     table: Arc<FeatureTable>,
     folder: PathBuf,
     settings: TuneSettings,
@@ -90,7 +93,7 @@ impl Method for FineTuning {
 
     fn fingerprint(&self) -> String {
         let settings = serde_json::to_string(&self.settings).expect("settings hold only words and numbers");
-        format!("finetune/2 {} {settings}", self.model_blake3)
+        format!("finetune/3 {} {settings}", self.model_blake3)
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Outcome, EvalError> {
@@ -104,8 +107,11 @@ impl Method for FineTuning {
         let (found, _) = work.tune(&folder, task.split, &Alone, &Unwatched)?;
         let fitted_on = format!("{} {} {}", self.model_blake3, task.cohort.content_blake3()?, task.split.blake3);
         let config = frozen.model.config();
-        let head = HeadShape::of(self.settings.head, config.width, &task.target.kind);
-        let trained = count(&tuned_table(config)) + count(&head_table(head));
+        // As it is written, the probe beside a head on movement among it.
+        let width = self.settings.pooling(config).width(config.width, config.regions);
+        let query = if self.settings.head == HeadKind::Attention { width } else { 0 };
+        let head = LinearHead { width, outputs: loss_of(&task.target.kind).outputs() };
+        let trained = count(&tuned_table(config)) + head.parameters() + query;
         let hash = blake3::hash(fitted_on.as_bytes()).to_hex().to_string();
         Ok(shared_outcome(found, trained, hash))
     }

@@ -1,11 +1,14 @@
 //! A task as a closed-form fit sees it: rows to fit on and to test, their labels and people.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::closed_form::{FittedProbe, Labels};
 use crate::error::EvalError;
 use crate::features::{Features, ScanRow};
+use crate::fit::loss_of;
 use crate::method::{Prediction, Task};
+use crate::stack::{grid, mean_weights};
 
 /// Rows of a table with their part in a task.
 pub(crate) struct Problem<'a> {
@@ -49,22 +52,45 @@ impl<'a> Problem<'a> {
     }
 
     /// Ridge or logistic regression on the fitted rows. Features of an encoder let validation people choose the penalty, whom it
-    /// has not seen as it has the others.
+    /// has not seen as it has the others; and what a mean weighs beside a movement, as the members of a [stack](crate::stack).
     pub(crate) fn probe(&self, features: &Features, pretrained: bool) -> Result<FittedProbe, EvalError> {
-        if pretrained && !self.choosing.is_empty() {
-            let loss = |probe: &FittedProbe| self.loss(&probe.predict(features, &self.choosing));
-            return FittedProbe::fit_by(features, &self.fitted, &self.labels, loss);
+        if !pretrained || self.choosing.is_empty() {
+            return FittedProbe::fit(features, &self.fitted, &self.labels, &self.groups, self.task.seed);
         }
-        FittedProbe::fit(features, &self.fitted, &self.labels, &self.groups, self.task.seed)
+        let features = self.weighed(features)?;
+        self.probe_by_choosing(&features)
+    }
+
+    fn probe_by_choosing(&self, features: &Features) -> Result<FittedProbe, EvalError> {
+        let loss = |probe: &FittedProbe| self.loss(&probe.predict(features, &self.choosing));
+        FittedProbe::fit_by(features, &self.fitted, &self.labels, loss)
+    }
+
+    /// Features with the weights of mean and movement that validation people find likely; others as they are.
+    fn weighed<'f>(&self, features: &'f Features) -> Result<Cow<'f, Features>, EvalError> {
+        let further = (features.width() / features.together()).saturating_sub(1);
+        if further == 0 || features.together() == 1 || self.choosing.is_empty() {
+            return Ok(Cow::Borrowed(features));
+        }
+        // The mean is one run of columns, movement all others.
+        let weighing = |shares: &[f64]| {
+            let of_movement = (shares[1] / further as f64).sqrt();
+            features.weighing([vec![shares[0].sqrt()], vec![of_movement; further]].concat())
+        };
+        let grid = grid(2);
+        let loss = |shares: &Vec<f64>| {
+            let features = weighing(shares);
+            Ok(self.loss(&self.probe_by_choosing(&features)?.predict(&features, &self.choosing)))
+        };
+        let losses = grid.iter().map(loss).collect::<Result<Vec<f64>, EvalError>>()?;
+        Ok(Cow::Owned(weighing(&mean_weights(&grid, &losses, self.choosing.len(), self.labels.classes()))))
     }
 
     /// Mean log loss or mean squared error of what was said of the choosing rows.
     pub(crate) fn loss(&self, said: &[f64]) -> f64 {
-        let target = self.task.target;
-        let of_row = |(i, said): (&usize, &[f64])| match target.classes() {
-            Some(_) => target.code(self.subjects[*i]).map(|code| -said[code].max(f64::EPSILON).ln()),
-            None => target.value(self.subjects[*i]).map(|value| (said[0] - value) * (said[0] - value)),
-        };
+        let (target, loss) = (self.task.target, loss_of(&self.task.target.kind));
+        let of_row =
+            |(i, said): (&usize, &[f64])| target.value(self.subjects[*i]).map(|label| loss.of_saying(said, label));
         let losses = self.choosing.iter().zip(said.chunks_exact(self.labels.classes().max(1))).filter_map(of_row);
         losses.sum::<f64>() / self.choosing.len().max(1) as f64
     }

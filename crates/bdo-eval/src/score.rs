@@ -78,6 +78,14 @@ pub fn beats(first: &Metrics, second: &Metrics, selection: Selection) -> bool {
     Score::from(first).beats(&Score::from(second), selection)
 }
 
+/// Whether losses of people lie below other losses of the same people by more than the standard error of the difference: of a few
+/// dozen people, anything less is mostly luck.
+pub fn surely_lower(losses: &[f64], others: &[f64]) -> bool {
+    let gains: Vec<f64> = others.iter().zip(losses).map(|(other, loss)| other - loss).collect();
+    let (mean, spread) = mean_and_spread(&gains);
+    mean > spread / (gains.len() as f64).sqrt()
+}
+
 /// Label and mean prediction of each person, by number.
 pub fn by_person<H>(examples: &[Example<H>], predictions: &[Vec<f64>]) -> BTreeMap<usize, (f64, Vec<f64>)> {
     let mut people: BTreeMap<usize, (f64, Vec<Vec<f64>>)> = BTreeMap::new();
@@ -147,7 +155,7 @@ mod tests {
 
     #[test]
     fn people_count_once_and_ties_go_by_f1_then_loss() {
-        let example = |label: f32, person: usize| Example { scan: (), label, person };
+        let example = |label: f32, person: usize| Example { scan: (), label, person, said: vec![] };
         let examples = [example(1.0, 0), example(1.0, 0), example(0.0, 1), example(0.0, 2)];
         let said = [0.2, 0.9, 0.1, 0.7].map(|p| vec![1.0 - p, p]);
         let score = Score::of(Loss::CrossEntropy, &examples, &said);
@@ -158,6 +166,14 @@ mod tests {
         assert!(better.beats(&score, Selection::Protocol) && !score.beats(&better, Selection::Protocol));
         let surer = Score { accuracy: Some(0.9), loss: 9.0, ..score };
         assert!(surer.beats(&better, Selection::Protocol) && !surer.beats(&better, Selection::LossAfter(5)));
+    }
+
+    #[test]
+    fn a_gain_within_its_standard_error_is_none() {
+        let others = [1.0, 2.0, 3.0, 4.0];
+        assert!(surely_lower(&others.map(|x| x - 0.01), &others), "small and the same for all");
+        assert!(!surely_lower(&others, &others) && !surely_lower(&[0.0, 2.5, 3.5, 3.5], &others));
+        assert!(surely_lower(&[0.0, 1.5, 2.5, 4.1], &others));
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl FittedStack {
 }
 
 /// The mean of a grid of weights, each point as likely as `count` people are whose mean log loss or mean squared error it has.
-fn mean_weights(grid: &[Vec<f64>], losses: &[f64], count: usize, classes: usize) -> Vec<f64> {
+pub(crate) fn mean_weights(grid: &[Vec<f64>], losses: &[f64], count: usize, classes: usize) -> Vec<f64> {
     let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
     let unit = if classes > 0 { 1.0 } else { 2.0 * least.max(f64::MIN_POSITIVE) };
     let likely: Vec<f64> = losses.iter().map(|loss| ((least - loss) * count as f64 / unit).exp()).collect();
@@ -194,7 +194,7 @@ fn weighted(kernels: &[Arc<Mat<f64>>], weights: &[f64], i: usize, j: usize) -> f
 
 /// Weights that are not negative and sum to 1, in steps of a quarter for two members and of a half for more; the last
 /// member alone comes first.
-fn grid(members: usize) -> Vec<Vec<f64>> {
+pub(crate) fn grid(members: usize) -> Vec<Vec<f64>> {
     let steps = if members <= 2 { 4 } else { 2 };
     let mut points: Vec<Vec<usize>> = vec![vec![]];
     for _ in 1..members {

@@ -10,12 +10,12 @@ const LEAST_RELATIVE_SPREAD: f64 = 1e-12;
 /// latent dimensions the last ones hold nothing but rounding.
 const LEAST_SHARE_OF_SPREADS: f64 = 1e-5;
 
-/// Means and population spreads of columns, fitted on training rows.
+/// Means and population spreads of columns, fitted on training rows; spreads are divided by the weights of the columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedStandardiser {
     means: Vec<f64>,
-    /// 0 marks a column that is constant or missing in the training rows; it becomes 0, since nothing can be learned from it.
+    /// 0 marks a column that is constant or missing in the training rows, or weighs nothing; it becomes 0.
     spreads: Vec<f64>,
 }
 
@@ -42,10 +42,14 @@ impl FittedStandardiser {
         let least = LEAST_SHARE_OF_SPREADS * (0..width).map(spread).fold(0.0, f64::max);
         let usable = |j: usize| spread(j) > (LEAST_RELATIVE_SPREAD * largest[j]).max(least);
         let mut spreads: Vec<f64> = (0..width).map(|j| if usable(j) { spread(j) } else { 0.0 }).collect();
-        if features.have_one_unit() {
-            let used = spreads.iter().filter(|s| **s > 0.0).count().max(1) as f64;
-            let together = (spreads.iter().map(|s| s * s).sum::<f64>() / used).sqrt();
-            spreads.iter_mut().filter(|s| **s > 0.0).for_each(|s| *s = together);
+        let alone = features.together() == 1;
+        for run in spreads.chunks_mut(features.together()).filter(|_| !alone) {
+            let used = run.iter().filter(|s| **s > 0.0).count().max(1) as f64;
+            let together = (run.iter().map(|s| s * s).sum::<f64>() / used).sqrt();
+            run.iter_mut().filter(|s| **s > 0.0).for_each(|s| *s = together);
+        }
+        for (run, weight) in spreads.chunks_mut(features.together()).zip(features.weights()) {
+            run.iter_mut().for_each(|s| *s = if *weight > 0.0 { *s / weight } else { 0.0 });
         }
         Self { means, spreads }
     }
@@ -108,6 +112,7 @@ mod tests {
         };
         assert_eq!(spreads(Pooling::Mean), [12.5f64.sqrt(), 12.5f64.sqrt(), 0.0]);
         assert_eq!(spreads(Pooling::Correlation), [3.0, 4.0, 0.0]);
+        assert_eq!(spreads(Pooling::MeanMovement), [3.0, 4.0, 0.0], "one latent: a mean and two changes");
     }
 
     /// A model of 36 people has 35 coordinates of 192; rounding in the others was scaled up to unit variance and buried them.

@@ -7,10 +7,11 @@ use crate::error::ModelError;
 use crate::frozen::FrozenModel;
 use crate::intake::{CutScan, Intake, PaddedBatch, Windows};
 use crate::model::Bdo;
+use crate::pooling::{LEAST_MOVED, changes};
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Float, Int, Tensor};
 use rayon::prelude::*;
 
 /// Frames (with padding) that are encoded at once: enough for full kernels, little enough for the caches.
@@ -108,6 +109,8 @@ pub struct ScanBatch {
     places: Option<Tensor<1, Int>>,
     /// Frames of each scan.
     counts: Vec<usize>,
+    /// Their times.
+    times_seconds: Vec<Vec<f64>>,
 }
 
 impl ScanBatch {
@@ -126,7 +129,13 @@ impl ScanBatch {
             places.resize(places.len().next_multiple_of(slots.max(1)), 0);
         }
         let places = (windows.len() > scans.len()).then(|| upload(places.as_slice(), device));
-        Self { series, frames, region_valid, places, counts }
+        let times_seconds = scans.iter().map(|scan| scan.times_seconds.clone()).collect();
+        Self { series, frames, region_valid, places, counts, times_seconds }
+    }
+
+    /// Frame times of each scan.
+    pub fn times_seconds(&self) -> &[Vec<f64>] {
+        &self.times_seconds
     }
 }
 
@@ -136,6 +145,35 @@ impl Controls {
         let place = (&self.control.device(), self.control.dtype());
         let shares = shares(&self.counts, self.control.dims()[1], |_| 1, place);
         (self.control * shares).sum_dim(1).squeeze_dim(1) // [B, d]
+    }
+
+    /// How far and how fast it moves at these frame times of the samples, the second part of
+    /// [`Pooling::MeanMovement`](crate::pooling::Pooling::MeanMovement): [B, 2 d].
+    pub fn movement(&self, times_seconds: &[Vec<f64>]) -> Tensor<2> {
+        let ([batch, slots, width], device) = (self.control.dims(), self.control.device());
+        let frames = self.control.clone().reshape([batch * slots, width]);
+        let of_samples: Vec<_> = times_seconds.iter().map(|times| changes(times)).collect();
+        let squares = [0, 1].map(|apart| {
+            let count = of_samples.iter().map(|found| found[apart].len()).max().unwrap_or(0);
+            let (mut from, mut to, mut weights) = (vec![], vec![], vec![]);
+            for (b, found) in of_samples.iter().enumerate() {
+                for (i, j, weight) in &found[apart] {
+                    from.push((b * slots + i) as i32);
+                    to.push((b * slots + j) as i32);
+                    weights.push(*weight as f32);
+                }
+                let end = (b + 1) * count;
+                from.resize(end, 0);
+                to.resize(end, 0);
+                weights.resize(end, 0.0);
+            }
+            let [from, to] = [from, to].map(|rows| frames.clone().select(0, upload(rows.as_slice(), &device)));
+            let weights = upload::<1, Float>(weights.as_slice(), &device).reshape([batch * count, 1]);
+            let squares = (to - from).square() * weights; // [B P, d]
+            squares.reshape([batch, count, width]).sum_dim(1) // [B, 1, d]
+        });
+        let squares = Tensor::cat(squares.to_vec(), 2).squeeze_dim(1); // [B, 2 d]
+        squares.clamp_min(LEAST_MOVED).log() * 0.5
     }
 }
 

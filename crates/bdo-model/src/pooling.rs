@@ -6,6 +6,11 @@ use bdo_kernels::linalg::spectral;
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
+/// Of squares: a control that moves less does not move.
+pub(crate) const LEAST_MOVED: f32 = 1e-12;
+/// Seconds over which changes are looked at, whatever the repetition time.
+const SECONDS_APART: [f64; 2] = [1.5, 6.0];
+
 /// How the frames of a scan become one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -15,6 +20,9 @@ pub enum Pooling {
     Mean,
     /// Mean and standard deviation over time: 2 d numbers.
     MeanStd,
+    /// Mean; then, as logarithms, the root mean square change of the control over 1.5 and over 6 seconds, which together say how
+    /// far and how fast it moves: 3 d numbers.
+    MeanMovement,
     /// Covariance over time, upper triangle row by row with the diagonal: d (d + 1) / 2 numbers.
     Covariance,
     /// Fisher-transformed correlation over time, upper triangle without the diagonal: d (d - 1) / 2 numbers.
@@ -39,6 +47,7 @@ impl Pooling {
         match self {
             Self::Mean => "mean",
             Self::MeanStd => "mean-std",
+            Self::MeanMovement => "mean-movement",
             Self::Covariance => "covariance",
             Self::Correlation => "correlation",
             Self::LogCovariance => "log-covariance",
@@ -63,6 +72,7 @@ impl Pooling {
         match self {
             Self::Mean => d,
             Self::MeanStd => 2 * d,
+            Self::MeanMovement => (1 + SECONDS_APART.len()) * d,
             Self::Covariance | Self::LogCovariance | Self::Tangent => d * (d + 1) / 2,
             Self::Correlation => d * (d - 1) / 2,
             Self::Regions => n * (n - 1) / 2,
@@ -76,6 +86,7 @@ impl Pooling {
         match self {
             Self::Regions => regions(&readout().said(&encoded.control.values)),
             Self::Coupling => coupling(&unit_regions(encoded.scan), &readout().said(&encoded.control.values)),
+            Self::MeanMovement => mean_movement(&encoded.control, &encoded.scan.times_seconds),
             _ => self.of_control(&encoded.control),
         }
     }
@@ -94,7 +105,9 @@ impl Pooling {
             Self::Covariance => covariance(control, &mean),
             Self::LogCovariance | Self::Tangent => log_covariance(&covariance(control, &mean), control.width),
             Self::Correlation => correlation(control, &mean),
-            Self::Regions | Self::Coupling => unreachable!("{} needs more than a control", self.name()),
+            Self::MeanMovement | Self::Regions | Self::Coupling => {
+                unreachable!("{} needs more than a control", self.name())
+            }
         }
     }
 }
@@ -111,6 +124,51 @@ fn averaged(control: &ControlSequence, of: impl Fn(usize, f64) -> f64) -> Vec<f6
     }
     sums.iter_mut().for_each(|sum| *sum /= frames(control));
     sums
+}
+
+/// Two frames and the weight of the squared change between them in a mean.
+pub(crate) type Change = (usize, usize, f64);
+
+/// What the mean squared changes over [`SECONDS_APART`] are made of, at these frame times. Where no frame lies exactly so far from
+/// another, the squares to the two around that time are interpolated; a scan that ends before is looked at from end to end.
+pub(crate) fn changes(times_seconds: &[f64]) -> [Vec<Change>; SECONDS_APART.len()] {
+    SECONDS_APART.map(|apart| {
+        let mut found: Vec<Change> = vec![];
+        let mut next = 0;
+        let mut starts = 0;
+        for (i, time) in times_seconds.iter().enumerate() {
+            next = next.max(i + 1);
+            while times_seconds.get(next).is_some_and(|later| *later < time + apart) {
+                next += 1;
+            }
+            let Some(later) = times_seconds.get(next) else { break };
+            let before = times_seconds[next - 1];
+            let share = (time + apart - before) / (later - before);
+            starts += 1;
+            found.push((i, next, share));
+            if next - 1 > i && share < 1.0 {
+                found.push((i, next - 1, 1.0 - share));
+            }
+        }
+        if starts == 0 {
+            return vec![(0, times_seconds.len().saturating_sub(1), 1.0)];
+        }
+        found.into_iter().map(|(i, j, weight)| (i, j, weight / f64::from(starts))).collect()
+    })
+}
+
+fn mean_movement(control: &ControlSequence, times_seconds: &[f64]) -> Vec<f32> {
+    let mut feature = Pooling::Mean.of_control(control);
+    let row = |i: usize| &control.values[i * control.width..][..control.width];
+    for changes in changes(times_seconds) {
+        let mut squares = vec![0.0; control.width];
+        for (i, j, weight) in changes {
+            let steps = row(i).iter().zip(row(j)).map(|(a, b)| f64::from(b - a));
+            squares.iter_mut().zip(steps).for_each(|(sum, step)| *sum += weight * step * step);
+        }
+        feature.extend(squares.into_iter().map(|square| (0.5 * square.max(f64::from(LEAST_MOVED)).ln()) as f32));
+    }
+    feature
 }
 
 /// Upper triangle with the diagonal, row by row, over the number of frames.
@@ -213,10 +271,35 @@ mod tests {
     #[test]
     fn widths_are_as_said() {
         let all = [Pooling::Mean, Pooling::MeanStd, Pooling::Covariance, Pooling::Correlation, Pooling::Tangent];
+        assert_eq!(mean_movement(&control(), &[0.0, 2.0, 4.0]).len(), Pooling::MeanMovement.width(3, 5));
         for pooling in all {
             assert_eq!(pooling.of_control(&control()).len(), pooling.width(3, 5), "{}", pooling.name());
         }
         assert_eq!((triangle_index(4, 0, 3), triangle_index(4, 1, 1), triangle_index(4, 3, 3)), (3, 4, 9));
+    }
+
+    #[test]
+    fn movement_is_per_second_whatever_the_repetition_time() {
+        // Squared changes of y = 2 t grow with the square of time; between frames they are interpolated.
+        let moved = |times: &[f64]| {
+            let values = times.iter().map(|t| 2.0 * *t as f32).collect();
+            mean_movement(&ControlSequence { width: 1, values }, times)[1..].to_vec()
+        };
+        let close = |found: Vec<f32>, squares: [f64; 2]| {
+            let expected = squares.map(|square| 0.5 * square.ln() as f32);
+            assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-5), "{found:?} {expected:?}");
+        };
+        let every = |tr: f64, count: i32| (0..count).map(|k| f64::from(k) * tr).collect::<Vec<_>>();
+        close(moved(&every(0.5, 40)), [9.0, 144.0]);
+        close(moved(&every(1.5, 40)), [9.0, 144.0]);
+        // A frame of 3 s apart has a square of 36, of which half a step is half.
+        close(moved(&every(3.0, 40)), [18.0, 144.0]);
+        // A gap: from 0 and 1 to 2.5 s there is 1 and 9; from 9 on every second.
+        let gap = [0.0, 1.0, 9.0, 10.0, 11.0];
+        let first = 4.0 * ((1.0 + 0.5 / 8.0 * 80.0) + (1.5 / 8.0 * 64.0) + (1.0 + 0.5 * 3.0)) / 3.0;
+        close(moved(&gap), [first, 4.0 * ((1.0 + 5.0 / 8.0 * 80.0) + 6.0 / 8.0 * 64.0) / 2.0]);
+        // Shorter than what is looked for: from end to end.
+        close(moved(&[0.0, 1.0]), [4.0, 4.0]);
     }
 
     #[test]

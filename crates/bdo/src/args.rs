@@ -295,6 +295,7 @@ impl Choice for Pooling {
     const CHOICES: Choices<Self> = &[
         (Self::Mean, "mean", "Mean of the control over time: d numbers"),
         (Self::MeanStd, "mean-std", "Mean and standard deviation: 2 d numbers"),
+        (Self::MeanMovement, "mean-movement", "Mean, and how far and how fast the control moves: 3 d numbers"),
         (Self::Covariance, "covariance", "Covariance over time, with the diagonal: d (d + 1) / 2 numbers"),
         (Self::Correlation, "correlation", "Fisher-transformed correlation over time: d (d - 1) / 2 numbers"),
         (Self::LogCovariance, "log-covariance", "Logarithm of the shrunk covariance: d (d + 1) / 2 numbers"),

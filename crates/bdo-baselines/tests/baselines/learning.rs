@@ -53,7 +53,7 @@ fn example(person: usize, coupling: f64, label: f32, edges: bool) -> Example<Arc
     } else {
         (pearson(&series, REGIONS), None)
     };
-    Example { scan: Arc::new(Connectome { regions: REGIONS, nodes, edges }), label, person }
+    Example { scan: Arc::new(Connectome { regions: REGIONS, nodes, edges }), label, person, said: vec![] }
 }
 
 fn people(
@@ -286,6 +286,7 @@ fn token_model_learns<M: TokenModel>(config: &M::Config, recipe: &TrainSettings,
         scan: Arc::new(Feature(row)),
         label: (i * 5 / 3 % 2) as f32,
         person: i,
+        said: vec![],
     };
     let examples: Vec<Example<Arc<Feature>>> = rows.into_iter().enumerate().map(example).collect();
     let parts = Parts { train: examples.clone(), validation: examples, test: vec![] };

@@ -100,7 +100,7 @@ fn pretrained<M: TokenModel>(config: &M::Config, recipe: &TrainSettings, scans: 
 }
 
 fn parts<I>(input: impl Fn(usize) -> I, label: fn(usize) -> f32) -> Parts<Arc<I>> {
-    let example = |person: usize| Example { scan: Arc::new(input(person)), label: label(person), person };
+    let example = |person: usize| Example { scan: Arc::new(input(person)), label: label(person), person, said: vec![] };
     let [train, validation, test] = PEOPLE;
     Parts {
         train: (0..train).map(example).collect(),

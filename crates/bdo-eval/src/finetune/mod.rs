@@ -1,10 +1,12 @@
 //! Fine-tuning of encoder, control and head end to end: a model for each seed, chosen by validation and tested once.
 
 pub mod grid;
+mod movement;
 mod seed;
 pub mod tuned;
 
 pub use grid::TunePoint;
+use movement::Beside;
 pub use seed::TuneOutcome;
 
 use crate::cache::cached_features;
@@ -19,7 +21,8 @@ use crate::predict::predict_scans;
 use crate::problem::Problem;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::division::{Division, Split};
-use bdo_data::target::Target;
+use bdo_data::target::{Target, TargetKind};
+use bdo_model::config::ModelConfig;
 use bdo_model::frozen::{FrozenModel, model_blake3};
 use bdo_model::intake::{Centre, Intake};
 use bdo_model::parameters::Parameters;
@@ -30,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tuned::{HeadShape, TuneStart, fresh_head, head_of_probe, head_parameters, without_head};
+use tuned::{HeadShape, Reads, TuneStart, fresh_head, head_of_probe, head_parameters, without_head};
 
 /// What decides a fine-tuning, besides model and data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,14 +92,14 @@ pub fn finetune(
     let asked = asked(&frozen, &cohort, &target, settings)?;
     ranks.agree_on_request(&asked, &cohort.content_blake3()?, 0)?;
     let folder = WorkFolder::open_with(&request.out, &asked, ranks)?;
-    let features = folder.join("features");
+    let (features, pooling) = (folder.join("features"), settings.pooling(frozen.model.config()));
     // One rank writes the cache; the others find it.
     if ranks.is_first() {
-        cached_features(&features, &frozen, &cohort, Pooling::Mean, observer)?;
+        cached_features(&features, &frozen, &cohort, pooling, observer)?;
         folder.write_json("splits.json", &manifest)?;
     }
     ranks.meet()?;
-    let table = cached_features(&features, &frozen, &cohort, Pooling::Mean, observer)?;
+    let table = cached_features(&features, &frozen, &cohort, pooling, observer)?;
     let work = TuneWork::new(&frozen, &cohort, &target, settings, &table)?;
     let tune = |split| work.tune(&folder, split, ranks, observer);
     let found = manifest.splits.iter().map(tune).collect::<Result<Vec<_>, _>>()?;
@@ -119,7 +122,7 @@ pub fn asked(
     Ok(json!({
         "verb": "finetune", "target": target.name, "settings": settings, "model_blake3": frozen.blake3,
         "cohort_blake3": cohort.content_blake3()?, "version": env!("CARGO_PKG_VERSION"),
-        "instruction_set": bdo_kernels::Isa::current().to_string(),
+        "instruction_set": bdo_kernels::Isa::current().to_string(), "pooling": settings.pooling(frozen.model.config()),
     }))
 }
 
@@ -131,7 +134,7 @@ pub struct TuneWork<'a> {
     target: &'a Target,
     settings: &'a TuneSettings,
     intake: Intake,
-    /// The mean control of the frozen model, which the probe that all begin with is fitted on.
+    /// The pooled control of the frozen model, which the probe that all begin with is fitted on.
     table: &'a FeatureTable,
     /// Number in the cohort of each row of the table.
     scans: Vec<usize>,
@@ -140,8 +143,27 @@ pub struct TuneWork<'a> {
     head: FittedHead,
 }
 
+impl TuneSettings {
+    /// What of the frozen model the start is fitted on, and what the tuned head reads in the end.
+    pub fn pooling(&self, config: &ModelConfig) -> Pooling {
+        let beside = config.fingerprint && self.head == HeadKind::Linear && self.head_start == HeadStart::Probe;
+        if beside { Pooling::MeanMovement } else { Pooling::Mean }
+    }
+
+    /// The head that trains.
+    pub fn head(&self, config: &ModelConfig, task: &TargetKind) -> HeadShape {
+        let reads = match self.pooling(config) {
+            Pooling::MeanMovement => Reads::Movement,
+            _ if self.head == HeadKind::Attention => Reads::Attended,
+            _ => Reads::Mean,
+        };
+        HeadShape::of(reads, config.width, task)
+    }
+}
+
 impl<'a> TuneWork<'a> {
-    /// Checks the settings and matches regions and scans. The table holds the mean control of the frozen model.
+    /// Checks the settings and matches regions and scans. The table holds the control of the frozen model, pooled as
+    /// [`TuneSettings::pooling`] says.
     pub fn new(
         frozen: &'a FrozenModel,
         cohort: &'a Cohort,
@@ -150,13 +172,14 @@ impl<'a> TuneWork<'a> {
         table: &'a FeatureTable,
     ) -> Result<Self, EvalError> {
         check(settings)?;
-        let width = frozen.model.config().width;
+        let (config, pooling) = (frozen.model.config(), settings.pooling(frozen.model.config()));
+        let width = pooling.width(config.width, config.regions);
         let passed_over = |i: &usize| table.passed_over.contains(&cohort.index()[*i].id.to_string());
         Ok(Self {
             intake: Intake::new(&frozen.contract, cohort)?,
             scans: (0..cohort.len()).filter(|i| !passed_over(i)).collect(),
             parameters: Arc::new(frozen.model.parameters()),
-            head: FittedHead::of(target, Pooling::Mean, settings.head, width, cohort.content_blake3()?),
+            head: FittedHead::of(target, pooling, settings.head, width, cohort.content_blake3()?),
             frozen,
             cohort,
             target,
@@ -177,21 +200,24 @@ impl<'a> TuneWork<'a> {
         let inputs: Vec<&usize> = self.scans.iter().collect();
         let parts = Parts::of(&self.table.rows, &inputs, target, split)?;
         let task = Task { cohort: self.cohort, split, target, seed, fit_on: FitOn::Train };
-        let head = HeadShape::of(self.settings.head, config.width, &target.kind);
-        let head_values = match self.settings.head_start {
-            HeadStart::Probe => {
-                let probe = Problem::of(&task, &self.table.rows)?.probe(&self.table.features, true)?;
-                head_of_probe(&probe, parts.units)
-            }
-            HeadStart::Fresh => fresh_head(head, seed),
+        let problem = Problem::of(&task, &self.table.rows)?;
+        let head = self.settings.head(config, &target.kind);
+        let beside = (self.head.pooling == Pooling::MeanMovement)
+            .then(|| Beside::new(&problem, &self.table.features, (parts.units, head), seed))
+            .transpose()?;
+        let head_values = match (&beside, self.settings.head_start) {
+            (Some(beside), _) => beside.start.clone(),
+            (None, HeadStart::Probe) => head_of_probe(&problem.probe(&self.table.features, true)?, parts.units),
+            (None, HeadStart::Fresh) => fresh_head(head, seed),
         };
-        let (config, parameters) = (config.clone(), self.parameters.clone());
-        let start = TuneStart { config, head, parameters, head_values };
+        let start = TuneStart { config: config.clone(), head, parameters: self.parameters.clone(), head_values };
         let checkpoints = folder.join(&format!("seed{seed}/checkpoints"));
-        let (tried, chosen, parameters) = self.search(&start, &parts, split, &checkpoints, ranks, observer)?;
+        let found = self.search((&start, beside.as_ref()), &parts, split, &checkpoints, ranks, observer)?;
+        let (tried, chosen, parameters) = found;
         let chosen_point = json!({"point": tried[chosen].point, "epoch": tried[chosen].epoch});
         let mut member = Member::new(&format!("seed{seed}/model"), split, &parts, chosen_point.clone());
-        member.parameters = head_parameters(&parameters, start.head);
+        let values = head_parameters(&parameters, head);
+        member.parameters = beside.map_or_else(|| values.clone(), |beside| beside.summed(&values, head));
         // With the notes of the pre-training, which say how scans are cut.
         let tuned = ModelDirectory {
             config: start.config.clone(),

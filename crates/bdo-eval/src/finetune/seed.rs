@@ -1,13 +1,14 @@
 //! Fine-tuning for one seed: every configuration of the subset to its best epoch, the best of them by validation.
 
 use super::grid::{SELECTION, TunePoint};
+use super::movement::Beside;
 use super::tuned::{TuneStart, Tuned};
 use super::{TuneObserver, TuneWork};
 use crate::error::EvalError;
 use crate::fit::loss_of;
 use crate::metric::Metrics;
 use crate::part::Parts as People;
-use crate::score::{beats, by_person};
+use crate::score::{beats, by_person, surely_lower};
 use crate::supervised::learner::{FittedNetwork, Parts, Request, fit_network, predict};
 use crate::supervised::network::{Network, Scans};
 use crate::supervised::recipe::Recipe;
@@ -42,10 +43,10 @@ pub struct TuneOutcome {
 
 impl TuneWork<'_> {
     /// Runs, or goes on with, every configuration; returns all outcomes, the chosen one and its parameters. Of equal ones
-    /// the first is chosen, and an epoch that is not better than the start is not chosen.
+    /// the first is chosen, and an epoch that is not surely better than the start is not chosen.
     pub(super) fn search(
         &self,
-        start: &TuneStart,
+        (start, beside): (&TuneStart, Option<&Beside>),
         people: &People<'_, usize>,
         split: &Split,
         checkpoints: &Path,
@@ -54,7 +55,13 @@ impl TuneWork<'_> {
     ) -> Result<(Vec<TuneOutcome>, usize, Parameters), EvalError> {
         let label = |subject: &str| self.target.value(subject).map(|y| people.units.to_loss(y) as f32);
         let scans = self.table.rows.iter().map(|row| row.subject.as_str()).zip(self.scans.iter().copied());
-        let (parts, seed) = (Parts::deal(split, scans, &label).0, split.seed());
+        let (mut parts, seed) = (Parts::deal(split, scans, &label).0, split.seed());
+        if let Some(beside) = beside {
+            let row = |scan: usize| self.scans.partition_point(|other| *other < scan);
+            for example in parts.train.iter_mut().chain(&mut parts.validation) {
+                example.said.clone_from(&beside.said[row(example.scan)]);
+            }
+        }
         let mut tried: Vec<TuneOutcome> = Vec::new();
         let mut chosen: Option<(usize, Parameters)> = None;
         let score = |said: &[Vec<f64>]| {
@@ -65,7 +72,11 @@ impl TuneWork<'_> {
         let (kernels, initial) = (Kernels::fastest_on(device), Tuned::initial(start, seed));
         let untrained = Tuned::from_parameters(start, initial.clone(), kernels, &Device::flex())?;
         let batch_size = self.settings.points[0].batch_size;
-        let at_start = score(&predict(&untrained, loss, self, &parts.validation, batch_size)?);
+        let said_at_start = predict(&untrained, loss, self, &parts.validation, batch_size)?;
+        let losses = |said: &[Vec<f64>]| -> Vec<f64> {
+            by_person(&parts.validation, said).into_values().map(|(label, said)| loss.of_saying(&said, label)).collect()
+        };
+        let (at_start, losses_at_start) = (score(&said_at_start), losses(&said_at_start));
         for (number, point) in self.settings.points.iter().enumerate() {
             let max_minutes = self.settings.max_minutes;
             let recipe = Recipe { max_minutes, ..point.recipe(self.settings.epochs) };
@@ -87,8 +98,9 @@ impl TuneWork<'_> {
                 EvalError::InterruptedAt { .. } => EvalError::Interrupted,
                 error => error,
             })?;
-            let validation = score(&fitted.predict(self, &parts.validation)?);
-            let (epoch, validation, parameters) = if beats(&validation, &at_start, SELECTION) {
+            let said = fitted.predict(self, &parts.validation)?;
+            let validation = score(&said);
+            let (epoch, validation, parameters) = if surely_lower(&losses(&said), &losses_at_start) {
                 (fitted.epoch + 1, validation, fitted.parameters)
             } else {
                 (0, at_start, initial.clone())

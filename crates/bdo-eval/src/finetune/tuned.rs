@@ -3,7 +3,6 @@
 
 use crate::closed_form::FittedProbe;
 use crate::fit::loss_of;
-use crate::fitted::HeadKind;
 use crate::head::{Head, LinearHead};
 use crate::supervised::network::{Input, Mix, Network, Pass, Training, depth_in_blocks};
 use bdo_data::target::{LabelScale, TargetKind};
@@ -19,19 +18,31 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
 
+/// What a head in training reads of the control along a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Its mean over the frames.
+    Mean,
+    /// Its mean under a learned query.
+    Attended,
+    /// How far and how fast it moves, in units that are not tuned.
+    Movement,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadShape {
-    /// How frames are pooled.
-    pub kind: HeadKind,
-    /// Of the latents.
+    pub reads: Reads,
+    /// Numbers it reads: the width of the latents, twice that of a movement.
     pub width: usize,
     /// One, or one for each class.
     pub outputs: usize,
 }
 
 impl HeadShape {
-    pub fn of(kind: HeadKind, width: usize, task: &TargetKind) -> Self {
-        Self { kind, width, outputs: loss_of(task).outputs() }
+    /// On latents of a width.
+    pub fn of(reads: Reads, latents: usize, task: &TargetKind) -> Self {
+        let width = if reads == Reads::Movement { 2 * latents } else { latents };
+        Self { reads, width, outputs: loss_of(task).outputs() }
     }
 }
 
@@ -44,6 +55,8 @@ pub struct TunedHead {
     pub bias: Param<Tensor<1>>,
     /// [1, d], where frames are pooled by attention.
     pub query: Option<Param<Tensor<2>>>,
+    /// [2, d], what is subtracted from a movement and what it is divided by.
+    pub units: Option<Param<Tensor<2>>>,
 }
 
 #[derive(Module, Debug)]
@@ -60,12 +73,17 @@ pub fn head_table(shape: HeadShape) -> Vec<ParameterSpec> {
 impl TunedHead {
     /// Where it starts is decided by [`head_of_probe`] or [`fresh_head`].
     fn take(shape: HeadShape, source: &mut Source) -> Result<Self, ParameterError> {
-        let (HeadShape { width, outputs, .. }, query) = (shape, shape.kind == HeadKind::Attention);
+        let HeadShape { reads, width, outputs } = shape;
         source.under("head", |source| {
             Ok(Self {
                 weight: source.take("weight", [outputs, width], Start::Zeros)?,
                 bias: source.take("bias", [outputs], Start::Zeros)?,
-                query: if query { Some(source.take("query", [1, width], Start::Zeros)?) } else { None },
+                query: (reads == Reads::Attended)
+                    .then(|| source.take("query", [1, width], Start::Zeros))
+                    .transpose()?,
+                units: (reads == Reads::Movement)
+                    .then(|| source.parameter("units", [2, width], Start::Zeros, false))
+                    .transpose()?,
             })
         })
     }
@@ -173,9 +191,14 @@ impl Tuned {
 
     /// The outputs of each scan: [B, outputs].
     pub fn output(&self, batch: &ScanBatch) -> Result<Tensor<2>, BatchError> {
-        let pooled = match &self.head.query {
-            None => self.bdo.mean_control_of(batch)?,
-            Some(query) => {
+        let pooled = match (&self.head.query, &self.head.units) {
+            (None, None) => self.bdo.mean_control_of(batch)?,
+            (None, Some(units)) => {
+                let units = units.val();
+                (self.bdo.controls_of(batch)?.movement(batch.times_seconds()) - units.clone().narrow(0, 0, 1))
+                    / units.narrow(0, 1, 1)
+            }
+            (Some(query), _) => {
                 let controls = self.bdo.controls_of(batch)?;
                 let [batch, slots, width] = controls.control.dims();
                 let place = (&controls.control.device(), controls.control.dtype());
@@ -203,7 +226,7 @@ mod tests {
     #[test]
     fn layers_are_counted_from_the_head_down() {
         let config = ModelConfig { blocks: 12, ..ModelConfig::default() };
-        let head = HeadShape { kind: HeadKind::Linear, width: config.width, outputs: 1 };
+        let head = HeadShape { reads: Reads::Mean, width: config.width, outputs: 1 };
         let start = TuneStart { config, head, parameters: Arc::default(), head_values: vec![] };
         let depth = |name: &str| Tuned::depth(&start, name);
         assert_eq!(depth("bdo.encoder.embed.linear1.weight"), 13);

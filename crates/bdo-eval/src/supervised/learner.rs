@@ -4,7 +4,7 @@
 use super::network::{Input, Mix, Network, Scans, Training};
 use super::recipe::{Recipe, Reduction, Selection};
 use crate::error::EvalError;
-use crate::fit::{Loss, cost, predictions};
+use crate::fit::{Loss, added, cost, predictions};
 use crate::score::Score;
 use bdo_data::cohort::CohortError;
 use bdo_data::division::Split;
@@ -32,6 +32,8 @@ pub struct Example<H> {
     pub label: f32,
     /// Whose scan it is: predictions of one person are averaged.
     pub person: usize,
+    /// What something else says of the scan, which the outputs of the network are added to; empty for nothing.
+    pub said: Vec<f32>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub struct Parts<H> {
 
 impl<H> Parts<H> {
     /// Deals scans with the names of their people out to the parts of a split, and names the people by their number. `label`
-    /// gives a person's label in units of the loss; scans of people without one are left out.
+    /// gives a person's label in units of the loss; scans of people without one are left out. Nothing else says anything of them.
     pub fn deal<'a>(
         split: &Split,
         scans: impl Iterator<Item = (&'a str, H)> + Clone,
@@ -64,7 +66,7 @@ impl<H> Parts<H> {
             };
             if let Some(label) = label(subject) {
                 let person = people.partition_point(|other| other.as_str() < subject);
-                part.push(Example { scan, label, person });
+                part.push(Example { scan, label, person, said: vec![] });
             }
         }
         (parts, people)
@@ -169,7 +171,8 @@ pub fn predict<N: Network, S: Scans<Input = N::Input>>(
     for chunk in examples.chunks(batch_size.clamp(1, N::SCANS_AT_ONCE)) {
         let inputs = chunk.par_iter().map(|example| scans.whole(&example.scan)).collect::<Result<Vec<_>, _>>()?;
         let batch = N::Input::on(&inputs, None, &device);
-        found.extend(predictions(loss, &network.pass(&batch, None).output));
+        let further: Vec<f32> = chunk.iter().flat_map(|example| example.said.iter().copied()).collect();
+        found.extend(predictions(loss, &added(network.pass(&batch, None).output, &further)));
     }
     Ok(found)
 }
@@ -195,7 +198,8 @@ pub struct Labelled<I> {
     pieces: Vec<Option<Examples<I>>>,
 }
 
-type Examples<I> = (Vec<Arc<I>>, Vec<f32>);
+/// Inputs, labels, and what else is said of them.
+type Examples<I> = (Vec<Arc<I>>, Vec<f32>, Vec<f32>);
 
 impl<S: Scans> Batches for SupervisedData<'_, S> {
     type Batch = Labelled<S::Input>;
@@ -213,7 +217,8 @@ impl<S: Scans> Batches for SupervisedData<'_, S> {
         let read = |piece: &[&Example<S::Handle>]| {
             let inputs = piece.par_iter().map(|example| self.scans.visit(&example.scan, seed, epoch));
             let labels = piece.iter().map(|example| example.label).collect();
-            Ok((inputs.collect::<Result<Vec<_>, CohortError>>()?, labels))
+            let said = piece.iter().flat_map(|example| example.said.iter().copied()).collect();
+            Ok((inputs.collect::<Result<Vec<_>, CohortError>>()?, labels, said))
         };
         let pieces = chosen.chunks(self.at_once.min(chosen.len()).max(1)).enumerate();
         let pieces = pieces.map(|(number, piece)| hand.holds(number).then(|| read(piece)).transpose());
@@ -242,6 +247,8 @@ struct Piece<I> {
     inputs: Vec<Arc<I>>,
     /// One row an input, of one value an output.
     labels: Vec<f32>,
+    /// What else is said of them, likewise; may be empty.
+    said: Vec<f32>,
     mix: Option<Mix>,
     training: Training,
     share: f64,
@@ -273,7 +280,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
 
     fn pieces(&self, batch: Labelled<N::Input>, at: &At) -> Vec<Option<Self::Piece>> {
         let scans = batch.scans;
-        let piece = |number: usize, (inputs, labels): Examples<N::Input>| {
+        let piece = |number: usize, (inputs, labels, said): Examples<N::Input>| {
             let mix = self.recipe.mixup.then(|| mix(labels.len(), at));
             let unmixed = self.loss != Loss::SquaredError && mix.is_none();
             let classes = unmixed.then(|| labels.iter().map(|label| *label as usize).collect());
@@ -284,7 +291,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
                 Reduction::Sum => 1.0,
             };
             let training = Training { key: dropout_key(at, number), classes };
-            Piece { inputs, labels, mix, training, share }
+            Piece { inputs, labels, said, mix, training, share }
         };
         batch.pieces.into_iter().enumerate().map(|(number, found)| Some(piece(number, found?))).collect()
     }
@@ -292,7 +299,7 @@ impl<'a, N: Network, S: Scans<Input = N::Input> + 'a> Learner for Supervised<'a,
     fn pass(&self, piece: &Self::Piece, _: &At, _: bool) -> Result<Contribution, EvalError> {
         let batch = N::Input::on(&piece.inputs, piece.mix.as_ref(), &self.device);
         let pass = self.network.pass(&batch, Some(&piece.training));
-        let mut loss = cost(self.loss, pass.output, &piece.labels, self.recipe.reduction);
+        let mut loss = cost(self.loss, added(pass.output, &piece.said), &piece.labels, self.recipe.reduction);
         if let Some(penalty) = pass.penalty {
             loss = loss + penalty;
         }

@@ -55,7 +55,8 @@ impl Windows {
     pub fn of_scan(self, scan: ScaledScan) -> CutScan {
         let frames = scan.times_seconds.len();
         if frames <= self.longest_whole {
-            return CutScan { taken: std::iter::once(0..frames).collect(), windows: vec![scan] };
+            let times_seconds = scan.times_seconds.clone();
+            return CutScan { taken: std::iter::once(0..frames).collect(), windows: vec![scan], times_seconds };
         }
         let (mut windows, mut taken) = (Vec::new(), Vec::new());
         for window in self.cut(frames) {
@@ -63,7 +64,7 @@ impl Windows {
             taken.push(window.taken.start - window.frames.start..window.taken.end - window.frames.start);
             windows.push(scan.cut(window.frames, origin));
         }
-        CutScan { windows, taken }
+        CutScan { windows, taken, times_seconds: scan.times_seconds }
     }
 }
 
@@ -74,6 +75,8 @@ pub struct CutScan {
     pub windows: Vec<ScaledScan>,
     /// The rows of each window whose result is taken: together the frames of the scan in their order.
     pub taken: Vec<Range<usize>>,
+    /// Of the whole scan, on its own clock.
+    pub times_seconds: Vec<f64>,
 }
 
 /// One window over a scan.

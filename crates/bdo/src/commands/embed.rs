@@ -43,14 +43,20 @@ pub(crate) struct EmbedArgs {
     out: PathBuf,
 }
 
-pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
-    bdo_kernels::allocator::tune_allocator();
-    TableFormat::of(&args.out)?;
-    if args.pooling == Pooling::Tangent {
+/// Refuses a pooling that is fitted on scans of other people too.
+pub(crate) fn of_single_scans(pooling: Pooling) -> anyhow::Result<()> {
+    if pooling == Pooling::Tangent {
         bail!(
             "--pooling: expected what a single scan decides, found tangent; hint: use log-covariance, or bdo probe --pooling tangent"
         );
     }
+    Ok(())
+}
+
+pub(crate) fn run(args: &EmbedArgs, common: &Common) -> anyhow::Result<Answer> {
+    bdo_kernels::allocator::tune_allocator();
+    TableFormat::of(&args.out)?;
+    of_single_scans(args.pooling)?;
     let started = Instant::now();
     let cohort = Cohort::open(&args.from.cohort.data)?;
     let (mut table, verdicts) = match kind_of_model(&args.from.model) {

@@ -14,8 +14,8 @@ use crate::cli::Common;
 use crate::job::RankArgs;
 use crate::progress::Progress;
 
-/// The protocol's, and one that leaves a start in closed form where it is while the rest is learned.
-pub(crate) const RATES: [f64; 2] = [1e-3, 1e-4];
+/// The protocol's, and one that leaves a start in closed form nearly where it is while the rest is learned.
+pub(crate) const RATES: [f64; 2] = [1e-3, 3e-4];
 
 /// Train a model further, end to end, on a label; run again to go on
 #[derive(Debug, Args)]

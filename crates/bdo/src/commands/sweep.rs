@@ -29,10 +29,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::compare::pretraining::Run;
+use super::embed::of_single_scans;
 use super::evaluate::{People, Trained};
 use super::pretrain::{continued, trained_model};
 use crate::answer::Answer;
-use crate::args::{Configuration, Data, General, SEEDS, SeedSpan, command_line};
+use crate::args::{Configuration, Data, General, SEEDS, SeedSpan, command_line, one_of};
 use crate::cli::Common;
 use crate::progress::Progress;
 
@@ -59,9 +60,12 @@ pub(crate) struct SweepArgs {
     /// targets, else that of --seed]
     #[arg(long, value_name = "N,N-M", value_delimiter = ',', help_heading = "Training")]
     pub(crate) seeds: Vec<SeedSpan>,
-    /// Columns of the participants table that closed-form probes predict from the mean control
+    /// Columns of the participants table that closed-form probes predict
     #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Scoring")]
     pub(crate) targets: Vec<String>,
+    /// How the frames of a scan become what they predict from
+    #[arg(long, value_parser = one_of::<Pooling>(), default_value = "mean", help_heading = "Scoring")]
+    pub(crate) pooling: Pooling,
     /// Share of hidden frames at which all are scored
     #[arg(long, value_name = "R", default_value_t = MASK_RATIO, help_heading = "Scoring")]
     pub(crate) mask_ratio: f64,
@@ -87,6 +91,7 @@ impl SweepArgs {
 pub(crate) fn run(args: &SweepArgs, common: &Common) -> anyhow::Result<Answer> {
     bdo_kernels::allocator::tune_allocator();
     let varied = Varied::parse(&args.vary)?;
+    of_single_scans(args.pooling)?;
     let cohort = Cohort::open(&args.cohort.data)?;
     let targets = Target::all(cohort.participants(), &args.targets)?;
     // All settings are looked at before the first run: a typing error in the last value must not cost a night.
@@ -176,9 +181,9 @@ impl Bench<'_> {
     fn of_model(&mut self, frozen: &FrozenModel, split: &Split) -> anyhow::Result<Scores> {
         let (cache, cohort) = (self.args.out.join("features"), self.cohort);
         let progress = Progress::start("embed", cohort.len(), self.common)?;
-        let table = cached_features(&cache, frozen, cohort, Pooling::Mean, &progress)?;
+        let table = cached_features(&cache, frozen, cohort, self.args.pooling, &progress)?;
         let source = table.origin_blake3();
-        Ok(self.scores(&ClosedForm::new("bdo-mean", Arc::new(table), &source).of_pretrained(), split))
+        Ok(self.scores(&ClosedForm::new(self.args.pooling.name(), Arc::new(table), &source).of_pretrained(), split))
     }
 
     fn of_connectivity(&mut self, split: &Split) -> anyhow::Result<Scores> {
@@ -330,7 +335,7 @@ fn report(
         writeln!(text)?;
     }
     flags.iter().try_for_each(|flag| writeln!(text, "\nWarning: {flag}."))?;
-    let json = json!({"vary": varied.name, "data": args.cohort.data, "mask_ratio": args.mask_ratio, "flags": flags, "rows": rows});
+    let json = json!({"vary": varied.name, "data": args.cohort.data, "mask_ratio": args.mask_ratio, "pooling": args.pooling, "flags": flags, "rows": rows});
     durable::write(&args.out.join("table.md"), text.as_bytes())?;
     durable::write(&args.out.join("figure.svg"), sweep_drawing(&json).as_bytes())?;
     durable::write_json(&args.out.join("table.json"), &json)?;

@@ -169,6 +169,7 @@ impl Choice for Row {
         ),
         (pooled(Pooling::Mean), "bdo-mean", "Mean control, closed form"),
         (pooled(Pooling::MeanStd), "bdo-mean-std", "Mean and standard deviation of the control"),
+        (pooled(Pooling::MeanMovement), "bdo-mean-movement", "Mean control, and how far and how fast it moves"),
         (pooled(Pooling::Covariance), "bdo-covariance", "Covariance of the control"),
         (pooled(Pooling::Correlation), "bdo-correlation", "Correlation of the control"),
         (pooled(Pooling::LogCovariance), "bdo-log-covariance", "Logarithm of the covariance of the control"),
@@ -187,6 +188,7 @@ impl Choice for Row {
         ),
         (bdo(Pooling::Mean, false, true), "bdo-untrained-mean", "bdo-mean before training"),
         (bdo(Pooling::MeanStd, false, true), "bdo-untrained-mean-std", "bdo-mean-std before training"),
+        (bdo(Pooling::MeanMovement, false, true), "bdo-untrained-mean-movement", "bdo-mean-movement before training"),
         (bdo(Pooling::Covariance, false, true), "bdo-untrained-covariance", "bdo-covariance before training"),
         (bdo(Pooling::Correlation, false, true), "bdo-untrained-correlation", "bdo-correlation before training"),
         (

@@ -19,7 +19,6 @@ use bdo_eval::probe::ProbeSettings;
 use bdo_eval::reference::{ClosedForm, NoBrain};
 use bdo_eval::stack::{Member, Stack};
 use bdo_eval::tangent::{CovarianceSet, FittedTangent};
-use bdo_model::pooling::Pooling;
 use bdo_model::weights::ModelDirectory;
 
 use super::Field;
@@ -119,7 +118,6 @@ impl<'a> Workshop<'a> {
 
     fn fine_tuning(&self, name: &str, model: &Path, split: &Split, models: &Models) -> anyhow::Result<FineTuning> {
         let Field { args, common, .. } = self.field;
-        let mean = self.under(pooled(Pooling::Mean), split, Some(models))?;
         let training = &args.training;
         let points = TunePoint::at_rates(&TunePoint::subset(training.finetune_budget), &training.finetune_rates);
         let settings = TuneSettings {
@@ -133,8 +131,10 @@ impl<'a> Workshop<'a> {
             frames: 0,
             head_start: HeadStart::Probe,
         };
+        let pooling = settings.pooling(&ModelDirectory::read(model)?.config);
+        let frozen = self.under(pooled(pooling), split, Some(models))?;
         let (folder, device) = (args.out.join("finetuning"), common.place()?);
-        Ok(FineTuning::new(name, model, mean.table.clone(), (&folder, &device), settings)?)
+        Ok(FineTuning::new(name, model, frozen.table.clone(), (&folder, &device), settings)?)
     }
 
     /// The features of a row that are the same under every split.

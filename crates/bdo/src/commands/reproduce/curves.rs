@@ -104,6 +104,7 @@ impl Work<'_> {
             max_minutes,
             seeds: args.seeds.clone(),
             targets: self.targets.iter().map(|target| target.name.clone()).collect(),
+            pooling: args.pooling,
             mask_ratio: MASK_RATIO,
         };
         note(self.common, &request.command(self.common.general()));

@@ -13,6 +13,7 @@ use bdo_data::cohort::Cohort;
 use bdo_data::division::Division;
 use bdo_data::durable;
 use bdo_data::target::Target;
+use bdo_model::pooling::Pooling;
 use bdo_report::kind::Kind;
 use bdo_report::page::Page;
 use bdo_train::settings::Size;
@@ -57,6 +58,9 @@ pub(crate) struct ReproduceArgs {
     /// Repetitions
     #[arg(long, value_name = "N,N-M", value_delimiter = ',', default_values_t = SEEDS, help_heading = "Training")]
     seeds: Vec<SeedSpan>,
+    /// Figures 3 and 5: how the frames of a scan become what labels are predicted from; the paper has the mean
+    #[arg(long, value_parser = one_of::<Pooling>(), default_value = "mean", help_heading = "Scoring")]
+    pooling: Pooling,
     #[command(flatten)]
     configuration: Configuration,
 }

@@ -2,12 +2,13 @@
 
 use bdo_data::target::TargetKind;
 use bdo_eval::comparison::{Row, Summary};
+use bdo_model::pooling::Pooling;
 use bdo_report::chart::{Axis, Chart, Marks, Point, Reference};
 use bdo_report::figure::Figure;
 use bdo_report::page::{Citation, Page};
 use bdo_report::palette::Colour;
 use bdo_report::table::{Cell, Table};
-use bdo_train::settings::{Preset, Size};
+use bdo_train::settings::{Preset, Settings, Size};
 use serde_json::Value;
 
 use super::Work;
@@ -170,24 +171,29 @@ impl Work<'_> {
     pub(super) fn beside_lengths(&self, page: &mut Page, found: &[Swept]) {
         self.beside(page);
         let mut charts = vec![];
-        for target in self.targets {
-            let title = format!("{}: probe of the mean control", target.name);
-            let axes = ["epochs of pre-training (log scale)", "score of test people"];
-            let mut chart = Chart::new(title, Axis::log(axes[0]), Axis::linear(axes[1])).sized(640.0, 360.0);
+        let probes = self.targets.iter().map(|target| {
+            let title = format!("{}: probe of {}", target.name, self.read());
+            (target.name.as_str(), title, vec!["probes", &target.name], "score of test people")
+        });
+        let frames = ("hidden frames", "hidden frames of test people".to_owned(), vec!["rho"], "rho at hidden frames");
+        for (name, title, keys, score) in probes.chain([frames]) {
+            let mut chart = Chart::new(title, Axis::log("epochs of pre-training (log scale)"), Axis::linear(score));
+            chart = chart.sized(640.0, 360.0);
             for (i, swept) in found.iter().enumerate() {
                 let points = swept.rows().iter().filter_map(|row| {
-                    let (score, spread) = score_of(row, &["probes", &target.name])?;
+                    let (score, spread) = score_of(row, &keys)?;
                     let epochs = row["epochs"].as_f64()?;
                     let note = format!("{}: {epochs:.1} epochs, {score:.3} ± {spread:.3}", swept.name);
                     Some(Point::at(epochs, score).noted(note))
                 });
                 chart = chart.with(&swept.name, Colour::Kind(i), Marks::LineAndDots, points.collect());
             }
-            charts.push(judged(chart, found.first(), &target.name));
+            charts.push(judged(chart, found.first(), name));
         }
-        let caption = "Mean over seeds. Every point is a run of its own on the training people of its split, whose schedule ends there; spreads over seeds are in the tooltips and in the tables below. Dashed: the same probe on the model of the first curve before its first step, and on connectivity.";
+        let caption = "Mean over seeds. Every point is a run of its own on the training people of its split, whose schedule ends there; spreads over seeds are in the tooltips and in the tables below. Last, the correlation at hidden frames, three quarters hidden. Dashed: the same probe on the model of the first curve before its first step, and on connectivity.";
         let figure = Figure::of_charts("figure3", "Scalability", caption, &charts, 1);
         page.section("Score over the length of pre-training").figure(&figure);
+        self.by_construction(page);
     }
 
     /// Figure 5.
@@ -209,10 +215,21 @@ impl Work<'_> {
                 charts.push(judged(chart, Some(swept), name));
             }
         }
-        let caption = "Above, the closed-form probe of the mean control on test people no run has seen; below, the correlation at hidden frames of test people, three quarters hidden. Bars are the spread over seeds. Reconstruction weight 0 is the latent target alone, tau 0 the reconstruction alone. Dashed: the same probe on the model before its first step and on connectivity.";
+        let caption = "Above, the closed-form probe on test people no run has seen; below, the correlation at hidden frames of test people, three quarters hidden. Bars are the spread over seeds. Reconstruction weight 0 is the latent target alone, tau 0 the reconstruction alone. Dashed: the same probe on the model before its first step and on connectivity.";
         page.section("Ablations").figure(&Figure::of_charts("figure5", "Ablations", caption, &charts, 3));
-        if self.args.configuration.resolve_bdo(&[]).is_ok_and(|settings| settings.model.fingerprint) {
-            page.paragraph("The preset has model.fingerprint: its mean control holds the connectivity of a scan by construction, so the score of labels can hardly depend on masks and latent targets; the reconstruction can. With --preset paper the mean control is that of the encoder.");
+        self.by_construction(page);
+    }
+
+    /// What labels are predicted from.
+    fn read(&self) -> &'static str {
+        if self.args.pooling == Pooling::Mean { "the mean control" } else { self.args.pooling.name() }
+    }
+
+    /// Why labels hardly move, where they do not.
+    fn by_construction(&self, page: &mut Page) {
+        let holds = |settings: Settings| settings.model.fingerprint && self.args.pooling == Pooling::Mean;
+        if self.args.configuration.resolve_bdo(&[]).is_ok_and(holds) {
+            page.paragraph("The preset has model.fingerprint: its mean control holds the connectivity of a scan by construction, so the score of labels can hardly depend on masks, latent targets and epochs; the reconstruction can. With --preset paper the mean control is that of the encoder, and --pooling mean-movement reads how the control moves.");
         }
     }
 
