@@ -7,7 +7,7 @@ use crate::error::ModelError;
 use crate::frozen::FrozenModel;
 use crate::intake::{CutScan, Intake, PaddedBatch, Windows};
 use crate::model::Bdo;
-use crate::pooling::{LEAST_MOVED, changes};
+use crate::pooling::{LEAST_MOVED, SECONDS_APART, changes};
 use crate::readout::Readout;
 use bdo_data::cohort::{Cohort, Observer};
 use bdo_data::scaler::ScaledScan;
@@ -153,7 +153,7 @@ impl Controls {
         let ([batch, slots, width], device) = (self.control.dims(), self.control.device());
         let frames = self.control.clone().reshape([batch * slots, width]);
         let of_samples: Vec<_> = times_seconds.iter().map(|times| changes(times)).collect();
-        let squares = [0, 1].map(|apart| {
+        let squares_of = |apart: usize| {
             let count = of_samples.iter().map(|found| found[apart].len()).max().unwrap_or(0);
             let (mut from, mut to, mut weights) = (vec![], vec![], vec![]);
             for (b, found) in of_samples.iter().enumerate() {
@@ -171,8 +171,9 @@ impl Controls {
             let weights = upload::<1, Float>(weights.as_slice(), &device).reshape([batch * count, 1]);
             let squares = (to - from).square() * weights; // [B P, d]
             squares.reshape([batch, count, width]).sum_dim(1) // [B, 1, d]
-        });
-        let squares = Tensor::cat(squares.to_vec(), 2).squeeze_dim(1); // [B, 2 d]
+        };
+        let squares = (0..SECONDS_APART.len()).map(squares_of).collect();
+        let squares = Tensor::cat(squares, 2).squeeze_dim(1); // [B, 2 d]
         squares.clamp_min(LEAST_MOVED).log() * 0.5
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Of squares: a control that moves less does not move.
 pub(crate) const LEAST_MOVED: f32 = 1e-12;
 /// Seconds over which changes are looked at, whatever the repetition time.
-const SECONDS_APART: [f64; 2] = [1.5, 6.0];
+pub(crate) const SECONDS_APART: [f64; 2] = [1.5, 6.0];
 
 /// How the frames of a scan become one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

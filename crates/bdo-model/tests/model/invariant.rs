@@ -2,16 +2,73 @@
 
 use crate::toy;
 use bdo_data::scaler::ScaledScan;
-use bdo_model::control::encode;
+use bdo_model::control::{Controls, Encoded, ScanBatch, encode};
 use bdo_model::dynamics::{Frames, GridError, UnionGrid, cayley_basis};
 use bdo_model::ema::{EmaEncoder, ema_momentum};
 use bdo_model::init::Stream;
-use bdo_model::intake::{Centre, HostBatch, MaskSettings, NoiseShape, PaddedBatch, Sample, Visit, VisitKey, Windows};
+use bdo_model::intake::{
+    Centre, CutScan, HostBatch, MaskSettings, NoiseShape, PaddedBatch, Sample, Visit, VisitKey, Windows,
+};
 use bdo_model::model::Bdo;
 use bdo_model::objective::LossWeights;
 use bdo_model::ops::Kernels;
+use bdo_model::pooling::Pooling;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
+
+/// The movement that fine-tuning trains through is the one of the feature: for scans side by side, of any length, whole or in windows.
+#[test]
+fn movement_is_the_same_in_training_and_as_a_feature() {
+    let config = toy::config();
+    let model = Bdo::init(&config, 1, Kernels::default(), &Device::flex()).unwrap();
+    let mut stream = Stream::named(7, "scans");
+    let scans: Vec<ScaledScan> = [20, 7, 2, 31]
+        .map(|frames| ScaledScan {
+            times_seconds: (0..frames).map(|row| f64::from(row) * 0.8 + f64::from(row / 5) * 3.0).collect(),
+            values: (0..frames as usize * config.regions).map(|_| stream.normal() as f32).collect(),
+            region_valid: vec![true; config.regions],
+        })
+        .into();
+    for windows in [Windows::WHOLE_SCANS, Windows { longest_whole: 8, frames: 8, own_clock: true }] {
+        let cut: Vec<CutScan> = scans.iter().map(|scan| windows.of_scan(scan.clone())).collect();
+        let batch = ScanBatch::on(&cut.iter().collect::<Vec<_>>(), &Device::flex());
+        let moved = toy::values(&model.controls_of(&batch).unwrap().movement(batch.times_seconds()));
+        for (scan, moved) in scans.iter().zip(moved.chunks_exact(2 * config.width)) {
+            let control = encode(&model, windows, &[scan]).unwrap().swap_remove(0);
+            let feature = Pooling::MeanMovement.apply(&Encoded { control, scan, readout: None });
+            assert_eq!(feature.len(), 3 * config.width);
+            let feature: Vec<f64> = feature[config.width..].iter().map(|x| f64::from(*x)).collect();
+            assert!(toy::relative_l2(moved, &feature) < 1e-5, "{windows:?}: {moved:?} {feature:?}");
+        }
+    }
+}
+
+#[test]
+fn the_slope_of_movement_is_that_of_finite_differences() {
+    let device = Device::flex().autodiff();
+    let shape = [2, 9, 3];
+    let start = toy::values(&toy::normal("control", shape, (&Device::flex(), DType::F32)));
+    let times: Vec<Vec<f64>> =
+        vec![(0..9).map(|k| f64::from(k) * 1.1).collect(), (0..6).map(|k| f64::from(k) * 2.0).collect()];
+    let weights = toy::normal("weights", [1, 2, 6], (&Device::flex(), DType::F32)).reshape([2, 6]);
+    let loss = |values: &[f64], place: &Device| {
+        let control =
+            Tensor::<3>::from_data(TensorData::new(values.to_vec(), shape), (place, DType::F32)).require_grad();
+        let moved = Controls { control: control.clone(), counts: vec![9, 6] }.movement(&times);
+        (control, (moved * Tensor::from_data(weights.to_data(), place)).sum())
+    };
+    let (control, output) = loss(&start, &device);
+    let found = toy::values(&control.grad(&output.backward()).unwrap());
+    let at = |k: usize, by: f64| {
+        let mut values = start.clone();
+        values[k] += by;
+        toy::values(&loss(&values, &device).1)[0]
+    };
+    let expected: Vec<f64> = (0..start.len()).map(|k| (at(k, 5e-3) - at(k, -5e-3)) / 1e-2).collect();
+    // As far as f32 and the step go.
+    assert!(toy::relative_l2(&found, &expected) < 2e-3, "{}", toy::relative_l2(&found, &expected));
+    assert!(found[(9 + 6) * 3..].iter().all(|slope| *slope == 0.0), "padding has no part in it");
+}
 
 #[test]
 fn the_basis_stays_orthogonal_over_a_thousand_steps() {
