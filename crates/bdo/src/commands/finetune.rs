@@ -57,6 +57,8 @@ fn train(args: &FinetuneArgs, common: &Common, ranks: &dyn Ranks) -> anyhow::Res
     let points = TunePoint::at_rates(&TunePoint::subset(args.budget as usize), &args.rates);
     for (i, point) in points.iter().enumerate() {
         let TunePoint { batch_size, learning_rate, least_learning_rate, weight_decay, layer_decay } = point;
+        // In f32, whose shortest digits are those that were asked for: scaled, 3e-4 ends at 2.9999999999999997e-5.
+        let least_learning_rate = *least_learning_rate as f32;
         common.note(format!(
             "configuration {} of {} (the protocol has 36): batch {batch_size}, learning rate {learning_rate} to \
              {least_learning_rate}, weight decay {weight_decay}, layer decay {layer_decay}",
